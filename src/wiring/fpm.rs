@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use tokamak_config::{Fpm, FpmAddress, FpmSocket, Pool, PoolSize, Server, Site};
+use tokamak_config::{Fpm, FpmAddress, FpmSocket, Pool, PoolSize, Secret, Server, Site};
 use tokamak_fpm::arguments::Arguments;
 use tokamak_fpm::config::{Address, ErrorLog, Manager, Setting};
 use tokamak_fpm::host::Machine;
@@ -161,7 +161,8 @@ fn site(pool: &tokamak_fpm::Pool, own: Option<Site>) -> Site {
     };
     site.php_value = table(&pool.php_values);
     site.php_admin_value = table(&pool.php_admin_values);
-    site.env = table(&pool.env);
+    let env = table(&pool.env).into_iter();
+    site.env = env.map(|(name, value)| (name, Secret::new(value))).collect();
     site.inherit_env = !pool.clear_env;
     site.dumpable = pool.process_dumpable;
     site.fpm = Some(Arc::new(pool.clone()));

@@ -189,12 +189,35 @@ fn a_worker_script_is_found_from_where_it_was_named() {
 #[test]
 fn what_check_prints_means_the_same() {
     let desk = Desk::new(
-        "[timeouts]\nidle = '90s'\n[[site]]\nhost = ['a.example']\n[site.env]\nA = 'b\"c'\n",
+        "[timeouts]\nidle = '90s'\n[[site]]\nhost = ['a.example']\n[site.php_value]\nA = 'b\"c'\n",
     );
     let first = desk.tokamak(&["check", "--print"], &[]);
     let other = Desk::new(&first.out);
     assert_eq!(other.tokamak(&["check", "--print"], &[]).out, first.out);
     assert!(first.out.contains("idle = \"90s\""), "{}", first.out);
+}
+
+#[test]
+fn check_prints_no_secret() {
+    let desk =
+        Desk::new("[cache]\nredis = '127.0.0.1:6379'\n[[site]]\n[site.env]\nKEY = 's3cr3t'\n");
+    let variables = [
+        ("TOKAMAK_ADMIN", "127.0.0.1:9080"),
+        ("TOKAMAK_ADMIN_TOKEN", "s3cr3t-s3cr3t-s3cr3t"),
+        ("TOKAMAK_CACHE_REDIS_PASSWORD", "s3cr3t"),
+    ];
+    let printed = desk.tokamak(&["check", "--print"], &variables);
+    assert_eq!(printed.code, 0, "{printed:?}");
+    assert!(!printed.out.contains("s3cr3t") && !printed.err.contains("s3cr3t"), "{printed:?}");
+    for key in ["admin_token", "redis_password", "env.KEY"] {
+        assert!(printed.out.contains(&format!("# {key} is set, not shown\n")), "{}", printed.out);
+    }
+    let wrong = desk.tokamak(&["check"], &[variables[0], ("TOKAMAK_ADMIN_TOKEN", "s3cr3t")]);
+    assert_eq!(wrong.code, 1, "{wrong:?}");
+    assert!(
+        !wrong.err.contains("s3cr3t") && wrong.err.contains("TOKAMAK_ADMIN_TOKEN"),
+        "{wrong:?}"
+    );
 }
 
 #[test]

@@ -75,9 +75,19 @@ impl Literal {
             Literal::Integer(number) => format!("`{number}`"),
             Literal::Float(number) => format!("`{number}`"),
             Literal::Boolean(flag) => format!("`{flag}`"),
-            Literal::List(_) => "a list".into(),
-            Literal::Table(_) => "a table".into(),
-            Literal::Other(sort) => (*sort).into(),
+            Literal::List(_) | Literal::Table(_) | Literal::Other(_) => self.noun().into(),
+        }
+    }
+
+    /// The same without the value, which may be a secret.
+    pub fn noun(&self) -> &'static str {
+        match self {
+            Literal::Word(_) | Literal::Text(_) => "a text",
+            Literal::Integer(_) | Literal::Float(_) => "a number",
+            Literal::Boolean(_) => "a boolean",
+            Literal::List(_) => "a list",
+            Literal::Table(_) => "a table",
+            Literal::Other(sort) => sort,
         }
     }
 }

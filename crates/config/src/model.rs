@@ -5,6 +5,7 @@
 
 mod admin;
 mod cache;
+mod secret;
 mod site;
 mod trace;
 mod upstream;
@@ -20,6 +21,7 @@ use crate::fpm::{Fpm, FpmSocket};
 
 pub use admin::*;
 pub use cache::*;
+pub use secret::Secret;
 pub use site::*;
 pub use trace::*;
 pub use upstream::*;

@@ -62,6 +62,9 @@ pub(crate) trait Section: Values + Sized {
 
     /// Every option at its default.
     fn defaults() -> Self;
+
+    /// Whether the option `name` has the same value in `other`.
+    fn agrees(&self, other: &Self, name: &str) -> bool;
 }
 
 /// The values of one table of the file.
@@ -76,8 +79,11 @@ pub(crate) trait Values {
     fn put(&mut self, name: &str, literal: &Literal, origin: Origin)
     -> Result<(), Vec<ValueError>>;
 
-    /// The option `name` as TOML; absent if it is not set.
+    /// The option `name` as TOML, without secrets; absent if it is not set.
     fn show(&self, name: &str) -> Option<String>;
+
+    /// What of the option `name` is set and not shown, as [`crate::value::Value::hidden`] says it.
+    fn hidden(&self, name: &str) -> Vec<String>;
 }
 
 /// One table of the documentation.
@@ -139,6 +145,13 @@ macro_rules! section {
                     },
                 )*}
             }
+
+            fn agrees(&self, other: &$Name, name: &str) -> bool {
+                match name {
+                    $(stringify!($name) => self.$name.value == other.$name.value,)*
+                    _ => true,
+                }
+            }
         }
 
         impl crate::option::Values for $Name {
@@ -166,6 +179,13 @@ macro_rules! section {
                 match name {
                     $(stringify!($name) => crate::value::Value::toml(&self.$name.value),)*
                     _ => None,
+                }
+            }
+
+            fn hidden(&self, name: &str) -> Vec<String> {
+                match name {
+                    $(stringify!($name) => crate::value::Value::hidden(&self.$name.value),)*
+                    _ => Vec::new(),
                 }
             }
         }

@@ -32,8 +32,9 @@ A setting comes from the first of these that has it:
 site.
 
 `tokamak check` reports every error with file, line and key; `tokamak check --print` prints the
-effective configuration. `tokamak reload` reads everything again; if something is wrong, the server
-keeps what it has.
+effective configuration. Of values that are marked as not shown, and of settings of PHP whose name
+sounds like a secret, it only says that they are set. `tokamak reload` reads everything again; if
+something is wrong, the server keeps what it has.
 
 - **size**: bytes as a number, or a text with `KiB`, `MiB`, `GiB` (powers of 1024) or `KB`, `MB`,
   `GB` (powers of 1000): `65536`, `\"64KiB\"`.

@@ -8,31 +8,30 @@ use crate::model::{Cache, Mode, Pool, PoolSize, Route, Server, Site, Spawn, Trac
 use crate::option::{self, GROUPS, Manager, Reload, Row, Section, Values};
 use crate::origin::{Given, Origin};
 use crate::raw::{Raw, RawSite, Repeated};
-use crate::value::{Auto, Count, Nothing, Off, Share, Size, Text};
+use crate::value::{Auto, Count, Direct, Nothing, Off, Settings, Share, Size, Text};
 
 impl Server {
     /// The effective configuration as a `tokamak.toml` that means the same anywhere on this
-    /// machine.
+    /// machine, but for secrets: comments say which are set.
     pub fn to_toml(&self) -> String {
         let raw = raise(self);
         let mut out = String::new();
         for group in GROUPS {
             if let Some(table) = group.rows.first().and_then(|row| raw.table(row.section)) {
-                write_group(&mut out, group.heading, group.rows, |row| table.show(row.name), false);
+                write_group(&mut out, group.heading, group.rows, table, false);
             }
         }
-        let mut list =
-            |heading: &str, rows: &'static [Row], show: &dyn Fn(&Row) -> Option<String>| {
-                write_group(&mut out, heading, rows, show, false);
-            };
+        let mut list = |heading: &str, rows: &'static [Row], values: &dyn Values| {
+            write_group(&mut out, heading, rows, values, false);
+        };
         for upstream in &raw.upstreams {
-            list("[[upstream]]", option::Upstream::ROWS, &|row| upstream.values.show(row.name));
+            list("[[upstream]]", option::Upstream::ROWS, &upstream.values);
         }
         for site in &raw.sites {
-            list("[[site]]", option::Site::ROWS, &|row| site.site.show(row.name));
-            list("[site.pool]", option::Pool::ROWS, &|row| site.pool.show(row.name));
+            list("[[site]]", option::Site::ROWS, &site.site);
+            list("[site.pool]", option::Pool::ROWS, &site.pool);
             for route in &site.routes {
-                list("[[site.route]]", option::Route::ROWS, &|row| route.values.show(row.name));
+                list("[[site.route]]", option::Route::ROWS, &route.values);
             }
         }
         out
@@ -47,15 +46,19 @@ pub fn sample() -> String {
     let (upstream, route) = (option::Upstream::defaults(), option::Route::defaults());
     let mut out = String::new();
     for group in GROUPS {
-        let show = |row: &Row| match row.section {
-            "site" => site.site.show(row.name),
-            "site.pool" => site.pool.show(row.name),
-            "upstream" => upstream.show(row.name),
-            "site.route" => route.show(row.name),
-            section => raw.table(section)?.show(row.name),
+        let Some(section) = group.rows.first().map(|row| row.section) else { continue };
+        let values: &dyn Values = match section {
+            "site" => &site.site,
+            "site.pool" => &site.pool,
+            "upstream" => &upstream,
+            "site.route" => &route,
+            section => match raw.table(section) {
+                Some(table) => table,
+                None => continue,
+            },
         };
         let mut text = String::new();
-        write_group(&mut text, group.heading, group.rows, show, true);
+        write_group(&mut text, group.heading, group.rows, values, true);
         // One of these that says nothing would mean nothing.
         if matches!(group.heading, "[[upstream]]" | "[[site.route]]") {
             text = text.replace("\n# ", "\n").replace('\n', "\n# ");
@@ -68,19 +71,17 @@ pub fn sample() -> String {
 
 /// The options that differ and take effect only at the next start, by their keys.
 pub fn restart_needed(old: &Server, new: &Server) -> Vec<String> {
-    let (old, new) = (raise(old), raise(new));
-    let shown = |raw: &Raw, row: &Row| raw.table(row.section)?.show(row.name);
-    option::rows()
-        .filter(|row| row.reload == Reload::Restart && shown(&old, row) != shown(&new, row))
-        .map(Row::key)
-        .collect()
+    let (old, new) = (raise(old).top, raise(new).top);
+    // A test says that all of these stand at the top.
+    let rows = option::Top::ROWS.iter().filter(|row| row.reload == Reload::Restart);
+    rows.filter(|row| !old.agrees(&new, row.name)).map(Row::key).collect()
 }
 
 fn write_group(
     out: &mut String,
     heading: &str,
     rows: &[Row],
-    show: impl Fn(&Row) -> Option<String>,
+    values: &dyn Values,
     explained: bool,
 ) {
     if !heading.is_empty() {
@@ -90,11 +91,15 @@ fn write_group(
         if explained {
             write_comment(out, row.about);
         }
-        let _ = match show(row) {
+        let _ = match values.show(row.name) {
             Some(value) => writeln!(out, "{} = {value}", row.name),
             None if explained => writeln!(out, "# {} = \"\"", row.name),
             None => Ok(()),
         };
+        for name in values.hidden(row.name) {
+            let dot = if name.is_empty() { "" } else { "." };
+            let _ = writeln!(out, "# {}{dot}{} is set, not shown", row.name, name.escape_debug());
+        }
     }
 }
 
@@ -138,8 +143,8 @@ fn raise(server: &Server) -> Raw {
             user: text(&server.user),
             group: text(&server.group),
             control: plain(server.control.clone()),
-            admin: plain(server.admin.as_ref().map(|admin| admin.address.endpoint())),
-            admin_token: text(&server.admin.as_ref().and_then(|admin| admin.token.clone())),
+            admin: plain(server.admin.as_ref().map(|admin| admin.address.clone())),
+            admin_token: plain(server.admin.as_ref().and_then(|admin| admin.token.clone())),
             resolver: plain(server.resolver.clone()),
             pid_file: plain(server.pid_file.clone()),
         },
@@ -194,8 +199,8 @@ fn raise_cache(cache: &Cache) -> option::Cache {
         memory: plain(Size(cache.memory as u64)),
         largest: plain(Size(cache.largest as u64)),
         wait: plain(cache.wait),
-        redis: plain(tier.map(|tier| tier.server.clone())),
-        redis_password: plain(tier.and_then(|tier| tier.password.clone()).map(Text)),
+        redis: plain(tier.map(|tier| Direct(tier.server.clone()))),
+        redis_password: plain(tier.and_then(|tier| tier.password.clone())),
         redis_database: tier
             .map_or(unset.redis_database, |tier| plain(Count(tier.database.into()))),
         redis_prefix: tier.map_or(unset.redis_prefix, |tier| plain(Text(tier.prefix.clone()))),
@@ -342,8 +347,8 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> RawSite {
             env: plain(site.env.clone()),
             inherit_env: plain(site.inherit_env),
             dumpable: plain(site.dumpable),
-            php_value: plain(site.php_value.clone()),
-            php_admin_value: plain(site.php_admin_value.clone()),
+            php_value: plain(Settings(site.php_value.clone())),
+            php_admin_value: plain(Settings(site.php_admin_value.clone())),
         },
         pool: raise_pool(&site.pool),
         routes: site.routes.iter().map(|route| raise_route(route, upstreams)).collect(),

@@ -3,6 +3,7 @@
 
 mod choice;
 mod number;
+mod secret;
 mod table;
 mod upstream;
 
@@ -16,6 +17,8 @@ use crate::unit;
 
 pub use choice::{Choice, did_you_mean, nearest};
 pub use number::{ANY, Bounds, Count, Share, Size, within};
+pub use secret::Settings;
+pub use upstream::Direct;
 
 /// One thing that is wrong with a value; `inside` is set when it concerns one entry of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +58,12 @@ pub enum Kind {
     Address,
     /// An address to connect to.
     Endpoint,
+    /// An address to connect to that is one socket, not a service.
+    Direct,
+    /// An address or a Unix socket to listen on.
+    Listener,
+    /// A text that is not shown.
+    Secret,
     /// What of a request binds it to an address.
     Affinity,
     /// Where a path is split.
@@ -69,6 +78,8 @@ pub enum Kind {
     List(&'static Kind),
     /// A table of names and values.
     Pairs,
+    /// A table of names and values that are not shown.
+    Secrets,
     /// A table of names and sizes.
     Sizes,
 }
@@ -76,7 +87,12 @@ pub enum Kind {
 impl Kind {
     /// Whether one environment variable can hold it comfortably.
     pub fn is_scalar(self) -> bool {
-        !matches!(self, Kind::List(_) | Kind::Pairs | Kind::Sizes)
+        !matches!(self, Kind::List(_) | Kind::Pairs | Kind::Secrets | Kind::Sizes)
+    }
+
+    /// Whether no value of it is shown.
+    pub fn is_secret(self) -> bool {
+        matches!(self, Kind::Secret | Kind::Secrets)
     }
 
     /// In words, for the documentation.
@@ -90,6 +106,9 @@ impl Kind {
             Kind::Path => "path".into(),
             Kind::Address => "address".into(),
             Kind::Endpoint => "`\"HOST:PORT\"`, `\"srv:NAME\"` or `\"unix:PATH\"`".into(),
+            Kind::Direct => "`\"HOST:PORT\"` or `\"unix:PATH\"`".into(),
+            Kind::Listener => "address or `\"unix:PATH\"`".into(),
+            Kind::Secret => "text, not shown".into(),
             Kind::Affinity => "text as in `\"cookie:NAME\"`".into(),
             Kind::Split => "`\"path\"`, `\"whole\"` or an extension".into(),
             Kind::Switch => "`true` or `false`".into(),
@@ -99,6 +118,7 @@ impl Kind {
             Kind::List(Kind::Choice(names)) => format!("list of {}", quoted(names, "and")),
             Kind::List(item) => format!("{} or list of them", item.describe()),
             Kind::Pairs => "table of names and texts, numbers or booleans".into(),
+            Kind::Secrets => "table of names and texts, numbers or booleans, not shown".into(),
             Kind::Sizes => "table of names and sizes".into(),
         }
     }
@@ -131,8 +151,13 @@ pub trait Value: Sized {
     /// The value, or all that is wrong with it.
     fn read(literal: &Literal, bounds: &Bounds) -> Result<Self, Vec<ValueError>>;
 
-    /// As TOML; absent if it is not set.
+    /// As TOML, without what is secret; absent if nothing is left.
     fn toml(&self) -> Option<String>;
+
+    /// What is set and not in [`Value::toml`]: names in a table, or an empty one for the whole.
+    fn hidden(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 fn quote(text: &str) -> Option<String> {
@@ -269,6 +294,10 @@ impl<T: Value> Value for Option<T> {
 
     fn toml(&self) -> Option<String> {
         self.as_ref().and_then(T::toml)
+    }
+
+    fn hidden(&self) -> Vec<String> {
+        self.as_ref().map(T::hidden).unwrap_or_default()
     }
 }
 

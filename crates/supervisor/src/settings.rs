@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tokamak_config::{Mode, Reset, Server, Site};
+use tokamak_config::{Mode, Reset, Secret, Server, Site, option};
 use tokamak_sys::control::{MAX_SETTINGS, key};
 use tokamak_sys::process::Identity;
 use tokamak_sys::queue::Geometry;
@@ -121,11 +121,11 @@ pub fn settings(site: &Site) -> Result<Vec<(String, String)>, Unusable> {
             .enumerate()
             .map(|(nth, target)| (format!("{}{nth}", key::WARM), target.clone())),
     );
-    for (prefix, table) in
-        [(key::INI, &site.php_value), (key::ADMIN, &site.php_admin_value), (key::ENV, &site.env)]
-    {
+    for (prefix, table) in [(key::INI, &site.php_value), (key::ADMIN, &site.php_admin_value)] {
         pairs.extend(table.iter().map(|(name, value)| (format!("{prefix}{name}"), value.clone())));
     }
+    let env = site.env.iter();
+    pairs.extend(env.map(|(name, value)| (format!("{}{name}", key::ENV), value.reveal().into())));
     if site.dumpable {
         pairs.push((key::DUMPABLE.to_owned(), String::new()));
     }
@@ -189,29 +189,28 @@ fn reset_name(reset: Reset) -> &'static str {
     }
 }
 
-/// What a service manager, or a web server that started this one, said to the server alone, and
-/// secrets by which its own options may be set.
-const PRIVATE: &[&str] = &[
-    "LISTEN_PID",
-    "LISTEN_FDS",
-    "LISTEN_FDNAMES",
-    "NOTIFY_SOCKET",
-    "FCGI_WEB_SERVER_ADDRS",
-    "TOKAMAK_ADMIN_TOKEN",
-    "TOKAMAK_CACHE_REDIS_PASSWORD",
-];
+/// What a service manager, or a web server that started this one, said to the server alone.
+const PRIVATE: &[&str] =
+    &["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "FCGI_WEB_SERVER_ADDRS"];
+
+/// Whether no process of an application may see a variable: it is for the server alone, or it sets
+/// an option that is a secret.
+fn is_private(name: &OsStr) -> bool {
+    let mut secrets = option::rows().filter(|row| row.kind.is_secret());
+    PRIVATE.iter().any(|other| name == *other)
+        || secrets.any(|row| row.variable.is_some_and(|variable| name == variable))
+}
 
 /// The environment of a site's or an application's processes: the server's own, if they inherit it,
 /// then `given`.
 pub fn environment(
-    given: &BTreeMap<String, String>,
+    given: &BTreeMap<String, Secret>,
     inherit: bool,
     own: impl Iterator<Item = (OsString, OsString)>,
 ) -> Variables {
-    let private = |name: &OsStr| PRIVATE.iter().any(|other| name == *other);
     let replaced = |name: &OsStr| given.keys().any(|other| name == other.as_str());
-    let inherited = own.filter(|(name, _)| inherit && !private(name) && !replaced(name));
-    let added = given.iter().map(|(name, value)| (name.into(), value.into()));
+    let inherited = own.filter(|(name, _)| inherit && !is_private(name) && !replaced(name));
+    let added = given.iter().map(|(name, value)| (name.into(), value.reveal().into()));
     inherited.chain(added).collect()
 }
 
@@ -302,7 +301,7 @@ pub(crate) mod tests {
             pool,
             php_value: BTreeMap::from([("precision".into(), "5".into())]),
             php_admin_value: BTreeMap::from([("memory_limit".into(), "64M".into())]),
-            env: BTreeMap::from([("APP".into(), "x".into())]),
+            env: BTreeMap::from([("APP".into(), Secret::new("x"))]),
             inherit_env: true,
             dumpable: false,
             fpm: None,
@@ -407,7 +406,7 @@ pub(crate) mod tests {
         ] {
             assert_eq!(value(name), expected, "{name}");
         }
-        site.env.insert("BIG".into(), "x".repeat(200_000));
+        site.env.insert("BIG".into(), Secret::new("x".repeat(200_000)));
         assert!(settings(&site).is_err());
     }
 
@@ -426,7 +425,7 @@ pub(crate) mod tests {
             .into_iter()
         };
         let pair = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
-        let given = BTreeMap::from([("APP".to_owned(), "x".to_owned())]);
+        let given = BTreeMap::from([("APP".to_owned(), Secret::new("x"))]);
         assert_eq!(environment(&given, true, own()), [pair("PATH", "/bin"), pair("APP", "x")]);
         assert_eq!(environment(&given, false, own()), [pair("APP", "x")]);
     }

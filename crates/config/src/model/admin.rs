@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::Endpoint;
+use super::Secret;
 
 /// Where the admin listener is, and who may ask there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Admin {
     pub address: AdminAddress,
     /// What a request on a TCP address has to know. Present unless the address is one of this
     /// machine alone.
-    pub token: Option<String>,
+    pub token: Option<Secret>,
 }
 
 /// Where it listens.
@@ -22,14 +22,4 @@ pub enum AdminAddress {
     Tcp(SocketAddr),
     /// A Unix socket for the user who starts the server.
     Unix(PathBuf),
-}
-
-impl AdminAddress {
-    /// As it is typed.
-    pub fn endpoint(&self) -> Endpoint {
-        match self {
-            AdminAddress::Tcp(address) => Endpoint::Tcp(address.to_string()),
-            AdminAddress::Unix(path) => Endpoint::Unix(path.clone()),
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Endpoint;
+use super::{Endpoint, Secret};
 
 /// What responses may take that are kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +23,7 @@ pub struct Tier {
     /// Where it is; never a service's name.
     pub server: Endpoint,
     /// Its password, if it asks for one.
-    pub password: Option<String>,
+    pub password: Option<Secret>,
     /// The database.
     pub database: u32,
     /// What the names of everything begin with that is stored there.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokamak_fpm::Pool as FpmPool;
 
-use super::Caching;
+use super::{Caching, Secret};
 
 /// Paths that are 404 unless the front controller is to answer for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ pub struct Site {
     /// `php.ini` settings that scripts cannot change.
     pub php_admin_value: BTreeMap<String, String>,
     /// Environment of the workers, added to `$_SERVER` too.
-    pub env: BTreeMap<String, String>,
+    pub env: BTreeMap<String, Secret>,
     /// Whether the workers see the server's own environment beside [`Site::env`].
     pub inherit_env: bool,
     /// Whether the PHP processes leave core files, and others of their user may look into them.

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use regex_lite::Regex;
 
+use super::Secret;
+
 /// A FastCGI application: where it listens, and how much it may be asked at once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Upstream {
@@ -43,7 +45,7 @@ pub struct Upstream {
     /// Most bytes of a response's headers.
     pub head: usize,
     /// Added to each request's parameters; an empty value removes one.
-    pub params: BTreeMap<String, String>,
+    pub params: BTreeMap<String, Secret>,
     /// Directories whose files the application may have sent, by the URL path under which it names
     /// them.
     pub internal: BTreeMap<String, PathBuf>,
@@ -63,7 +65,7 @@ pub struct Spawn {
     /// Where they start.
     pub directory: PathBuf,
     /// Their environment.
-    pub env: BTreeMap<String, String>,
+    pub env: BTreeMap<String, Secret>,
     /// Whether they see the server's own environment beside [`Spawn::env`].
     pub inherit_env: bool,
     /// User that they run as, when the server was started as root; [`crate::Server::user`] if
@@ -189,7 +191,7 @@ pub struct Check {
     /// Bad ones in a row that take it out.
     pub fall: u32,
     /// Added to [`Upstream::params`]; an empty value removes one.
-    pub params: BTreeMap<String, String>,
+    pub params: BTreeMap<String, Secret>,
 }
 
 /// When an address is left out, because requests to it failed.

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{Endpoint, LogFormat, TraceMode};
+use crate::model::{AdminAddress, LogFormat, Secret, TraceMode};
 use crate::unit::{GIB, HOUR, KIB, MIB, SECOND};
-use crate::value::{ANY, Auto, Count, Off, Share, Size, Text, within};
+use crate::value::{ANY, Auto, Count, Direct, Off, Share, Size, Text, within};
 
 section! {
     /// The server as a whole. These keys stand at the start of the file, before the first table.
@@ -28,11 +28,11 @@ section! {
         /// Address of the admin listener, which says over HTTP how the server is doing, and takes
         /// commands: `"127.0.0.1:9080"`, or `"unix:/run/tokamak/admin.sock"` for the user who
         /// starts the server. An address that other machines reach needs `admin_token`.
-        admin: Option<Endpoint> = "", ANY, Restart, env "TOKAMAK_ADMIN";
+        admin: Option<AdminAddress> = "", ANY, Restart, env "TOKAMAK_ADMIN";
         /// What requests to an admin listener on an address have to know, 16 characters at least:
         /// they send `Authorization: Bearer` with it. Without it they may look from this machine,
         /// and change nothing.
-        admin_token: Option<Text> = "", ANY, Restart, env "TOKAMAK_ADMIN_TOKEN";
+        admin_token: Option<Secret> = "", ANY, Restart, env "TOKAMAK_ADMIN_TOKEN";
         /// Name servers that are asked for the addresses of upstreams, as in `"127.0.0.1:53"`; if
         /// not set, `/etc/hosts` and those of `/etc/resolv.conf`.
         resolver: Vec<SocketAddr> = "", ANY, Live;
@@ -122,9 +122,9 @@ section! {
         wait: Duration = "5s", within(10, HOUR), Live, env "TOKAMAK_CACHE_WAIT";
         /// A Redis server by which several nodes share responses, as `"10.0.0.5:6379"` or
         /// `"unix:/run/redis.sock"`. Absent: each node keeps its own.
-        redis: Option<Endpoint> = "", ANY, Live, env "TOKAMAK_CACHE_REDIS";
+        redis: Option<Direct> = "", ANY, Live, env "TOKAMAK_CACHE_REDIS";
         /// Its password, if it asks for one.
-        redis_password: Option<Text> = "", ANY, Live, env "TOKAMAK_CACHE_REDIS_PASSWORD";
+        redis_password: Option<Secret> = "", ANY, Live, env "TOKAMAK_CACHE_REDIS_PASSWORD";
         /// Its database.
         redis_database: Count = "0", within(0, 1_000_000), Live, env "TOKAMAK_CACHE_REDIS_DATABASE";
         /// What all names that are stored there begin with. Nodes with the same prefix share

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{Ignored, Leftover, Mode, Reset, Split};
+use crate::model::{Ignored, Leftover, Mode, Reset, Secret, Split};
 use crate::unit::{GIB, HOUR, MIB, SECOND};
-use crate::value::{ANY, Auto, Choice, Count, Nothing, Size, Text, within};
+use crate::value::{ANY, Auto, Choice, Count, Nothing, Settings, Size, Text, within};
 
 /// How the number of a pool's processes changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -107,16 +107,16 @@ section! {
         /// Query parameters that make no difference, as in `"utm_*"`; `"*"` is the whole query.
         cache_ignore_query: Vec<Text> = "", ANY, Live;
         /// Environment of the PHP workers, also found in `$_SERVER`.
-        env: BTreeMap<String, String> = "", ANY, Live;
+        env: BTreeMap<String, Secret> = "", ANY, Live;
         /// Whether the PHP workers see the server's own environment too.
         inherit_env: bool = "true", ANY, Live, env "TOKAMAK_INHERIT_ENV";
         /// Whether the PHP processes leave core files. Debuggers of the same user may then look
         /// into them, and so may scripts of that user.
         dumpable: bool = "false", ANY, Live, env "TOKAMAK_DUMPABLE";
         /// Settings of `php.ini` that scripts may change with `ini_set`.
-        php_value: BTreeMap<String, String> = "", ANY, Live;
+        php_value: Settings = "", ANY, Live;
         /// Settings of `php.ini` that scripts cannot change.
-        php_admin_value: BTreeMap<String, String> = "", ANY, Live;
+        php_admin_value: Settings = "", ANY, Live;
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{Address, Affinity, Balance, StopSignal};
+use crate::model::{Address, Affinity, Balance, Secret, StopSignal};
 use crate::unit::{HOUR, KIB, MIB, SECOND};
 use crate::value::{ANY, Auto, Count, Size, Text, within};
 
@@ -31,7 +31,7 @@ section! {
         /// Working directory of `spawn`; if not set, the directory of the file.
         directory: Option<PathBuf> = "", ANY, Live;
         /// Environment of `spawn`.
-        env: BTreeMap<String, String> = "", ANY, Live;
+        env: BTreeMap<String, Secret> = "", ANY, Live;
         /// Whether `spawn` sees the server's own environment too.
         inherit_env: bool = "true", ANY, Live;
         /// User that `spawn` runs as, if the server is started as root; if not set, the server's
@@ -86,7 +86,7 @@ section! {
         check_fall: Count = "3", within(1, 100), Live;
         /// Parameters of a check, such as `HTTP_HOST` or `SCRIPT_FILENAME` (which is the path
         /// otherwise); an empty value removes one.
-        check_params: BTreeMap<String, String> = "", ANY, Live;
+        check_params: BTreeMap<String, Secret> = "", ANY, Live;
         /// Most connections to each address: as many as the application has processes or threads
         /// there. They are kept open between requests; the next request waits for a free one.
         /// `"auto"` is 16; with `spawn` it is one for each process.
@@ -116,7 +116,7 @@ section! {
         head: Size = "64KiB", within(KIB, 16 * MIB), Live;
         /// Parameters added to each request, such as `HTTPS` or `PHP_VALUE`; an empty value removes
         /// one.
-        params: BTreeMap<String, String> = "", ANY, Live;
+        params: BTreeMap<String, Secret> = "", ANY, Live;
         /// Directories whose files the application may have sent, by the URL path under which
         /// `X-Accel-Redirect` names them; `X-Sendfile` names the files themselves. Other files of
         /// the site's root may be sent too.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{Reader, number};
-use crate::model::{Cache, Caching, Endpoint, Tier};
+use crate::model::{Cache, Caching, Tier};
 use crate::option;
-use crate::value::{Auto, Text};
+use crate::value::{Auto, Direct, Text};
 
 /// A largest response must fit this many times, or hardly anything else would.
 const TIMES: u64 = 4;
@@ -19,10 +19,10 @@ fn cache(raw: &option::Cache) -> Cache {
     }
 }
 
-fn tier(raw: &option::Cache, server: &Endpoint) -> Tier {
+fn tier(raw: &option::Cache, server: &Direct) -> Tier {
     Tier {
-        server: server.clone(),
-        password: raw.redis_password.value.as_ref().map(|password| password.0.clone()),
+        server: server.0.clone(),
+        password: raw.redis_password.value.clone(),
         database: raw.redis_database.value.0 as u32,
         prefix: raw.redis_prefix.value.0.clone(),
         timeout: raw.redis_timeout.value,
@@ -92,10 +92,6 @@ impl Reader<'_> {
                 memory / TIMES
             );
             self.report("cache", "largest", largest.origin, problem);
-        }
-        if let Some(Endpoint::Srv(_)) = raw.redis.value {
-            let problem = "must be HOST:PORT or \"unix:/run/redis.sock\"".to_owned();
-            self.report("cache", "redis", raw.redis.origin, problem);
         }
         cache(raw)
     }

@@ -70,8 +70,8 @@ impl Reader<'_> {
             authorizer,
             routes,
             pool: self.pool(&raw.pool),
-            php_value: site.php_value.value.clone(),
-            php_admin_value: site.php_admin_value.value.clone(),
+            php_value: site.php_value.value.0.clone(),
+            php_admin_value: site.php_admin_value.value.0.clone(),
             env: site.env.value.clone(),
             inherit_env: site.inherit_env.value,
             dumpable: site.dumpable.value,
@@ -268,8 +268,8 @@ impl Reader<'_> {
     }
 
     fn php_settings(&mut self, site: &option::Site) {
-        for name in site.php_value.value.keys() {
-            if site.php_admin_value.value.contains_key(name) {
+        for name in site.php_value.value.0.keys() {
+            if site.php_admin_value.value.0.contains_key(name) {
                 let problem = format!("`{name}` is in php_admin_value too; keep one of them");
                 self.report("site", "php_value", site.php_value.origin, problem);
             }

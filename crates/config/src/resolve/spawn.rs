@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::{Reader, number, text};
-use crate::model::Spawn;
+use crate::model::{Secret, Spawn};
 use crate::option::{self, Section};
 use crate::origin::Origin;
 use crate::value::Text;
@@ -73,7 +73,7 @@ impl Reader<'_> {
             return Some(super::clean(&directory.join(name))).filter(is_program);
         }
         let inherited = self.around.path.filter(|_| values.inherit_env.value);
-        let path = values.env.value.get("PATH").map(String::as_str).or(inherited);
+        let path = values.env.value.get("PATH").map(Secret::reveal).or(inherited);
         std::env::split_paths(path.unwrap_or(NO_PATH))
             .filter(|folder| folder.is_absolute())
             .map(|folder| folder.join(name))

@@ -1,6 +1,7 @@
 //! The whole way: text, variables and flags in, a [`Server`] or every error out.
 
 mod invented;
+mod secrets;
 mod sites;
 mod upstreams;
 
@@ -284,7 +285,7 @@ fn what_is_printed_means_the_same() {
              [limits]\nbody = 12345\n[timeouts]\nhead = '1500ms'\ndrain = 0\n[log]\naccess = \
              '-'\naccess_format = 'json'\nerror = 'e'\n\
              [[site]]\nhost = 'x'\nroot = 'public'\nworker = 'w.php'\nkeep = ['ini', \
-             'session']\nenv = { A = \"q\\\"'\\n\" }\n\
+             'session']\nphp_value = { A = \"q\\\"'\\n\" }\n\
              inherit_env = false\nphp_admin_value = { \"a.b\" = 1.5 }\n[site.pool]\nmanager = \
              'ondemand'\nidle = '7s'\n\
              max_memory = '256MiB'\nslow = '2s'\n[[site]]\nhost = 'y'\nroot = \
@@ -295,7 +296,7 @@ fn what_is_printed_means_the_same() {
         .unwrap();
     let printed = server.to_toml();
     assert_eq!(Place::with(&[]).load(&printed).unwrap(), server, "{printed}");
-    assert_eq!(server.sites[0].env["A"], "q\"'\n");
+    assert_eq!(server.sites[0].php_value["A"], "q\"'\n");
     assert_eq!(server.control, Some(place.path("c.sock")));
 }
 

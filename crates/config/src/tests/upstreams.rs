@@ -147,7 +147,12 @@ fn an_application_to_start_is_found() {
     assert_eq!((one.processes, one.sockets(), one.stop_signal), (3, 3, StopSignal::User1));
     assert_eq!((&two.program, &two.directory), (&place.path("bin/named"), &place.path("")));
     assert_eq!((two.processes, two.sockets(), two.inherit_env), (4, 1, false));
-    assert_eq!(place.load(&server.to_toml()).unwrap(), server);
+    let printed = server.to_toml();
+    let mut expected = server.clone();
+    for spawn in expected.upstreams.iter_mut().filter_map(|upstream| upstream.spawn.as_mut()) {
+        spawn.env.clear(); // not shown, so not printed
+    }
+    assert_eq!(place.load(&printed).unwrap(), expected);
 }
 
 #[test]
@@ -257,7 +262,9 @@ fn addresses_have_weights_and_requests_are_bound_to_them() {
     let check = php.check.as_ref().unwrap();
     assert_eq!((check.path.as_str(), check.status, check.fall), ("/ping?full", 204, 3));
     let again = place.load(&server.to_toml()).unwrap();
-    assert_eq!(again.upstreams, server.upstreams);
+    let mut expected = server.upstreams;
+    expected[0].check.as_mut().unwrap().params.clear(); // not shown, so not printed
+    assert_eq!(again.upstreams, expected);
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn read_entries<T>(
         Literal::Word(word) if word.is_empty() => return Ok(BTreeMap::new()),
         Literal::Table(entries) => entries,
         other => {
-            return wrong(format!("must be a table of names and {what}, not {}", other.sort()));
+            return wrong(format!("must be a table of names and {what}, not {}", other.noun()));
         }
     };
     let mut values = BTreeMap::new();
@@ -32,38 +32,42 @@ fn read_entries<T>(
     if complaints.is_empty() { Ok(values) } else { Err(complaints) }
 }
 
-fn show<'a>(entries: impl Iterator<Item = (&'a String, toml_edit::Value)>) -> Option<String> {
+pub(super) fn show<'a>(
+    entries: impl Iterator<Item = (&'a String, toml_edit::Value)>,
+) -> Option<String> {
     let table: toml_edit::InlineTable =
         entries.map(|(name, value)| (name.as_str(), value)).collect();
     Some(table.to_string())
+}
+
+/// Reads names and values that processes get as texts.
+pub(super) fn read_pairs(literal: &Literal) -> Result<BTreeMap<String, String>, Vec<ValueError>> {
+    read_entries(literal, "values", |entry| {
+        let value = match &entry.value {
+            Literal::Text(text) => text.clone(),
+            Literal::Integer(number) => number.to_string(),
+            Literal::Float(number) => number.to_string(),
+            // As `php.ini` reads `On` and `Off`.
+            Literal::Boolean(flag) => u8::from(*flag).to_string(),
+            other => {
+                return Err(format!("must be a text, a number or a boolean, not {}", other.sort()));
+            }
+        };
+        if entry.name.is_empty() || entry.name.contains(['=', '\0', '\n', '\r']) {
+            return Err("the name must not be empty nor contain `=`, line breaks or NUL".into());
+        }
+        if value.contains('\0') {
+            return Err("the value must not contain NUL".into());
+        }
+        Ok(value)
+    })
 }
 
 impl Value for BTreeMap<String, String> {
     const KIND: Kind = Kind::Pairs;
 
     fn read(literal: &Literal, _: &Bounds) -> Result<BTreeMap<String, String>, Vec<ValueError>> {
-        read_entries(literal, "values", |entry| {
-            let value = match &entry.value {
-                Literal::Text(text) => text.clone(),
-                Literal::Integer(number) => number.to_string(),
-                Literal::Float(number) => number.to_string(),
-                // As `php.ini` reads `On` and `Off`.
-                Literal::Boolean(flag) => u8::from(*flag).to_string(),
-                other => {
-                    return Err(format!(
-                        "must be a text, a number or a boolean, not {}",
-                        other.sort()
-                    ));
-                }
-            };
-            if entry.name.is_empty() || entry.name.contains(['=', '\0', '\n', '\r']) {
-                return Err("the name must not be empty nor contain `=`, line breaks or NUL".into());
-            }
-            if value.contains('\0') {
-                return Err("the value must not contain NUL".into());
-            }
-            Ok(value)
-        })
+        read_pairs(literal)
     }
 
     fn toml(&self) -> Option<String> {

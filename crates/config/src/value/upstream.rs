@@ -4,9 +4,9 @@
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-use super::{Bounds, Kind, Value, ValueError, did_you_mean, quote, text_of, wrong};
+use super::{Bounds, Kind, Value, ValueError, address, did_you_mean, quote, text_of, wrong};
 use crate::literal::{KeyValue, Literal};
-use crate::model::{Address, Affinity, Endpoint, Pattern};
+use crate::model::{Address, AdminAddress, Affinity, Endpoint, Pattern};
 
 /// Greatest weight. A larger one would not differ from "nearly all", and sums of weights have to
 /// stay far below the range of the arithmetic; with a tenth, an address that gets less than one
@@ -52,6 +52,49 @@ impl Value for Endpoint {
 
     fn toml(&self) -> Option<String> {
         quote(&self.to_string())
+    }
+}
+
+/// Where one socket is: not a service, behind which there may be several.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Direct(pub Endpoint);
+
+impl Value for Direct {
+    const KIND: Kind = Kind::Direct;
+
+    fn read(literal: &Literal, bounds: &Bounds) -> Result<Direct, Vec<ValueError>> {
+        match Endpoint::read(literal, bounds)? {
+            Endpoint::Srv(name) => {
+                wrong(format!("`srv:{name}` is a service; write HOST:PORT or \"unix:PATH\""))
+            }
+            endpoint => Ok(Direct(endpoint)),
+        }
+    }
+
+    fn toml(&self) -> Option<String> {
+        self.0.toml()
+    }
+}
+
+impl Value for AdminAddress {
+    const KIND: Kind = Kind::Listener;
+
+    fn read(literal: &Literal, _: &Bounds) -> Result<AdminAddress, Vec<ValueError>> {
+        let wanted = "an address such as \"127.0.0.1:9080\" or \"unix:/run/tokamak/admin.sock\"";
+        let text = text_of(literal, wanted)?;
+        match text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+            Some(path) => Ok(AdminAddress::Unix(path.into())),
+            None => address(text)
+                .map(AdminAddress::Tcp)
+                .or_else(|problem| wrong(format!("{problem}, or \"unix:PATH\""))),
+        }
+    }
+
+    fn toml(&self) -> Option<String> {
+        match self {
+            AdminAddress::Tcp(address) => quote(&address.to_string()),
+            AdminAddress::Unix(path) => quote(&format!("unix:{}", path.display())),
+        }
     }
 }
 

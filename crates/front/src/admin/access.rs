@@ -2,6 +2,7 @@
 
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HOST};
+use tokamak_config::Secret;
 
 use super::route::Right;
 
@@ -13,7 +14,7 @@ pub enum Access {
     /// An address of this machine alone. Any of its users may look, nobody may change anything.
     Local,
     /// Who knows this token may do everything.
-    Token(String),
+    Token(Secret),
 }
 
 /// Why a request is refused.
@@ -36,7 +37,7 @@ impl Access {
         match self {
             Access::File => Ok(()),
             _ if right == Right::Probe => Ok(()),
-            Access::Token(token) if has_token(headers, token) => Ok(()),
+            Access::Token(token) if has_token(headers, token.reveal()) => Ok(()),
             Access::Token(_) => Err(Refusal::Token),
             Access::Local if !names_this_machine(headers) => Err(Refusal::Host),
             Access::Local if right == Right::Look => Ok(()),
@@ -74,7 +75,7 @@ mod tests {
 
     #[test]
     fn table() {
-        let token = || Access::Token("secret".into());
+        let token = || Access::Token(Secret::new("secret"));
         let right = headers(&[("authorization", "Bearer secret"), ("host", "a.example")]);
         let wrong = headers(&[("authorization", "Bearer secreT")]);
         let basic = headers(&[("authorization", "Basic secret")]);

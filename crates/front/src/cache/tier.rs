@@ -89,7 +89,8 @@ impl Tier {
             }
         };
         let client = |timeout| {
-            let (address, password) = (address.clone(), password.clone());
+            let address = address.clone();
+            let password = password.as_ref().map(|password| password.reveal().to_owned());
             Client::new(
                 Server { address, user: None, password, database, timeout },
                 Names::default(),

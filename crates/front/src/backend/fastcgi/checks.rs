@@ -110,7 +110,7 @@ async fn status(answer: Result<ResponseStart, UpstreamError>, most: usize) -> Re
 /// The request: what a server on this machine would send for the path.
 fn call(
     check: &config::Check,
-    params: &BTreeMap<String, String>,
+    params: &BTreeMap<String, config::Secret>,
     keep: bool,
 ) -> Result<FcgiRequest, ()> {
     let (path, query) = check.path.split_once('?').unwrap_or((&check.path, ""));
@@ -131,9 +131,8 @@ fn call(
     let mut all: BTreeMap<&str, &[u8]> =
         plain.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
     all.extend(CONSTANT);
-    all.extend(
-        params.iter().chain(&check.params).map(|(name, value)| (name.as_str(), value.as_bytes())),
-    );
+    let given = params.iter().chain(&check.params);
+    all.extend(given.map(|(name, value)| (name.as_str(), value.reveal().as_bytes())));
     let operators = |name: &str| params.contains_key(name) || check.params.contains_key(name);
     // The operator removes a parameter by leaving it empty.
     all.retain(|name, value| !value.is_empty() || !operators(name));

@@ -107,7 +107,7 @@ struct Parameters<'a, 'b> {
     params: &'a mut Params<'b>,
     role: Role,
     /// The operator's parameters. They replace others of the same name.
-    changed: &'a BTreeMap<String, String>,
+    changed: &'a BTreeMap<String, config::Secret>,
     /// The authorizer's variables. They replace all others except the operator's.
     variables: &'a [(String, HeaderValue)],
     /// The parameter of the last header: another value of it may follow. Empty before the first
@@ -150,8 +150,9 @@ impl Parameters<'_, '_> {
             self.add(name.as_bytes(), value);
         }
         for (name, value) in self.changed {
+            let value = value.reveal().as_bytes();
             if !value.is_empty() {
-                self.fits &= self.params.pair(name.as_bytes(), value.as_bytes()).is_ok();
+                self.fits &= self.params.pair(name.as_bytes(), value).is_ok();
             }
         }
         if self.fits { Ok(()) } else { Err(Failure::HeadTooLarge) }
