@@ -61,6 +61,22 @@ pub fn kill(signal: &str, pid: u64) {
     Command::new("sh").args(["-c", &format!("kill -s {signal} {pid}")]).status().expect("sh runs");
 }
 
+/// Stops a process, and waits until all of its threads have stopped: until then one of them may
+/// still accept a connection.
+pub fn stop(pid: u64) {
+    kill("STOP", pid);
+    let is_stopped = |thread: fs::DirEntry| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The name before it may have blanks and parentheses.
+        stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['T', 't']))
+    };
+    let all = || {
+        let mut threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+        threads.all(is_stopped).then_some(())
+    };
+    assert!(eventually(Duration::from_secs(20), all).is_some(), "process {pid} does not stop");
+}
+
 /// The configuration file of a server.
 pub fn configuration(server: &Server) -> PathBuf {
     server.places.top().join("tokamak.toml")

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::harness::{Kind, Server, eventually, get, in_every_mode, is_root};
-use crate::operate::{kill, operated, pid_in, status, status_when, worker_pids};
+use crate::operate::{kill, operated, pid_in, status, status_when, stop, worker_pids};
 use crate::supervise::children;
 
 in_every_mode! {
@@ -45,7 +45,7 @@ fn replaces_a_stopped_zygote(kind: Kind) {
     let (before, zygote) = (status(&server), zygote(&mut server));
     let mut long = server.connect();
     long.send(get("/index.php?do=wait&n=2500").bytes());
-    kill("STOP", zygote);
+    stop(zygote);
     let after =
         status_when(&server, "other processes", |status| status["pools"][0]["renewals"] == 1);
     assert_eq!(after["front_pid"], before["front_pid"], "the front stays");
@@ -118,7 +118,7 @@ fn renews_a_site_with_a_spoiled_queue(kind: Kind) {
 fn replaces_a_stopped_front() {
     let server = start(Kind::Classic);
     let front = status(&server)["front_pid"].as_u64().unwrap();
-    kill("STOP", front);
+    stop(front);
     // Clients that connect from here on wait for the next front.
     server.get("/index.php").expect(200);
     server.log_line(&["ERROR", "the front gives no sign of life", &format!("pid={front}")]);
@@ -190,7 +190,7 @@ fn leaves_a_server_alone_that_was_stopped_as_a_whole() {
     let supervisor = u64::from(server.main_process().pid());
     let mut all = vec![supervisor, before["front_pid"].as_u64().unwrap(), zygote(&mut server)];
     all.extend(worker_pids(&before));
-    all.iter().for_each(|pid| kill("STOP", *pid));
+    all.iter().for_each(|pid| stop(*pid));
     std::thread::sleep(Duration::from_secs(4));
     all.iter().for_each(|pid| kill("CONT", *pid));
     std::thread::sleep(Duration::from_secs(2));
@@ -210,7 +210,7 @@ fn can_be_switched_off() {
     let (before, zygote) = (status(&server), zygote(&mut server));
     let front = before["front_pid"].as_u64().unwrap();
     for pid in [zygote, front] {
-        kill("STOP", pid);
+        stop(pid);
     }
     std::thread::sleep(Duration::from_secs(3));
     for pid in [zygote, front] {

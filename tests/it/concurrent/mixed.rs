@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::harness::{
     Connection, Kind, Request, Server, Setup, eventually, form, get, in_parallel,
 };
-use crate::operate::{kill, status, worker_pids};
+use crate::operate::{kill, status, status_when, worker_pids};
 use crate::services::faulty::{self, MOODS};
 use crate::services::mariadb::{MariaDb, PASSWORD};
 use crate::services::postgresql::PostgreSql;
@@ -229,6 +229,11 @@ const MISFORTUNES: &[fn(&Server, &mut Services, u64)] = &[
     },
 ];
 
+/// A worker; there may be none just after one was killed.
+fn a_worker(server: &Server) -> u64 {
+    worker_pids(&status_when(server, "a worker", |status| !worker_pids(status).is_empty()))[0]
+}
+
 /// How long to go on.
 fn wanted() -> Duration {
     let minutes = std::env::var("TOKAMAK_MIXED_MINUTES").ok();
@@ -244,7 +249,7 @@ fn rounds(server: &Server, services: &mut Services, ledger: &Ledger) -> (usize, 
     while count < 2 || Instant::now() < end {
         for misfortune in MISFORTUNES {
             let before = samples.last().and_then(|last| held(last.pid));
-            let survivor = before.or_else(|| held(worker_pids(&status(server))[0]));
+            let survivor = before.or_else(|| held(a_worker(server)));
             // By the second round a worker has once done all that there is to do.
             samples.extend(survivor.filter(|_| count > 0));
             misfortune(server, services, survivor.map_or(0, |held| held.pid));
@@ -263,7 +268,7 @@ fn grow_old(server: &Server, ledger: &Ledger) -> Vec<Held> {
     let mut samples = Vec::new();
     while Instant::now() < end {
         ledger.goes_on(REQUESTS_BETWEEN_LOOKS);
-        samples.extend(held(worker_pids(&status(server))[0]));
+        samples.extend(held(a_worker(server)));
         println!("{} requests, {:?}", ledger.served.load(Ordering::Relaxed), samples.last());
     }
     samples

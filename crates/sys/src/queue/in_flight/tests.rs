@@ -88,7 +88,9 @@ fn nobody_sees_a_mix_of_two_requests() {
     let (segment, mut producer, [mut worker, _]) = queue(2);
     let (is_over, answered) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|threads| {
-        threads.spawn(|| {
+        // Dropped by a failed assertion too: the scope waits for the other thread.
+        let _end = EndsWithIt(&is_over);
+        let server = threads.spawn(|| {
             let mut n = 0u64;
             while !is_over.load(Ordering::Relaxed) {
                 n += 1;
@@ -111,6 +113,7 @@ fn nobody_sees_a_mix_of_two_requests() {
         });
         let mut seen = 0;
         while seen < 500 || answered.load(Ordering::Relaxed) < 2000 {
+            assert!(!server.is_finished(), "the thread that serves has ended");
             for one in now(&segment) {
                 seen += 1;
                 let letters = one.uri.strip_prefix('/').unwrap().as_bytes();
@@ -121,8 +124,16 @@ fn nobody_sees_a_mix_of_two_requests() {
                 assert_eq!(one.instance, 7);
             }
         }
-        is_over.store(true, Ordering::Relaxed);
     });
+}
+
+/// Says that something is over when it is dropped.
+struct EndsWithIt<'a>(&'a AtomicBool);
+
+impl Drop for EndsWithIt<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 proptest! {
