@@ -27,8 +27,20 @@ fn on_a_port(lines: &str) -> (Server, u16) {
     (operated(Kind::Classic).line(&line).start(), port)
 }
 
+/// Long enough for a busy machine; a test that waits for it has failed.
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
+
 fn socket(server: &Server) -> UnixStream {
-    UnixStream::connect(server.places.top().join("admin.sock")).expect("the admin listener")
+    let socket = server.places.top().join("admin.sock");
+    let stream = UnixStream::connect(socket).expect("the admin listener");
+    stream.set_read_timeout(PATIENCE).unwrap();
+    stream
+}
+
+fn connect(port: u16) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", port)).expect("the admin listener");
+    stream.set_read_timeout(PATIENCE).unwrap();
+    stream
 }
 
 /// Status and body of the response to a request without a body.
@@ -92,14 +104,19 @@ fn changes_what_it_is_asked_to() {
     assert!(code == 503 && body.contains("no upstream `a`"), "{code} {body}");
 }
 
+/// Makes workers that do not boot any more.
+fn break_boot(server: &Server) {
+    let script = server.places.root().join("worker.php");
+    std::fs::write(&script, "<?php exit('no boot');").unwrap();
+    for pid in worker_pids(&status(server)) {
+        crate::operate::kill("KILL", pid);
+    }
+}
+
 #[test]
 fn says_why_the_server_is_not_ready() {
     let server = on_a_socket(operated(Kind::Worker));
-    let script = server.places.root().join("worker.php");
-    std::fs::write(&script, "<?php exit('no boot');").unwrap();
-    for pid in worker_pids(&status(&server)) {
-        crate::operate::kill("KILL", pid);
-    }
+    break_boot(&server);
     let not_ready = || {
         let (code, body) = ask(socket(&server), "GET /ready", "");
         (code == 503 && body.contains("do not boot")).then_some(())
@@ -108,15 +125,65 @@ fn says_why_the_server_is_not_ready() {
     assert_eq!(ask(socket(&server), "GET /live", "").0, 200);
 }
 
+/// The reason names sites, scripts and how they fail.
+#[test]
+fn says_why_only_to_those_who_may_look() {
+    let port = free_address().port();
+    let server = operated(Kind::Worker)
+        .line(&format!("admin = \"127.0.0.1:{port}\"\nadmin_token = \"{TOKEN}\""))
+        .start();
+    status_when(&server, "booted workers", |status| status["pools"][0]["idle"] == 2);
+    break_boot(&server);
+    let right = format!("Authorization: Bearer {TOKEN}\r\n");
+    let not_ready = || {
+        let (code, body) = ask(connect(port), "GET /ready", &right);
+        (code == 503 && body.contains("do not boot")).then_some(())
+    };
+    assert!(eventually(Duration::from_secs(20), not_ready).is_some(), "{:#}", status(&server));
+    for fields in ["", "Authorization: Bearer 0123456789abcdeX\r\n"] {
+        assert_eq!(ask(connect(port), "GET /ready", fields), (503, "not ready\n".into()));
+    }
+}
+
+/// A balancer must not leave a machine out because its only worker is replaced.
+#[test]
+fn is_ready_while_a_worker_is_renewed() {
+    let setup = operated(Kind::Worker).workers(1).site_line("pool.max_requests = 1");
+    let server = setup.line("admin = \"unix:admin.sock\"").start();
+    status_when(&server, "the worker", |status| status["pools"][0]["idle"] == 1);
+    let boot = server.places.root().join("worker.php");
+    let script = std::fs::read_to_string(&boot).unwrap();
+    // Its successor takes its time.
+    std::fs::write(&boot, script.replacen("<?php", "<?php usleep(300_000);", 1)).unwrap();
+    for _ in 0..5 {
+        server.get("/index.php").expect(200);
+        let starts = |status: &Value| {
+            let workers = status["pools"][0]["workers"].as_array().cloned().unwrap_or_default();
+            workers.iter().all(|worker| worker["state"] == "starting")
+        };
+        status_when(&server, "no worker that serves", starts);
+        assert_eq!(ask(socket(&server), "GET /ready", ""), (200, "ready\n".into()));
+    }
+}
+
+/// With no time for requests that still run, there is some for the answer to a reload.
+#[test]
+fn a_reload_is_answered_even_if_nothing_is_drained() {
+    let server = on_a_socket(operated(Kind::Classic).line("timeouts.drain = 0"));
+    for generation in 2..5 {
+        let expected = format!("generation {generation} serves\n");
+        assert_eq!(ask(socket(&server), "POST /reload", ""), (200, expected));
+    }
+}
+
 #[test]
 fn without_a_token_this_machine_may_look() {
     let (server, port) = on_a_port("");
-    let connect = || TcpStream::connect(("127.0.0.1", port)).expect("the admin listener");
-    assert_eq!(ask(connect(), "GET /status", "").0, 200);
+    assert_eq!(ask(connect(port), "GET /status", "").0, 200);
     // A page in a browser whose name leads here.
-    let foreign = ask(connect(), "GET /status", "Host: a.example\r\n");
+    let foreign = ask(connect(port), "GET /status", "Host: a.example\r\n");
     assert!([400, 403].contains(&foreign.0), "{foreign:?}");
-    let (code, body) = ask(connect(), "POST /reload", "");
+    let (code, body) = ask(connect(port), "POST /reload", "");
     assert!(code == 403 && body.contains("admin_token"), "{code} {body}");
     assert_eq!(status(&server)["generation"], 1);
 }
@@ -124,21 +191,20 @@ fn without_a_token_this_machine_may_look() {
 #[test]
 fn with_a_token_nobody_else_may() {
     let (_server, port) = on_a_port(&format!("admin_token = \"{TOKEN}\""));
-    let connect = || TcpStream::connect(("127.0.0.1", port)).expect("the admin listener");
-    assert_eq!(ask(connect(), "GET /live", "").0, 200);
+    assert_eq!(ask(connect(port), "GET /live", "").0, 200);
     for fields in ["", "Authorization: Bearer 0123456789abcdeX\r\n", "Authorization: Basic x\r\n"] {
         for request in ["GET /status", "POST /reload"] {
-            assert_eq!(ask(connect(), request, fields).0, 401, "{request} {fields}");
+            assert_eq!(ask(connect(port), request, fields).0, 401, "{request} {fields}");
         }
     }
     let right = format!("Authorization: Bearer {TOKEN}\r\n");
-    assert_eq!(ask(connect(), "GET /status", &right).0, 200);
-    let (code, body) = ask(connect(), "POST /reload", &right);
+    assert_eq!(ask(connect(port), "GET /status", &right).0, 200);
+    let (code, body) = ask(connect(port), "POST /reload", &right);
     assert_eq!((code, &body[..]), (200, "generation 2 serves\n"));
 }
 
 #[test]
-fn bad_requests_and_silent_clients_harm_nobody() {
+fn bad_requests_harm_nobody() {
     let server = on_a_socket(operated(Kind::Classic));
     for (request, code) in [
         ("GET /", 404),
@@ -151,9 +217,70 @@ fn bad_requests_and_silent_clients_harm_nobody() {
     ] {
         assert_eq!(ask(socket(&server), request, "").0, code, "{request}");
     }
-    let _silent: Vec<UnixStream> = (0..12).map(|_| socket(&server)).collect();
-    assert_eq!(ask(socket(&server), "GET /ready", "").0, 200);
     server.get("/index.php").expect(200);
+}
+
+/// More connections than there may be: some say nothing, some stop in the middle, some keep theirs.
+#[test]
+fn clients_without_a_right_starve_nobody() {
+    let (_server, port) = on_a_port(&format!("admin_token = \"{TOKEN}\""));
+    let right = format!("Authorization: Bearer {TOKEN}\r\n");
+    let begun = |text: &str| {
+        let mut stream = connect(port);
+        stream.write_all(text.as_bytes()).unwrap();
+        stream
+    };
+    let kept = format!("GET /status HTTP/1.1\r\nHost: localhost\r\n{right}\r\n");
+    let _silent: Vec<TcpStream> = (0..100).map(|_| begun("")).collect();
+    let _unfinished: Vec<TcpStream> =
+        (0..100).map(|_| begun("GET /status HTTP/1.1\r\nHost: lo")).collect();
+    let mut idle: Vec<TcpStream> = Vec::new();
+    for _ in 0..40 {
+        let mut stream = begun(&kept);
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        assert_eq!(&head, b"HTTP/1.1 200");
+        idle.push(stream);
+    }
+    for _ in 0..3 {
+        assert_eq!(ask(connect(port), "GET /live", "").0, 200);
+        assert_eq!(ask(connect(port), "GET /ready", "").0, 200);
+        assert_eq!(ask(connect(port), "GET /status", &right).0, 200);
+    }
+    assert_eq!(ask(connect(port), "POST /reload", &right).0, 200);
+}
+
+/// Whatever a client does or leaves undone, without a whole request its connection ends.
+#[test]
+fn silent_and_slow_clients_are_closed() {
+    let (_server, port) = on_a_port("");
+    let (mut silent, mut slow) = (connect(port), connect(port));
+    slow.set_nonblocking(true).unwrap();
+    slow.write_all(b"GET /live HTTP/1.1\r\nx: ").unwrap();
+    let is_closed = || {
+        let sent = slow.write_all(b"x");
+        let read = slow.read(&mut [0; 100]);
+        let waits = |error: std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
+        (sent.is_err() || !read.is_err_and(waits)).then_some(())
+    };
+    assert!(eventually(Duration::from_secs(30), is_closed).is_some());
+    // It came first.
+    assert_eq!(silent.read(&mut [0; 100]).unwrap(), 0);
+}
+
+/// What they have asked for is answered to nobody; there is a bound for it, and room afterwards.
+#[test]
+fn clients_that_go_away_harm_nobody() {
+    let server = on_a_socket(operated(Kind::Classic));
+    let front = status(&server)["front_pid"].clone();
+    for _ in 0..300 {
+        let mut stream = socket(&server);
+        stream.write_all(b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    }
+    let is_answered = || (ask(socket(&server), "GET /status", "").0 == 200).then_some(());
+    assert!(eventually(Duration::from_secs(20), is_answered).is_some());
+    assert_eq!(ask(socket(&server), "GET /ready", "").0, 200);
+    assert_eq!(status(&server)["front_pid"], front);
 }
 
 /// Who makes it reachable is told what is missing.
@@ -165,8 +292,8 @@ fn other_machines_need_a_token() {
     for (lines, complaint) in [
         ("admin = \"0.0.0.0:9080\"", "set `admin_token`"),
         ("admin = \"[::]:9080\"", "set `admin_token`"),
-        ("admin = \"localhost:9080\"", "IP address"),
-        ("admin = \"srv:admin\"", "not a service"),
+        ("admin = \":9080\"", "set `admin_token`"),
+        ("admin = \"srv:admin\"", "`srv:admin` is not an address"),
         ("admin_token = \"0123456789abcdef\"", "`admin`, which is not set"),
         ("admin = \"127.0.0.1:9080\"\nadmin_token = \"short\"", "16 characters"),
     ] {

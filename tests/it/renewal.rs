@@ -1,13 +1,16 @@
 //! One site gets other processes, and the others keep theirs.
 
 use std::fs;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{Kind, Request, Server, eventually, get};
-use crate::operate::{command, configuration, edit, operated, pid_in, reload, status, status_when};
+use crate::harness::{Connection, Kind, Request, Server, eventually, get};
+use crate::operate::{
+    command, configuration, edit, operated, pid_in, reload, status, status_when, worker_pids,
+};
 
 /// The sites by host name; the first one is sealed, and the one that changes.
 const HOSTS: [&str; 4] = ["localhost", "classic.example", "worker.example", "sealed.example"];
@@ -215,32 +218,97 @@ fn reloads_everything_if_the_site_is_somewhere_else_now() {
     assert!(text.starts_with("version 1"), "{text}");
 }
 
+/// A server whose one event loop a Lua script holds up until a file is there.
+struct Held {
+    server: Server,
+    connection: Connection,
+    release: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Held {
+    fn start() -> Held {
+        let folder = tempfile::tempdir().unwrap();
+        let (script, release) = (folder.path().join("hold.lua"), folder.path().join("release"));
+        let spin = format!(
+            "if lighty.env['uri.query'] == 'spin' then
+                while not lighty.c.stat('{}') do end
+            end
+            lighty.r.resp_body.set('free')
+            return 200",
+            release.display()
+        );
+        fs::write(&script, spin).unwrap();
+        let route =
+            format!("route = [{{ path = \"/hold\", lua_raw_url = [\"{}\"] }}]", script.display());
+        let server = operated(Kind::Classic)
+            .line("loops = 2")
+            .line("lua.time = \"60s\"")
+            .line("timeouts.drain = \"100ms\"")
+            .site_line(&route)
+            .start();
+        status_when(&server, "booted workers", |status| status["pools"][0]["idle"] == 2);
+        let mut connection = server.connect();
+        let request = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        connection.send(request("/hold") + &request("/hold?spin"));
+        // The second request is read with the first one, so its script runs at once.
+        assert_eq!(connection.response().expect(200).text(), "free");
+        Held { server, connection, release, _folder: folder }
+    }
+
+    /// Waits until other processes than these serve; which.
+    fn other_processes(&self, than: &[u64]) -> Vec<u64> {
+        let is_other = |status: &Value| {
+            let pids = worker_pids(status);
+            !pids.is_empty() && pids.iter().all(|pid| !than.contains(pid))
+        };
+        worker_pids(&status_when(&self.server, "other processes", is_other))
+    }
+
+    fn let_go(&mut self) {
+        fs::write(&self.release, "").unwrap();
+        assert_eq!(self.connection.response().expect(200).text(), "free");
+    }
+}
+
 /// An event loop that is busy does not yet know of the new processes.
 #[test]
 fn the_answer_waits_for_every_event_loop() {
-    let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("hold.lua");
-    // For three seconds and more.
-    let spin = "local began = os.time()
-        while lighty.env['uri.query'] == 'spin' and os.time() - began < 4 do end
-        lighty.r.resp_body.set('free')
-        return 200";
-    fs::write(&script, spin).unwrap();
-    let route =
-        format!("route = [{{ path = \"/hold\", lua_raw_url = [\"{}\"] }}]", script.display());
-    let server = operated(Kind::Classic)
-        .line("loops = 2")
-        .line("lua.time = \"20s\"")
-        .site_line(&route)
-        .start();
-    let mut held = server.connect();
-    let request = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    held.send(request("/hold") + &request("/hold?spin"));
-    assert_eq!(held.response().expect(200).text(), "free");
-    // By now the loop is held up, or will be sooner than PHP can start.
-    let output = command(&server, &["reload", "--site", "localhost"]);
-    held.patience(Duration::from_secs(1));
-    assert_eq!(held.response().expect(200).text(), "free", "the loop is not free: {output:?}");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "new processes serve localhost\n");
-    status_when(&server, "one renewal", |status| status["pools"][0]["renewals"] == 1);
+    let mut held = Held::start();
+    let before = worker_pids(&status(&held.server));
+    std::thread::scope(|threads| {
+        let server = &held.server;
+        let reload = threads.spawn(|| command(server, &["reload", "--site", "localhost"]));
+        held.other_processes(&before);
+        // The supervisor has answered other questions since, but not this one.
+        status(server);
+        assert!(!reload.is_finished(), "an event loop does not know of the new processes yet");
+        fs::write(&held.release, "").unwrap();
+        let output = reload.join().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "new processes serve localhost\n");
+    });
+    held.let_go();
+    status_when(&held.server, "one renewal", |status| status["pools"][0]["renewals"] == 1);
+}
+
+/// The second reload replaces the processes of the first one before all event loops knew them.
+#[test]
+fn two_reloads_of_a_site_are_both_answered() {
+    let mut held = Held::start();
+    let first = worker_pids(&status(&held.server));
+    std::thread::scope(|threads| {
+        let server = &held.server;
+        let reload = || command(server, &["reload", "--site", "localhost"]);
+        let one = threads.spawn(reload);
+        let second = held.other_processes(&first);
+        let other = threads.spawn(reload);
+        let third = held.other_processes(&[first, second].concat());
+        assert!(!one.is_finished() && !other.is_finished(), "{third:?} serve");
+        fs::write(&held.release, "").unwrap();
+        for output in [one.join().unwrap(), other.join().unwrap()] {
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(said, "new processes serve localhost\n", "{output:?}");
+        }
+    });
+    held.let_go();
 }

@@ -52,6 +52,11 @@ impl Endpoint {
         Ok(())
     }
 
+    /// How many messages wait for room.
+    pub fn backlog(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Whether messages wait for room.
     pub fn wants_write(&self) -> bool {
         !self.waiting.is_empty()

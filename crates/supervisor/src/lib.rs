@@ -7,6 +7,7 @@
 
 mod admin_socket;
 mod application;
+mod asked;
 pub mod asker;
 mod banner;
 mod bind;

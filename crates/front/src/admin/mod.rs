@@ -5,39 +5,35 @@
 mod access;
 mod figures;
 mod io;
+mod questions;
+mod room;
 mod route;
 
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use tokamak_metrics::{Format, Row};
 use tokamak_upstream::socket::{Listener, Socket};
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
 
 pub use access::Access;
 use access::Refusal;
 pub use figures::Figures;
 use io::AdminIo;
-use route::{Wish, Wrong};
-
-/// Connections at one time. More wait in the kernel's queue: each costs memory, and a client may
-/// forget to close some.
-const CONNECTIONS: u32 = 16;
-/// Time between two looks whether a client is silent, or does not take its answer: after one to one
-/// and a half of it the connection is closed. An answer that the supervisor takes longer for is
-/// waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
+use questions::{NoAnswer, Questions};
+use room::{Room, Seat};
+use route::{Right, Wish, Wrong};
 
 /// How long a scrape waits for the supervisor, which answers within milliseconds; less than the ten
 /// seconds after which Prometheus gives up, so that the front's figures are there when the
@@ -96,75 +92,48 @@ impl Admin {
 async fn accept(start: AdminStart, figures: Figures, mut stopped: watch::Receiver<bool>) {
     let AdminStart { socket, access, ask } = start;
     let Ok(listener) = Listener::new(socket) else { return };
-    let service = Arc::new(Service { access, ask, figures });
-    let room = Arc::new(Semaphore::new(CONNECTIONS as usize));
-    let for_connection = stopped.clone();
+    let service = Arc::new(Service { access, questions: Questions::new(ask), figures });
+    let (room, for_connection) = (Room::default(), stopped.clone());
+    let mut connections = JoinSet::new();
     loop {
-        let next = async {
-            let permit = room.clone().acquire_owned().await;
-            (permit, listener.accept().await)
-        };
         tokio::select! {
-            (permit, accepted) = next => match accepted {
+            accepted = listener.accept() => match accepted {
                 Ok(socket) => {
                     let (service, stopped) = (service.clone(), for_connection.clone());
-                    tokio::spawn(async move {
-                        converse(socket, service, stopped).await;
-                        drop(permit);
-                    });
+                    connections.spawn(converse(socket, room.enter(), service, stopped));
                 }
                 // Out of descriptors or memory: to try again at once would be a busy loop.
                 Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
             },
+            Some(_) = connections.join_next() => {}
             _ = stopped.wait_for(|stopped| *stopped) => break,
         }
     }
     drop(listener);
-    // All permits are there when no connection is left.
-    let _ = room.acquire_many(CONNECTIONS).await;
-}
-
-/// What a connection does.
-#[derive(Default)]
-struct Activity {
-    /// An answer is waited for.
-    is_asking: AtomicBool,
-    /// When the last answer came, in nanoseconds.
-    answered: AtomicU64,
-}
-
-impl Activity {
-    /// Returns when the client has had the time that it has.
-    async fn is_over(&self) {
-        self.answered.store(tokamak_cost::coarse(), Ordering::Relaxed);
-        loop {
-            tokio::time::sleep(PATIENCE).await;
-            let answered = self.answered.load(Ordering::Relaxed);
-            let since = Duration::from_nanos(tokamak_cost::coarse().saturating_sub(answered));
-            if !self.is_asking.load(Ordering::Relaxed) && since >= PATIENCE / 2 {
-                return;
-            }
-        }
-    }
+    while connections.join_next().await.is_some() {}
 }
 
 /// Serves one connection.
-async fn converse(socket: Socket, service: Arc<Service>, mut stopped: watch::Receiver<bool>) {
-    let activity = Arc::new(Activity::default());
+async fn converse(
+    socket: Socket,
+    seat: Seat,
+    service: Arc<Service>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let seat = &seat;
     let answering = service_fn(|request| {
-        let (service, activity) = (service.clone(), activity.clone());
+        let service = service.clone();
         async move {
-            activity.is_asking.store(true, Ordering::Relaxed);
-            let response = service.answer(request).await;
-            activity.answered.store(tokamak_cost::coarse(), Ordering::Relaxed);
-            activity.is_asking.store(false, Ordering::Relaxed);
+            seat.asks();
+            let response = service.answer(request, seat).await;
+            seat.is_answered();
             Ok::<_, Infallible>(response)
         }
     });
     let mut http = http1::Builder::new();
     http.header_read_timeout(None);
     let mut connection = pin!(http.serve_connection(AdminIo(socket), answering));
-    let mut over = pin!(activity.is_over());
+    let mut over = pin!(seat.is_over());
     // Nobody reads how a connection has ended.
     tokio::select! {
         _ = connection.as_mut() => return,
@@ -180,41 +149,43 @@ async fn converse(socket: Socket, service: Arc<Service>, mut stopped: watch::Rec
 /// What the requests of all connections need.
 struct Service {
     access: Access,
-    ask: Ask,
+    questions: Questions,
     figures: Figures,
 }
 
 impl Service {
-    async fn answer<B>(&self, request: Request<B>) -> Response<Full<Bytes>> {
+    async fn answer<B>(&self, request: Request<B>, seat: &Seat) -> Response<Full<Bytes>> {
         self.figures.asked.add(1);
         let wish = match Wish::of(request.method(), request.uri()) {
             Ok(wish) => wish,
             Err(wrong) => return misunderstood(&wrong),
         };
-        if let Err(refusal) = self.access.check(wish.right(), request.headers()) {
+        let (right, headers) = (wish.right(), request.headers());
+        if let Err(refusal) = self.access.check(right, headers) {
             return refused(refusal);
+        }
+        if right != Right::Probe && !seat.becomes_known() {
+            return unanswered(NoAnswer::Busy);
         }
         match wish {
             Wish::Live => text(StatusCode::OK, "live\n"),
-            Wish::Metrics => self.metrics(request.headers()).await,
-            Wish::Command { line, json, .. } => match self.asked(line).await {
+            Wish::Ready => {
+                let may_look = self.access.check(Right::Look, headers).is_ok();
+                ready(self.questions.ready().await, may_look)
+            }
+            Wish::Metrics => self.metrics(headers).await,
+            Wish::Command { line, json, .. } => match self.questions.command(line).await {
                 Ok(answer) => translated(answer, json),
-                Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "the supervisor does not answer\n"),
+                Err(why) => unanswered(why),
             },
         }
     }
 
-    /// The supervisor's answer to a command.
-    async fn asked(&self, line: String) -> Result<String, oneshot::error::RecvError> {
-        let (sender, receiver) = oneshot::channel();
-        (self.ask)(line, sender);
-        receiver.await
-    }
-
     /// The figures of the front, and those of the supervisor unless it takes too long.
     async fn metrics(&self, headers: &http::HeaderMap) -> Response<Full<Bytes>> {
-        let answer = tokio::time::timeout(SUPERVISOR_PATIENCE, self.asked("metrics".into()));
-        let answer = answer.await.ok().and_then(Result::ok);
+        let asked = self.questions.command("metrics".into());
+        let answer = tokio::time::timeout(SUPERVISOR_PATIENCE, asked).await;
+        let answer = answer.ok().and_then(Result::ok);
         let lines = answer.as_deref().and_then(|answer| answer.strip_prefix("ok\n"));
         let mut samples = self.figures.samples();
         // The supervisor is of the same version: all of its lines are understood.
@@ -225,6 +196,23 @@ impl Service {
         let response = text(StatusCode::OK, format.write(&samples));
         with(response, CONTENT_TYPE, format.media_type())
     }
+}
+
+/// The answer to a probe. Its reason names sites and what they fail of, which is not for everybody.
+fn ready(answer: Result<String, NoAnswer>, may_look: bool) -> Response<Full<Bytes>> {
+    match answer {
+        Err(why) if may_look => unanswered(why),
+        Ok(answer) if may_look || answer.starts_with("ok") => translated(answer, false),
+        _ => text(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
+    }
+}
+
+fn unanswered(why: NoAnswer) -> Response<Full<Bytes>> {
+    let what = match why {
+        NoAnswer::Busy => "too many requests wait for an answer; try again\n",
+        NoAnswer::Silent => "the supervisor does not answer\n",
+    };
+    with(text(StatusCode::SERVICE_UNAVAILABLE, what), RETRY_AFTER, "1")
 }
 
 /// An answer of the control socket as one of HTTP.
@@ -241,7 +229,8 @@ fn misunderstood(wrong: &Wrong) -> Response<Full<Bytes>> {
     match wrong {
         Wrong::Path => text(
             StatusCode::NOT_FOUND,
-            "there are /live, /ready, /status and /metrics, and for POST /reload, /purge and /drain\n",
+            "there are /live, /ready, /status and /metrics, and for POST /reload, /purge and \
+                /drain\n",
         ),
         Wrong::Method(allowed) => {
             let response = text(StatusCode::METHOD_NOT_ALLOWED, format!("it wants {allowed}\n"));

@@ -19,6 +19,8 @@ pub enum Right {
 pub enum Wish {
     /// To hear that there is somebody.
     Live,
+    /// To hear whether requests to all sites can be answered.
+    Ready,
     /// The metrics.
     Metrics,
     /// The answer to this command.
@@ -47,7 +49,7 @@ impl Wish {
     /// What it may do.
     pub fn right(&self) -> Right {
         match self {
-            Wish::Live => Right::Probe,
+            Wish::Live | Wish::Ready => Right::Probe,
             Wish::Metrics => Right::Look,
             Wish::Command { right, .. } => *right,
         }
@@ -67,7 +69,7 @@ impl Wish {
         let change = match uri.path() {
             "/live" => return look(Wish::Live),
             "/metrics" => return look(Wish::Metrics),
-            "/ready" => return look(command("ready", Right::Probe, false)),
+            "/ready" => return look(Wish::Ready),
             "/status" => return look(command("status json", Right::Look, true)),
             "/reload" => reload,
             "/purge" => purge,
@@ -155,7 +157,7 @@ mod tests {
             |line: &str, right, json| Ok(Wish::Command { line: line.into(), right, json });
         for (method, target, result) in [
             (Method::GET, "/live", Ok(Wish::Live)),
-            (Method::HEAD, "/ready", command("ready", Right::Probe, false)),
+            (Method::HEAD, "/ready", Ok(Wish::Ready)),
             (Method::GET, "/metrics", Ok(Wish::Metrics)),
             (Method::GET, "/status?x", command("status json", Right::Look, true)),
             (Method::POST, "/reload", command("reload", Right::Change, false)),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Fleet, Outside, text};
 use crate::asker::Asker;
-use crate::generation::{Generation, Life};
+use crate::generation::{Generation, Handover, Life};
 use crate::log::Level;
 use crate::succession::Role;
 use crate::watch::since;
@@ -56,25 +56,34 @@ impl Fleet {
             return self.begin_site_reload(wanted, outside, now);
         };
         let current = self.current().filter(|current| current.number == number);
-        let seat = current.and_then(|current| current.seat(pool));
-        match seat.map(|seat| seat.role) {
-            Some(Role::Next(_)) => Standing::Waits,
-            Some(Role::Serving | Role::Leaving(_)) => {
-                let script = current.map_or(Duration::ZERO, |current| current.server().lua.time);
-                let limit = HANDOVER_LIMIT + script;
-                match seat.and_then(|seat| seat.handover) {
-                    None => Standing::Ends(format!("ok new processes serve {}\n", wanted.site)),
-                    Some(from) if since(from, now) > limit => Standing::Ends(format!(
-                        "error new processes of {} are there, but after {} s not all event loops \
-                            use them: requests may still reach the old ones; see the error log\n",
-                        wanted.site,
-                        limit.as_secs()
-                    )),
-                    Some(_) => Standing::Waits,
-                }
+        let seat = current.and_then(|current| Some((current, current.seat(pool)?)));
+        match seat.map(|(current, seat)| (current, seat, seat.role, seat.handover)) {
+            Some((_, _, Role::Next(_), _)) => Standing::Waits,
+            // Even if others have replaced it since.
+            Some((.., Handover::Done)) => {
+                Standing::Ends(format!("ok new processes serve {}\n", wanted.site))
             }
-            Some(Role::Ending(_)) => {
-                let why = seat.and_then(|seat| seat.pool.failure());
+            Some((current, _, Role::Serving, Handover::Since(from))) => {
+                let limit = HANDOVER_LIMIT + current.server().lua.time;
+                if since(from, now) <= limit {
+                    return Standing::Waits;
+                }
+                Standing::Ends(format!(
+                    "error new processes of {} are there, but after {} s not all event loops use \
+                        them: requests may still reach the old ones; see the error log\n",
+                    wanted.site,
+                    limit.as_secs()
+                ))
+            }
+            // Another reload has replaced it before all event loops knew it. What serves now has
+            // read the files later.
+            Some((current, seat, _, Handover::Since(_))) => {
+                let serving = current.serving(seat.pool.site_index);
+                wanted.begun = serving.map(|serving| (number, serving));
+                Standing::Waits
+            }
+            Some((_, seat, _, Handover::None)) => {
+                let why = seat.pool.failure();
                 Standing::Ends(format!("error {}\n", why.unwrap_or("it was not ready in time")))
             }
             // The generation has ended meanwhile. The next one may have begun before this was

@@ -12,11 +12,17 @@ use crate::front::{Ailment, Front};
 use crate::log::{self, Level};
 use crate::means::{FrontPlan, Means};
 use crate::pool::Pool;
+use crate::watch::since;
 use crate::zygote::Launch;
 
 /// How long a front may take to be ready. It needs milliseconds, and seconds where names have to be
 /// resolved first; one that was stopped meanwhile would keep the server from serving for ever.
 const FRONT_LIMIT: Duration = Duration::from_secs(60);
+/// Time that a front has for passing an answer on to a client of the admin listener.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
+/// Time that a front may live on because it waits for answers. A reload answers two seconds after
+/// the old front was told to drain, at most.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// Messages of the front taken at one look, so that it does not delay the pools.
 const AT_ONCE: usize = 1024;
 
@@ -168,6 +174,24 @@ impl Generation {
             // Tried again at the next look.
             Err(error) => log::line(Level::Error, format_args!("cannot start the front: {error}")),
         }
+    }
+
+    /// Messages that wait for room in the line to the front; none, if it is gone.
+    pub fn backlog(&self) -> usize {
+        self.front.as_ref().map_or(0, |front| front.endpoint().backlog())
+    }
+
+    /// The front waits for an answer to a client of the admin listener.
+    pub fn owes_an_answer(&mut self, now: u64) {
+        self.owed = Some(now);
+    }
+
+    /// Whether a front that drains since then has had its time. That of requests may be none at
+    /// all; who has asked for the reload gets the answer nevertheless.
+    pub(super) fn is_front_late(&self, from: u64, now: u64) -> bool {
+        let drained = since(from, now).checked_sub(self.server.timeouts.drain);
+        let is_done = self.owed.is_none_or(|owed| since(owed, now) > ANSWER_TIME);
+        drained.is_some_and(|beyond| !beyond.is_zero() && (is_done || beyond > ANSWER_LIMIT))
     }
 
     /// Sends a message to the front, with descriptors.

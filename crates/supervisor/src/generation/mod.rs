@@ -40,7 +40,7 @@ use crate::succession::END_LIMIT;
 use crate::watch::since;
 use crate::zygote::Launch;
 
-pub use renewal::{History, Seat};
+pub use renewal::{Handover, History, Seat};
 
 /// Least time that workers have for leaving after their front is gone, however long draining took:
 /// a worker script may have something to finish after its loop.
@@ -100,6 +100,8 @@ pub struct Generation {
     starting: Pulse,
     /// That its front did not finish in time.
     overdue: Reminder,
+    /// When its front last waited for an answer to a client of the admin listener.
+    owed: Option<u64>,
 }
 
 impl Generation {
@@ -145,6 +147,7 @@ impl Generation {
             stuck_loop: None,
             starting: Pulse::default(),
             overdue: Reminder::default(),
+            owed: None,
         })
     }
 
@@ -263,9 +266,7 @@ impl Generation {
         self.mind_front(now);
         match self.life {
             Life::Booting if self.is_time_for_front(now) => self.start_front(means),
-            Life::Draining(from) if since(from, now) > self.server.timeouts.drain => {
-                self.kill_late_front(now);
-            }
+            Life::Draining(from) if self.is_front_late(from, now) => self.kill_late_front(now),
             Life::Ending(deadline) if since(deadline, now) > END_LIMIT => {
                 self.seats.iter_mut().for_each(|seat| seat.pool.kill(now));
             }

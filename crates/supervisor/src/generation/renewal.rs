@@ -17,17 +17,27 @@ pub struct Seat {
     pub pool: Pool,
     /// What it is for its site.
     pub role: Role,
-    /// Since when the front has known that new requests go to it, as long as not all of its event
-    /// loops send them there.
-    pub handover: Option<u64>,
+    /// How far the front is with sending new requests to it.
+    pub handover: Handover,
     /// The front has said that no request is left in it.
     pub has_left: bool,
+}
+
+/// How far the front is with sending new requests to a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handover {
+    /// It was not told to.
+    None,
+    /// It was told then; not all of its event loops do.
+    Since(u64),
+    /// All of its event loops do, or did.
+    Done,
 }
 
 impl Seat {
     /// The seat of a pool that serves from the beginning.
     pub fn serving(pool: Pool) -> Seat {
-        Seat { pool, role: Role::Serving, handover: None, has_left: false }
+        Seat { pool, role: Role::Serving, handover: Handover::Done, has_left: false }
     }
 }
 
@@ -73,6 +83,11 @@ impl Generation {
     /// The seat of a pool, by its number.
     pub fn seat(&self, pool: u32) -> Option<&Seat> {
         self.seats.iter().find(|seat| seat.pool.number == pool)
+    }
+
+    /// The number of the pool that serves a site now.
+    pub fn serving(&self, site_index: usize) -> Option<u32> {
+        self.pools().find(|pool| pool.site_index == site_index).map(|pool| pool.number)
     }
 
     /// Whether other processes start for a site.
@@ -145,7 +160,12 @@ impl Generation {
         let pool = Pool::new(&self.server, site_index, self.numbered, bells)?;
         let number = pool.number;
         self.numbered += 1;
-        self.seats.push(Seat { pool, role: Role::Next(now), handover: None, has_left: false });
+        self.seats.push(Seat {
+            pool,
+            role: Role::Next(now),
+            handover: Handover::None,
+            has_left: false,
+        });
         Ok(number)
     }
 
@@ -230,7 +250,7 @@ impl Generation {
         };
         self.tell_front(&ToFront::Renew { old, new }, vec![memory]);
         self.seats[next].role = Role::Serving;
-        self.seats[next].handover = Some(now);
+        self.seats[next].handover = Handover::Since(now);
         self.seats[before].role = Role::Leaving(now);
         // No worker takes requests from a spoiled queue: those in it are lost, and tried again
         // elsewhere.
@@ -246,7 +266,7 @@ impl Generation {
         let Some(seat) = self.seats.iter_mut().find(|seat| seat.pool.number == pool) else {
             return;
         };
-        if seat.handover.take().is_some() {
+        if matches!(std::mem::replace(&mut seat.handover, Handover::Done), Handover::Since(_)) {
             self.histories[seat.pool.site_index].renewals += 1;
             seat.pool.say(Level::Info, format_args!("new processes serve, the old ones finish"));
         }

@@ -171,11 +171,14 @@ impl Pool {
         count
     }
 
-    /// Whether a request could be answered now, or as soon as a worker is made for it.
+    /// Whether a request could be answered now, or as soon as a worker is made for it. A balancer
+    /// must not leave a machine out because its only worker is renewed: requests wait for the
+    /// successor, unless workers do not boot any more.
     pub fn can_serve(&self, now: u64) -> bool {
         let count = self.count(now);
         let on_demand = matches!(self.site.pool.size, PoolSize::Ondemand { .. });
-        self.has_zygote() && (on_demand || count.idle + count.busy > 0)
+        let is_renewed = self.has_booted && self.storm.failures() == 0;
+        self.has_zygote() && (on_demand || is_renewed || count.idle + count.busy > 0)
     }
 
     fn has_rested(&self, entry: &Snapshot, now: u64) -> bool {

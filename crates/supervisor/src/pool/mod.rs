@@ -103,6 +103,8 @@ pub struct Pool {
     served: u64,
     endings: Endings,
     failure: Option<String>,
+    /// A worker has booted once.
+    has_booted: bool,
     renewal_reason: Option<RenewalReason>,
     /// How long its zygote may be silent; zero: for ever.
     watchdog: Duration,
@@ -178,6 +180,7 @@ impl Pool {
             served: 0,
             endings: Endings::default(),
             failure: None,
+            has_booted: false,
             renewal_reason: None,
             watchdog: server.timeouts.watchdog,
             version: None,

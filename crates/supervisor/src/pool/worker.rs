@@ -29,7 +29,8 @@ impl Pool {
             place.changed = now;
         }
         match act {
-            Act::Nothing | Act::Welcome => {}
+            Act::Nothing => {}
+            Act::Welcome => self.has_booted = true,
             Act::Fork => {
                 let instance = self.next_instance;
                 // Neither 0 (no worker) nor the largest number, which the queue uses itself.

@@ -1,43 +1,80 @@
 //! Clients of the admin listener, who ask through a front.
 
+use std::time::Duration;
+
 use tokamak_sys::control::{ANSWER_PART, ToFront};
 
 use super::Supervisor;
-use crate::asker::Asker;
 use crate::control_socket::Command;
 use crate::fleet::Outside;
-use crate::generation::Life;
+use crate::generation::{Generation, Life};
+use crate::log::{self, Level};
 use crate::pool::Pool;
+use crate::watch::since;
+
+/// Parts of answers that may wait in the line to a front. A front that does not read is killed when
+/// the line has 4096 messages: answers to clients must never be the reason.
+const AHEAD: usize = 64;
+/// Time that a front has for taking an answer: as long as its client. After that the answer is
+/// dropped.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// An answer that a front is to get.
+pub(super) struct Owed {
+    /// The generation of the front.
+    pub generation: u32,
+    /// What it asked.
+    pub question: u32,
+    pub answer: String,
+    /// Bytes of it that are on their way.
+    pub sent: usize,
+    /// Since when it is there.
+    pub since: Option<u64>,
+}
 
 impl Supervisor {
-    /// A front passes a command on. It may not end the server: a front faces the network.
-    pub(super) fn hear_admin(&mut self, asker: Asker, line: &str, now: u64) {
-        match Command::parse(line) {
-            Some(Command::Stop) | None => {
-                self.host.answer(asker, "error unknown command\n".into());
-            }
-            Some(command) => self.command(asker, command, now),
+    /// A front passes a command on.
+    pub(super) fn hear_admin(&mut self, generation: u32, question: u32, line: String, now: u64) {
+        if let Some(complaint) = self.asked.add(generation, question, line, now) {
+            log::line(Level::Error, format_args!("{complaint}"));
         }
     }
 
-    /// Sends the answers that have come to clients of fronts.
-    pub(super) fn answer_fronts(&mut self) {
-        for (generation, question, answer) in std::mem::take(&mut self.host.for_fronts) {
-            let mut fronts = self.fleet.generations.iter_mut();
-            // If it is gone, so is its client.
-            let Some(front) = fronts.find(|other| other.number == generation) else { continue };
-            let mut rest = &answer[..];
-            loop {
-                let (part, others) = rest.split_at(part_of(rest));
-                let is_last = others.is_empty();
-                let part = part.to_owned();
-                front.tell_front(&ToFront::Answer { question, part, is_last }, Vec::new());
-                if is_last {
-                    break;
+    /// Does what fronts have asked for, as far as its time has come. They may not end the server: a
+    /// front faces the network.
+    pub(super) fn obey_admin(&mut self, now: u64) {
+        while let Some((asker, line)) = self.asked.take(now) {
+            match Command::parse(&line) {
+                Some(Command::Stop) | None => {
+                    self.host.answer(asker, "error unknown command\n".into());
                 }
-                rest = others;
+                Some(command) => self.command(asker, command, now),
             }
         }
+        for generation in &mut self.fleet.generations {
+            if self.asked.owes(generation.number) {
+                generation.owes_an_answer(now);
+            }
+        }
+    }
+
+    /// Sends the answers that have come to clients of fronts, as far as there is room.
+    pub(super) fn answer_fronts(&mut self, now: u64) {
+        let generations = &mut self.fleet.generations;
+        self.host.for_fronts.retain_mut(|owed| {
+            let mut fronts = generations.iter_mut();
+            // If it is gone, so is its client.
+            let Some(front) = fronts.find(|other| other.number == owed.generation) else {
+                return false;
+            };
+            let is_sent = owed.send(front);
+            let is_late = since(*owed.since.get_or_insert(now), now) > LIMIT;
+            if is_sent || is_late {
+                self.asked.is_answered(owed.generation, owed.question);
+            }
+            !is_sent && !is_late
+        });
+        self.asked.keep(|number| generations.iter().any(|other| other.number == number));
     }
 
     /// Whether requests to all sites can be answered, and why not.
@@ -55,6 +92,24 @@ impl Supervisor {
                 Err(format!("site {} has no workers: {why}", pool.site.name))
             }
         }
+    }
+}
+
+impl Owed {
+    /// Sends what there is room for; whether that is all of it.
+    fn send(&mut self, front: &mut Generation) -> bool {
+        while front.backlog() < AHEAD {
+            let (part, rest) =
+                self.answer[self.sent..].split_at(part_of(&self.answer[self.sent..]));
+            self.sent += part.len();
+            let (question, is_last) = (self.question, rest.is_empty());
+            let part = part.to_owned();
+            front.tell_front(&ToFront::Answer { question, part, is_last }, Vec::new());
+            if is_last {
+                return true;
+            }
+        }
+        false
     }
 }
 

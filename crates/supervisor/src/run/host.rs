@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use tokamak_config::Server;
 
 use super::Setup;
+use super::admin::Owed;
 use super::reloading::reloaded_fpm;
 use crate::admin_socket::AdminSocket;
 use crate::application::Folder;
@@ -30,8 +31,8 @@ pub(super) struct Host {
     pub sockets: Sockets,
     pub control: ControlSocket,
     pub admin: AdminSocket,
-    /// Answers that fronts are to get: of which generation, to which question.
-    pub for_fronts: Vec<(u32, u32, String)>,
+    /// Answers that fronts are to get.
+    pub for_fronts: Vec<Owed>,
     /// For the sockets of applications; made when the first one is started.
     pub folder: Option<Folder>,
 }
@@ -94,7 +95,7 @@ impl Outside for Host {
         match client {
             Asker::Socket(number) => self.control.answer(number, answer),
             Asker::Admin { generation, question } => {
-                self.for_fronts.push((generation, question, answer));
+                self.for_fronts.push(Owed { generation, question, answer, sent: 0, since: None });
             }
         }
     }

@@ -19,6 +19,7 @@ use tokamak_sys::process;
 use tokamak_sys::signal::{Signal, Signals};
 
 use crate::admin_socket::AdminSocket;
+use crate::asked::Asked;
 use crate::asker::Asker;
 use crate::banner;
 use crate::bounds;
@@ -85,6 +86,8 @@ struct Supervisor {
     signals: Signals,
     /// What the front has been asked.
     questions: Questions,
+    /// What fronts ask.
+    asked: Asked,
     /// What the service manager wants to hear now and then.
     watchdog: Option<notify::Watchdog>,
     started: u64,
@@ -165,6 +168,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         host,
         signals,
         questions: Questions::default(),
+        asked: Asked::default(),
         watchdog: notify::Watchdog::from_environment(),
         started: now,
         announced: false,
@@ -190,8 +194,7 @@ impl Supervisor {
                         for answer in answers {
                             match answer {
                                 FromFront::Asks { question, command } => {
-                                    let asker = Asker::Admin { generation, question };
-                                    self.hear_admin(asker, &command, now);
+                                    self.hear_admin(generation, question, command, now);
                                 }
                                 answer => self.hear_answer(answer, now),
                             }
@@ -214,6 +217,7 @@ impl Supervisor {
                 self.fleet.generations.iter_mut().for_each(Generation::hear_outputs);
                 self.signal(signal, now);
             }
+            self.obey_admin(now);
             let means = self.host.means();
             self.fleet.tick(&means, now);
             if let Some(watchdog) = &mut self.watchdog {
@@ -222,7 +226,7 @@ impl Supervisor {
             self.mind_faults(now);
             self.give_up_questions(now);
             self.advance(now)?;
-            self.answer_fronts();
+            self.answer_fronts(now);
             if self.fleet.stopping && self.fleet.generations.is_empty() {
                 log::either(format_args!("stopped"), format_args!("exiting, bye-bye!"));
                 return Ok(());
@@ -241,6 +245,7 @@ impl Supervisor {
         }
         let mut limit = Duration::from_millis(250);
         limit = limit.min(self.watchdog.as_ref().map_or(limit, notify::Watchdog::every));
+        limit = limit.min(self.asked.pause(now).unwrap_or(limit));
         for (at, generation) in self.fleet.generations.iter().enumerate() {
             if let Some(front) = generation.front()
                 && let Some(fd) = front.endpoint().fd()
