@@ -39,6 +39,7 @@ fn main() -> ExitCode {
             report(wiring::control::reload(reload.at.target(), reload.site.as_deref()))
         }
         Command::Status(status) => report(wiring::control::status(status.at.target(), status.json)),
+        Command::Profile(profile) => report(profile.run()),
         Command::Upstream(upstream) => {
             let command = upstream.command();
             report(wiring::control::command(upstream.at.target(), &command))

@@ -8,6 +8,7 @@ mod fpm;
 mod leaks;
 mod lua_fcgi;
 pub mod pages;
+mod profile;
 mod seal_report;
 mod site;
 mod upstream;
@@ -29,6 +30,7 @@ pub use demo::Demo;
 pub use fpm::Fpm;
 pub use leaks::Leaks;
 pub use lua_fcgi::LuaFcgi;
+pub use profile::Profile;
 pub use seal_report::SealReport;
 pub use site::{Check, Serve};
 pub use upstream::Upstream;
@@ -64,6 +66,8 @@ pub enum Command {
     Reload(Reload),
     /// Show what a running server does.
     Status(Status),
+    /// Show where the PHP workers of a running server spend their time: a sampling profiler.
+    Profile(Profile),
     /// Show the addresses of FastCGI applications, or change them while the server runs.
     Upstream(Upstream),
     /// Remove responses from the content cache of a running server.

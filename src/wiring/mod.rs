@@ -5,6 +5,7 @@ mod fastcgi;
 pub mod fpm;
 mod front;
 pub mod lua_fcgi;
+pub mod profile;
 
 use tokamak_config::{Errors, Server};
 use tokamak_supervisor::{Failure, Setup};

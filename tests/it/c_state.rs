@@ -14,7 +14,7 @@ use crate::layers::root;
 const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("async.c", "async"),
     ("async_functions.c", "deadlock_class timeout_class"),
-    ("backtrace.c", "request_copy target target_memory text used"),
+    ("backtrace.c", "text used"),
     ("boot.c", "compile_original substitutes watched"),
     ("boot_reads.c", "functions read_count reads"),
     ("cancellation.c", "cancellation log_error"),
@@ -67,6 +67,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("parts.c", "part_slot parts_have_breaks"),
     ("paths.c", "in_image learned lifetime paths"),
     ("patterns.c", "in_image noted"),
+    ("peek.c", "request_copy target target_memory"),
     ("peers.c", "peers"),
     ("php_classes.c", "autoload"),
     ("process_state.c", "classic_doubt kept_world of_zygote own"),
@@ -76,6 +77,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("reactor.c", "reactor"),
     ("request_cycle.c", "handlers"),
     ("reset.c", "base"),
+    ("sample.c", "piece text used"),
     ("sapi.c", "shim_sapi"),
     ("sealed.c", "backtrace_signal collect_cycles is_refused is_worker life opcache script_path"),
     ("semaphores.c", "done of_boot refusal"),
@@ -104,6 +106,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
 const WITHOUT_HEADER: &[(&str, &str)] = &[
     ("extend.c", "image.h"),
     ("info.c", "shim.h"),
+    ("sample.c", "shim.h"),
     ("waiting_lock.c", "waiting.h"),
     ("waiting_names.c", "waiting.h"),
     ("waiting_process.c", "waiting.h"),

@@ -74,6 +74,8 @@ const RULES: &[Rule] = &[
     },
     // It forks, and must not have a runtime to fork.
     Rule { name: "supervisor", ours: &["config", "cost", "fpm", "metrics", "sys"], never: REACTOR },
+    // Text in, text out.
+    Rule { name: "profile", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
     // Numbers in, numbers out.
     Rule { name: "trend", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
     // It plays the supervisor to one worker, and tells it what the supervisor would.
@@ -99,6 +101,7 @@ const ROOT: &[&str] = &[
     "fpm",
     "front",
     "load",
+    "profile",
     "report",
     "supervisor",
     "sys",

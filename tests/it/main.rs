@@ -84,6 +84,8 @@ mod php;
 mod phpmyadmin;
 /// Nobody looks into the memory of the server's processes.
 mod privacy;
+/// Profiles of PHP workers, read from outside.
+mod profile;
 /// Reload: new code, new configuration, new workers, and nobody notices.
 mod reload;
 mod renewal;

@@ -1,31 +1,24 @@
 /* Where a slow request is: its PHP stack goes to the error log, and the request goes on.
  *
- * The zygote reads it out of the worker's memory: worker and zygote are copies of each other, so
- * the engine's globals have the same addresses in both. The worker notices nothing, wherever it is:
- * a signal would cut a sleep() or a query short. Others may not read its memory, so it has opened
- * it itself at its beginning, and given it to the zygote. Without that, and where the zygote may
- * not read it either, the worker is sent a signal after all, and does the same with itself.
- *
- * Either way the stack may be in the middle of a change. So no pointer is followed: every piece of
- * memory is copied by the kernel, which fails where a pointer would crash. And because of the
- * signal: only async-signal-safe calls, no allocation, no PHP function.
+ * The zygote reads it out of the worker's memory, see peek.c. The worker notices nothing, wherever
+ * it is: a signal would cut a sleep() or a query short. Where the zygote may not read the memory,
+ * the worker is sent a signal after all, and does the same with itself. Because of the signal: only
+ * async-signal-safe calls, no allocation, no PHP function.
  */
 #include <errno.h>
 #include <signal.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "backtrace.h"
 #include "image.h"
+#include "peek.h"
 #include "state.h"
 
 enum { DEEPEST = 64, LONGEST_NAME = 256 };
 
 static char text[16 * 1024];
 static size_t used;
-static pid_t target;
-static int target_memory; /* its /proc/PID/mem, -1: none */
 
 static void add(const char *at, size_t len)
 {
@@ -59,27 +52,17 @@ static void add_number(uint64_t n, int width)
     add(digits + at, sizeof(digits) - (size_t)at);
 }
 
-static int copy(void *to, const void *from, size_t len)
-{
-    struct iovec here = {to, len}, there = {(void *)from, len};
-
-    if (target_memory != -1) {
-        return pread(target_memory, to, len, (off_t)(uintptr_t)from) == (ssize_t)len;
-    }
-    return process_vm_readv(target, &here, 1, &there, 1, 0) == (ssize_t)len;
-}
-
 static void add_string(const zend_string *string)
 {
     zend_string head;
     char chars[LONGEST_NAME];
     size_t len;
 
-    if (!string || !copy(&head, string, offsetof(zend_string, val))) {
+    if (!string || !peek(&head, string, offsetof(zend_string, val))) {
         return;
     }
     len = head.len < sizeof(chars) ? head.len : sizeof(chars);
-    if (copy(chars, ZSTR_VAL(string), len)) {
+    if (peek(chars, ZSTR_VAL(string), len)) {
         add(chars, len);
     }
 }
@@ -125,23 +108,23 @@ static void add_frame(int depth, const zend_execute_data *frame)
     zend_class_entry class;
     zend_internal_function inner;
 
-    if (!frame->func || !copy(&type, frame->func, 1)) {
+    if (!frame->func || !peek(&type, frame->func, 1)) {
         return;
     }
     add_text("    #");
     add_number((uint64_t)depth, 1);
     add_text(" ");
     if (type == ZEND_INTERNAL_FUNCTION) {
-        if (copy(&inner, frame->func, sizeof(inner))) {
-            if (inner.scope && copy(&class, inner.scope, sizeof(class))) {
+        if (peek(&inner, frame->func, sizeof(inner))) {
+            if (inner.scope && peek(&class, inner.scope, sizeof(class))) {
                 add_string(class.name);
                 add_text("::");
             }
             add_string(inner.function_name);
             add_text("()");
         }
-    } else if (copy(&code, frame->func, sizeof(code))) {
-        if (code.scope && copy(&class, code.scope, sizeof(class))) {
+    } else if (peek(&code, frame->func, sizeof(code))) {
+        if (code.scope && peek(&class, code.scope, sizeof(class))) {
             add_string(class.name);
             add_text("::");
         }
@@ -150,7 +133,7 @@ static void add_frame(int depth, const zend_execute_data *frame)
             add_text("() ");
         }
         add_string(code.filename);
-        if (frame->opline && copy(&line, frame->opline, sizeof(line))) {
+        if (frame->opline && peek(&line, frame->opline, sizeof(line))) {
             add_text(":");
             add_number(line.lineno, 1);
         }
@@ -163,7 +146,7 @@ static void add_field(const shim_text *field)
     char chars[LONGEST_NAME];
     size_t len = field->len < sizeof(chars) ? field->len : sizeof(chars);
 
-    if (copy(chars, field->at, len)) {
+    if (peek(chars, field->at, len)) {
         add(chars, len);
     }
 }
@@ -179,7 +162,7 @@ static int add_call(const zend_execute_data *at, const zend_execute_data *frame)
     zend_op line = {0};
     zend_uchar type;
 
-    if (!frame->func || !copy(&called.common, frame->func, sizeof(called.common))) {
+    if (!frame->func || !peek(&called.common, frame->func, sizeof(called.common))) {
         return 0;
     }
     if (!called.common.function_name &&
@@ -194,11 +177,11 @@ static int add_call(const zend_execute_data *at, const zend_execute_data *frame)
         add_text("[INCLUDE_OR_EVAL]");
     }
     add_end('\t');
-    for (int depth = 0; next && depth < DEEPEST && copy(&caller, next, sizeof(caller)); depth++) {
-        if (caller.func && copy(&type, caller.func, 1) && type == ZEND_USER_FUNCTION &&
-            copy(&code, caller.func, sizeof(code))) {
+    for (int depth = 0; next && depth < DEEPEST && peek(&caller, next, sizeof(caller)); depth++) {
+        if (caller.func && peek(&type, caller.func, 1) && type == ZEND_USER_FUNCTION &&
+            peek(&code, caller.func, sizeof(code))) {
             add_string(code.filename);
-            if (caller.opline && !copy(&line, caller.opline, sizeof(line))) {
+            if (caller.opline && !peek(&line, caller.opline, sizeof(line))) {
                 line.lineno = 0;
             }
             break;
@@ -211,15 +194,6 @@ static int add_call(const zend_execute_data *at, const zend_execute_data *frame)
     return 1;
 }
 
-static shim_request request_copy;
-
-static const shim_request *copy_request(const request_state *state)
-{
-    return state->request && copy(&request_copy, state->request, sizeof(request_copy))
-               ? &request_copy
-               : NULL;
-}
-
 /* Of the requests that are under way the one of this slot; NULL: it has ended. The list may be in
  * the middle of a change, so it has no more members than there can be requests. */
 static request_state *find(uint32_t slot, request_state *copied)
@@ -227,11 +201,11 @@ static request_state *find(uint32_t slot, request_state *copied)
     request_state *at;
     uint32_t left = shim.config->concurrency;
 
-    if (!copy(&at, &oldest_request, sizeof(at))) {
+    if (!peek(&at, &oldest_request, sizeof(at))) {
         return NULL;
     }
-    for (; at && left > 0 && copy(copied, at, sizeof(*copied)); at = copied->newer, left--) {
-        const shim_request *request = copy_request(copied);
+    for (; at && left > 0 && peek(copied, at, sizeof(*copied)); at = copied->newer, left--) {
+        const shim_request *request = peek_request(copied);
         if (request && request->slot == slot) {
             return at;
         }
@@ -246,15 +220,14 @@ static int look_at(pid_t pid, int memory, uint32_t slot, const shim_request **re
 {
     request_state *running, *at, state;
 
-    target = pid;
-    target_memory = memory;
+    peek_at(pid, memory);
     used = 0;
-    if (!copy(&running, &serving, sizeof(running)) ||
-        !copy(frames, &EG(current_execute_data), sizeof(*frames))) {
+    if (!peek(&running, &serving, sizeof(running)) ||
+        !peek(frames, &EG(current_execute_data), sizeof(*frames))) {
         return 0;
     }
     if (slot == SHIM_NOBODY) {
-        if (!copy(&state, running, sizeof(state))) {
+        if (!peek(&state, running, sizeof(state))) {
             return 0;
         }
     } else if (!(at = find(slot, &state))) {
@@ -262,7 +235,7 @@ static int look_at(pid_t pid, int memory, uint32_t slot, const shim_request **re
     } else if (at != running) {
         *frames = state.frames;
     }
-    *request = copy_request(&state);
+    *request = peek_request(&state);
     return 1;
 }
 
@@ -283,7 +256,7 @@ size_t shim_trace(int pid, int memory, const char **to)
     }
     add_end('\n');
     for (int depth = 0; next && depth < DEEPEST && used < sizeof(text) - 1024; depth++) {
-        if (!copy(&frame, next, sizeof(frame)) || !add_call(next, &frame)) {
+        if (!peek(&frame, next, sizeof(frame)) || !add_call(next, &frame)) {
             break;
         }
         next = frame.prev_execute_data;
@@ -296,7 +269,7 @@ static void add_frames(const zend_execute_data *next)
     zend_execute_data frame;
 
     for (int depth = 0; next && depth < DEEPEST && used < sizeof(text) - 1024; depth++) {
-        if (!copy(&frame, next, sizeof(frame))) {
+        if (!peek(&frame, next, sizeof(frame))) {
             break;
         }
         add_frame(depth, &frame);
@@ -306,8 +279,7 @@ static void add_frames(const zend_execute_data *next)
 
 size_t backtrace_of_this(const char *headline, const char **to)
 {
-    target = getpid();
-    target_memory = -1;
+    peek_at(getpid(), -1);
     used = 0;
     add_text(headline);
     add_end('\n');

@@ -242,6 +242,13 @@ void shim_backtrace(int pid, int memory, uint32_t slot, int signal_number);
  * innermost first, with address, function, file and line number between tabs. 0 bytes: the worker's
  * memory cannot be read. */
 size_t shim_trace(int pid, int memory, const char **text);
+/* For a profile, in a process that the zygote has forked: the stacks of a worker now, of the
+ * request that runs and, in async mode, of those that wait. Each is a line with one of these
+ * letters and the request's URI, then a line for each call, the innermost first, with name, file
+ * and first line number between tabs (main scripts have no name), then an empty line. 0: the memory
+ * cannot be read. The text lives until the next one. */
+enum { SHIM_SAMPLE_RUNS = 'R', SHIM_SAMPLE_WAITS = 'W', SHIM_SAMPLE_TORN = 'T' };
+int shim_sample(int pid, int memory, const char **text, size_t *len);
 
 /* The next request; NULL: leave the loop. Worker mode only. */
 const shim_request *rust_next(void);

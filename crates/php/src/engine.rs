@@ -243,6 +243,20 @@ pub fn trace(pid: libc::pid_t, memory: c_int) -> Option<String> {
     Some(String::from_utf8_lossy(bytes).into_owned())
 }
 
+/// The stacks of a worker now, as `shim_sample` has them; none if its memory cannot be read.
+/// `memory`: as for [`trace`].
+pub fn sample(pid: libc::pid_t, memory: c_int) -> Option<String> {
+    let (mut text, mut len) = (null(), 0);
+    // SAFETY: as in `trace`.
+    let bytes = unsafe {
+        if ffi::shim_sample(pid, memory, &mut text, &mut len) == 0 {
+            return None;
+        }
+        std::slice::from_raw_parts(text.cast::<u8>(), len)
+    };
+    Some(String::from_utf8_lossy(bytes).into_owned())
+}
+
 /// Writes a worker's PHP stack to the error log. `slot`: see [`Signal::Backtrace`].
 ///
 /// [`Signal::Backtrace`]: tokamak_sys::control::Signal::Backtrace

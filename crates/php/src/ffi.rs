@@ -191,5 +191,11 @@ unsafe extern "C" {
     pub fn shim_memory() -> usize;
     pub fn shim_held() -> u32;
     pub fn shim_trace(pid: c_int, memory: c_int, text: *mut *const c_char) -> usize;
+    pub fn shim_sample(
+        pid: c_int,
+        memory: c_int,
+        text: *mut *const c_char,
+        len: *mut usize,
+    ) -> c_int;
     pub fn shim_backtrace(pid: c_int, memory: c_int, slot: u32, signal_number: c_int);
 }

@@ -11,6 +11,7 @@ mod log;
 mod output;
 mod pool;
 mod request;
+mod sampler;
 mod sealed;
 mod settings;
 mod watch;

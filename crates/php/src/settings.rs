@@ -67,8 +67,6 @@ pub struct Settings {
     pub dumpable: bool,
     /// What keeps them from doing so when the process itself is open for a moment.
     pub guard: Option<Guard>,
-    /// The zygote is asked where slow requests are.
-    pub traces: bool,
     /// What workers write to their standard output and error is handed to the supervisor.
     pub catch_output: bool,
 }
@@ -152,7 +150,6 @@ impl Default for Settings {
             hidden_env: Vec::new(),
             dumpable: false,
             guard: None,
-            traces: false,
             catch_output: false,
         }
     }
@@ -219,7 +216,6 @@ impl Settings {
                 let guard = value.parse().ok().and_then(Guard::numbered);
                 self.guard = Some(understood(name, value, guard, "guard")?)
             }
-            key::SLOW => self.traces = true,
             key::KEEP => self.keep(value)?,
             _ => return Ok(false),
         }

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokamak_sys::channel::{Channel, Received, Watch, poll};
 use tokamak_sys::control::{
@@ -23,6 +24,7 @@ use crate::engine;
 use crate::log::{self, Level};
 use crate::output::{Output, Pipes};
 use crate::pool;
+use crate::sampler::{self, Order, Target};
 use crate::settings::{Mode, Settings};
 use crate::watch::{Image, LOOK_EVERY, Shape};
 use crate::worker;
@@ -31,7 +33,7 @@ use crate::worker;
 struct Place {
     instance: u32,
     pid: libc::pid_t,
-    /// Its memory, to read where it is; none if nobody will ask, or if it could not be had.
+    /// Its memory, to read where it is; none if it could not be had.
     memory: Option<OwnedFd>,
 }
 
@@ -59,6 +61,8 @@ pub struct Zygote {
     pub settings: Settings,
     output: Output,
     workers: BTreeMap<u16, Place>,
+    /// Takes a profile of the workers; at its line it hears of new ones.
+    sampler: Option<(libc::pid_t, Channel)>,
 }
 
 /// A process that was just forked, and the place that it is to take.
@@ -92,6 +96,18 @@ fn inherited() -> Result<(Channel, Arc<Segment>, Vec<OwnedFd>), String> {
 pub fn end(status: u8) -> ! {
     // SAFETY: ends the process.
     unsafe { libc::_exit(status.into()) }
+}
+
+/// In a child: ends when the zygote does.
+fn die_with(zygote: u32) {
+    // SAFETY: takes numbers. A zygote that died in between is noticed by the second call.
+    let orphaned = unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        libc::getppid().unsigned_abs() != zygote
+    };
+    if orphaned {
+        end(EXIT_MISMATCH);
+    }
 }
 
 /// Closed on exec from now on: programs that PHP starts must not hold the queue.
@@ -149,7 +165,8 @@ impl Zygote {
         })?;
         match start(&channel) {
             Ok((settings, output)) => {
-                Ok(Zygote { channel, segment, bells, settings, output, workers: BTreeMap::new() })
+                let workers = BTreeMap::new();
+                Ok(Zygote { channel, segment, bells, settings, output, workers, sampler: None })
             }
             Err(message) => Err(fail(&channel, message)),
         }
@@ -214,6 +231,11 @@ impl Zygote {
                     Heard::Message(ToZygote::Kill { index, instance, signal }, _) => {
                         self.signal(index, instance, signal)?
                     }
+                    Heard::Message(ToZygote::Profile { rate, milliseconds, prefix }, fds) => {
+                        let period = Duration::from_secs(1) / u32::from(rate.max(1));
+                        let length = Duration::from_millis(milliseconds.into());
+                        self.profile(&Order { period, length, prefix }, fds)?;
+                    }
                     Heard::Message(ToZygote::Ask, _) => {
                         control::send(&self.channel, &FromZygote::Alive, &[])?;
                         if shape.is_due() {
@@ -245,7 +267,7 @@ impl Zygote {
     fn spawn(&mut self, index: u16, instance: u32) -> io::Result<Option<Newborn>> {
         let zygote = std::process::id();
         let pipes = self.output.pipes()?;
-        let line = if self.settings.traces { Some(Channel::pair()?) } else { None };
+        let (ours, theirs) = Channel::pair()?;
         // SAFETY: the zygote has one thread, so the child is a complete copy and may do whatever it
         // may.
         match unsafe { libc::fork() } {
@@ -254,15 +276,15 @@ impl Zygote {
                 control::send(&self.channel, &FromZygote::Exited { index, instance, status }, &[])?;
             }
             0 => {
-                let newborn =
-                    self.be_born(zygote, index, instance, line.as_ref().map(|line| &line.1));
+                let newborn = self.be_born(zygote, index, instance, &theirs);
                 return self.output.take(pipes.as_ref()).map(|()| Some(newborn));
             }
             pid => {
-                let memory = line.and_then(|(ours, theirs)| {
-                    drop(theirs);
-                    hand_over(&ours)
-                });
+                drop(theirs);
+                let memory = hand_over(&ours);
+                if let Some((_, line)) = &self.sampler {
+                    sampler::tell(line, pid, memory.as_ref());
+                }
                 self.workers.insert(index, Place { instance, pid, memory });
                 let pid = pid.unsigned_abs();
                 let ends = pipes.as_ref().map(Pipes::reading_ends);
@@ -274,20 +296,9 @@ impl Zygote {
     }
 
     /// In the child.
-    fn be_born(
-        &mut self,
-        zygote: u32,
-        index: u16,
-        instance: u32,
-        line: Option<&Channel>,
-    ) -> Newborn {
-        // SAFETY: takes numbers. A zygote that died in between is noticed by the second call.
-        let orphaned = unsafe {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            libc::getppid().unsigned_abs() != zygote
-        };
-        let fits = index < self.segment.geometry().workers;
-        if orphaned || !fits {
+    fn be_born(&mut self, zygote: u32, index: u16, instance: u32, line: &Channel) -> Newborn {
+        die_with(zygote);
+        if index >= self.segment.geometry().workers {
             end(EXIT_MISMATCH);
         }
         // SAFETY: the descriptor belongs to a value of the zygote, which this process never uses
@@ -295,7 +306,8 @@ impl Zygote {
         unsafe { libc::close(self.channel.as_fd().as_raw_fd()) };
         // The memory of the others.
         self.workers.clear();
-        if let (Some(line), Ok(memory)) = (line, process::open_own(c"/proc/self/mem")) {
+        self.sampler = None;
+        if let Ok(memory) = process::open_own(c"/proc/self/mem") {
             // Without it the zygote asks by a signal.
             let _ = line.send(b"memory", &[memory.as_fd()]);
         }
@@ -329,9 +341,39 @@ impl Zygote {
         Ok(())
     }
 
+    /// Lets a process of its own sample the workers for the client behind the descriptor. A client
+    /// that has gone meanwhile needs no answer.
+    fn profile(&mut self, order: &Order, fds: Vec<OwnedFd>) -> io::Result<()> {
+        let Some(client) = fds.into_iter().next() else { return Ok(()) };
+        if self.sampler.is_some() {
+            sampler::refuse(client, "a profile of this site is being taken already");
+            return Ok(());
+        }
+        let zygote = std::process::id();
+        let (ours, theirs) = Channel::pair()?;
+        // SAFETY: as in `spawn`.
+        match unsafe { libc::fork() } {
+            -1 => sampler::refuse(client, "the system has no room for one more process"),
+            0 => {
+                die_with(zygote);
+                let workers = std::mem::take(&mut self.workers).into_values();
+                let targets = workers.map(|place| Target::new(place.pid, place.memory)).collect();
+                // The line to the supervisor ends with the zygote.
+                // SAFETY: as in `be_born`.
+                unsafe { libc::close(self.channel.as_fd().as_raw_fd()) };
+                drop(ours);
+                let outcome = sampler::run(order, targets, &theirs, client);
+                end(u8::from(outcome.is_err()));
+            }
+            pid => self.sampler = Some((pid, ours)),
+        }
+        Ok(())
+    }
+
     /// Reports the workers that have ended.
     fn bury(&mut self) -> io::Result<()> {
         while let Some((pid, status)) = reap() {
+            self.sampler.take_if(|(sampler, _)| sampler.unsigned_abs() == pid);
             let dead = self.workers.iter().find(|(_, place)| place.pid.unsigned_abs() == pid);
             let Some((index, instance)) = dead.map(|(index, place)| (*index, place.instance))
             else {
@@ -344,14 +386,17 @@ impl Zygote {
     }
 
     fn end_all(&mut self) {
-        for place in self.workers.values() {
+        let sampler = self.sampler.iter().map(|(pid, _)| *pid);
+        let children: Vec<_> =
+            self.workers.values().map(|place| place.pid).chain(sampler).collect();
+        for pid in &children {
             // SAFETY: signals our child, which we have not reaped.
-            unsafe { libc::kill(place.pid, libc::SIGKILL) };
+            unsafe { libc::kill(*pid, libc::SIGKILL) };
         }
-        for place in self.workers.values() {
+        for pid in children {
             let mut status = 0;
             // SAFETY: waits for our child, which was just killed.
-            unsafe { libc::waitpid(place.pid, &mut status, 0) };
+            unsafe { libc::waitpid(pid, &mut status, 0) };
         }
     }
 }

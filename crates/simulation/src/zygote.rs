@@ -119,7 +119,11 @@ impl Zygote {
                 wishes.push(Query::Kill { index, instance });
             }
             Heard::Message(ToZygote::Ask, _) => self.line.send(&FromZygote::Alive),
-            Heard::Message(ToZygote::Kill { .. } | ToZygote::Settings(_), _) | Heard::Nothing => {}
+            Heard::Message(
+                ToZygote::Kill { .. } | ToZygote::Settings(_) | ToZygote::Profile { .. },
+                _,
+            )
+            | Heard::Nothing => {}
             Heard::Message(ToZygote::Quit, _) | Heard::Closed => {
                 wishes.push(Query::Exit(Status::Code(0), true));
             }

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use tokamak_sys::process;
 
+pub use crate::control_socket::{LONGEST_PROFILE, MOST_SAMPLES_A_SECOND};
+
 /// Time that a server has to say where it listens. It answers at once, unless it is stopped.
 const FIND_LIMIT: Duration = Duration::from_secs(2);
 
@@ -131,6 +133,18 @@ fn listens_on(socket: &Path, wanted: SocketAddr) -> bool {
             address.port() == wanted.port() && (same || any)
         })
     })
+}
+
+/// The sites of a server that have PHP workers.
+///
+/// # Errors
+/// As [`ask`].
+pub fn sites(socket: &Path) -> Result<Vec<String>, String> {
+    let report = ask(socket, "status json", FIND_LIMIT)?;
+    let report: serde_json::Value =
+        serde_json::from_str(&report).map_err(|error| format!("the status: {error}"))?;
+    let pools = report["pools"].as_array().into_iter().flatten();
+    Ok(pools.filter_map(|pool| pool["site"].as_str().map(str::to_owned)).collect())
 }
 
 /// Asks a server; its answer without the leading `ok`.

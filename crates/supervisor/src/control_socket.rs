@@ -12,9 +12,11 @@
 //! upstream FORM drain|remove NAME ADDRESS    likewise
 //! cache FORM purge all                       ok, then how many responses were removed
 //! cache FORM purge url|prefix|tag WHAT       likewise
+//! profile SITE RATE MILLISECONDS PREFIX      ok, then a profile, once it is taken | error WHY
 //! ```
 //!
-//! The words of `upstream` and `cache` are separated by tabs, since names may have blanks.
+//! The words of `upstream`, `cache` and `profile` are separated by tabs, since names may have
+//! blanks.
 //!
 //! The socket is for its owner alone (0600). Reading and writing never wait, and a client that is
 //! slow or silent is dropped.
@@ -38,6 +40,12 @@ const LONGEST: usize = 4096;
 /// Time that a client has for its command, and for taking the answer.
 const LIMIT: Duration = Duration::from_secs(10);
 
+/// Ten times more would be a good part of what the workers do, a tenth too coarse for one request.
+pub const MOST_SAMPLES_A_SECOND: u16 = 1000;
+/// Ten times more would be a process that a client has forgotten, a tenth too short to catch what
+/// happens seldom.
+pub const LONGEST_PROFILE: Duration = Duration::from_secs(600);
+
 /// What a client wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -59,6 +67,21 @@ pub enum Command {
     Upstream(UpstreamCommand),
     /// Something is to go from the content cache.
     Purge(PurgeCommand),
+    /// A profile of a site's workers.
+    Profile(ProfileCommand),
+}
+
+/// A profile of a site's workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileCommand {
+    /// The site's name.
+    pub site: String,
+    /// Samples a second.
+    pub rate: u16,
+    /// For how long.
+    pub milliseconds: u32,
+    /// Only of requests whose path begins so.
+    pub prefix: String,
 }
 
 /// Something is to go from the content cache.
@@ -95,8 +118,25 @@ impl Command {
                 Command::ReloadSite(other["reload\t".len()..].to_owned())
             }
             other if other.starts_with("cache\t") => Command::Purge(PurgeCommand::parse(other)?),
+            _ if line.starts_with("profile\t") => Command::Profile(ProfileCommand::parse(line)?),
             other => Command::Upstream(UpstreamCommand::parse(other)?),
         })
+    }
+}
+
+impl ProfileCommand {
+    fn parse(line: &str) -> Option<ProfileCommand> {
+        let words: Vec<&str> = line.split('\t').collect();
+        let ["profile", site, rate, milliseconds, prefix] = words[..] else { return None };
+        let command = ProfileCommand {
+            site: site.to_owned(),
+            rate: rate.parse().ok()?,
+            milliseconds: milliseconds.parse().ok()?,
+            prefix: prefix.to_owned(),
+        };
+        let fits = (1..=MOST_SAMPLES_A_SECOND).contains(&command.rate)
+            && (1..=LONGEST_PROFILE.as_millis()).contains(&u128::from(command.milliseconds));
+        fits.then_some(command)
     }
 }
 
@@ -238,6 +278,12 @@ impl ControlSocket {
         self.serve_writers();
     }
 
+    /// Gives a client away: another process answers. None if it has gone.
+    pub fn hand_over(&mut self, number: u64) -> Option<OwnedFd> {
+        let at = self.clients.iter().position(|client| client.number == number)?;
+        Some(self.clients.swap_remove(at).stream.into())
+    }
+
     fn serve_writers(&mut self) {
         self.clients.retain_mut(|client| match client.state {
             ClientState::Taking(..) => client.advance().is_ok(),
@@ -355,6 +401,15 @@ mod tests {
         Command::Purge(PurgeCommand { json, what })
     }
 
+    fn profile(prefix: &str) -> Command {
+        Command::Profile(ProfileCommand {
+            site: "my site".into(),
+            rate: 99,
+            milliseconds: 1000,
+            prefix: prefix.into(),
+        })
+    }
+
     fn changed(address: &str, action: AddressAction) -> Command {
         upstream(false, Some("a"), Some((address, action)))
     }
@@ -378,6 +433,8 @@ mod tests {
             ("upstream\ttext\tdrain\ta\t[::1]:9\n", changed("[::1]:9", AddressAction::Drain)),
             ("upstream\ttext\tremove\ta\tunix:/s\n", changed("unix:/s", AddressAction::Remove)),
             ("cache\ttext\tpurge\tall\n", purge(false, Purge::All)),
+            ("profile\tmy site\t99\t1000\t\n", profile("")),
+            ("profile\tmy site\t99\t1000\t/a b\n", profile("/a b")),
             (
                 "cache\tjson\tpurge\turl\thttp://a/b c\n",
                 purge(true, Purge::Url("http://a/b c".into())),

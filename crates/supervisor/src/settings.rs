@@ -129,9 +129,6 @@ pub fn settings(site: &Site) -> Result<Vec<(String, String)>, Unusable> {
     if site.dumpable {
         pairs.push((key::DUMPABLE.to_owned(), String::new()));
     }
-    if !site.pool.slow.is_zero() {
-        pairs.push((key::SLOW.to_owned(), String::new()));
-    }
     if let Some(pool) = &site.fpm {
         pairs.push((key::FPM.to_owned(), String::new()));
         pairs.push((key::LIMIT_EXTENSIONS.to_owned(), pool.limit_extensions.join(" ")));

@@ -172,19 +172,24 @@ impl Zygote {
         if since(self.asked, now) > ASK_EVERY {
             self.asked = now;
             // A zygote that does not read is killed.
-            let _ = self.tell(Some(&ToZygote::Ask), now);
+            let _ = self.tell(Some(&ToZygote::Ask), Vec::new(), now);
         }
         self.pulse.is_still(limit, now)
     }
 
-    /// Sends it a message, or what waits. A zygote that is gone or does not read is killed.
+    /// Sends it a message with these descriptors, or what waits. A zygote that is gone or does not read is killed.
     ///
     /// # Errors
     /// Fails if it does not read.
-    pub fn tell(&mut self, message: Option<&ToZygote>, now: u64) -> io::Result<()> {
+    pub fn tell(
+        &mut self,
+        message: Option<&ToZygote>,
+        fds: Vec<OwnedFd>,
+        now: u64,
+    ) -> io::Result<()> {
         let Some(endpoint) = self.endpoint_mut() else { return Ok(()) };
         let sent = match message {
-            Some(message) => endpoint.send(message, Vec::new()),
+            Some(message) => endpoint.send(message, fds),
             None => endpoint.flush(),
         };
         match sent {
@@ -219,7 +224,7 @@ impl Zygote {
             return self.kill(now);
         }
         // A line that cannot take it closes below, which says the same.
-        let _ = self.tell(Some(&ToZygote::Quit), now);
+        let _ = self.tell(Some(&ToZygote::Quit), Vec::new(), now);
         self.life = match std::mem::take(&mut self.life) {
             Life::Ready(child, ..) => Life::Ending(child, now),
             other => other,

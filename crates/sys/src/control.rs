@@ -140,8 +140,6 @@ pub mod key {
     /// Number of the capability that guards the zygote from others of the same user, as long as it
     /// lives; workers give it up.
     pub const GUARD: &str = "guard";
-    /// The zygote will be asked where slow requests are; any value.
-    pub const SLOW: &str = "slow";
     /// Endings of files that may be run, separated by spaces; empty or absent: any.
     pub const LIMIT_EXTENSIONS: &str = "limit_extensions";
     /// Root directory of the workers, entered after module start-up. Needs a zygote that may do

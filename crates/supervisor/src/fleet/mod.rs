@@ -128,6 +128,12 @@ impl Fleet {
         self.generations.iter().rev().find(serves).or(self.generations.last())
     }
 
+    /// The same, to change it.
+    pub fn current_mut(&mut self) -> Option<&mut Generation> {
+        let number = self.current()?.number;
+        self.generations.iter_mut().find(|generation| generation.number == number)
+    }
+
     /// Looks at everything whose time may have come.
     pub fn tick(&mut self, means: &dyn Means, now: u64) {
         for generation in &mut self.generations {

@@ -60,6 +60,12 @@ impl Generation {
         self.seats.iter().filter(|seat| seat.role == Role::Serving).map(|seat| &seat.pool)
     }
 
+    /// The same, to tell them something.
+    pub fn pools_mut(&mut self) -> impl Iterator<Item = &mut Pool> {
+        let serving = self.seats.iter_mut().filter(|seat| seat.role == Role::Serving);
+        serving.map(|seat| &mut seat.pool)
+    }
+
     /// All pools: those that serve, that start, and that end.
     pub fn all_pools(&self) -> impl Iterator<Item = &Pool> {
         self.seats.iter().map(|seat| &seat.pool)

@@ -120,9 +120,18 @@ impl Pool {
     }
 
     pub(super) fn send(&mut self, message: Option<&ToZygote>, now: u64) {
-        if self.zygote.tell(message, now).is_err() {
+        self.send_with(message, Vec::new(), now);
+    }
+
+    fn send_with(&mut self, message: Option<&ToZygote>, fds: Vec<OwnedFd>, now: u64) {
+        if self.zygote.tell(message, fds, now).is_err() {
             self.say(Level::Error, format_args!("the PHP zygote does not answer and is killed"));
         }
+    }
+
+    /// Has a profile taken, which the client behind the descriptor gets.
+    pub fn take_profile(&mut self, order: &ToZygote, client: OwnedFd, now: u64) {
+        self.send_with(Some(order), vec![client], now);
     }
 
     /// Starts a zygote if one is due.

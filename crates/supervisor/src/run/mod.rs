@@ -2,6 +2,7 @@
 
 mod admin;
 mod host;
+mod profile;
 mod questions;
 mod reloading;
 
@@ -351,6 +352,7 @@ impl Supervisor {
             }
             Command::Upstream(command) => self.ask_front(client, Query::Upstreams(command), now),
             Command::Purge(command) => self.ask_front(client, Query::Purge(command), now),
+            Command::Profile(command) => self.profile(client, &command, now),
             Command::ReloadSite(site) => self.fleet.reload_site(site, client),
             Command::Reload => self.fleet.reload(&mut self.host, Some(client), now),
             Command::Stop => {

@@ -17,6 +17,9 @@ fn to_zygote() -> impl Strategy<Value = ToZygote> {
         }),
         Just(ToZygote::Quit),
         Just(ToZygote::Ask),
+        (any::<u16>(), any::<u32>(), ".{0,40}").prop_map(|(rate, milliseconds, prefix)| {
+            ToZygote::Profile { rate, milliseconds, prefix }
+        }),
     ]
 }
 

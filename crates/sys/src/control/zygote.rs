@@ -30,6 +30,16 @@ pub enum ToZygote {
     Quit,
     /// Say [`FromZygote::Alive`].
     Ask,
+    /// Take a profile of the workers and write it to the socket that comes along. A process of its
+    /// own does that, so there is no answer.
+    Profile {
+        /// Samples a second.
+        rate: u16,
+        /// For how long.
+        milliseconds: u32,
+        /// Only of requests whose path begins so.
+        prefix: String,
+    },
 }
 
 /// The signals that a worker may be sent.
@@ -155,6 +165,9 @@ impl Message for ToZygote {
             }
             ToZygote::Quit => Writer::new(4).end(),
             ToZygote::Ask => Writer::new(5).end(),
+            ToZygote::Profile { rate, milliseconds, prefix } => {
+                Writer::new(6).u16(*rate).u32(*milliseconds).text(cut(prefix)).end()
+            }
         }
     }
 
@@ -182,6 +195,11 @@ impl Message for ToZygote {
             }
             4 => ToZygote::Quit,
             5 => ToZygote::Ask,
+            6 => ToZygote::Profile {
+                rate: from.u16()?,
+                milliseconds: from.u32()?,
+                prefix: from.text(MAX_TEXT)?,
+            },
             _ => return Err(BadMessage("unknown tag")),
         };
         from.end(message)

@@ -1,0 +1,117 @@
+//! What the sampler of a site writes, see `crates/php/src/sampler.rs`. Workers run other people's
+//! code as the user that the sampler has, so each number is checked.
+
+use std::time::Duration;
+
+use crate::profile::{Call, Profile, Sample};
+
+/// Reads the profile of a site.
+///
+/// # Errors
+/// Fails if it is not whole or has a line that no sampler writes.
+pub fn read(site: &str, text: &str) -> Result<Profile, String> {
+    let mut profile = Profile::default();
+    let mut urls = Vec::new();
+    let mut is_whole = false;
+    for line in text.lines() {
+        let known = match line.split_once('\t') {
+            Some(("period", nanoseconds)) => nanoseconds
+                .parse()
+                .map(|nanoseconds| profile.period = Duration::from_nanos(nanoseconds))
+                .is_ok(),
+            Some(("url", url)) => {
+                urls.push(url);
+                true
+            }
+            Some(("call", columns)) => call(columns).map(|call| profile.calls.push(call)).is_some(),
+            Some(("stack", columns)) => stack(site, columns, &urls, profile.calls.len())
+                .map(|sample| profile.samples.push(sample))
+                .is_some(),
+            Some(("end", columns)) => {
+                is_whole = end(columns, &mut profile).is_some();
+                is_whole
+            }
+            _ => false,
+        };
+        if !known {
+            return Err(format!("site {site}: the profile has a line that makes no sense: {line}"));
+        }
+    }
+    if is_whole { Ok(profile) } else { Err(format!("site {site}: the profile is not whole")) }
+}
+
+fn call(columns: &str) -> Option<Call> {
+    let mut columns = columns.split('\t');
+    let (name, file, line) = (columns.next()?, columns.next()?, columns.next()?);
+    Some(Call { name: name.to_owned(), file: file.to_owned(), line: line.parse().ok()? })
+}
+
+fn stack(site: &str, columns: &str, urls: &[&str], most: usize) -> Option<Sample> {
+    let mut columns = columns.split('\t');
+    let mut next = || columns.next();
+    let pid = next()?.parse().ok()?;
+    let url = *urls.get(next()?.parse::<usize>().ok()?)?;
+    let (wall, cpu) = (next()?.parse().ok()?, next()?.parse().ok()?);
+    // The innermost first, as they were read.
+    let call = |number: &str| number.parse().ok().filter(|number| *number < most);
+    let calls = next()?.split_whitespace().rev().map(call).collect::<Option<Vec<usize>>>()?;
+    Some(Sample { site: site.to_owned(), pid, url: url.to_owned(), calls, wall, cpu })
+}
+
+fn end(columns: &str, profile: &mut Profile) -> Option<()> {
+    let mut numbers = columns.split('\t').map(|number| number.parse().ok());
+    profile.ticks = numbers.next()??;
+    profile.late = numbers.next()??;
+    profile.torn = numbers.next()??;
+    profile.lost = numbers.next()??;
+    Some(())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A page that computes in one of two functions, and waits.
+    pub(crate) const TEXT: &str = "period\t10000000\n\
+        url\t/a\nurl\t/b\n\
+        call\t\t/srv/index.php\t1\ncall\tApp::hot\t/srv/app.php\t7\ncall\tusleep\t\t0\n\
+        call\tApp\\{closure}\t/srv/app.php\t9\n\
+        stack\t7\t0\t8\t8\t1 0 \nstack\t7\t1\t2\t0\t2 3 0 \nstack\t8\t0\t1\t1\t\n\
+        end\t11\t1\t2\t3\n";
+
+    #[test]
+    fn what_a_sampler_writes_is_read() {
+        let profile = read("default", TEXT).unwrap();
+        assert_eq!(profile.period, Duration::from_millis(10));
+        assert_eq!((profile.ticks, profile.late, profile.torn, profile.lost), (11, 1, 2, 3));
+        assert_eq!(profile.samples[1].calls, [0, 3, 2]);
+        assert_eq!((profile.samples[1].url.as_str(), profile.samples[1].pid), ("/b", 7));
+        assert_eq!(
+            profile.to_string(),
+            "11 samples in 11 looks, 9 of them on a processor, 1 late, 2 torn, 3 lost"
+        );
+    }
+
+    #[test]
+    fn what_is_cut_or_damaged_is_refused() {
+        let cut = TEXT.split_inclusive('\n').scan(String::new(), |text, line| {
+            let before = text.clone();
+            text.push_str(line);
+            Some(before)
+        });
+        for text in cut {
+            assert!(read("default", &text).unwrap_err().ends_with("is not whole"), "{text}");
+        }
+        for (from, to) in [
+            ("1 0 \n", "1 4 \n"),
+            ("1 0 \n", "1 -1 \n"),
+            ("stack\t7\t0", "stack\t7\t2"),
+            ("period\t1", "period\tx"),
+            ("end\t11", "end\t"),
+            ("url\t/a", "path\t/a"),
+        ] {
+            let text = TEXT.replacen(from, to, 1);
+            assert!(read("default", &text).unwrap_err().contains("makes no sense"), "{text}");
+        }
+    }
+}

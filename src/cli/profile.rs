@@ -1,0 +1,112 @@
+//! `tokamak profile`: where the PHP workers of a running server spend their time.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use tokamak_profile::{By, Clock, folded, table};
+use tokamak_supervisor::client::{LONGEST_PROFILE, MOST_SAMPLES_A_SECOND};
+
+use super::{At, print};
+use crate::wiring::profile::{ProfileOrder, profile};
+
+/// `tokamak profile`.
+#[derive(Args, Debug)]
+pub struct Profile {
+    /// Which server is meant.
+    #[command(flatten)]
+    at: At,
+    /// Only the PHP workers of this site, as `tokamak status` names it.
+    #[arg(long, value_name = "NAME")]
+    site: Option<String>,
+    /// Only requests whose path begins so, as /shop/.
+    #[arg(long, value_name = "PREFIX", value_parser = prefix, default_value = "")]
+    url: String,
+    /// For how long, at most 10m.
+    #[arg(long = "for", value_name = "TIME", value_parser = length, default_value = "10s")]
+    length: Duration,
+    /// Samples a second of each worker.
+    #[arg(long, value_name = "N", default_value = "99",
+          value_parser = clap::value_parser!(u16).range(1..=i64::from(MOST_SAMPLES_A_SECOND)))]
+    rate: u16,
+    /// Show the time in which a worker ran or waited for a processor, not all time.
+    #[arg(long)]
+    cpu: bool,
+    /// Show all time in which a request was under way; so it is without a flag.
+    #[arg(long, conflicts_with = "cpu")]
+    wall: bool,
+    /// Put this below the outermost call of each stack; more than one, separated by commas.
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    by: Vec<Below>,
+    /// Write folded text to this file, for flamegraph.pl, speedscope and others; - is standard
+    /// output.
+    #[arg(long, value_name = "FILE")]
+    folded: Option<PathBuf>,
+}
+
+/// What `--by` may name.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Below {
+    /// The site.
+    Site,
+    /// The path of the request.
+    Url,
+    /// The process id of the worker.
+    Worker,
+}
+
+/// No sampler could compare a path with it otherwise, and it is a word of a command.
+fn prefix(typed: &str) -> Result<String, String> {
+    match typed {
+        _ if typed.len() > 1024 => Err("it is longer than 1024 bytes".into()),
+        _ if typed.contains(char::is_control) => Err("a path has no control characters".into()),
+        "" => Ok(String::new()),
+        _ if typed.starts_with('/') => Ok(typed.to_owned()),
+        _ => Err("a path begins with /".into()),
+    }
+}
+
+fn length(typed: &str) -> Result<Duration, String> {
+    let length = tokamak_config::time(typed)?;
+    if length.is_zero() || length > LONGEST_PROFILE {
+        return Err(format!("write 1ms to {}s", LONGEST_PROFILE.as_secs()));
+    }
+    Ok(length)
+}
+
+impl Profile {
+    /// Takes the profile and shows it.
+    pub fn run(self) -> Result<(), String> {
+        let clock = if self.cpu { Clock::Cpu } else { Clock::Wall };
+        let by: Vec<By> = self
+            .by
+            .iter()
+            .map(|below| match below {
+                Below::Site => By::Site,
+                Below::Url => By::Url,
+                Below::Worker => By::Worker,
+            })
+            .collect();
+        let order = ProfileOrder {
+            site: self.site,
+            rate: self.rate,
+            length: self.length,
+            prefix: self.url,
+        };
+        let profile = profile(self.at.target(), &order)?;
+        if let Some(file) = &self.folded {
+            write(file, folded(&profile, clock, &by).as_bytes())?;
+        }
+        if self.folded.is_none() {
+            return print(table(&profile, clock).as_bytes()).map_err(|error| error.to_string());
+        }
+        eprintln!("{profile}");
+        Ok(())
+    }
+}
+
+fn write(file: &Path, bytes: &[u8]) -> Result<(), String> {
+    let written = if file == Path::new("-") { print(bytes) } else { fs::write(file, bytes) };
+    written.map_err(|error| format!("cannot write {}: {error}", file.display()))
+}

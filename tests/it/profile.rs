@@ -1,0 +1,135 @@
+//! `tokamak profile`: where PHP workers spend their time, read from outside.
+
+use std::process::{Command, Output, Stdio};
+
+use crate::harness::{Connection, Kind, Response, Server, Setup, get, in_every_mode, program};
+use crate::harness::{eventually, under_load};
+use crate::operate::command;
+
+/// Enough samples that chance moves a share by less than a point.
+const FOR_LONG: [&str; 4] = ["--for", "4s", "--rate", "997"];
+
+fn started(kind: Kind) -> Server {
+    Setup::new(kind).workers(2).start()
+}
+
+fn ask(target: &'static str) -> impl Fn(&mut Connection, &str) -> Response + Sync {
+    move |connection, _| connection.exchange(&get(target)).expect(200)
+}
+
+/// `tokamak profile` with these words, while the page is asked for.
+fn profile_of(server: &Server, target: &'static str, words: &[&str]) -> String {
+    under_load(server, ask(target), |_| profile(server, words))
+}
+
+#[track_caller]
+fn profile(server: &Server, words: &[&str]) -> String {
+    let output = command(server, &[&["profile"], words].concat());
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn refusal(output: &Output) -> String {
+    assert!(!output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Samples of stacks with this text.
+fn samples_with(folded: &str, part: &str) -> f64 {
+    let lines = folded.lines().filter(|line| line.contains(part));
+    lines.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+}
+
+in_every_mode!(shares_are_true, waiting_is_wall_time, an_idle_worker_is_no_sample);
+
+fn shares_are_true(kind: Kind) {
+    let server = started(kind);
+    let words = [&FOR_LONG[..], &["--cpu", "--folded", "-"]].concat();
+    let folded = profile_of(&server, "/hot.php", &words);
+    let most = samples_with(&folded, "hot.php;spend_most ");
+    let little = samples_with(&folded, "hot.php;spend_little ");
+    let share = 100.0 * most / (most + little);
+    assert!(most + little > 500.0, "{folded}");
+    assert!((share - 80.0).abs() <= 3.0, "{share} % instead of 80 %:\n{folded}");
+    let torn = samples_with(&folded, "") - samples_with(&folded, "hot.php");
+    assert!(torn / samples_with(&folded, "") < 0.2, "too much is outside of the script:\n{folded}");
+}
+
+fn waiting_is_wall_time(kind: Kind) {
+    let server = started(kind);
+    let target = "/hot.php?wait";
+    let words = |clock| [&FOR_LONG[..], &[clock, "--by", "url", "--folded", "-"]].concat();
+    let share =
+        |folded: &str| samples_with(folded, ";wait_a_while;usleep") / samples_with(folded, "");
+    let wall = profile_of(&server, target, &words("--wall"));
+    let cpu = profile_of(&server, target, &words("--cpu"));
+    assert!(share(&wall) > share(&cpu) + 0.1, "wall:\n{wall}\ncpu:\n{cpu}");
+    assert!(wall.lines().all(|line| line.starts_with("/hot.php;")), "{wall}");
+}
+
+fn an_idle_worker_is_no_sample(kind: Kind) {
+    let server = started(kind);
+    server.get("/hot.php").expect(200);
+    let table = profile(&server, &["--for", "300ms"]);
+    assert!(table.contains("no request was under way"), "{table}");
+    let other = profile_of(&server, "/hot.php", &["--for", "300ms", "--url", "/elsewhere"]);
+    assert!(other.contains("no request was under way"), "{other}");
+}
+
+#[test]
+fn workers_that_begin_meanwhile_are_seen() {
+    let server = Setup::new(Kind::Classic).workers(2).site_line("pool.max_requests = 20").start();
+    let folded = profile_of(
+        &server,
+        "/hot.php",
+        &[&FOR_LONG[..], &["--by", "worker", "--folded", "-"]].concat(),
+    );
+    let workers: std::collections::BTreeSet<_> =
+        folded.lines().filter_map(|line| line.split(';').next()).collect();
+    assert!(workers.len() > 2, "{workers:?}");
+}
+
+#[test]
+fn a_table_names_the_hottest_function_first() {
+    let server = started(Kind::Classic);
+    let table = profile_of(&server, "/hot.php", &["--for", "2s", "--rate", "500", "--cpu"]);
+    let row = table.lines().nth(3).unwrap_or_default();
+    assert!(row.ends_with("spend_most"), "{table}");
+}
+
+#[test]
+fn what_cannot_be_profiled_is_said() {
+    let server = started(Kind::Classic);
+    let why = refusal(&command(&server, &["profile", "--site", "nowhere"]));
+    assert!(why.contains("no site nowhere has PHP workers; those are: "), "{why}");
+    for (words, part) in [
+        (["--url", "shop"], "a path begins with /"),
+        (["--for", "11m"], "write 1ms to 600s"),
+        (["--rate", "0"], "0 is not in 1..=1000"),
+    ] {
+        let why = refusal(&command(&server, &[&["profile"], &words[..]].concat()));
+        assert!(why.contains(part), "{why}");
+    }
+}
+
+/// Two at once would each cost what one does. A client that leaves takes its profile along.
+#[test]
+fn one_profile_of_a_site_is_taken_at_a_time() {
+    let server = started(Kind::Classic);
+    let mut first = Command::new(program())
+        .args(["profile", "--for", "10m", "--control"])
+        .arg(server.places.top().join("control"))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let patience = std::time::Duration::from_secs(10);
+    let second = || command(&server, &["profile", "--for", "1ms"]);
+    let refused = eventually(patience, || Some(second()).filter(|output| !output.status.success()));
+    let why = refusal(&refused.expect("a refusal"));
+    assert!(why.contains("a profile of this site is being taken already"), "{why}");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    eventually(patience, || Some(second()).filter(|output| output.status.success()))
+        .expect("the next profile");
+}
