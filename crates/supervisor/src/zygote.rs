@@ -177,7 +177,8 @@ impl Zygote {
         self.pulse.is_still(limit, now)
     }
 
-    /// Sends it a message with these descriptors, or what waits. A zygote that is gone or does not read is killed.
+    /// Sends it a message with these descriptors, or what waits. A zygote that is gone or does not
+    /// read is killed.
     ///
     /// # Errors
     /// Fails if it does not read.

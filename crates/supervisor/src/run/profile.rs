@@ -33,8 +33,9 @@ impl Supervisor {
         let Some(pool) = current.pools_mut().find(is_wanted) else {
             return Err(format!("no site {site} has PHP workers; those are: {}", names.join(", ")));
         };
-        if !pool.has_zygote() {
-            return Err(format!("the PHP workers of site {site} still start"));
+        // One that still starts begins the profile when it has.
+        if pool.endpoint().is_none() {
+            return Err(format!("the PHP of site {site} does not run; the error log says why"));
         }
         let order =
             ToZygote::Profile { rate: *rate, milliseconds: *milliseconds, prefix: prefix.clone() };
