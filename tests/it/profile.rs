@@ -6,8 +6,9 @@ use crate::harness::{Connection, Kind, Response, Server, Setup, get, in_every_mo
 use crate::harness::{eventually, under_load};
 use crate::operate::command;
 
-/// Enough samples that chance moves a share by less than a point.
-const FOR_LONG: [&str; 4] = ["--for", "4s", "--rate", "997"];
+/// Enough samples that chance moves a share by about a point. A worker that waits for a processor
+/// stays where it is, so more samples a second would be the same ones again.
+const FOR_LONG: [&str; 4] = ["--for", "8s", "--rate", "299"];
 
 fn started(kind: Kind) -> Server {
     Setup::new(kind).workers(2).start()
