@@ -73,7 +73,7 @@ pub fn refuse(client: OwnedFd, why: &str) {
 ///
 /// # Errors
 /// Fails if the client does not take it.
-pub fn run(order: &Order, mut targets: Vec<Target>, line: &Channel, to: OwnedFd) -> io::Result<()> {
+pub fn run(order: &Order, mut targets: Vec<Target>, line: Channel, to: OwnedFd) -> io::Result<()> {
     // As in a root directory of the pool's own.
     if !targets.is_empty() && targets.iter().all(|target| target.state.is_none()) {
         refuse(to, "the PHP process cannot read /proc");
@@ -106,6 +106,8 @@ pub fn run(order: &Order, mut targets: Vec<Target>, line: &Channel, to: OwnedFd)
         profile.late += periods as u64;
         due += order.period * (periods as u32 + 1);
     }
+    // Before the client can ask for the next profile.
+    drop(line);
     profile.write(order, &mut BufWriter::new(client))
 }
 

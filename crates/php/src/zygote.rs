@@ -345,6 +345,8 @@ impl Zygote {
     /// that has gone meanwhile needs no answer.
     fn profile(&mut self, order: &Order, fds: Vec<OwnedFd>) -> io::Result<()> {
         let Some(client) = fds.into_iter().next() else { return Ok(()) };
+        // One that has taken its profile may still be writing it.
+        self.sampler.take_if(|(_, line)| matches!(line.receive(), Ok(Received::Closed)));
         if self.sampler.is_some() {
             sampler::refuse(client, "a profile of this site is being taken already");
             return Ok(());
@@ -362,7 +364,7 @@ impl Zygote {
                 // SAFETY: as in `be_born`.
                 unsafe { libc::close(self.channel.as_fd().as_raw_fd()) };
                 drop(ours);
-                let outcome = sampler::run(order, targets, &theirs, client);
+                let outcome = sampler::run(order, targets, theirs, client);
                 end(u8::from(outcome.is_err()));
             }
             pid => self.sampler = Some((pid, ours)),

@@ -19,5 +19,5 @@ function spend_little(int $rounds): int
 
 function wait_a_while(): void
 {
-    usleep(20_000);
+    usleep(400_000);
 }
