@@ -2,11 +2,12 @@
 //! applications and services that scripts call, and written into the logs.
 
 use std::fs;
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::harness::{Kind, Request, Server, Setup, eventually, get};
+use crate::harness::{Kind, Request, Response, Server, Setup, eventually, get};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const ASKER: &str = "b7ad6b7169203331";
@@ -190,4 +191,57 @@ fn calls_of_scripts_belong_to_the_trace() {
     let told = told(&server, &request.header("tracestate", "a=1"));
     assert_eq!(parts(&told["HTTP_TRACEPARENT"]).0, other[3..35]);
     assert!(told.get("HTTP_TRACESTATE").is_none(), "{told}");
+}
+
+/// What a response says of its phases, in milliseconds as text.
+fn timing(response: &Response) -> Vec<(String, String)> {
+    let value = response.header("server-timing").unwrap_or_default();
+    let phases = value.split(", ").filter_map(|phase| phase.split_once(";dur="));
+    phases.map(|(name, time)| (name.to_owned(), time.to_owned())).collect()
+}
+
+#[test]
+fn header_and_log_have_the_same_times() {
+    let server = traced(Kind::Classic, "off").site_line("server_timing = true").start();
+    for target in ["/hello.php?timed", "/missing.txt?timed"] {
+        let told = timing(&server.get(target));
+        let line = line(&server, target);
+        let logged = line["phases_us"].as_object().unwrap();
+        let wanted: &[&str] =
+            if target.contains("hello") { &["route", "queue", "php"] } else { &["route"] };
+        let mut names: Vec<&str> = told.iter().map(|(name, _)| &name[..]).collect();
+        names.retain(|name| wanted.contains(name));
+        assert_eq!(names, wanted, "{told:?}");
+        for (name, time) in &told {
+            // Both to the nanosecond: milliseconds here, microseconds there.
+            let nanos = |text: &str| text.replace('.', "").parse::<u64>().unwrap();
+            let micros = format!("{:.3}", logged[name].as_f64().unwrap());
+            assert_eq!(nanos(time), nanos(&micros), "{name}: {told:?} {line}");
+        }
+    }
+}
+
+#[test]
+fn only_a_signed_request_is_told() {
+    let secret = "0123456789abcdef";
+    let server =
+        traced(Kind::Classic, "off").line(&format!("trace.timing_secret = \"{secret}\"")).start();
+    let sign = |secret: &str, seconds: u64| {
+        let text = format!("printf {seconds} | openssl dgst -sha256 -hmac '{secret}'");
+        let output = Command::new("sh").args(["-c", &text]).output().expect("openssl");
+        let code = String::from_utf8(output.stdout).unwrap();
+        format!("{seconds}:{}", code.trim().rsplit(' ').next().unwrap())
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    for (value, is_told) in [
+        (sign(secret, now), true),
+        (sign(secret, now - 3_600), false),
+        (sign(secret, now + 3_600), false),
+        (sign("another secret..", now), false),
+        (String::new(), false),
+    ] {
+        let response = server.send(&get("/hello.php").header("Tokamak-Timing", &value)).expect(200);
+        assert_eq!(!timing(&response).is_empty(), is_told, "{value}");
+    }
+    assert!(timing(&server.get("/hello.php")).is_empty());
 }

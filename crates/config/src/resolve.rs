@@ -14,11 +14,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::error::Errors;
-use crate::model::{AccessLog, Limits, Log, Lua, Server, Site, Timeouts};
+use crate::model::{AccessLog, Limits, Log, Lua, Secret, Server, Site, Timeouts};
 use crate::option;
 use crate::origin::{Given, Origin};
 use crate::raw::{Raw, RawSite};
 use crate::value::{Auto, Count, Off, Text};
+
+/// Characters that a secret has at least.
+const SHORTEST_SECRET: usize = 16;
 
 /// What resolving depends on beside the text.
 pub(crate) struct Surroundings<'a> {
@@ -65,7 +68,7 @@ pub(crate) fn server(raw: &Raw, around: &Surroundings, errors: &mut Errors) -> S
         resolver: top.resolver.value.clone(),
         lua: lua(&raw.lua),
         cache: reader.cache(),
-        trace: trace::trace(&raw.trace),
+        trace: reader.trace(),
         upstreams: reader.upstreams(),
         sites: reader.sites(),
         fpm: None,
@@ -110,6 +113,18 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn report(&mut self, section: &str, name: &str, origin: Origin, problem: String) {
         self.raw.report(self.errors, section, name, origin, problem);
+    }
+
+    /// Nobody guesses a shorter secret within a year, at a thousand requests a second, if it is
+    /// random; but people make short ones of words.
+    fn check_length(&mut self, section: &str, name: &str, given: &Given<Option<Secret>>) {
+        let secret = given.value.as_ref();
+        if secret.is_some_and(|secret| secret.reveal().len() < SHORTEST_SECRET) {
+            let problem = format!(
+                "is shorter than {SHORTEST_SECRET} characters; `openssl rand -hex 16` makes one"
+            );
+            self.report(section, name, given.origin, problem);
+        }
     }
 
     /// Paths of the file are relative to its directory, all others to the current one.

@@ -209,7 +209,11 @@ fn raise_cache(cache: &Cache) -> option::Cache {
 }
 
 fn raise_trace(trace: &Trace) -> option::Trace {
-    option::Trace { context: plain(trace.context), sample: plain(Share(trace.sample)) }
+    option::Trace {
+        context: plain(trace.context),
+        sample: plain(Share(trace.sample)),
+        timing_secret: plain(trace.timing_secret.clone()),
+    }
 }
 
 fn raise_upstream(upstream: &Upstream) -> Repeated<option::Upstream> {
@@ -303,6 +307,7 @@ fn raise_route(route: &Route, upstreams: &[Upstream]) -> Repeated<option::Route>
         cache_ignore_query: plain(Auto::Is(
             route.cache.ignore_query.iter().cloned().map(Text).collect(),
         )),
+        server_timing: plain(Auto::Is(route.server_timing)),
     };
     Repeated { origin: Origin::Default, values }
 }
@@ -347,6 +352,7 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> RawSite {
             env: plain(site.env.clone()),
             inherit_env: plain(site.inherit_env),
             dumpable: plain(site.dumpable),
+            server_timing: plain(site.server_timing),
             php_value: plain(Settings(site.php_value.clone())),
             php_admin_value: plain(Settings(site.php_admin_value.clone())),
         },

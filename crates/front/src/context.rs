@@ -16,6 +16,7 @@ use crate::lua::Calls;
 use crate::route::hosts::Hosts;
 use crate::scoreboard::Scoreboard;
 use crate::site::Site;
+use crate::timing::Timing;
 use crate::trace::Tracer;
 
 /// The data that the requests of one event loop share.
@@ -36,6 +37,8 @@ pub struct Context {
     pub cache: Option<Arc<Content>>,
     /// Gives requests their places in traces, if they are to have them.
     pub tracer: Option<Tracer>,
+    /// Which requests are told their phases, if any are.
+    pub timing: Option<Timing>,
     /// The access log, if one is written.
     pub access_log: Option<Arc<AccessLog>>,
     /// Where the loop counts its requests, if anybody can see the numbers.

@@ -12,8 +12,8 @@
 //! context                  what the requests of an event loop share
 //! site                     a site, with all that was made of its configuration
 //! caller  cache  lua  fpm  who asks; kept responses; scripts; pools of php-fpm's kind
-//! scoreboard  response  route  balancer  log  client  pools  trace  clock  counters
-//! failure
+//! scoreboard  response  route  balancer  log  client  pools  trace  timing  clock
+//! counters  failure
 //! ```
 
 mod admin;
@@ -39,6 +39,7 @@ mod response;
 mod route;
 mod scoreboard;
 mod site;
+mod timing;
 mod trace;
 
 pub use admin::{Access, AdminStart, Answer};

@@ -95,7 +95,7 @@ mod tests {
     const OTHER: &str = "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     fn take(context: TraceMode, headers: &[(&'static str, &str)]) -> (TraceContext, HeaderMap) {
-        let tracer = Tracer::new(&config::Trace { context, sample: 1_000_000 }).unwrap();
+        let tracer = Tracer::new(&config::Trace { context, ..config::Trace::default() }).unwrap();
         let mut request = Request::new(());
         for (name, value) in headers {
             request.headers_mut().append(*name, HeaderValue::from_str(value).unwrap());

@@ -301,6 +301,7 @@ pub(crate) mod tests {
             env: BTreeMap::from([("APP".into(), Secret::new("x"))]),
             inherit_env: true,
             dumpable: false,
+            server_timing: false,
             fpm: None,
         };
         Server {

@@ -119,6 +119,8 @@ pub struct Site {
     pub inherit_env: bool,
     /// Whether the PHP processes leave core files, and others of their user may look into them.
     pub dumpable: bool,
+    /// Whether clients are told the phases of their requests.
+    pub server_timing: bool,
     /// The pool of php-fpm that it stands in for, in a server with [`crate::Server::fpm`].
     pub fpm: Option<Arc<FpmPool>>,
 }
@@ -179,6 +181,8 @@ pub struct Route {
     pub lua: Scripts,
     /// Which of its responses are kept.
     pub cache: Caching,
+    /// Whether clients are told the phases of their requests.
+    pub server_timing: bool,
 }
 
 /// An application through which files are sent.

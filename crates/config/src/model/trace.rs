@@ -1,5 +1,7 @@
 //! Traces: whose trace requests belong to, and which traces are recorded.
 
+use super::Secret;
+
 /// Which trace context requests have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceMode {
@@ -18,4 +20,6 @@ pub struct Trace {
     pub context: TraceMode,
     /// The share of the traces that begin here and are recorded, in parts per million.
     pub sample: u32,
+    /// What requests are signed with that ask for their phases.
+    pub timing_secret: Option<Secret>,
 }

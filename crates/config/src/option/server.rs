@@ -147,5 +147,8 @@ section! {
         context: TraceMode = "off", ANY, Live, env "TOKAMAK_TRACE_CONTEXT";
         /// The part of the traces that begin here which is recorded.
         sample: Share = "100%", ANY, Live, env "TOKAMAK_TRACE_SAMPLE";
+        /// A secret of 16 characters at least: requests that are signed with it in the header
+        /// `Tokamak-Timing` get `Server-Timing`, wherever that is off for others.
+        timing_secret: Option<Secret> = "", ANY, Live, env "TOKAMAK_TRACE_TIMING_SECRET";
     }
 }

@@ -113,6 +113,9 @@ section! {
         /// Whether the PHP processes leave core files. Debuggers of the same user may then look
         /// into them, and so may scripts of that user.
         dumpable: bool = "false", ANY, Live, env "TOKAMAK_DUMPABLE";
+        /// Whether each client is told how long the phases of its request took, in the header
+        /// `Server-Timing`; see also `trace.timing_secret`.
+        server_timing: bool = "false", ANY, Live, env "TOKAMAK_SERVER_TIMING";
         /// Settings of `php.ini` that scripts may change with `ini_set`.
         php_value: Settings = "", ANY, Live;
         /// Settings of `php.ini` that scripts cannot change.
@@ -209,5 +212,7 @@ section! {
         cache_ignore: Auto<Vec<Ignored>> = "auto", ANY, Live;
         /// As in `[[site]]`.
         cache_ignore_query: Auto<Vec<Text>> = "auto", ANY, Live;
+        /// As in `[[site]]`.
+        server_timing: Auto<bool> = "auto", ANY, Live;
     }
 }

@@ -4,20 +4,12 @@ use super::Reader;
 use crate::model::{Admin, AdminAddress};
 use crate::option;
 
-/// Shortest token. Who can guess a shorter one within a year, at a thousand requests a second?
-/// Nobody, but people make short ones of words.
-const SHORTEST: usize = 16;
-
 impl Reader<'_> {
     /// The admin listener, if there is to be one.
     pub(super) fn admin(&mut self, top: &option::Top) -> Option<Admin> {
         let token = top.admin_token.value.clone();
         let origin = top.admin_token.origin;
-        if token.as_ref().is_some_and(|token| token.reveal().len() < SHORTEST) {
-            let problem =
-                format!("is shorter than {SHORTEST} characters; `openssl rand -hex 16` makes one");
-            self.report("", "admin_token", origin, problem);
-        }
+        self.check_length("", "admin_token", &top.admin_token);
         let Some(address) = &top.admin.value else {
             if token.is_some() {
                 self.report("", "admin_token", origin, "is for `admin`, which is not set".into());

@@ -230,6 +230,10 @@ impl Reader<'_> {
                 files: files.value,
                 lua: scripts.or(lua),
                 cache: caching,
+                server_timing: match table.values.server_timing.value {
+                    Auto::Is(is_on) => is_on,
+                    Auto::Word => site.site.server_timing.value,
+                },
             };
             routes.push((route, matches!(guard.value, Auto::Word)));
         }

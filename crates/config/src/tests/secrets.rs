@@ -16,6 +16,7 @@ fn these_options_are_secret() {
         [
             "admin_token",
             "cache.redis_password",
+            "trace.timing_secret",
             "upstream.env",
             "upstream.check_params",
             "upstream.params",
@@ -45,6 +46,8 @@ fn none_is_printed() {
         [cache]
         redis = "127.0.0.1:6379"
         redis_password = "{SECRET}"
+        [trace]
+        timing_secret = "{SECRET}"
         [[upstream]]
         name = "a"
         spawn = ["./run"]
@@ -64,6 +67,7 @@ fn none_is_printed() {
     for line in [
         "# admin_token is set, not shown",
         "# redis_password is set, not shown",
+        "# timing_secret is set, not shown",
         r"# env.E\u{1b} is set, not shown",
         "# params.P is set, not shown",
         "# check_params.C is set, not shown",

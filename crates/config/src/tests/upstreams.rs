@@ -48,6 +48,7 @@ fn upstreams_and_routes_are_found_by_name() {
         files,
         lua: Scripts::default(),
         cache: Caching::default(),
+        server_timing: false,
     };
     assert_eq!(
         site.routes,

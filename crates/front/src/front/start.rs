@@ -29,6 +29,7 @@ use crate::route::Router;
 use crate::route::hosts::Hosts;
 use crate::scoreboard::Scoreboard;
 use crate::site::{Handler, Site};
+use crate::timing::Timing;
 use crate::trace::Tracer;
 
 /// A loop's gate to a pool, and the descriptor by which the workers wake the loop.
@@ -160,6 +161,7 @@ impl Shared {
             calls: Calls::default(),
             cache: self.cache.clone(),
             tracer: Tracer::new(&self.config.trace),
+            timing: Timing::new(&self.config),
             access_log: self
                 .log
                 .as_ref()

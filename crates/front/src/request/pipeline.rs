@@ -47,6 +47,7 @@ use crate::response::{Reply, RequestGuard, Source};
 use crate::route::hosts::{host, host_of};
 use crate::route::{Decision, Script, Target};
 use crate::site::{Handler, Site};
+use crate::timing;
 
 /// The times when a request came, in nanoseconds.
 #[derive(Clone, Copy)]
@@ -70,7 +71,12 @@ where
 {
     let trace = context.tracer.as_ref().map(|tracer| tracer.take(&mut request));
     let log = context.access_log.as_ref();
-    let is_read = context.wants_exact_times();
+    let site = context.site_of(host(&request));
+    let is_timed = context
+        .timing
+        .as_ref()
+        .is_some_and(|timing| timing.is_told(site.index, request.uri(), request.headers()));
+    let is_read = context.wants_exact_times() || is_timed;
     let mut ledger = if is_read { Ledger::begin(began) } else { Ledger::unread(began) };
     ledger.stamp(Phase::Head, now);
     let mut guard = RequestGuard::new(Some(client.clone()), ledger);
@@ -79,7 +85,7 @@ where
         let entry = LogEntry::new(peer, &request, host(&request), trace);
         Box::new((entry, log.clone()))
     });
-    let site = context.site_of(host(&request));
+    guard.is_timed = is_timed;
     guard.counted = context.counters.as_ref().map(|counters| Counted::new(counters, site.index));
     guard.scoreboard = context.scoreboard.note(site.index, &*client, &request, began);
     let (parts, incoming) = request.into_parts();
@@ -144,7 +150,10 @@ where
 }
 
 /// The last step of every response to a client.
-pub fn respond(response: Response<Source>, mut guard: Box<RequestGuard>) -> Response<Reply> {
+pub fn respond(mut response: Response<Source>, mut guard: Box<RequestGuard>) -> Response<Reply> {
+    if guard.is_timed {
+        timing::tell(&guard.ledger, response.headers_mut());
+    }
     if let Some((entry, _)) = guard.entry.as_deref_mut() {
         entry.status = response.status().as_u16();
     }

@@ -26,6 +26,8 @@ pub struct RequestGuard {
     pub entry: Option<Box<(LogEntry, Arc<AccessLog>)>>,
     /// The request's place in the counters, if it is counted.
     pub counted: Option<Counted>,
+    /// Whether the client is told the phases.
+    pub is_timed: bool,
     /// Body bytes handed over.
     pub sent: u64,
     /// Shows the request to scripts.
@@ -41,6 +43,7 @@ impl RequestGuard {
             ledger,
             entry: None,
             counted: None,
+            is_timed: false,
             sent: 0,
             scoreboard: None,
             client,

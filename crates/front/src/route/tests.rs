@@ -258,6 +258,7 @@ fn routes_come_first() {
         files,
         lua: tokamak_config::Scripts::default(),
         cache: tokamak_config::Caching::default(),
+        server_timing: false,
     };
     let router = Router {
         routes: vec![
