@@ -48,6 +48,7 @@ fn main() -> ExitCode {
             let command = cache.command();
             report(wiring::control::command(cache.at.target(), &command))
         }
+        Command::Anatomy(anatomy) => anatomy.run(),
         Command::Demo(demo) => demo.run(),
         Command::PhpInfo => report(program::show_php_info()),
         Command::Completions { shell } => report(cli::pages::completions(shell)),

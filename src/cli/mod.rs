@@ -1,6 +1,7 @@
 //! The command line: what may be typed, and how it is answered. What a value means is the
 //! configuration's business, so most flags are passed on as they were typed.
 
+mod anatomy;
 mod cache;
 mod capacity;
 mod demo;
@@ -24,6 +25,7 @@ use clap_complete::Shell;
 use tokamak_config::{address, option};
 use tokamak_supervisor::client::Target;
 
+pub use anatomy::Anatomy;
 pub use cache::Cache;
 pub use capacity::Capacity;
 pub use demo::Demo;
@@ -72,6 +74,8 @@ pub enum Command {
     Upstream(Upstream),
     /// Remove responses from the content cache of a running server.
     Cache(Cache),
+    /// Show where the time of a request goes in a running server of any make, call by call.
+    Anatomy(Anatomy),
     /// Write the demo site into a folder, to look at and to serve.
     Demo(Demo),
     /// Show what the embedded PHP says about itself, like `php -i`.

@@ -82,6 +82,8 @@ const RULES: &[Rule] = &[
     Rule { name: "report", ours: &["config", "supervisor", "sys", "trend"], never: REACTOR },
     // A client of any server: it knows Tokamak only as its report for programs shows it.
     Rule { name: "load", ours: &["trend"], never: &["libc", "toml_edit", "serde"] },
+    // It watches servers of any make, so it knows none of ours.
+    Rule { name: "anatomy", ours: &[], never: &["tokio", "hyper", "http", "libc", "toml_edit"] },
     // It plays the kernel, the clients and the workers to supervisor, gates and queue; nobody links
     // it.
     Rule { name: "simulation", ours: &["config", "supervisor", "sys", "upstream"], never: REACTOR },
@@ -95,6 +97,7 @@ const RULES: &[Rule] = &[
 
 /// The binary only wires, but never links the PHP worker: it starts it.
 const ROOT: &[&str] = &[
+    "anatomy",
     "config",
     "cost",
     "fastcgi",

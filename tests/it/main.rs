@@ -2,6 +2,8 @@
 
 /// The admin listener: what it shows, what it changes, and for whom.
 mod admin;
+/// `tokamak anatomy`: where the time goes in servers of other makes.
+mod anatomy;
 /// What the kernel keeps for a worker, changed past all functions of libc.
 mod attributes;
 /// Malformed requests, and requests that hide in others: refused, and PHP never sees them.

@@ -1,0 +1,333 @@
+//! The bill: how long each phase took, once the tracer's own time is taken away.
+//!
+//! The way of a request is one line of time, from the client's first byte to its last. The end of
+//! each call of the request is a mark on it, and the time up to a mark belongs to the phase of that
+//! call. The same call at the same place of each request is a *step*; it takes the time that a
+//! tenth of the requests stay below, so that moments in which the machine did something else count
+//! for nothing: with a tracer there are many, since each call lets other processes run.
+//!
+//! Each step has one traced call in it, so one call's overhead is taken off, and no step becomes
+//! shorter than nothing. The overhead is the one with which the steps together take as long as the
+//! quickest tenth of the requests without a tracer.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::driver::Exchange;
+use crate::follow::Place;
+use crate::line::Call;
+use crate::phase::{Phase, ROWS};
+
+/// Mean, standard deviation and median of durations, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spread {
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation.
+    pub deviation: f64,
+    /// Median.
+    pub median: f64,
+    /// What a tenth stays below: without disturbances.
+    pub quiet: f64,
+}
+
+impl Spread {
+    /// Of these durations.
+    pub fn of(mut values: Vec<f64>) -> Self {
+        if values.is_empty() {
+            return Self::default();
+        }
+        values.sort_by(f64::total_cmp);
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let at = |part: usize| values[values.len() * part / 10];
+        Self { mean, deviation: (squares / count).sqrt(), median: at(5), quiet: at(1) }
+    }
+
+    /// Of what clients measured.
+    pub fn of_exchanges(exchanges: &[Exchange]) -> Self {
+        Self::of(exchanges.iter().map(|it| it.end.saturating_sub(it.start) as f64).collect())
+    }
+}
+
+/// A piece of a request's time: up to the end of one call, or to the client's last byte.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Piece {
+    /// Whose it is.
+    pub phase: Phase,
+    /// The call at its end; nothing for the last one, which the client ends.
+    pub call: Option<usize>,
+    /// Nanoseconds, the tracer's included.
+    pub length: u64,
+    /// Whether the client has its response already.
+    pub is_after: bool,
+}
+
+/// The pieces of each request.
+pub fn pieces(calls: &[Call], places: &[Place], exchanges: &[Exchange]) -> Vec<Vec<Piece>> {
+    let mut of: Vec<Vec<Piece>> = vec![Vec::new(); exchanges.len()];
+    let mut now: Vec<u64> = exchanges.iter().map(|exchange| exchange.start).collect();
+    for (index, (call, place)) in calls.iter().zip(places).enumerate() {
+        let Some((request, phase)) = *place else { continue };
+        let (exchange, now) = (&exchanges[request], &mut now[request]);
+        let is_after = *now >= exchange.end;
+        let until = if is_after { call.end } else { call.end.min(exchange.end) };
+        let length = until.saturating_sub(*now);
+        *now = until.max(*now);
+        of[request].push(Piece { phase, call: Some(index), length, is_after });
+    }
+    for ((request, exchange), now) in of.iter_mut().zip(exchanges).zip(now) {
+        if now < exchange.end {
+            let length = exchange.end - now;
+            let at = request.iter().take_while(|piece| !piece.is_after).count();
+            let last = Piece { phase: Phase::Arrive, call: None, length, is_after: false };
+            request.insert(at, last);
+        }
+    }
+    of
+}
+
+/// A step in fewer of the requests is no part of the usual way, and has too few times to tell a
+/// quiet one from a disturbed one; its calls count.
+const USUAL: f64 = 0.25;
+
+/// The same call at the same place of the requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Whose it is.
+    pub phase: Phase,
+    /// One of its calls; nothing for the client's own end.
+    pub call: Option<usize>,
+    /// Whether the client has its response already.
+    pub is_after: bool,
+    /// The part of the requests that have it.
+    pub share: f64,
+    /// What a tenth of its times stays below, and its middle half (from, to), in nanoseconds, the
+    /// tracer's included.
+    pub lengths: (f64, f64, f64),
+    /// Where it comes in its requests, on average.
+    position: f64,
+}
+
+/// What makes two pieces of different requests the same step: phase, whether it comes after the
+/// response, program, call, and how many like it come before.
+type Key<'a> = (Phase, bool, &'a str, &'a str, usize);
+
+fn keys<'a>(
+    calls: &'a [Call],
+    request: &[Piece],
+    program: &impl Fn(u32) -> &'a str,
+) -> Vec<Key<'a>> {
+    let mut times: HashMap<Key<'a>, usize> = HashMap::new();
+    let key = |piece: &Piece| {
+        let call = piece.call.map(|index| &calls[index]);
+        let (who, name) = call.map_or(("", ""), |call| (program(call.thread), &call.name));
+        let mut key = (piece.phase, piece.is_after, who, name, 0);
+        let before = times.entry(key).or_default();
+        key.4 = *before;
+        *before += 1;
+        key
+    };
+    request.iter().map(key).collect()
+}
+
+/// The steps of all requests, in their order. `process` tells the processes of threads apart by
+/// what runs in them.
+pub fn steps<'a>(
+    calls: &'a [Call],
+    requests: &[Vec<Piece>],
+    program: impl Fn(u32) -> &'a str,
+) -> Vec<Step> {
+    let keys: Vec<Vec<Key<'a>>> =
+        requests.iter().map(|request| keys(calls, request, &program)).collect();
+    let mut shares: HashMap<Key<'a>, usize> = HashMap::new();
+    keys.iter().flatten().for_each(|key| *shares.entry(*key).or_default() += 1);
+    let is_usual = |key: &Key<'a>| shares[key] as f64 >= USUAL * requests.len() as f64;
+    let mut found: HashMap<Key<'a>, (usize, Vec<u64>, Option<usize>)> = HashMap::new();
+    for (request, keys) in requests.iter().zip(&keys) {
+        // A rare call, such as a timer's, would cut the time of the next one short.
+        let mut carried = 0;
+        for (position, (piece, key)) in request.iter().zip(keys).enumerate() {
+            let (positions, lengths, example) = found.entry(*key).or_default();
+            *positions += position;
+            let length = if piece.is_after { piece.length } else { piece.length + carried };
+            lengths.push(length);
+            carried = if is_usual(key) { 0 } else { length };
+            *example = piece.call;
+        }
+    }
+    let mut steps: Vec<Step> = found
+        .into_iter()
+        .map(|((phase, is_after, ..), (positions, mut lengths, call))| {
+            lengths.sort_unstable();
+            let at = |hundredth: usize| lengths[lengths.len() * hundredth / 100] as f64;
+            Step {
+                phase,
+                call,
+                is_after,
+                share: lengths.len() as f64 / requests.len() as f64,
+                lengths: (at(10), at(25), at(75)),
+                position: positions as f64 / lengths.len() as f64,
+            }
+        })
+        .collect();
+    steps.sort_by(|a, b| {
+        (a.is_after, a.position, a.phase, a.call)
+            .partial_cmp(&(b.is_after, b.position, b.phase, b.call))
+            .expect("positions are numbers")
+    });
+    steps
+}
+
+impl Step {
+    /// Nanoseconds in a request without the tracer's; none for a step that few requests have.
+    pub fn own(&self, overhead: f64) -> f64 {
+        if self.share < USUAL {
+            return 0.0;
+        }
+        let overhead = if self.call.is_some() { overhead } else { 0.0 };
+        self.share * (self.lengths.0 - overhead).max(0.0)
+    }
+
+    /// Half of its middle half: how far it spreads.
+    fn spread(&self) -> f64 {
+        if self.share < USUAL { 0.0 } else { self.share * (self.lengths.2 - self.lengths.1) / 2.0 }
+    }
+}
+
+/// What the steps take together with this overhead taken off each call.
+fn sum_with(steps: &[Step], overhead: f64) -> f64 {
+    steps.iter().filter(|step| !step.is_after).map(|step| step.own(overhead)).sum()
+}
+
+/// The overhead of one traced call with which the steps take as long as without the tracer.
+pub fn overhead(steps: &[Step], untraced: f64) -> f64 {
+    let longest = steps.iter().map(|step| step.lengths.0).fold(0.0, f64::max);
+    let (mut low, mut high) = (0.0, longest);
+    // The sum falls as the overhead rises, so halving finds it.
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if sum_with(steps, middle) > untraced { low = middle } else { high = middle }
+    }
+    low
+}
+
+/// A row of the table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The phase.
+    pub phase: Phase,
+    /// Its part of the response time where nothing disturbs, in nanoseconds.
+    pub quiet: f64,
+    /// Its part of the mean response time: the same share of that.
+    pub mean: f64,
+    /// Half of what the middle half of the requests spread over, under the tracer.
+    pub spread: f64,
+    /// What of it comes after the response, in nanoseconds.
+    pub after: f64,
+    /// Calls for each request.
+    pub calls: f64,
+}
+
+/// The table: the phases that occur, in their order. Disturbances make the mean larger; which
+/// phase they hit without a tracer is not known, so each phase gets its share of them.
+pub fn rows(steps: &[Step], overhead: f64, untraced: &Spread) -> Vec<Row> {
+    let scale = if untraced.quiet > 0.0 { untraced.mean / untraced.quiet } else { 1.0 };
+    let row = |&(phase, ..): &(Phase, &str, &str)| {
+        let of = steps.iter().filter(|step| step.phase == phase);
+        let sum = |is_after, value: &dyn Fn(&Step) -> f64| -> f64 {
+            // The sum of nothing is -0, which would be printed so.
+            of.clone().filter(|step| step.is_after == is_after).map(value).sum::<f64>() + 0.0
+        };
+        let quiet = sum(false, &|step| step.own(overhead));
+        of.clone().next().map(|_| Row {
+            phase,
+            quiet,
+            mean: quiet * scale,
+            spread: sum(false, &|step| step.spread()),
+            after: sum(true, &|step| step.own(overhead)),
+            calls: of.clone().filter(|s| s.call.is_some()).map(|s| s.share).sum::<f64>() + 0.0,
+        })
+    };
+    ROWS.iter().filter_map(row).collect()
+}
+
+/// How often each program made each call, in all: those of no request too.
+pub fn calls_by_name<'a>(
+    calls: &'a [Call],
+    program: impl Fn(u32) -> &'a str,
+) -> BTreeMap<(String, String), u64> {
+    let mut table = BTreeMap::new();
+    for call in calls {
+        *table.entry((program(call.thread).to_owned(), call.name.clone())).or_default() += 1;
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(name: &str, end: u64) -> Call {
+        crate::line::call(1, name, "", "0", end - 1, 1)
+    }
+
+    fn piece(phase: Phase, call: Option<usize>, length: u64) -> Piece {
+        Piece { phase, call, length, is_after: false }
+    }
+
+    #[test]
+    fn the_overhead_makes_the_sum_the_quiet_time_and_no_step_negative() {
+        let calls = ["accept", "read", "write"].map(|name| call(name, 9));
+        let usual = vec![
+            piece(Phase::Accept, Some(0), 50),
+            piece(Phase::ReadRequest, Some(1), 90),
+            piece(Phase::Respond, Some(2), 10),
+            piece(Phase::Arrive, None, 7),
+        ];
+        let mut disturbed = usual.clone();
+        disturbed[1].length = 9000;
+        let requests = vec![usual.clone(), disturbed, usual];
+        let steps = steps(&calls, &requests, |_| "server");
+        let overhead = overhead(&steps, 77.0);
+        assert!((overhead - 35.0).abs() < 0.001, "{overhead}");
+        let untraced = Spread { mean: 154.0, quiet: 77.0, ..Spread::default() };
+        let rows = rows(&steps, overhead, &untraced);
+        assert!((rows.iter().map(|row| row.quiet).sum::<f64>() - 77.0).abs() < 0.001);
+        assert!((rows.iter().map(|row| row.mean).sum::<f64>() - 154.0).abs() < 0.001);
+        assert_eq!((rows[2].quiet, rows[3].quiet), (0.0, 7.0));
+    }
+
+    #[test]
+    fn the_time_of_a_request_is_cut_at_the_ends_of_its_calls() {
+        let calls = [120, 150, 210, 230, 300].map(|end| call("read", end));
+        let exchanges = [Exchange { port: 1, start: 100, end: 200 }];
+        let at = |phase| Some((0, phase));
+        let places =
+            [at(Phase::Accept), None, at(Phase::Respond), at(Phase::Log), at(Phase::Close)];
+        let found = pieces(&calls, &places, &exchanges);
+        let found: Vec<_> = found[0].iter().map(|p| (p.phase, p.length, p.is_after)).collect();
+        let expected = [
+            (Phase::Accept, 20, false),
+            (Phase::Respond, 80, false),
+            (Phase::Log, 30, true),
+            (Phase::Close, 70, true),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_step_that_some_requests_have_counts_for_its_share() {
+        let calls = [call("read", 9)];
+        let requests = vec![vec![piece(Phase::Work, Some(0), 100)], Vec::new()];
+        let steps = steps(&calls, &requests, |_| "server");
+        assert_eq!((steps.len(), steps[0].share, steps[0].own(20.0)), (1, 0.5, 40.0));
+    }
+
+    #[test]
+    fn a_spread_of_nothing_is_zero() {
+        assert_eq!(Spread::of(Vec::new()), Spread::default());
+        let spread = Spread::of(vec![3.0, 1.0, 2.0]);
+        assert_eq!((spread.mean, spread.median), (2.0, 2.0));
+    }
+}

@@ -1,0 +1,178 @@
+//! What of the calls of a request could be left out, and how.
+
+use std::collections::BTreeMap;
+
+use crate::account::Step;
+use crate::line::{Call, Target};
+use crate::phase::{Kind, Phase, kind};
+
+/// Something avoidable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What is done.
+    pub what: String,
+    /// How to avoid it.
+    pub how: &'static str,
+    /// Calls for each request.
+    pub calls: f64,
+    /// Time of them in each request, in nanoseconds, whether before the client has its response or
+    /// after.
+    pub time: f64,
+}
+
+/// What is avoidable, by what it is called.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Habit {
+    StatAgain(String),
+    Missing(String),
+    ReadAgain(String),
+    Reconnects,
+    Logs(String),
+    Getcwd,
+    Timers,
+    Locks,
+    Headers,
+    FoundNothing,
+}
+
+/// A call that happens in fewer than this part of the requests is no habit.
+const HABITUAL: f64 = 0.5;
+/// A header of FastCGI: who reads so many bytes at once reads each record twice.
+const FASTCGI_HEADER: &str = " = 8";
+
+/// Finds habits in the steps of the requests; the costliest comes first.
+pub fn find(calls: &[Call], steps: &[Step], overhead: f64) -> Vec<Finding> {
+    let mut sums: BTreeMap<Habit, (f64, f64)> = BTreeMap::new();
+    for step in steps.iter().filter(|step| step.share >= HABITUAL) {
+        let Some(call) = step.call.map(|index| &calls[index]) else { continue };
+        let Some(habit) = habit(call, step.phase) else { continue };
+        let (calls, time) = sums.entry(habit).or_default();
+        *calls += step.share;
+        *time += step.own(overhead);
+    }
+    let mut found: Vec<Finding> = sums
+        .into_iter()
+        .filter_map(|(habit, (calls, time))| finding(&habit, calls, time))
+        .collect();
+    found.sort_by(|a, b| (b.time, b.calls).partial_cmp(&(a.time, a.calls)).expect("numbers"));
+    found
+}
+
+fn habit(call: &Call, phase: Phase) -> Option<Habit> {
+    let first = call.descriptors.first().map(|descriptor| &descriptor.target);
+    let path = || call.path.clone().filter(|path| path.starts_with('/'));
+    match kind(&call.name) {
+        _ if call.error.as_deref() == Some("EAGAIN") => Some(Habit::FoundNothing),
+        Kind::Stat if call.error.is_some() => Some(Habit::Missing(path()?)),
+        Kind::Stat => Some(Habit::StatAgain(path()?)),
+        Kind::Open if call.error.is_some() => Some(Habit::Missing(path()?)),
+        Kind::Open => Some(Habit::ReadAgain(path()?)),
+        Kind::Connect => Some(Habit::Reconnects),
+        Kind::Write if matches!(phase, Phase::Log | Phase::BackendLog) => match first {
+            Some(Target::File(path) | Target::Device(path)) => Some(Habit::Logs(path.clone())),
+            _ => None,
+        },
+        Kind::Read if phase == Phase::BackendRead && call.text.ends_with(FASTCGI_HEADER) => {
+            Some(Habit::Headers)
+        }
+        _ => match &*call.name {
+            "getcwd" | "chdir" => Some(Habit::Getcwd),
+            "setitimer" | "rt_sigaction" | "rt_sigprocmask" => Some(Habit::Timers),
+            "fcntl" if call.text.contains("F_SETLK") => Some(Habit::Locks),
+            _ => None,
+        },
+    }
+}
+
+fn finding(habit: &Habit, calls: f64, time: f64) -> Option<Finding> {
+    let (what, how) = match habit {
+        Habit::StatAgain(path) => (
+            format!("looks again whether {path} has changed"),
+            "keep what was found: opcache.revalidate_freq or opcache.validate_timestamps = 0 and a \
+             reload (PHP), open_file_cache (nginx), realpath_cache_ttl",
+        ),
+        Habit::Missing(path) => (
+            format!("looks for {path}, which is not there"),
+            "switch off what looks: AllowOverride None (Apache), fewer try_files (nginx), a class \
+             map in place of searching (Composer: dump-autoload -o)",
+        ),
+        Habit::ReadAgain(path) if calls >= 1.5 => (
+            format!("opens {path} more than once in a request"),
+            "open it once, or keep it in memory: opcache for scripts, a cache for data",
+        ),
+        Habit::ReadAgain(path) => (
+            format!("opens {path} in each request"),
+            "keep it in memory: opcache for scripts, open_file_cache (nginx), a cache for data",
+        ),
+        Habit::Reconnects => (
+            "connects anew in each request".to_owned(),
+            "keep connections: fastcgi_keep_conn on and keepalive N (nginx), enablereuse=on \
+             (Apache), persistent connections to databases",
+        ),
+        Habit::Logs(path) => (
+            format!("writes to {path} in each request"),
+            "write less often: access_log … buffer=32k (nginx), BufferedLogs On (Apache), no \
+             second access log behind the first",
+        ),
+        Habit::Getcwd => (
+            "asks for and changes the working directory".to_owned(),
+            "PHP does it for each script; a worker that stays in its script (worker, sealed or \
+             async mode) does not",
+        ),
+        Habit::Timers if calls >= 2.0 => (
+            "sets timers and signal handlers again".to_owned(),
+            "PHP does it for each request (max_execution_time, zend_signal); worker mode does it \
+             once",
+        ),
+        Habit::Locks => (
+            "locks and unlocks opcache's memory".to_owned(),
+            "opcache does it for each request that may find stale files; a worker that stays in \
+             its script does not",
+        ),
+        Habit::Headers if calls >= 3.0 => (
+            "reads FastCGI records in pieces of 8 bytes".to_owned(),
+            "php-fpm reads head and body of each record by itself; a backend that reads into a \
+             buffer needs one call",
+        ),
+        Habit::FoundNothing => (
+            "calls that found nothing (EAGAIN)".to_owned(),
+            "the server asks before anything is there; a server setting seldom helps \
+             (multi_accept off in nginx)",
+        ),
+        Habit::Timers | Habit::Headers => return None,
+    };
+    Some(Finding { what, how, calls, time })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::{Piece, steps};
+    use crate::line::call;
+
+    #[test]
+    fn habits_are_found_and_single_events_are_not() {
+        let calls = [
+            call(1, "newfstatat", "AT_FDCWD<\\x2f>, \"\\x2f\\x61\", {}, 0", "0", 0, 1),
+            call(1, "getcwd", "\"\\x2f\", 4095", "9", 0, 1),
+            call(1, "read", "3<\\x2f>, 0x1, 8", "-1 EAGAIN (Resource unavailable)", 0, 1),
+            call(1, "openat", "AT_FDCWD<\\x2f>, \"\\x2f\\x62\", O_RDONLY", "3<\\x2f\\x62>", 0, 1),
+        ];
+        let piece = |index, length| Piece {
+            phase: Phase::Work,
+            call: Some(index),
+            length,
+            is_after: false,
+        };
+        let usual = vec![piece(0, 10), piece(1, 30), piece(3, 5), piece(3, 5)];
+        let mut requests = vec![usual.clone(), usual];
+        requests.push(vec![piece(2, 1000)]);
+        let steps = steps(&calls, &requests, |_| "server");
+        let found = find(&calls, &steps, 0.0);
+        let what: Vec<&str> = found.iter().map(|finding| &*finding.what).collect();
+        assert_eq!(what.len(), 3, "{what:?}");
+        assert!(what[0].contains("working directory"));
+        assert!(what.iter().any(|what| what.contains("whether /a has changed")));
+        assert!(what.iter().any(|what| what.contains("opens /b")));
+    }
+}

@@ -1,0 +1,259 @@
+//! Where the time of a request goes in a running server of any make: without this crate one reads
+//! strace by hand.
+//!
+//! A load is driven three times: without a tracer, under strace, and without again. The calls are
+//! assigned to requests and phases (`follow`), the tracer's time is taken off (`account`), and
+//! what is avoidable is named (`findings`).
+
+mod account;
+mod driver;
+mod findings;
+mod follow;
+mod html;
+mod json;
+mod line;
+mod phase;
+mod processes;
+mod text;
+mod trace;
+mod tracer;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+pub use account::{Row, Spread};
+pub use driver::{Load, Url};
+pub use findings::Finding;
+pub use html::html;
+pub use json::json;
+pub use line::event;
+pub use text::text;
+pub use trace::Trace;
+
+/// Why there is no table, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(pub String);
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Which server is measured, and how.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is asked for.
+    pub url: Url,
+    /// Processes beside those that listen on the URL's port, such as php-fpm's.
+    pub pids: Vec<u32>,
+    /// systemd units whose processes are watched too.
+    pub units: Vec<String>,
+    /// The load.
+    pub load: Load,
+}
+
+/// A step of the typical request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Whose it is.
+    pub phase: phase::Phase,
+    /// The program and the call, or that the client has its response.
+    pub what: String,
+    /// Nanoseconds after the request's start at which it begins, without the tracer's time.
+    pub start: f64,
+    /// Nanoseconds, without the tracer's.
+    pub length: f64,
+    /// Whether the client has its response already.
+    pub is_after: bool,
+}
+
+/// What was found about one server.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What was asked for.
+    pub url: String,
+    /// The watched processes.
+    pub programs: BTreeMap<u32, String>,
+    /// How it was asked for.
+    pub load: Load,
+    /// What clients measured without the tracer.
+    pub untraced: Spread,
+    /// What clients measured under it.
+    pub traced: Spread,
+    /// What was taken off each call, in nanoseconds.
+    pub overhead: f64,
+    /// What a call of a program that does nothing else costs under the tracer, in nanoseconds.
+    pub loop_cost: u64,
+    /// The phases.
+    pub rows: Vec<Row>,
+    /// How often each program made each call, in all.
+    pub calls: BTreeMap<(String, String), u64>,
+    /// Calls that belong to no request, in all.
+    pub of_nobody: usize,
+    /// What is avoidable.
+    pub findings: Vec<Finding>,
+    /// The steps that most requests have.
+    pub typical: Vec<Step>,
+    /// What the reader should know before believing the table.
+    pub notes: Vec<String>,
+}
+
+impl Report {
+    /// The sum of the phases, in nanoseconds.
+    pub fn sum(&self) -> f64 {
+        self.rows.iter().map(|row| row.mean).sum()
+    }
+
+    /// By how much the sum differs from the mean without a tracer, as a part of that.
+    pub fn difference(&self) -> f64 {
+        self.sum() / self.untraced.mean - 1.0
+    }
+}
+
+/// Requests before anything counts, so that caches are warm.
+const WARM_UP: usize = 20;
+/// A sum further from the measured mean than this is told.
+const AGREES: f64 = 0.10;
+/// A fitted overhead this many times larger or smaller than the known loop's is told: then the
+/// tracer has changed what the server does, and not only slowed it down.
+const PLAUSIBLE: f64 = 4.0;
+
+/// Measures a server.
+pub fn measure(plan: &Plan) -> Result<Report, Error> {
+    let Plan { url, load, .. } = plan;
+    let port = url.address.port();
+    let warm_up = Load { requests: WARM_UP.max(load.clients), ..*load };
+    // A wrong address is told as such, and not as a port on which nobody listens.
+    driver::drive(url, warm_up)?;
+    let programs = processes::find(port, &plan.pids, &plan.units)?;
+    let loop_cost = tracer::cost_of_a_call()?;
+    // Half of the requests before and half of them after the trace, since machines drift.
+    let half = Load { requests: load.requests.div_ceil(2), ..*load };
+    let mut untraced = driver::drive(url, half)?;
+    let listeners = processes::listeners();
+    let tracer = tracer::Tracer::attach(&programs)?;
+    let exchanges = driver::drive(url, *load)?;
+    let (trace, threads) = tracer.finish()?;
+    untraced.extend(driver::drive(url, half)?);
+    let seen = follow::Seen {
+        calls: &trace.calls,
+        processes: &threads,
+        exchanges: &exchanges,
+        listeners: &listeners,
+    };
+    let places = follow::follow(&seen);
+    let pieces = account::pieces(&trace.calls, &places, &exchanges);
+    let untraced = Spread::of_exchanges(&untraced);
+    let mut names = programs.clone();
+    for process in threads.values() {
+        let name = || processes::name(*process).unwrap_or_else(|| "a child".to_owned());
+        names.entry(*process).or_insert_with(name);
+    }
+    let program = |thread: u32| {
+        let process = threads.get(&thread).copied().unwrap_or(thread);
+        names.get(&process).map_or("a child", String::as_str)
+    };
+    let steps = account::steps(&trace.calls, &pieces, program);
+    let overhead = account::overhead(&steps, untraced.quiet);
+    let mut report = Report {
+        url: url.text.clone(),
+        load: *load,
+        untraced,
+        traced: Spread::of_exchanges(&exchanges),
+        overhead,
+        loop_cost,
+        rows: account::rows(&steps, overhead, &untraced),
+        calls: account::calls_by_name(&trace.calls, program),
+        of_nobody: places.iter().filter(|place| place.is_none()).count(),
+        findings: findings::find(&trace.calls, &steps, overhead),
+        typical: typical(&trace.calls, &steps, overhead, program),
+        notes: Vec::new(),
+        programs: programs.clone(),
+    };
+    let is_followed = |request: &Vec<account::Piece>| request.iter().any(|p| p.call.is_some());
+    let lost = pieces.iter().filter(|request| !is_followed(request)).count();
+    report.notes = notes(&report, &trace, lost);
+    if lost == pieces.len() {
+        return Err(Error(format!(
+            "{}: the watched processes ({}) made no call for any of the requests: name those that \
+             answer by --pid or --unit",
+            url.text,
+            text::listed(&programs)
+        )));
+    }
+    Ok(report)
+}
+
+/// The steps that most requests have, one after the other.
+fn typical<'a>(
+    calls: &[line::Call],
+    steps: &[account::Step],
+    overhead: f64,
+    program: impl Fn(u32) -> &'a str,
+) -> Vec<Step> {
+    let mut start = 0.0;
+    let mut found = Vec::new();
+    for step in steps.iter().filter(|step| step.share >= 0.5) {
+        let what = step.call.map_or("the client has its response".to_owned(), |index| {
+            format!("{}: {}", program(calls[index].thread), described(&calls[index]))
+        });
+        let length = step.own(overhead);
+        found.push(Step { phase: step.phase, what, start, length, is_after: step.is_after });
+        start += length;
+    }
+    found
+}
+
+/// A call with what it is about.
+fn described(call: &line::Call) -> String {
+    let first = call.made.as_ref().or(call.descriptors.first());
+    let about = match first.map(|descriptor| &descriptor.target) {
+        _ if call.path.as_deref().is_some_and(|path| path.starts_with('/')) => {
+            call.path.clone().unwrap_or_default()
+        }
+        Some(line::Target::File(path) | line::Target::Device(path)) => path.clone(),
+        Some(line::Target::Socket(_)) => "socket".to_owned(),
+        None => String::new(),
+    };
+    let error = call.error.as_ref().map(|error| format!(" {error}")).unwrap_or_default();
+    format!("{}({about}){error}", call.name)
+}
+
+fn notes(report: &Report, trace: &Trace, lost: usize) -> Vec<String> {
+    let mut notes = Vec::new();
+    if lost > 0 {
+        notes.push(format!("{lost} requests have no call: a process that answers is not watched"));
+    }
+    if report.difference().abs() > AGREES {
+        notes.push(format!(
+            "the phases do not add up to the mean without the tracer ({:+.0} %): do not rely on \
+             them; a larger -n or a quieter machine helps",
+            report.difference() * 100.0
+        ));
+    }
+    let ratio = report.overhead / report.loop_cost.max(1) as f64;
+    if !(1.0 / PLAUSIBLE..=PLAUSIBLE).contains(&ratio) {
+        notes.push(format!(
+            "a traced call costs {ratio:.1} times what it does in a program that does nothing \
+             else: the tracer has changed how the processes run beside each other, so small \
+             phases are uncertain"
+        ));
+    }
+    let connects: Vec<&str> = trace
+        .calls
+        .iter()
+        .filter(|call| call.name == "connect")
+        .filter_map(|call| call.path.as_deref())
+        .filter(|path| path.starts_with('/'))
+        .collect();
+    let has_backend = report.rows.iter().any(|row| row.phase.name().starts_with(' '));
+    if let (Some(socket), false) = (connects.first(), has_backend) {
+        notes.push(format!(
+            "the server connects to {socket}, whose processes are not watched: name one by --pid"
+        ));
+    }
+    notes
+}

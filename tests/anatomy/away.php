@@ -1,0 +1,2 @@
+<?php
+header('Location: /index.php', true, 302);

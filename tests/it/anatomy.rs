@@ -1,0 +1,120 @@
+//! `tokamak anatomy`: the phases of nginx with php-fpm and of this server, and what is said where
+//! nothing can be measured.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::harness::{Kind, Server, Setup, program};
+
+/// What the page takes, in milliseconds, at least.
+const SLEEP: f64 = 20.0;
+
+/// Exit status, standard output, standard error.
+fn anatomy(arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::new("timeout")
+        .arg("120")
+        .arg(program())
+        .args(["anatomy", "-n", "40"])
+        .args(arguments)
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn measured(arguments: &[&str]) -> Value {
+    let (status, out, err) = anatomy(&[arguments, &["--json"]].concat());
+    assert_eq!(status, 0, "{err}");
+    let mut value: Value = serde_json::from_str(&out).unwrap();
+    value["servers"][0].take()
+}
+
+fn url(server: &Server, path: &str) -> String {
+    format!("http://{}{path}", server.address)
+}
+
+/// The milliseconds of a phase in a request that nothing disturbs; none if it does not occur.
+fn phase(report: &Value, key: &str) -> Option<f64> {
+    let phases = report["phases"].as_array().unwrap();
+    phases.iter().find(|row| row["phase"] == key)?["quiet_ms"].as_f64()
+}
+
+/// How often this call is made for a request by programs whose names begin so.
+fn calls(report: &Value, program: &str, name: &str) -> f64 {
+    let calls = report["calls"].as_array().unwrap();
+    let of = calls.iter().filter(|call| call["name"] == name);
+    of.filter(|call| call["program"].as_str().unwrap().starts_with(program))
+        .map(|call| call["per_request"].as_f64().unwrap())
+        .sum()
+}
+
+#[test]
+fn the_way_through_nginx_and_php_fpm_is_told_apart() {
+    let mut server = Setup::new(Kind::Peer).site("anatomy").start();
+    let fpm = server.first_process().pid().to_string();
+    let report = measured(&[&url(&server, "/index.php"), "--pid", &fpm]);
+    let run = phase(&report, "backend_run").expect("php-fpm runs the script");
+    assert!(run >= 0.9 * SLEEP, "{report:#}");
+    let keys = ["accept", "read_request", "connect", "send", "backend_accept", "backend_read"];
+    for key in keys.into_iter().chain(["read_response", "disconnect", "respond"]) {
+        let time = phase(&report, key).unwrap_or_else(|| panic!("no {key} in {report:#}"));
+        assert!(time < 0.25 * SLEEP, "{key}: {report:#}");
+    }
+    assert!(report["difference"].as_f64().unwrap().abs() < 0.1, "{report:#}");
+    for (program, name) in
+        [("nginx", "accept4"), ("nginx", "connect"), ("php-fpm", "accept"), ("php-fpm", "getcwd")]
+    {
+        assert_eq!(calls(&report, program, name), 1.0, "{name}: {report:#}");
+    }
+    let avoidable = report["avoidable"].to_string();
+    assert!(avoidable.contains("connects anew in each request"), "{avoidable}");
+    assert!(avoidable.contains("working directory"), "{avoidable}");
+
+    // Without php-fpm's number it says what is missing.
+    let report = measured(&[&url(&server, "/index.php")]);
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("fpm.socket") && notes.contains("--pid"), "{notes}");
+}
+
+#[test]
+fn this_server_is_followed_to_its_worker_and_the_page_has_all_in_it() {
+    let server = Setup::new(Kind::Classic).site("anatomy").start();
+    let page = tempfile::NamedTempFile::new().unwrap();
+    let path = page.path().to_str().unwrap();
+    let address = url(&server, "/index.php");
+    let report = measured(&[&address, "--keep-alive"]);
+    assert!(phase(&report, "backend_run").is_some(), "{report:#}");
+    assert_eq!(calls(&report, "tokamak-php", "clock_nanosleep"), 1.0, "{report:#}");
+    let (status, _, err) = anatomy(&[&address, "--compare", &address, "--html", path]);
+    assert_eq!(status, 0, "{err}");
+    let html = std::fs::read_to_string(path).unwrap();
+    for part in ["Side by side", "waterfall of the calls", "Calls for each request", "</html>"] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(!html.contains("src=") && !html.contains("href="), "nothing comes from outside");
+}
+
+#[test]
+fn where_nothing_can_be_measured_it_says_why() {
+    let server = Setup::new(Kind::Classic).site("anatomy").start();
+    let nobody = crate::harness::free_address();
+    let page = url(&server, "/index.php");
+    for (arguments, said) in [
+        (vec![url(&server, "/away.php")], "redirects to /index.php"),
+        (vec![url(&server, "/missing.php")], "answers 404"),
+        (vec![format!("http://{nobody}/")], "cannot connect"),
+        (vec!["https://127.0.0.1/".to_owned()], "only http://"),
+        (vec![page.clone(), "--pid".to_owned(), "4294967295".to_owned()], "no such process"),
+        (vec![page.clone(), "--unit".to_owned(), "no-such-unit".to_owned()], "no control group"),
+    ] {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let (status, out, err) = anatomy(&arguments);
+        assert_eq!((status, &*out), (1, ""), "{err}");
+        assert!(err.contains(said), "{said}: {err}");
+    }
+    let output =
+        Command::new(program()).args(["anatomy", &page]).env("PATH", "/none").output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(err.contains("strace is not installed"), "{err}");
+}
