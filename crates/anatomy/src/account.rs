@@ -2,15 +2,16 @@
 //!
 //! The way of a request is one line of time, from the client's first byte to its last. The end of
 //! each call of the request is a mark on it, and the time up to a mark belongs to the phase of that
-//! call. The same call at the same place of each request is a *step*; it takes the time that a
-//! tenth of the requests stay below, so that moments in which the machine did something else count
-//! for nothing: with a tracer there are many, since each call lets other processes run.
+//! call. The same call at the same place of each request is a *step*; it takes the mean of
+//! its times in the quickest tenth of the requests, so that moments in which the machine did
+//! something else count for little: with a tracer there are many, since each call lets other
+//! processes run.
 //!
 //! Each step has one traced call in it, so one call's overhead is taken off, and no step becomes
 //! shorter than nothing. The overhead is the one with which the steps together take as long as the
 //! quickest tenth of the requests without a tracer.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::driver::Exchange;
 use crate::follow::Place;
@@ -26,7 +27,7 @@ pub struct Spread {
     pub deviation: f64,
     /// Median.
     pub median: f64,
-    /// What a tenth stays below: without disturbances.
+    /// Mean of the quickest tenth: with the least disturbances.
     pub quiet: f64,
 }
 
@@ -40,8 +41,10 @@ impl Spread {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        let at = |part: usize| values[values.len() * part / 10];
-        Self { mean, deviation: (squares / count).sqrt(), median: at(5), quiet: at(1) }
+        let quickest = &values[..values.len().div_ceil(10)];
+        let quiet = quickest.iter().sum::<f64>() / quickest.len() as f64;
+        let deviation = (squares / count).sqrt();
+        Self { mean, deviation, median: values[values.len() / 2], quiet }
     }
 
     /// Of what clients measured.
@@ -87,10 +90,6 @@ pub fn pieces(calls: &[Call], places: &[Place], exchanges: &[Exchange]) -> Vec<V
     of
 }
 
-/// A step in fewer of the requests is no part of the usual way, and has too few times to tell a
-/// quiet one from a disturbed one; its calls count.
-const USUAL: f64 = 0.25;
-
 /// The same call at the same place of the requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
@@ -102,9 +101,12 @@ pub struct Step {
     pub is_after: bool,
     /// The part of the requests that have it.
     pub share: f64,
-    /// What a tenth of its times stays below, and its middle half (from, to), in nanoseconds, the
-    /// tracer's included.
-    pub lengths: (f64, f64, f64),
+    /// The part of the quickest requests that have it.
+    quiet_share: f64,
+    /// The mean of its times in those, in nanoseconds, the tracer's included.
+    quiet: f64,
+    /// Half of what the middle half of all its times spreads over.
+    spread: f64,
     /// Where it comes in its requests, on average.
     position: f64,
 }
@@ -131,6 +133,27 @@ fn keys<'a>(
     request.iter().map(key).collect()
 }
 
+/// What is summed up of a step.
+#[derive(Default)]
+struct Sums {
+    positions: usize,
+    lengths: Vec<u64>,
+    example: Option<usize>,
+    quiet_count: usize,
+    quiet: u64,
+}
+
+/// The tenth of the requests that was answered first: those that were disturbed least. At least one.
+fn quickest(requests: &[Vec<Piece>]) -> HashSet<usize> {
+    let time = |request: &Vec<Piece>| -> u64 {
+        request.iter().filter(|piece| !piece.is_after).map(|piece| piece.length).sum()
+    };
+    let mut order: Vec<usize> = (0..requests.len()).collect();
+    order.sort_by_key(|number| time(&requests[*number]));
+    order.truncate(requests.len().div_ceil(10));
+    order.into_iter().collect()
+}
+
 /// The steps of all requests, in their order. `process` tells the processes of threads apart by
 /// what runs in them.
 pub fn steps<'a>(
@@ -140,34 +163,35 @@ pub fn steps<'a>(
 ) -> Vec<Step> {
     let keys: Vec<Vec<Key<'a>>> =
         requests.iter().map(|request| keys(calls, request, &program)).collect();
-    let mut shares: HashMap<Key<'a>, usize> = HashMap::new();
-    keys.iter().flatten().for_each(|key| *shares.entry(*key).or_default() += 1);
-    let is_usual = |key: &Key<'a>| shares[key] as f64 >= USUAL * requests.len() as f64;
-    let mut found: HashMap<Key<'a>, (usize, Vec<u64>, Option<usize>)> = HashMap::new();
-    for (request, keys) in requests.iter().zip(&keys) {
-        // A rare call, such as a timer's, would cut the time of the next one short.
-        let mut carried = 0;
+    let quiet = quickest(requests);
+    let mut found: HashMap<Key<'a>, Sums> = HashMap::new();
+    for (number, (request, keys)) in requests.iter().zip(&keys).enumerate() {
         for (position, (piece, key)) in request.iter().zip(keys).enumerate() {
-            let (positions, lengths, example) = found.entry(*key).or_default();
-            *positions += position;
-            let length = if piece.is_after { piece.length } else { piece.length + carried };
-            lengths.push(length);
-            carried = if is_usual(key) { 0 } else { length };
-            *example = piece.call;
+            let sums = found.entry(*key).or_default();
+            sums.positions += position;
+            sums.lengths.push(piece.length);
+            sums.example = piece.call;
+            if quiet.contains(&number) {
+                sums.quiet_count += 1;
+                sums.quiet += piece.length;
+            }
         }
     }
     let mut steps: Vec<Step> = found
         .into_iter()
-        .map(|((phase, is_after, ..), (positions, mut lengths, call))| {
-            lengths.sort_unstable();
-            let at = |hundredth: usize| lengths[lengths.len() * hundredth / 100] as f64;
+        .map(|((phase, is_after, ..), mut sums)| {
+            sums.lengths.sort_unstable();
+            let count = sums.lengths.len();
+            let at = |quarter: usize| sums.lengths[count * quarter / 4] as f64;
             Step {
                 phase,
-                call,
+                call: sums.example,
                 is_after,
-                share: lengths.len() as f64 / requests.len() as f64,
-                lengths: (at(10), at(25), at(75)),
-                position: positions as f64 / lengths.len() as f64,
+                share: count as f64 / requests.len() as f64,
+                quiet_share: sums.quiet_count as f64 / quiet.len() as f64,
+                quiet: sums.quiet as f64 / sums.quiet_count.max(1) as f64,
+                spread: (at(3) - at(1)) / 2.0 * count as f64 / requests.len() as f64,
+                position: sums.positions as f64 / count as f64,
             }
         })
         .collect();
@@ -180,18 +204,10 @@ pub fn steps<'a>(
 }
 
 impl Step {
-    /// Nanoseconds in a request without the tracer's; none for a step that few requests have.
+    /// Nanoseconds in a request without the tracer's.
     pub fn own(&self, overhead: f64) -> f64 {
-        if self.share < USUAL {
-            return 0.0;
-        }
         let overhead = if self.call.is_some() { overhead } else { 0.0 };
-        self.share * (self.lengths.0 - overhead).max(0.0)
-    }
-
-    /// Half of its middle half: how far it spreads.
-    fn spread(&self) -> f64 {
-        if self.share < USUAL { 0.0 } else { self.share * (self.lengths.2 - self.lengths.1) / 2.0 }
+        self.quiet_share * (self.quiet - overhead).max(0.0)
     }
 }
 
@@ -202,7 +218,7 @@ fn sum_with(steps: &[Step], overhead: f64) -> f64 {
 
 /// The overhead of one traced call with which the steps take as long as without the tracer.
 pub fn overhead(steps: &[Step], untraced: f64) -> f64 {
-    let longest = steps.iter().map(|step| step.lengths.0).fold(0.0, f64::max);
+    let longest = steps.iter().map(|step| step.quiet).fold(0.0, f64::max);
     let (mut low, mut high) = (0.0, longest);
     // The sum falls as the overhead rises, so halving finds it.
     for _ in 0..60 {
@@ -244,7 +260,7 @@ pub fn rows(steps: &[Step], overhead: f64, untraced: &Spread) -> Vec<Row> {
             phase,
             quiet,
             mean: quiet * scale,
-            spread: sum(false, &|step| step.spread()),
+            spread: sum(false, &|step| step.spread),
             after: sum(true, &|step| step.own(overhead)),
             calls: of.clone().filter(|s| s.call.is_some()).map(|s| s.share).sum::<f64>() + 0.0,
         })
@@ -317,11 +333,11 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_some_requests_have_counts_for_its_share() {
+    fn a_step_that_the_quickest_request_has_not_takes_no_time() {
         let calls = [call("read", 9)];
         let requests = vec![vec![piece(Phase::Work, Some(0), 100)], Vec::new()];
         let steps = steps(&calls, &requests, |_| "server");
-        assert_eq!((steps.len(), steps[0].share, steps[0].own(20.0)), (1, 0.5, 40.0));
+        assert_eq!((steps.len(), steps[0].share, steps[0].own(20.0)), (1, 0.5, 0.0));
     }
 
     #[test]

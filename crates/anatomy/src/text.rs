@@ -105,8 +105,7 @@ fn one(report: &Report) -> String {
         report.loop_cost as f64 / 1e3
     ));
     line(
-        "quiet: in a tenth of the requests, without disturbances; ±: half of the middle half"
-            .to_owned(),
+        "quiet: mean of the quickest tenth of the requests; ±: half of the middle half".to_owned(),
     );
     line("after: when the client has its response already; not in the sum".to_owned());
     for note in &report.notes {
