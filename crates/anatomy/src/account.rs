@@ -143,7 +143,8 @@ struct Sums {
     quiet: u64,
 }
 
-/// The tenth of the requests that was answered first: those that were disturbed least. At least one.
+/// The tenth of the requests that was answered first: those that were disturbed least. At least
+/// one.
 fn quickest(requests: &[Vec<Piece>]) -> HashSet<usize> {
     let time = |request: &Vec<Piece>| -> u64 {
         request.iter().filter(|piece| !piece.is_after).map(|piece| piece.length).sum()
