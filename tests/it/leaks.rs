@@ -45,6 +45,13 @@ fn the_page_that_leaks_is_named_among_three_and_what_holds_its_memory() {
 }
 
 #[test]
+fn a_page_that_only_replaces_what_another_keeps_does_not_grow() {
+    let (status, out, err) = leaks(&["--requests", "40", "growing.php", "/big", "/small"]);
+    assert_eq!(status, Some(0), "{out}{err}");
+    assert_eq!(out.matches("stable from the first request on").count(), 2, "{out}");
+}
+
+#[test]
 fn without_a_leak_the_status_is_success() {
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("pages");

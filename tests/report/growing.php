@@ -1,6 +1,7 @@
 <?php
-// Three pages: one that leaks 1 KiB a request, one whose cache is full after 50, one that leaves
-// nothing. A text that is known before the request would be compiled once and take no memory.
+// Pages: one leaks 1 KiB a request, one has a cache that is full after 50, two replace what the
+// other one keeps, one leaves nothing. A text that is known before the request would be compiled
+// once and take no memory.
 final class Visits
 {
     /** @var list<string> */
@@ -14,6 +15,11 @@ final class Prices
     public static int $next = 0;
 }
 
+final class Last
+{
+    public static string $kept = '';
+}
+
 $handler = static function (): void {
     switch (parse_url($_SERVER['REQUEST_URI'], PHP_URL_PATH)) {
         case '/leak':
@@ -23,6 +29,12 @@ $handler = static function (): void {
             if (count(Prices::$cache) < 50) {
                 Prices::$cache[Prices::$next++] = $_SERVER['REQUEST_URI'].str_repeat('y', 1000);
             }
+            break;
+        case '/big':
+            Last::$kept = $_SERVER['REQUEST_URI'].str_repeat('x', 5000);
+            break;
+        case '/small':
+            Last::$kept = '';
             break;
         case '/wrong':
             http_response_code(500);

@@ -20,11 +20,11 @@ const LOOKS: usize = 12;
 /// Holders that are named for a page.
 const NAMED: usize = 5;
 
-/// Bytes by which memory may differ from its last value and still count as the same. PHP takes its
+/// Bytes by which memory may lie below its highest value and still count as the same. PHP takes its
 /// memory in pieces of up to some hundred bytes, which an answer of another length needs or not.
 const SAME: i64 = 1024;
 
-/// Fewest requests after which memory must have stayed the same to be called stable.
+/// Fewest requests in which memory must not have grown to be called stable.
 const STABLE: usize = 10;
 
 /// What to run.
@@ -45,9 +45,9 @@ pub struct Plan<'a> {
 pub enum Course {
     /// With each request there is more, by these bytes.
     Grows(Trend),
-    /// It has grown, and is the same since this request, counted from 1.
+    /// Since this request, counted from 1, it grows no more.
     StableSince(usize),
-    /// It went up and down, or grew too late or too little for a judgement.
+    /// It grew too late or too little for a judgement.
     Unclear,
 }
 
@@ -56,7 +56,7 @@ pub enum Course {
 pub struct Page {
     /// What was requested.
     pub target: String,
-    /// Bytes that all its requests together have left.
+    /// Bytes that the requests which were judged have left together.
     pub left: i64,
     /// How its memory goes on.
     pub course: Course,
@@ -68,7 +68,8 @@ pub struct Page {
 
 /// Judges what each request of a page has left in memory, in bytes.
 ///
-/// The first half is for caches to fill; only growth in the second half is growth.
+/// The first half is for caches to fill; only growth in the second half is growth. Memory that is
+/// given back is none.
 pub fn judge(left: &[i64]) -> Course {
     let sums: Vec<i64> = left
         .iter()
@@ -80,15 +81,16 @@ pub fn judge(left: &[i64]) -> Course {
     let half = sums.len() / 2;
     let points: Vec<(f64, f64)> =
         sums.iter().enumerate().skip(half).map(|(nth, sum)| (nth as f64, *sum as f64)).collect();
-    let last = sums.last().copied().unwrap_or(0);
-    let since = sums.iter().rposition(|sum| (sum - last).abs() > SAME).map_or(1, |nth| nth + 2);
+    let most = sums.iter().max().copied().unwrap_or(0);
+    let since = sums.iter().position(|sum| sum + SAME >= most).map_or(1, |nth| nth + 1);
     if let Some(found) = trend(&points).filter(|found| found.low >= 1.0) {
         return Course::Grows(found);
     }
     if sums.len() + 1 >= since + STABLE { Course::StableSince(since) } else { Course::Unclear }
 }
 
-/// Requests each page in its turn and looks at PHP's heap after each request.
+/// Requests each page in its turn and looks at PHP's heap after each request; then each page that
+/// seems to grow once more, alone.
 ///
 /// # Errors
 /// Fails if the application does not boot, or ends in the middle.
@@ -112,8 +114,12 @@ pub fn run(plan: &Plan<'_>) -> Result<Vec<Page>, Failure> {
         }
     }
     let mut pages = Vec::new();
-    for ((target, left), error) in plan.targets.iter().zip(&left).zip(errors) {
-        let course = judge(left);
+    for ((target, mut left), error) in plan.targets.iter().zip(left).zip(errors) {
+        if let Course::Grows(_) = judge(&left) {
+            // What one page keeps and another replaces would be growth of the one at each turn.
+            left = alone(&mut application, target, plan.requests)?;
+        }
+        let course = judge(&left);
         let holders = match course {
             Course::Grows(_) => holders(&mut application, target)?,
             Course::StableSince(_) | Course::Unclear => Vec::new(),
@@ -122,6 +128,23 @@ pub fn run(plan: &Plan<'_>) -> Result<Vec<Page>, Failure> {
         pages.push(Page { target: target.clone(), left, course, holders, error });
     }
     Ok(pages)
+}
+
+/// What each request of this page leaves in memory while no other page is requested.
+fn alone(
+    application: &mut Application,
+    target: &str,
+    requests: usize,
+) -> Result<Vec<i64>, Failure> {
+    let mut heap = application.state()?.heap() as i64;
+    let mut left = Vec::with_capacity(requests);
+    for _ in 0..requests {
+        application.answer(target)?;
+        let now = application.state()?.heap() as i64;
+        left.push(now - heap);
+        heap = now;
+    }
+    Ok(left)
 }
 
 /// What grows with each request of this page alone, by the names that PHP reaches it by.
@@ -223,7 +246,20 @@ mod tests {
         assert_eq!(judge(&left), Course::StableSince(49));
     }
 
+    #[test]
+    fn memory_that_goes_up_and_down_is_stable_when_it_was_at_its_most() {
+        let filled_and_emptied = [5000, 5000, 5000, -15_000];
+        assert_eq!(judge(&filled_and_emptied.repeat(20)), Course::StableSince(3));
+    }
+
     proptest! {
+        #[test]
+        fn memory_that_is_given_back_is_no_growth(
+            left in prop::collection::vec(-30_000..=0i64, 20..200)
+        ) {
+            prop_assert_eq!(judge(&left), Course::StableSince(1));
+        }
+
         #[test]
         fn a_leak_has_its_size_among_tables_that_double(
             bytes in 100..5000i64, count in 40..200usize, page in 0..3i64
