@@ -148,7 +148,11 @@ impl Capacity {
         }
         let text = if as_json { show::json(&found) } else { show::text(&found) };
         print(text.as_bytes()).map_err(|error| error.to_string())?;
-        Ok(if found.peak.is_some() { ExitCode::SUCCESS } else { AT_NO_RATE.into() })
+        Ok(match (found.peak, found.is_at_no_rate) {
+            (Some(_), _) => ExitCode::SUCCESS,
+            (None, true) => AT_NO_RATE.into(),
+            (None, false) => FAILED.into(),
+        })
     }
 
     fn bounds(&self) -> Vec<Bound> {

@@ -59,8 +59,11 @@ pub struct Report {
     pub url: String,
     /// What had to hold.
     pub bounds: Vec<Bound>,
-    /// The most requests a second at which it did; [`None`]: at no rate.
+    /// The most requests a second at which it did; [`None`]: at no rate that was tried.
     pub peak: Option<f64>,
+    /// Whether it holds at no rate at all: one request alone takes longer, or even the lowest rate
+    /// is too much.
+    pub is_at_no_rate: bool,
     /// The lowest rate at which it did not.
     pub beyond: Option<f64>,
     /// Whether both are near each other, and were tried again with the same result.
@@ -87,10 +90,11 @@ pub fn run(plan: &Plan<'_>, said: &mut dyn FnMut(&Trial)) -> Result<Report, Stri
     let begun = Instant::now();
     let local = |error: io::Error| format!("the load generator: {error}");
     let calm = calm(plan)?;
+    let least = LEAST.min(plan.most);
     let mut search = Search::new(Limits {
         start: (0.5 / calm).clamp(LEAST, 1000.0),
         most: plan.most,
-        least: LEAST.min(plan.most),
+        least,
         precision: PRECISION,
         trials: TRIALS,
     });
@@ -119,11 +123,18 @@ pub fn run(plan: &Plan<'_>, said: &mut dyn FnMut(&Trial)) -> Result<Report, Stri
         .iter()
         .filter(|trial| Some(trial.rate) == beyond && trial.verdict != Verdict::Holds)
         .collect();
-    let (ends, why) = ends(&broken, calm);
+    let (ends, why) = match trials.is_empty() {
+        true => (Ends::Nothing, "no rate was tried".to_owned()),
+        false => ends(&broken, calm),
+    };
+    let peak = search.holds();
+    let is_too_slow = plan.bounds.iter().any(|bound| calm > bound.limit.as_secs_f64());
+    let is_at_no_rate = peak.is_none() && (is_too_slow || beyond.is_some_and(|rate| rate <= least));
     Ok(Report {
         url: plan.target.url.clone(),
         bounds: plan.bounds.clone(),
-        peak: search.holds(),
+        peak,
+        is_at_no_rate,
         beyond,
         is_sure: search.is_sure(),
         calm,
@@ -213,4 +224,51 @@ fn threads(rate: f64) -> usize {
     const OF_ONE: f64 = 5000.0;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     ((rate / OF_ONE) as usize + 1).min(cores.div_ceil(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::print::result;
+
+    /// What is found of a server that takes 30 ms for a request, when there is no time for a trial.
+    fn without_a_trial(limit: Duration) -> Report {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        // It ends with the test's process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let _ = stream.read(&mut [0; 1024]);
+                std::thread::sleep(Duration::from_millis(30));
+                let _ = stream.write_all(b"HTTP/1.1 204 None\r\nConnection: close\r\n\r\n");
+            }
+        });
+        let plan = Plan {
+            target: Target::new(&format!("http://{address}/"), &[]).unwrap(),
+            bounds: vec![Bound { part: 0.9, limit }],
+            most: 1000.0,
+            whole: Duration::ZERO,
+            step: Duration::from_secs(1),
+            timeout: Duration::from_secs(60),
+            connections: 10,
+            spacing: Spacing::Poisson,
+            watch: Watch { address, pids: Vec::new(), ask: &|| None },
+        };
+        run(&plan, &mut |_| ()).unwrap()
+    }
+
+    #[test]
+    fn without_time_for_a_trial_nothing_is_known_unless_one_request_takes_too_long() {
+        let open = without_a_trial(Duration::from_secs(30));
+        assert_eq!((open.peak, open.is_at_no_rate), (None, false));
+        assert!(result(&open).starts_with("not known"), "{}", result(&open));
+        assert_eq!(open.why, "no rate was tried");
+        let never = without_a_trial(Duration::from_millis(10));
+        assert!(never.is_at_no_rate);
+        assert!(result(&never).starts_with("at no rate"), "{}", result(&never));
+    }
 }

@@ -204,6 +204,7 @@ mod tests {
             url: "http://127.0.0.1/<script>".into(),
             bounds: vec![Bound { part: 0.9, limit: Duration::from_secs(1) }],
             peak: Some(100.0),
+            is_at_no_rate: false,
             beyond: Some(105.0),
             is_sure: true,
             calm: 0.01,

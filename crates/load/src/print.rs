@@ -39,7 +39,13 @@ pub fn bounds(report: &Report) -> String {
 pub fn result(report: &Report) -> String {
     let bounds = bounds(report);
     match (report.peak, report.beyond) {
-        (None, _) => format!("at no rate {bounds}: one request alone takes {}", time(report.calm)),
+        (None, _) if report.is_at_no_rate => {
+            format!("at no rate {bounds}: one request alone takes {}", time(report.calm))
+        }
+        (None, _) => format!(
+            "not known for {bounds}: the time was up before a rate held, one request alone takes {}",
+            time(report.calm)
+        ),
         (Some(peak), None) => format!("at least {} with {bounds}", rate(peak)),
         (Some(peak), Some(beyond)) => {
             let sure = if report.is_sure { "" } else { ", not tried often enough to be sure" };
@@ -95,6 +101,7 @@ pub fn json(report: &Report) -> String {
         "url": report.url,
         "bounds": bounds,
         "peak": report.peak,
+        "at_no_rate": report.is_at_no_rate,
         "beyond": report.beyond,
         "sure": report.is_sure,
         "alone_seconds": report.calm,
