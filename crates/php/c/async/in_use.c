@@ -208,6 +208,16 @@ static bool is_refused_stream(zend_execute_data *call)
 
 /* ---- the guard ---- */
 
+/* SQLite connects nowhere, and waits late or never: what says that its objects are of one database
+ * is that one makes another. Other extensions are not asked, because most objects that make others
+ * (dates, nodes of documents) have no connection. */
+static bool is_of_database_file(const zend_function *function)
+{
+    const zend_module_entry *module = function->internal_function.module;
+
+    return module && (strcmp(module->name, "PDO") == 0 || strcmp(module->name, "sqlite3") == 0);
+}
+
 /* What it returns uses the same connection; but not an object of the same class, which is one of
  * its own: a copy, or what a listening socket has accepted. */
 static void note_returned(zend_execute_data *call, const zval *returned)
@@ -225,6 +235,10 @@ static void note_returned(zend_execute_data *call, const zval *returned)
     }
     if (!object && made && has_opened) {
         connection_group_found(made);
+    } else if (!object && made && Z_TYPE(call->This) == IS_OBJECT &&
+               made->ce != Z_OBJ(call->This)->ce && is_of_database_file(call->func)) {
+        object = Z_OBJ(call->This);
+        connection_group_found(Z_OBJ(call->This));
     }
     if (!object) {
         return;

@@ -47,6 +47,14 @@ $locked = function (callable $open) {
     return $open();
 };
 $read = "SELECT 'answer to owner' FROM (SELECT count(*) FROM t)";
+$prepared = function (callable $open) use ($read) {
+    $lock = Shared::$all['lock'] = $open();
+    $lock->exec('CREATE TABLE IF NOT EXISTS t (n)');
+    $database = $open();
+    $statement = $database->prepare($read);
+    $lock->exec('BEGIN EXCLUSIVE');
+    return [$database, $statement];
+};
 $cases = [
     'stream' => $stream,
     'lasting stream' => [fn() => pfsockopen('127.0.0.1', $port), $stream[1], $stream[2]],
@@ -133,6 +141,34 @@ $cases = [
             'query' => fn($database) => $database->query('SELECT 1'),
             'exec' => fn($database) => $database->exec('SELECT 1'),
             'close' => fn($database) => $database->close(),
+        ],
+    ],
+    'PDO of SQLite, in a statement' => [
+        fn() => $prepared(fn() => new PDO('sqlite:' . __DIR__ . '/prepared.sqlite')),
+        function ($all) { $all[1]->execute(); return $all[1]->fetchColumn(); },
+        [
+            'exec' => fn($all) => $all[0]->exec('SELECT 1'),
+            'execute' => fn($all) => $all[1]->execute(),
+        ],
+    ],
+    'PDO of SQLite, beside a statement' => [
+        fn() => $prepared(fn() => new PDO('sqlite:' . __DIR__ . '/prepared.sqlite')),
+        fn($all) => $all[0]->query($read)->fetchColumn(),
+        [
+            'exec' => fn($all) => $all[0]->exec('SELECT 1'),
+            'execute' => fn($all) => $all[1]->execute(),
+        ],
+    ],
+    'SQLite3, in a statement' => [
+        fn() => $prepared(function () {
+            $database = new SQLite3(__DIR__ . '/prepared3.sqlite');
+            $database->busyTimeout(60000);
+            return $database;
+        }),
+        function ($all) { return $all[1]->execute()->fetchArray()[0]; },
+        [
+            'exec' => fn($all) => $all[0]->exec('SELECT 1'),
+            'execute' => fn($all) => $all[1]->execute(),
         ],
     ],
 ];
