@@ -23,9 +23,14 @@ enum { EVENTS_AT_ONCE = 64 };
 /* As any worker: the doorbell does not need it. It bounds the harm if it were not rung. */
 #define LONGEST_SLEEP (2 * SECOND)
 
+typedef struct {
+    reactor_watch *first; /* of those that wait for it */
+    bool is_armed; /* epoll may have an event for its number, also when nobody waits any more */
+} watched_descriptor;
+
 static struct {
     int epoll, doorbell;
-    reactor_watch **watched; /* by descriptor */
+    watched_descriptor *watched; /* by number */
     size_t watched_room;
     reactor_wait **timers; /* a heap: the earliest is the first */
     size_t timer_count, timer_room;
@@ -154,11 +159,13 @@ static bool arm(int fd)
 {
     struct epoll_event event = {.events = EPOLLONESHOT, .data.fd = fd};
 
-    for (reactor_watch *w = reactor.watched[fd]; w; w = w->next) {
+    for (reactor_watch *w = reactor.watched[fd].first; w; w = w->next) {
         event.events |= (uint32_t)w->wait->fds[w - w->wait->watches].events;
     }
-    return epoll_ctl(reactor.epoll, EPOLL_CTL_MOD, fd, &event) == 0 ||
-           (errno == ENOENT && epoll_ctl(reactor.epoll, EPOLL_CTL_ADD, fd, &event) == 0);
+    reactor.watched[fd].is_armed =
+        epoll_ctl(reactor.epoll, EPOLL_CTL_MOD, fd, &event) == 0 ||
+        (errno == ENOENT && epoll_ctl(reactor.epoll, EPOLL_CTL_ADD, fd, &event) == 0);
+    return reactor.watched[fd].is_armed;
 }
 
 /* False: the wait is over at once. */
@@ -176,8 +183,8 @@ static bool watch(reactor_wait *wait)
         }
         make_room((void **)&reactor.watched, &reactor.watched_room, (size_t)fd + 1,
                   sizeof(*reactor.watched));
-        w->next = reactor.watched[fd];
-        reactor.watched[fd] = w;
+        w->next = reactor.watched[fd].first;
+        reactor.watched[fd].first = w;
         can_wait &= arm(fd);
     }
     return can_wait;
@@ -191,7 +198,7 @@ static void unwatch(reactor_wait *wait)
         if (w->fd < 0) {
             continue;
         }
-        for (at = &reactor.watched[w->fd]; *at != w; at = &(*at)->next) {
+        for (at = &reactor.watched[w->fd].first; *at != w; at = &(*at)->next) {
         }
         *at = w->next;
     }
@@ -244,7 +251,11 @@ static void look_at(int fd, uint32_t events)
     reactor_watch *w, *next;
     bool still_wanted = false;
 
-    for (w = (size_t)fd < reactor.watched_room ? reactor.watched[fd] : NULL; w; w = next) {
+    if ((size_t)fd >= reactor.watched_room) {
+        return;
+    }
+    reactor.watched[fd].is_armed = false;
+    for (w = reactor.watched[fd].first; w; w = next) {
         int ready = ask(w, events);
         next = w->next;
         if (ready == 0) {
@@ -355,12 +366,16 @@ static uint64_t time_left(void)
 
 void reactor_note_closed(int fd)
 {
-    if (fd < 0 || (size_t)fd >= reactor.watched_room || !reactor.watched[fd]) {
+    if (fd < 0 || (size_t)fd >= reactor.watched_room) {
         return;
     }
-    epoll_ctl(reactor.epoll, EPOLL_CTL_DEL, fd, NULL);
-    while (reactor.watched[fd]) {
-        finish(reactor.watched[fd]->wait, REACTOR_CLOSED);
+    /* One whose wait was given up is still armed; one that has told its event is silent. */
+    if (reactor.watched[fd].is_armed) {
+        reactor.watched[fd].is_armed = false;
+        epoll_ctl(reactor.epoll, EPOLL_CTL_DEL, fd, NULL);
+    }
+    while (reactor.watched[fd].first) {
+        finish(reactor.watched[fd].first->wait, REACTOR_CLOSED);
     }
 }
 

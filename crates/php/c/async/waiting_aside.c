@@ -23,7 +23,11 @@
 void waiting_let_go(waiting_call *call)
 {
     if (atomic_fetch_sub(&call->owners, 1) == 1) {
-        syscall(SYS_close, call->answered);
+        const int answered = atomic_load(&call->answered);
+
+        if (answered >= 0) {
+            syscall(SYS_close, answered);
+        }
         call->end(call);
     }
 }
@@ -32,11 +36,16 @@ static void *answer(void *begun)
 {
     waiting_call *call = begun;
     const uint64_t one = 1;
+    int answered;
 
     call->make(call);
     call->error = errno;
     call->name_error = h_errno;
-    syscall(SYS_write, call->answered, &one, sizeof(one));
+    atomic_store_explicit(&call->is_answered, true, memory_order_release);
+    answered = atomic_load(&call->answered);
+    if (answered >= 0) {
+        syscall(SYS_write, answered, &one, sizeof(one));
+    }
     waiting_let_go(call);
     return NULL;
 }
@@ -59,6 +68,30 @@ static bool begin(waiting_call *call)
     return begun;
 }
 
+/* A wait may end too soon: see reactor.c. So the eventfd only says when to look. False: broken off,
+ * or the eventfd is closed. */
+static bool wait_for_answer(waiting_call *call, uint8_t kind)
+{
+    struct pollfd answer = {.fd = call->answered, .events = POLLIN};
+    reactor_watch watch;
+
+    waiting_take_turns();
+    while (!atomic_load_explicit(&call->is_answered, memory_order_acquire)) {
+        reactor_wait wait = {.fds = &answer, .count = 1, .watches = &watch,
+                             .deadline = REACTOR_FOREVER, .kind = kind};
+
+        answer.revents = 0;
+        if (!fibers_park(&wait)) {
+            return false;
+        }
+        if (wait.ready == REACTOR_CLOSED || (answer.revents & POLLNVAL)) {
+            atomic_store(&call->answered, -1);
+            return false;
+        }
+    }
+    return true;
+}
+
 waiting_outcome waiting_aside(waiting_call *call, uint8_t kind)
 {
     call->owners = 2;
@@ -70,7 +103,7 @@ waiting_outcome waiting_aside(waiting_call *call, uint8_t kind)
         call->end(call);
         return WAITING_NOT_BEGUN;
     }
-    if (waiting_for_one(call->answered, POLLIN, REACTOR_FOREVER, kind) < 0) {
+    if (!wait_for_answer(call, kind)) {
         waiting_let_go(call);
         errno = ECANCELED;
         return WAITING_LEFT;

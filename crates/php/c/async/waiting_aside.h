@@ -12,14 +12,19 @@ typedef struct waiting_call {
     void (*make)(struct waiting_call *call); /* in the thread */
     void (*end)(struct waiting_call *call);  /* frees all of it */
     int error, name_error; /* errno and h_errno, which are a thread's own */
-    int answered;          /* an eventfd */
+    /* What the thread has written is the answer from here on, for who has read true. */
+    _Atomic bool is_answered;
+    /* An eventfd, which the last of both closes; -1: somebody else has closed it, and its number
+     * may be another file's. */
+    _Atomic int answered;
     _Atomic int owners;
 } waiting_call;
 
 typedef enum {
     WAITING_NOT_BEGUN, /* there is no descriptor or thread for it; it has been ended */
     WAITING_ANSWERED,  /* errno and h_errno are the call's; let it go when the answer is taken */
-    WAITING_LEFT       /* the wait was broken off, see fibers_park(); it has been let go */
+    WAITING_LEFT       /* the wait was broken off, see fibers_park(), or cannot end, because the
+                        * eventfd was closed; it has been let go */
 } waiting_outcome;
 
 /* Parks until the thread has made the call. Only for those who may park: see fibers_may_park(). */

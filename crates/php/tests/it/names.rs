@@ -223,6 +223,69 @@ fn a_lock_inside_of_a_library_is_waited_for() {
     assert_eq!(texts(&site.ask_all(&asks)), ["false", "false", "released"], "{}", site.log());
 }
 
+/// What a request that meddles with the eventfd of a request that waits needs.
+const EVENTS: &str = r#"<?php
+function events()
+{
+    $all = [];
+    foreach (scandir('/proc/self/fd') as $fd) {
+        if (@readlink("/proc/self/fd/$fd") === 'anon_inode:[eventfd]') $all[] = (int) $fd;
+    }
+    return $all;
+}
+function until($holds) { while (!$holds()) usleep(1000); }
+"#;
+
+/// Request 1 waits for a thread; what request 2 does with its eventfd, `$fd`.
+fn meddle(wait: &str, code: &str) -> Vec<String> {
+    let file = format!(
+        "<?php require_once __DIR__ . '/events.php';
+         if ($_GET['n'] == 1) {{
+             $GLOBALS['before'] = events();
+             {wait}
+             $GLOBALS['left'] = true;
+         }} else {{
+             [$fd] = array_values(array_diff(events(), $GLOBALS['before']));
+             $c = FFI::cdef('long write(int, const char *, unsigned long);
+                 int close_range(unsigned, unsigned, int); int socketpair(int, int, int, int *);
+                 long recv(int, void *, unsigned long, int);');
+             {code}
+         }}"
+    );
+    let mut site = site_with_resolver(1, &[("events.php", EVENTS), ("ask.php", &file)]);
+    let answers = texts(&site.ask_all(&[1, 2].map(|n| get(&format!("/ask.php?n={n}")))));
+    assert_eq!(site.log(), "");
+    answers
+}
+
+#[test]
+fn an_answer_is_waited_for_again_if_the_wait_ends_too_soon() {
+    if !can_be_sealed() {
+        return;
+    }
+    let code = "$c->write($fd, \"\\1\\0\\0\\0\\0\\0\\0\\0\", 8); usleep(2000);
+        touch(getenv('RELEASE')); echo 'released';";
+    assert_eq!(meddle("echo gethostbyname('slow9');", code), ["127.0.0.9", "released"]);
+}
+
+#[test]
+fn a_thread_whose_eventfd_was_closed_leaves_the_next_file_of_that_number_alone() {
+    if !can_be_sealed() {
+        return;
+    }
+    let code = "$c->close_range($fd, $fd, 0); $p = FFI::new('int[2]');
+        do { $c->socketpair(1, 1, 0, $p); } while ($p[0] !== $fd && $p[1] !== $fd);
+        until(fn() => isset($GLOBALS['left']));
+        $threads = fn() => count(scandir('/proc/self/task'));
+        $before = $threads();
+        touch(getenv('RELEASE'));
+        until(fn() => $threads() < $before);
+        $other = $p[0] === $fd ? $p[1] : $p[0];
+        echo $c->recv($other, FFI::new('char[8]'), 8, 0x40);";
+    // Neither 8 bytes nor the end.
+    assert_eq!(meddle("echo gethostbyname('slow9');", code), ["slow9", "-1"]);
+}
+
 /// The threads of a worker.
 fn threads(site: &Site) -> usize {
     std::fs::read_dir(format!("/proc/{}/task", site.pids[0])).unwrap().count()
