@@ -12,6 +12,9 @@ use tokamak_sys::control::FromFront;
 
 use super::front::say_aside;
 
+/// The answer to a question that has not reached the supervisor.
+const LOST: &str = "error the supervisor is behind, or the system has no more threads; try again";
+
 /// The questions that the supervisor has not answered yet.
 #[derive(Clone, Default)]
 pub struct Questions(Arc<Mutex<Open>>);
@@ -34,7 +37,9 @@ impl Questions {
         let questions = self.clone();
         let ask = move |command, answer| {
             let question = questions.add(answer);
-            say_aside(&line, FromFront::Asks { question, command });
+            let questions = questions.clone();
+            let lost = move || questions.hear(question, LOST, true);
+            say_aside(&line, FromFront::Asks { question, command }, lost);
         };
         AdminStart { socket, access, ask: Arc::new(ask) }
     }

@@ -128,8 +128,8 @@ fn obey(
             // the supervisor does not answer who asked for other processes until it gives up,
             // without the second one it waits as long as for a drain.
             let (line, other) = (channel.clone(), channel.clone());
-            let taken = move || say_aside(&line, FromFront::Renewed { pool: new });
-            let left = move || say_aside(&other, FromFront::Left { pool: old });
+            let taken = move || say_aside(&line, FromFront::Renewed { pool: new }, || {});
+            let left = move || say_aside(&other, FromFront::Left { pool: old }, || {});
             if let Err(error) = front.renew(old, new, memory, taken, left) {
                 // Requests would go on to a pool that is about to end.
                 let message = format!("cannot map the memory of a new queue: {error}");
@@ -170,8 +170,9 @@ fn obey(
             if question == 0 {
                 return;
             }
-            let outcome =
-                purged.map(|count| insist(channel, &FromFront::Purged { question, count }));
+            let outcome = purged.map(|count| {
+                insist(channel, &FromFront::Purged { question, count });
+            });
             insist(channel, &FromFront::Answered { question, outcome });
         }
         ToFront::Reopen { error, access } => {
@@ -214,25 +215,40 @@ fn cache(front: &Front) -> Option<CacheStatus> {
 }
 
 /// Says it even if the line is full, which a long list can do: the supervisor is about to read it.
-fn insist(channel: &Channel, message: &FromFront) {
+/// False if it could not be said.
+fn insist(channel: &Channel, message: &FromFront) -> bool {
     for _ in 0..PATIENCE {
         match control::send(channel, message, &[]) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => sleep(Duration::from_millis(1)),
             // A supervisor that is gone is noticed by the next receive.
-            _ => return,
+            sent => return sent.is_ok(),
         }
     }
+    false
 }
 
 /// Says it from a thread that must not wait; if the line is full, another thread waits for room.
-pub(super) fn say_aside(channel: &Arc<Channel>, message: FromFront) {
+/// Calls `lost` if it could not be said.
+pub(super) fn say_aside<L>(channel: &Arc<Channel>, message: FromFront, lost: L)
+where
+    L: Fn() + Clone + Send + 'static,
+{
     match control::send(channel, &message, &[]) {
+        Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::WouldBlock => {
-            let channel = channel.clone();
-            std::thread::spawn(move || insist(&channel, &message));
+            let (channel, aside_lost) = (channel.clone(), lost.clone());
+            let aside = move || {
+                if !insist(&channel, &message) {
+                    aside_lost();
+                }
+            };
+            // The system may have no more threads.
+            if std::thread::Builder::new().spawn(aside).is_err() {
+                lost();
+            }
         }
         // A supervisor that is gone is noticed by the next receive.
-        _ => {}
+        Err(_) => lost(),
     }
 }
 

@@ -283,6 +283,19 @@ fn clients_that_go_away_harm_nobody() {
     assert_eq!(status(&server)["front_pid"], front);
 }
 
+/// A stranger's probes neither use up the supervisor's patience nor stand in the way of others.
+#[test]
+fn aborted_probes_harm_nobody() {
+    let server = on_a_socket(operated(Kind::Classic));
+    for _ in 0..300 {
+        let mut stream = socket(&server);
+        stream.write_all(b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    }
+    assert_eq!(ask(socket(&server), "GET /ready", ""), (200, "ready\n".into()));
+    assert_eq!(ask(socket(&server), "GET /status", "").0, 200);
+    assert!(!server.log().contains("asks more"), "{}", server.log());
+}
+
 /// Who makes it reachable is told what is missing.
 #[test]
 fn other_machines_need_a_token() {

@@ -302,7 +302,12 @@ fn two_reloads_of_a_site_are_both_answered() {
         let one = threads.spawn(reload);
         let second = held.other_processes(&first);
         let other = threads.spawn(reload);
-        let third = held.other_processes(&[first, second].concat());
+        let third = held.other_processes(&[first, second.clone()].concat());
+        // The processes of the first reload end before all event loops have known them.
+        let is_gone = |pid: &u64| !PathBuf::from(format!("/proc/{pid}")).exists();
+        let are_gone = || second.iter().all(is_gone).then_some(());
+        assert!(eventually(Duration::from_secs(20), are_gone).is_some(), "{second:?} are left");
+        status(server);
         assert!(!one.is_finished() && !other.is_finished(), "{third:?} serve");
         fs::write(&held.release, "").unwrap();
         for output in [one.join().unwrap(), other.join().unwrap()] {

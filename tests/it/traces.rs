@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
@@ -218,6 +218,21 @@ fn header_and_log_have_the_same_times() {
             let micros = format!("{:.3}", logged[name].as_f64().unwrap());
             assert_eq!(nanos(time), nanos(&micros), "{name}: {told:?} {line}");
         }
+    }
+}
+
+/// The times are exact for their own sake, not for the log's.
+#[test]
+fn without_a_log_no_response_took_longer_than_its_client_waited() {
+    let server = Setup::new(Kind::Classic).site_line("server_timing = true").start();
+    let mut connection = server.connect();
+    for _ in 0..100 {
+        let began = Instant::now();
+        connection.send("GET /missing.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let told = timing(&connection.response().expect(404));
+        let waited = began.elapsed().as_secs_f64() * 1000.0;
+        let sum: f64 = told.iter().map(|(_, time)| time.parse::<f64>().unwrap()).sum();
+        assert!(sum > 0.0 && sum <= waited, "{told:?} {waited}");
     }
 }
 

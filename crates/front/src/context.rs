@@ -63,7 +63,7 @@ impl Context {
 
     /// Whether exact times of requests are shown anywhere.
     pub fn wants_exact_times(&self) -> bool {
-        self.access_log.is_some() || self.counters.is_some()
+        self.access_log.is_some() || self.counters.is_some() || self.timing.is_some()
     }
 
     /// Open connections of all loops.

@@ -32,26 +32,29 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// A front asks. Returns what is wrong with it, to be logged, if it asks too much.
+    /// A front asks.
+    ///
+    /// # Errors
+    /// Fails if the front asks too much; now and then with what is to be logged about it.
     pub fn add(
         &mut self,
         generation: u32,
         question: u32,
         line: String,
         now: u64,
-    ) -> Option<String> {
+    ) -> Result<(), Option<String>> {
         let own = self.open.range((generation, 0)..=(generation, u32::MAX)).count();
         if own < OPEN && self.open.insert((generation, question)) {
             self.waiting.push_back((generation, question, line));
-            return None;
+            return Ok(());
         }
-        self.complaint.is_due(now).then(|| {
+        Err(self.complaint.is_due(now).then(|| {
             format!(
                 "the front of generation {generation} asks more than the admin listener lets \
                     clients ask: it is not heard until it has its answers; it may have been taken \
                     over, `tokamak reload` starts another one"
             )
-        })
+        }))
     }
 
     /// The next question whose time has come.
@@ -101,9 +104,11 @@ mod tests {
         let add = |asked: &mut Asked, generation, question| {
             asked.add(generation, question, "status json".into(), SECOND)
         };
-        let complaints = (0..100_000).filter_map(|question| add(&mut asked, 1, question)).count();
-        assert_eq!((complaints, asked.open.len(), asked.waiting.len()), (1, OPEN, OPEN));
-        assert_eq!(add(&mut asked, 2, 0), None, "another front is heard");
+        let refused: Vec<_> =
+            (0..100_000).filter_map(|question| add(&mut asked, 1, question).err()).collect();
+        assert_eq!((refused.len(), refused.iter().flatten().count()), (100_000 - OPEN, 1));
+        assert_eq!((asked.open.len(), asked.waiting.len()), (OPEN, OPEN));
+        assert_eq!(add(&mut asked, 2, 0), Ok(()), "another front is heard");
         assert!(asked.owes(1) && asked.owes(2) && !asked.owes(3));
         asked.keep(|generation| generation == 2);
         assert!(!asked.owes(1) && asked.waiting.len() == 1);
@@ -112,10 +117,10 @@ mod tests {
     #[test]
     fn one_number_is_one_question() {
         let mut asked = Asked::default();
-        assert_eq!(asked.add(1, 7, "ready".into(), 0), None);
-        assert!(asked.add(1, 7, "ready".into(), 0).is_some());
+        assert_eq!(asked.add(1, 7, "ready".into(), 0), Ok(()));
+        assert!(asked.add(1, 7, "ready".into(), 0).is_err());
         asked.is_answered(1, 7);
-        assert_eq!(asked.add(1, 7, "ready".into(), 0), None);
+        assert_eq!(asked.add(1, 7, "ready".into(), 0), Ok(()));
     }
 
     #[test]
@@ -125,7 +130,7 @@ mod tests {
         for now in (10 * SECOND..20 * SECOND).step_by(1_000_000) {
             // One that answers at once, and is asked again at once.
             for question in 0..OPEN as u32 {
-                asked.add(1, question, "ready".into(), now);
+                let _ = asked.add(1, question, "ready".into(), now);
             }
             while let Some((Asker::Admin { generation, question }, _)) = asked.take(now) {
                 asked.is_answered(generation, question);

@@ -17,12 +17,17 @@ const AT_ONCE: usize = 16;
 const HOLDS: Duration = Duration::from_millis(100);
 /// How long a probe waits. Balancers wait for a few seconds as a rule.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
+/// How long a command keeps its place without an answer. The supervisor answers or refuses all
+/// within its own limits, of which that of a slow reload is the longest; only if an answer was lost
+/// does this one end the wait. With a tenth, it would end a reload of an application that boots
+/// slowly.
+const COMMAND_LIMIT: Duration = Duration::from_secs(1800);
 
 /// The way to the supervisor.
 pub struct Questions {
     ask: Ask,
     room: Arc<Semaphore>,
-    ready: Mutex<Option<(Instant, String)>>,
+    ready: Arc<Mutex<Option<(Instant, String)>>>,
 }
 
 /// Why there is no answer.
@@ -37,7 +42,7 @@ pub enum NoAnswer {
 impl Questions {
     /// Asks over this way.
     pub fn new(ask: Ask) -> Questions {
-        Questions { ask, room: Arc::new(Semaphore::new(AT_ONCE)), ready: Mutex::default() }
+        Questions { ask, room: Arc::new(Semaphore::new(AT_ONCE)), ready: Arc::default() }
     }
 
     /// Passes a command on, and waits for the answer.
@@ -49,12 +54,12 @@ impl Questions {
         let answer = self.send(line);
         // In a task of its own: the place is taken until the answer comes, even if the client goes.
         let waiting = tokio::spawn(async move {
-            let answer = answer.await;
+            let answer = timeout(COMMAND_LIMIT, answer).await;
             drop(permit);
             answer
         });
         match waiting.await {
-            Ok(Ok(answer)) => Ok(answer),
+            Ok(Ok(Ok(answer))) => Ok(answer),
             _ => Err(NoAnswer::Silent),
         }
     }
@@ -65,13 +70,19 @@ impl Questions {
     /// Fails if the supervisor does not answer in time.
     pub async fn ready(&self) -> Result<String, NoAnswer> {
         let asked = async {
-            let mut last = self.ready.lock().await;
+            let mut last = self.ready.clone().lock_owned().await;
             if let Some((_, answer)) = last.as_ref().filter(|(at, _)| at.elapsed() < HOLDS) {
                 return Ok(answer.clone());
             }
-            let answer = self.send("ready".to_owned()).await.map_err(|_| NoAnswer::Silent)?;
-            *last = Some((Instant::now(), answer.clone()));
-            Ok(answer)
+            let answer = self.send("ready".to_owned());
+            // In a task of its own, which keeps the lock: a client that goes away does not make
+            // the next one ask again.
+            let waiting = tokio::spawn(async move {
+                let answer = timeout(PROBE_LIMIT, answer).await.ok()?.ok()?;
+                *last = Some((Instant::now(), answer.clone()));
+                Some(answer)
+            });
+            waiting.await.ok().flatten().ok_or(NoAnswer::Silent)
         };
         timeout(PROBE_LIMIT, asked).await.unwrap_or(Err(NoAnswer::Silent))
     }
@@ -114,6 +125,26 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(1)).await;
         let short = timeout(Duration::from_millis(1), questions.command("status".into()));
         assert!(short.await.is_err(), "there is room again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lost_answer_takes_its_place_for_a_limited_time() {
+        let (questions, asked) = questions();
+        assert_eq!(questions.command("status".into()).await, Err(NoAnswer::Silent));
+        assert_eq!((asked.lock().unwrap().len(), questions.room.available_permits()), (1, AT_ONCE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn probes_whose_clients_go_away_share_one_question_too() {
+        let (questions, asked) = questions();
+        for _ in 0..300 {
+            let short = timeout(Duration::from_millis(1), questions.ready());
+            assert!(short.await.is_err(), "it is not answered");
+        }
+        let (_, answer) = asked.lock().unwrap().pop().unwrap();
+        assert!(asked.lock().unwrap().is_empty());
+        answer.send("ok ready".into()).unwrap();
+        assert_eq!(questions.ready().await, Ok("ok ready".into()));
     }
 
     #[tokio::test(start_paused = true)]

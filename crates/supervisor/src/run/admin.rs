@@ -35,8 +35,16 @@ pub(super) struct Owed {
 impl Supervisor {
     /// A front passes a command on.
     pub(super) fn hear_admin(&mut self, generation: u32, question: u32, line: String, now: u64) {
-        if let Some(complaint) = self.asked.add(generation, question, line, now) {
+        let Err(complaint) = self.asked.add(generation, question, line, now) else { return };
+        if let Some(complaint) = complaint {
             log::line(Level::Error, format_args!("{complaint}"));
+        }
+        let mut fronts = self.fleet.generations.iter_mut();
+        let front = fronts.find(|other| other.number == generation);
+        // One that does not read gets nothing; its own limit ends the wait.
+        if let Some(front) = front.filter(|front| front.backlog() < AHEAD) {
+            let part = "error too many requests wait for an answer; try again".to_owned();
+            front.tell_front(&ToFront::Answer { question, part, is_last: true }, Vec::new());
         }
     }
 
