@@ -274,8 +274,7 @@ async fn connect(target: &Target) -> Result<SendRequest<Empty<Bytes>>, Outcome> 
 async fn ask(target: &Target, connection: &mut SendRequest<Empty<Bytes>>) -> hyper::Result<u16> {
     connection.ready().await?;
     let mut request = Request::new(Empty::new());
-    // Taken apart and understood when the target was made.
-    *request.uri_mut() = target.path.parse().unwrap_or_default();
+    *request.uri_mut() = target.path.clone();
     *request.headers_mut() = target.headers.clone();
     let mut response = connection.send_request(request).await?;
     while let Some(frame) = response.frame().await {

@@ -12,7 +12,7 @@ pub struct Target {
     /// Where it leads.
     pub address: SocketAddr,
     /// Path and query.
-    pub path: String,
+    pub path: Uri,
     /// What is sent with each request, `Host` among it.
     pub headers: HeaderMap,
 }
@@ -50,7 +50,9 @@ impl Target {
             let (name, value) = header_line(line)?;
             lines.insert(name, value);
         }
-        let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        // A URL with a query and no path asks for /?query, which only to_string() writes.
+        let path = uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
+        let path = path.parse().map_err(|error| format!("{url}: no URL: {error}"))?;
         Ok(Target { url: url.to_owned(), address, path, headers: lines })
     }
 }
@@ -71,12 +73,13 @@ mod tests {
     fn a_url_leads_to_an_address() {
         let target = Target::new("http://127.0.0.1:81/a?b=c", &["host: x".into()]).unwrap();
         assert_eq!(target.address, "127.0.0.1:81".parse().unwrap());
-        assert_eq!(
-            (target.path.as_str(), &target.headers[header::HOST]),
-            ("/a?b=c", &"x".parse().unwrap())
-        );
+        assert_eq!(target.path, "/a?b=c");
+        assert_eq!(target.headers[header::HOST], "x");
         let bare = Target::new("http://[::1]", &[]).unwrap();
-        assert_eq!((bare.address, bare.path.as_str()), ("[::1]:80".parse().unwrap(), "/"));
+        assert_eq!(bare.address, "[::1]:80".parse().unwrap());
+        assert_eq!(bare.path, "/");
+        let query = Target::new("http://127.0.0.1?page=slow", &[]).unwrap();
+        assert_eq!(query.path, "/?page=slow");
     }
 
     #[test]
