@@ -20,8 +20,6 @@ pub struct Part {
 pub struct Status {
     /// The supervisor.
     pub pid: u32,
-    /// The process that has the clients.
-    pub front: u32,
     /// PHP workers by site.
     pub pools: Vec<Part>,
     /// Connections to FastCGI applications.
@@ -56,12 +54,7 @@ pub fn parse(json: &str) -> Option<Status> {
             }
         })
         .collect();
-    Some(Status {
-        pid: u32::try_from(report["pid"].as_u64()?).ok()?,
-        front: number(&report, "front_pid") as u32,
-        pools,
-        upstreams,
-    })
+    Some(Status { pid: u32::try_from(report["pid"].as_u64()?).ok()?, pools, upstreams })
 }
 
 /// The means of many moments.
@@ -107,12 +100,12 @@ mod tests {
 
     #[test]
     fn the_report_is_read() {
-        let json = r#"{"pid":7,"front_pid":8,"pools":[{"site":"a","busy":2,"max":2,"queue":5}],
+        let json = r#"{"pid":7,"pools":[{"site":"a","busy":2,"max":2,"queue":5}],
             "upstreams":[{"name":"u","addresses":[{"in_use":1,"waiting":0},
             {"in_use":2,"waiting":4}]}]}"#;
         let part = |name: &str, busy, most, queue| Part { name: name.into(), busy, most, queue };
         let status = parse(json).unwrap();
-        assert_eq!((status.pid, status.front), (7, 8));
+        assert_eq!(status.pid, 7);
         assert_eq!(status.pools, [part("a", 2, 2, 5)]);
         assert_eq!(status.upstreams, [part("u", 3, 0, 4)]);
         assert_eq!(parse("no json"), None);

@@ -48,8 +48,6 @@ pub struct Sight {
     pub pool: Option<Use>,
     /// The FastCGI application that was used most.
     pub upstream: Option<Use>,
-    /// Whether the hottest thread is a PHP worker's.
-    pub hottest_is_worker: bool,
 }
 
 impl Sight {
@@ -70,7 +68,7 @@ struct Moment {
 impl Watch<'_> {
     /// Runs `work`, and looks meanwhile.
     pub fn during<T>(&self, work: impl FnOnce() -> T) -> (T, Sight) {
-        let (pids, front) = self.server();
+        let mut pids = self.server();
         let before = moment(&pids);
         let is_over = AtomicBool::new(false);
         let (done, (unaccepted, seen)) = thread::scope(|scope| {
@@ -79,7 +77,9 @@ impl Watch<'_> {
             is_over.store(true, Ordering::Relaxed);
             (done, looking.join().unwrap_or_default())
         });
-        let sight = compare(&before, &moment(&pids), front);
+        // php-fpm starts processes while there is load; what they used counts from nothing.
+        pids.extend(self.server());
+        let sight = compare(&before, &moment(&pids));
         let full = |pid: &u32| processes::descriptors(*pid);
         let descriptors = pids.iter().filter_map(full).max_by_key(|(open, most)| {
             // In thousandths, since a ratio has no order.
@@ -96,17 +96,17 @@ impl Watch<'_> {
         (done, sight)
     }
 
-    /// The server's processes, and Tokamak's process that has the clients.
-    fn server(&self) -> (BTreeSet<u32>, Option<u32>) {
+    /// The server's processes.
+    fn server(&self) -> BTreeSet<u32> {
         let status = (self.ask)().and_then(|json| tokamak::parse(&json));
         let mut roots = processes::holders(&processes::listeners(self.address));
         roots.extend(&self.pids);
-        roots.extend(status.as_ref().map(|status| status.pid));
+        roots.extend(status.map(|status| status.pid));
         // A test that serves from its own process does not measure itself twice.
         let own = std::process::id();
         let mut found = processes::with_descendants(&roots, &processes::all());
         found.remove(&own);
-        (found, status.map(|status| status.front))
+        found
     }
 
     fn look(&self, is_over: &AtomicBool) -> (f64, Vec<Status>) {
@@ -137,7 +137,7 @@ fn moment(pids: &BTreeSet<u32>) -> Moment {
     }
 }
 
-fn compare(before: &Moment, after: &Moment, front: Option<u32>) -> Sight {
+fn compare(before: &Moment, after: &Moment) -> Sight {
     let wall = (after.at - before.at).as_secs_f64().max(1e-3);
     let used: Vec<(&(u32, u32), &Process, f64)> = after
         .threads
@@ -152,14 +152,71 @@ fn compare(before: &Moment, after: &Moment, front: Option<u32>) -> Sight {
         (Some(before), Some(after)) => (after.0 - before.0, after.1 - before.1),
         _ => (0.0, 0.0),
     };
+    let server: f64 = used.iter().map(|one| one.2).sum();
+    let generator = (after.own - before.own).max(0.0) / wall;
     let cores = thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
     Sight {
         cores,
-        machine: if all > 0.0 { busy / all * cores } else { 0.0 },
-        server: Some(used.iter().map(|one| one.2).sum()),
-        generator: (after.own - before.own).max(0.0) / wall,
+        machine: in_use(if all > 0.0 { busy / all } else { 0.0 }, server + generator, cores),
+        server: Some(server),
+        generator,
         hottest: hottest.map(|(id, thread, share)| (thread.name.clone(), id.0, *share)),
-        hottest_is_worker: front.is_some_and(|front| hottest.is_some_and(|one| one.0.0 != front)),
         ..Sight::default()
+    }
+}
+
+/// The cores that are in use, of those that there are for this process. In a container with a CPU
+/// quota these are fewer than the machine has, whose `part` is that of all: then what server and
+/// load generator use counts.
+fn in_use(part: f64, ours: f64, cores: f64) -> f64 {
+    (part * cores).max(ours).min(cores)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_container_is_full_when_its_quota_is() {
+        // 2 of the 64 cores of the machine.
+        assert_eq!(in_use(2.0 / 64.0, 2.0, 2.0), 2.0);
+        assert_eq!(in_use(0.75, 1.0, 4.0), 3.0);
+        assert_eq!(in_use(0.5, 4.1, 4.0), 4.0);
+    }
+
+    #[test]
+    fn a_process_that_is_born_under_load_counts() {
+        // Without a listener: the server is the child that --pid would name, and its own children.
+        let mut shell = Command::new("sh")
+            .args(["-c", "read go; while :; do :; done & read stop; kill $!"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = shell.stdin.take().unwrap();
+        let address = "127.0.0.1:1".parse().unwrap();
+        let watch = Watch { address, pids: vec![shell.id()], ask: &|| None };
+        let (used, sight) = watch.during(|| {
+            writeln!(input, "go").unwrap();
+            let begun = Instant::now();
+            let child = loop {
+                let all = processes::all();
+                let found = all.iter().find(|(_, process)| process.parent == shell.id());
+                if let Some((pid, process)) = found
+                    && process.cpu > 0.3
+                {
+                    break *pid;
+                }
+                assert!(begun.elapsed() < Duration::from_secs(60), "it uses no CPU");
+                thread::sleep(PAUSE);
+            };
+            let cpu = processes::all()[&child].cpu;
+            cpu / begun.elapsed().as_secs_f64()
+        });
+        drop(input);
+        shell.wait().unwrap();
+        assert!(sight.server.unwrap() > used / 2.0, "{used}: {sight:?}");
     }
 }
