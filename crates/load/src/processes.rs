@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// One process or thread.
 #[derive(Clone, Debug)]
@@ -95,14 +95,36 @@ pub fn with_descendants(roots: &BTreeSet<u32>, all: &BTreeMap<u32, Process>) -> 
     }
 }
 
-/// The sockets of this machine that listen where this address leads.
+/// The sockets of this machine that listen where this address leads; none if it leads to another
+/// machine.
 pub fn listeners(address: SocketAddr) -> Vec<Listener> {
+    if !is_local(address) {
+        return Vec::new();
+    }
     ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
         .flat_map(|table| {
             parse_listeners(&fs::read_to_string(table).unwrap_or_default(), address.port())
         })
         .collect()
+}
+
+/// Whether an address is one of this machine: then it is also the one that packets to it are from.
+fn is_local(address: SocketAddr) -> bool {
+    let ip = address.ip();
+    if ip.is_loopback() || ip.is_unspecified() {
+        return true;
+    }
+    let any = match ip {
+        IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+    };
+    // A UDP socket sends nothing when it is connected; it only looks for its route.
+    let own = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect(address)?;
+        socket.local_addr()
+    });
+    own.is_ok_and(|own| own.ip() == ip)
 }
 
 /// The rows of `/proc/net/tcp` that listen on a port.
@@ -164,6 +186,8 @@ fn parse_machine_cpu(text: &str, tick: f64) -> Option<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -182,6 +206,15 @@ mod tests {
             2: 0100007F:0050 00000000:0000 0A 00000000:00000000 00:00000000 0 0 0 4713 1\n";
         assert_eq!(parse_listeners(table, 8080), [Listener { inode: 4711, waiting: 3 }]);
         assert!(parse_listeners("", 8080).is_empty());
+    }
+
+    #[test]
+    fn a_listener_of_this_machine_is_not_that_of_another() {
+        let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        for (host, count) in [([127, 0, 0, 1], 1), ([127, 0, 0, 2], 1), ([192, 0, 2, 1], 0)] {
+            assert_eq!(listeners((host, port).into()).len(), count, "{host:?}");
+        }
     }
 
     #[test]
