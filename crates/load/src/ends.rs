@@ -50,6 +50,10 @@ const FULL: f64 = 0.85;
 /// CPU. With ten times less a busy machine would always be named.
 const OURS: f64 = 0.25;
 
+/// From this part on of the requests that are worked on, a backend has most of the work. With a
+/// tenth, any backend that has a request now and then would be named.
+const BEHIND: f64 = 0.5;
+
 /// Judges the trials that broke the bound beside the knee; `calm` is the response time of one
 /// request at a time, in seconds. The text says how it was seen.
 pub fn ends(broken: &[&Trial], calm: f64) -> (Ends, String) {
@@ -87,7 +91,9 @@ pub fn ends(broken: &[&Trial], calm: f64) -> (Ends, String) {
         let why = format!("one thread of {name} (pid {pid}) used {:.0} % of a core", share * 100.0);
         return (Ends::Cpu, why);
     }
-    if let Some(upstream) = &sight.upstream {
+    if let Some(upstream) = sight.upstream.as_ref().filter(|upstream| {
+        upstream.queue >= 1.0 || upstream.busy >= BEHIND * trial.throughput * calm
+    }) {
         let why = format!(
             "{:.1} connections to {} had a request, {:.0} requests waited for one; {}",
             upstream.busy,
@@ -243,6 +249,13 @@ mod tests {
                 "app",
                 trial(|t| {
                     t.sight.upstream = Some(Use { name: "app".into(), ..pool(8.0) });
+                }),
+            ),
+            (
+                Ends::Workers,
+                "about 2.0 at once",
+                trial(|t| {
+                    t.sight.upstream = Some(Use { queue: 0.0, ..pool(0.3) });
                 }),
             ),
             (Ends::Backend, "502", trial(|t| t.failures = failed(Outcome::Status(502)))),
