@@ -59,10 +59,14 @@ impl Answer {
     }
 }
 
+/// How many of `count` values are a part `q` of them, at least one.
+pub fn part_of(count: usize, q: f64) -> usize {
+    ((q * count as f64).ceil() as usize).clamp(1, count.max(1))
+}
+
 /// The smallest value that a part `q` of all does not exceed; zero of nothing.
 pub fn quantile(sorted: &[Duration], q: f64) -> Duration {
-    let place = (q * sorted.len() as f64).ceil() as usize;
-    sorted.get(place.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or_default()
+    sorted.get(part_of(sorted.len(), q) - 1).copied().unwrap_or_default()
 }
 
 /// Response times in order; those without a good answer are the longest.

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::answers::{Answer, Outcome};
+use crate::answers::{Answer, Outcome, part_of};
 use crate::arrivals::{Spacing, arrivals};
 use crate::client::{self, Rules};
 use crate::ends::{Ends, ends};
@@ -196,6 +196,11 @@ fn rests(plan: &Plan<'_>, calm: f64) -> io::Result<bool> {
     Ok(true)
 }
 
+/// The fewest slow ones of so many requests with which a part of all is not in time.
+fn enough_to_break(requests: usize, part: f64) -> usize {
+    requests + 1 - part_of(requests, part).min(requests)
+}
+
 /// Holds a rate for a time.
 fn trial(plan: &Plan<'_>, rate: f64, calm: f64, nth: u64) -> io::Result<Trial> {
     let length = plan.step.max(Duration::from_secs_f64((FEWEST / rate).min(30.0)));
@@ -203,7 +208,7 @@ fn trial(plan: &Plan<'_>, rate: f64, calm: f64, nth: u64) -> io::Result<Trial> {
     let give_up = plan
         .bounds
         .iter()
-        .map(|bound| (((1.0 - bound.part) * schedule.len() as f64) as usize + 1, bound.limit))
+        .map(|bound| (enough_to_break(schedule.len(), bound.part), bound.limit))
         .max_by_key(|(_, limit)| *limit);
     let rules = Rules {
         connections: plan.connections,
@@ -231,8 +236,27 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
 
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::answers::quantile;
     use crate::print::result;
+
+    proptest! {
+        #[test]
+        fn a_trial_is_given_up_when_its_bound_is_broken_and_not_before(
+            requests in 1..2000usize, percent in 1..=99u32
+        ) {
+            let part = f64::from(percent) / 100.0;
+            let slow_ones_break = |slow: usize| {
+                let mut taken = vec![Duration::from_secs(1); requests - slow];
+                taken.resize(requests, Duration::MAX);
+                quantile(&taken, part) == Duration::MAX
+            };
+            let enough = enough_to_break(requests, part);
+            prop_assert!(slow_ones_break(enough) && !slow_ones_break(enough - 1), "{enough}");
+        }
+    }
 
     /// What is found of a server that takes 30 ms for a request, when there is no time for a trial.
     fn without_a_trial(limit: Duration) -> Report {

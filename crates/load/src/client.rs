@@ -4,6 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::fs;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -20,6 +22,10 @@ use crate::alarm::Alarm;
 use crate::answers::{Answer, Outcome};
 use crate::connection::Io;
 use crate::target::Target;
+
+/// Time after which a thread that only waits for answers looks whether others gave up. Ten times
+/// more would be seen in the length of a trial.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What holds for all requests of a trial.
 #[derive(Clone, Copy, Debug)]
@@ -55,11 +61,8 @@ pub struct Load {
 /// Fails if no thread or event loop can be had.
 pub fn run(target: &Target, schedule: &[Duration], rules: Rules) -> io::Result<Load> {
     let threads = rules.threads.clamp(1, rules.connections.max(1));
-    let mine = Rules {
-        connections: (rules.connections / threads).max(1),
-        give_up: rules.give_up.map(|(count, limit)| (count.div_ceil(threads), limit)),
-        ..rules
-    };
+    let mine = Rules { connections: (rules.connections / threads).max(1), ..rules };
+    let slow = Arc::new(AtomicUsize::new(0));
     // Threads have time to start before the first request is due.
     let start = Instant::now() + Duration::from_millis(20);
     let loads: Vec<io::Result<Load>> = std::thread::scope(|scope| {
@@ -67,7 +70,8 @@ pub fn run(target: &Target, schedule: &[Duration], rules: Rules) -> io::Result<L
             .map(|nth| {
                 let times: Vec<Duration> =
                     schedule.iter().skip(nth).step_by(threads).copied().collect();
-                scope.spawn(move || one_thread(target, &times, start, mine))
+                let slow = Arc::clone(&slow);
+                scope.spawn(move || one_thread(target, &times, start, mine, slow))
             })
             .collect();
         let failed = || Err(io::Error::other("a thread of the load generator died"));
@@ -96,6 +100,7 @@ fn one_thread(
     times: &[Duration],
     start: Instant,
     rules: Rules,
+    slow: Arc<AtomicUsize>,
 ) -> io::Result<Load> {
     let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
     let sender = Rc::new(Sender {
@@ -106,7 +111,7 @@ fn one_thread(
         places: Semaphore::new(rules.connections),
         answers: RefCell::new(Vec::with_capacity(times.len())),
         under_way: Cell::new(0),
-        slow: Cell::new(0),
+        slow,
         waited: Cell::new(0),
         finished: Notify::new(),
     });
@@ -152,7 +157,8 @@ async fn send_all(sender: &Rc<Sender>, times: &[Duration]) -> io::Result<Duratio
         spawn_local(async move { sender.one(at).await });
     }
     while sender.under_way.get() > 0 && !sender.gives_up() {
-        sender.finished.notified().await;
+        // Another thread's slow request may end it too, and wakes nobody here.
+        let _ = timeout(LOOK, sender.finished.notified()).await;
     }
     Ok(times.last().copied().unwrap_or_default())
 }
@@ -174,14 +180,15 @@ struct Sender {
     places: Semaphore,
     answers: RefCell<Vec<Answer>>,
     under_way: Cell<usize>,
-    slow: Cell<usize>,
+    /// Requests of all threads that took too long.
+    slow: Arc<AtomicUsize>,
     waited: Cell<usize>,
     finished: Notify,
 }
 
 impl Sender {
     fn gives_up(&self) -> bool {
-        self.rules.give_up.is_some_and(|(count, _)| self.slow.get() >= count)
+        self.rules.give_up.is_some_and(|(count, _)| self.slow.load(Ordering::Relaxed) >= count)
     }
 
     /// One request, from its time to its end.
@@ -213,7 +220,7 @@ impl Sender {
     }
 
     fn note_slow(&self) {
-        self.slow.set(self.slow.get() + 1);
+        self.slow.fetch_add(1, Ordering::Relaxed);
         if self.gives_up() {
             self.finished.notify_one();
         }
