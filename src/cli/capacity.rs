@@ -1,7 +1,8 @@
 //! `tokamak capacity`: the most requests a second at which a bound on response times holds.
 
-use std::fs;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -49,7 +50,8 @@ pub struct Capacity {
     /// Time for which a rate is held; by default a thirtieth of the whole.
     #[arg(long, value_name = "TIME", value_parser = time)]
     step: Option<Duration>,
-    /// Time after which a request counts as not answered; by default the longest bound twice.
+    /// Time after which a request counts as not answered; by default the longest bound twice, and
+    /// never less than it.
     #[arg(long, value_name = "TIME", value_parser = time)]
     timeout: Option<Duration>,
     /// Connections at a time, at most.
@@ -91,6 +93,10 @@ fn rate(typed: &str) -> Result<f64, String> {
     number.ok_or_else(|| "a number of requests a second, from 0.5 to 1000000".to_owned())
 }
 
+fn named(path: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
 impl Capacity {
     /// Searches, and prints what was found.
     pub fn run(self) -> ExitCode {
@@ -130,6 +136,11 @@ impl Capacity {
             },
             watch: Watch { address, pids: self.pid.clone(), ask: &ask },
         };
+        // A path that is wrong is noticed before the search.
+        let html = match &self.html {
+            Some(path) => Some((path, File::create(path).map_err(|error| named(path, &error))?)),
+            None => None,
+        };
         let as_json = self.json;
         if !as_json {
             print(format!("{}\n", show::heading()).as_bytes()).map_err(|e| e.to_string())?;
@@ -142,9 +153,8 @@ impl Capacity {
             };
         };
         let found = run(&plan, &mut said)?;
-        if let Some(path) = &self.html {
-            fs::write(path, page(&found))
-                .map_err(|error| format!("{}: {error}", path.display()))?;
+        if let Some((path, mut file)) = html {
+            file.write_all(page(&found).as_bytes()).map_err(|error| named(path, &error))?;
         }
         let text = if as_json { show::json(&found) } else { show::text(&found) };
         print(text.as_bytes()).map_err(|error| error.to_string())?;

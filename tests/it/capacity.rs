@@ -74,6 +74,16 @@ fn the_highest_rate_is_not_exceeded_and_what_held_there_is_at_least() {
 }
 
 #[test]
+fn a_report_that_cannot_be_written_is_noticed_before_the_search() {
+    let url = format!("http://{}/", free_address());
+    let output = capacity(&url, &["--html", "/proc/missing/report.html"]);
+    let wrong = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{wrong}");
+    assert!(wrong.contains("/proc/missing/report.html: No such file"), "{wrong}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
 fn what_cannot_be_measured_is_named_and_nothing_is_printed() {
     let server = server();
     let nobody = format!("http://{}/", free_address());

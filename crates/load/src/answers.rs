@@ -10,6 +10,8 @@ pub enum Outcome {
     Status(u16),
     /// Nobody accepted the connection.
     Refused,
+    /// There is no way to the server's host.
+    Unreachable,
     /// The connection ended before the answer.
     Broken,
     /// No answer within the time limit.
@@ -31,6 +33,7 @@ impl Outcome {
         match self {
             Outcome::Status(status) => format!("status {status}"),
             Outcome::Refused => "connection refused".into(),
+            Outcome::Unreachable => "host or network unreachable".into(),
             Outcome::Broken => "connection broken".into(),
             Outcome::TimedOut => "no answer in time".into(),
             Outcome::Unanswered => "not waited for".into(),

@@ -231,8 +231,9 @@ impl Sender {
             self.waited.set(self.waited.get() + 1);
         }
         let Ok(_place) = self.places.acquire().await else { return Outcome::NoSocket };
+        let mut is_again = false;
         loop {
-            let kept = self.idle.borrow_mut().pop();
+            let kept = if is_again { None } else { self.idle.borrow_mut().pop() };
             let was_kept = kept.is_some();
             let mut connection = match kept {
                 Some(kept) if kept.is_closed() => continue,
@@ -247,8 +248,9 @@ impl Sender {
                     self.idle.borrow_mut().push(connection);
                     return Outcome::Status(status);
                 }
-                // The server may close a kept connection at the moment at which it is used.
-                Err(error) if was_kept && may_try_again(&error) => {}
+                // The server may close a kept connection at the moment at which it is used. A new
+                // one shows whether it was that: the server would see a third request otherwise.
+                Err(error) if was_kept && may_try_again(&error) => is_again = true,
                 Err(_) => return Outcome::Broken,
             }
         }
@@ -259,14 +261,20 @@ fn may_try_again(error: &hyper::Error) -> bool {
     error.is_canceled() || error.is_closed() || error.is_incomplete_message()
 }
 
-async fn connect(target: &Target) -> Result<SendRequest<Empty<Bytes>>, Outcome> {
-    let stream = TcpStream::connect(target.address).await.map_err(|error| match error.kind() {
+/// Why there is no connection.
+fn failure(kind: io::ErrorKind) -> Outcome {
+    match kind {
         io::ErrorKind::ConnectionRefused => Outcome::Refused,
         io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => Outcome::Broken,
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => Outcome::Unreachable,
         io::ErrorKind::TimedOut => Outcome::TimedOut,
-        // No port, no descriptor, no way there.
+        // No port, no descriptor.
         _ => Outcome::NoSocket,
-    })?;
+    }
+}
+
+async fn connect(target: &Target) -> Result<SendRequest<Empty<Bytes>>, Outcome> {
+    let stream = TcpStream::connect(target.address).await.map_err(|error| failure(error.kind()))?;
     // Without it a request could wait for an acknowledgement; with an error it only may.
     let _ = stream.set_nodelay(true);
     let (sender, connection) = handshake(Io(stream)).await.map_err(|_| Outcome::Broken)?;
@@ -288,4 +296,57 @@ async fn ask(target: &Target, connection: &mut SendRequest<Empty<Bytes>>) -> hyp
         frame?;
     }
     Ok(response.status().as_u16())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_host_without_a_route_is_no_lack_of_sockets() {
+        for (number, outcome) in [
+            (rustix::io::Errno::HOSTUNREACH, Outcome::Unreachable),
+            (rustix::io::Errno::NETUNREACH, Outcome::Unreachable),
+            (rustix::io::Errno::CONNREFUSED, Outcome::Refused),
+            (rustix::io::Errno::MFILE, Outcome::NoSocket),
+        ] {
+            assert_eq!(failure(io::Error::from(number).kind()), outcome);
+        }
+    }
+
+    #[test]
+    fn a_request_whose_kept_connection_ends_is_tried_once_more_on_a_new_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        // Each connection has one answer, and ends without one when a second request comes. Two
+        // requests at once make two connections that are kept.
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            let first: Vec<_> = listener.incoming().take(2).map(Result::unwrap).collect();
+            for mut stream in first.into_iter().chain(listener.incoming().map(Result::unwrap)) {
+                let count = Arc::clone(&count);
+                std::thread::spawn(move || {
+                    let mut request = [0; 1024];
+                    if stream.read(&mut request).is_ok_and(|length| length > 0) {
+                        count.fetch_add(1, Ordering::Relaxed);
+                        let _ = stream.write_all(b"HTTP/1.1 204 None\r\n\r\n");
+                    }
+                    if stream.read(&mut request).is_ok_and(|length| length > 0) {
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        let target = Target::new(&format!("http://{address}/"), &[]).unwrap();
+        let times = [0, 0, 500].map(Duration::from_millis);
+        let rules =
+            Rules { connections: 2, timeout: Duration::from_secs(60), threads: 1, give_up: None };
+        let load = run(&target, &times, rules).unwrap();
+        assert!(load.answers.iter().all(|answer| answer.outcome.is_good()), "{load:?}");
+        assert_eq!(asked.load(Ordering::Relaxed), 4, "two, one on a kept connection, one more");
+    }
 }

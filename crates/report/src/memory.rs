@@ -14,7 +14,7 @@ use crate::drive::Application;
 use crate::listing::MEMORY;
 
 /// Requests of a growing page after which each time all that PHP can reach is listed, to find what
-/// holds its memory. With a tenth nothing could be compared; each further one costs a listing.
+/// holds its memory. With a tenth nothing could be compared; each further listing is kept.
 const LOOKS: usize = 12;
 
 /// Holders that are named for a page.
@@ -90,7 +90,7 @@ pub fn judge(left: &[i64]) -> Course {
 }
 
 /// Requests each page in its turn and looks at PHP's heap after each request; then each page that
-/// seems to grow once more, alone.
+/// seems to grow once more, alone. Each look walks over all that PHP can reach, as for a listing.
 ///
 /// # Errors
 /// Fails if the application does not boot, or ends in the middle.
