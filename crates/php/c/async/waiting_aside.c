@@ -8,11 +8,13 @@
 #include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "async/waiting.h"
@@ -118,7 +120,8 @@ waiting_outcome waiting_aside(waiting_call *call, uint8_t kind)
 typedef struct {
     waiting_call call;
     FILE *file;    /* to close, or */
-    char *command; /* to run */
+    char *command; /* to run, with this mask */
+    sigset_t mask;
     int status;
 } program;
 
@@ -133,9 +136,23 @@ static void call_pclose(waiting_call *call)
     ((program *)call)->status = LIBC(pclose)(((program *)call)->file);
 }
 
+/* libc's would give the program the mask of this thread, which blocks all: SIGTERM would not end
+ * it. */
 static void call_system(waiting_call *call)
 {
-    ((program *)call)->status = LIBC(system)(((program *)call)->command);
+    program *p = (program *)call;
+    char *words[] = {"sh", "-c", p->command, NULL};
+    posix_spawnattr_t attributes;
+    pid_t process;
+
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setsigmask(&attributes, &p->mask);
+    errno = LIBC(posix_spawn)(&process, "/bin/sh", NULL, &attributes, words, environ);
+    posix_spawnattr_destroy(&attributes);
+    if (errno != 0 || syscall(SYS_wait4, process, &p->status, 0, NULL) < 0) {
+        p->status = -1;
+    }
 }
 
 /* False: nothing has been done. */
@@ -176,6 +193,7 @@ int waiting_system(const char *command)
     }
     if (p) {
         p->call = (waiting_call){.make = call_system, .end = end_program};
+        syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &p->mask, _NSIG / 8);
         if (run_aside(p, &status)) {
             return status;
         }
