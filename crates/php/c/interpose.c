@@ -107,7 +107,7 @@ static void note_closed(int fd)
 /* The kernel's own limit, unless it was raised. */
 enum { MOST_DESCRIPTORS = 1 << 20 };
 
-static void note_closed_range(unsigned first, unsigned last)
+static void note_each_closed(unsigned first, unsigned last)
 {
     struct rlimit limit;
     const bool is_known = getrlimit(RLIMIT_NOFILE, &limit) == 0;
@@ -117,6 +117,30 @@ static void note_closed_range(unsigned first, unsigned last)
     for (unsigned fd = first; fd <= last && fd < end; fd++) {
         note_closed((int)fd);
     }
+}
+
+/* Of a range, which mostly ends at the highest number there is, only what is open is closed. */
+static void note_closed_range(unsigned first, unsigned last)
+{
+    const struct dirent *entry;
+    DIR *open;
+
+    if (fibers_memory_is_lent()) {
+        return;
+    }
+    open = opendir("/proc/self/fd");
+    if (!open) {
+        note_each_closed(first, last);
+        return;
+    }
+    while ((entry = readdir(open))) {
+        const unsigned fd = (unsigned)strtoul(entry->d_name, NULL, 10);
+
+        if (entry->d_name[0] != '.' && fd >= first && fd <= last) {
+            note_closed((int)fd);
+        }
+    }
+    LIBC(closedir)(open);
 }
 
 static void note_range(unsigned first, unsigned last, int flags)

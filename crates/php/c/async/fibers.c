@@ -21,6 +21,8 @@
  * No frame of Rust is on a stack that is switched away from: what Rust does, it has returned from.
  */
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <Zend/zend_fibers.h>
 #include <Zend/zend_observer.h>
@@ -60,6 +62,7 @@ static struct {
     part *broken; /* that is resumed by an exception now */
     request_fiber *starting;
     uint32_t seed;
+    pid_t process; /* the worker */
     bool is_watching; /* PHP tells of contexts */
     bool cannot_make; /* it was said that a Fiber cannot be had */
 } fibers;
@@ -585,6 +588,7 @@ const char *fibers_begin(size_t most, uint32_t seed, const fibers_handlers *hand
         return "no memory: lower `concurrency`";
     }
     fibers.seed = seed;
+    fibers.process = (pid_t)syscall(SYS_getpid);
     fibers.handlers = handlers;
     fibers.of_script = serving;
     parts_begin_handler(&fibers.script, serving);
@@ -631,6 +635,11 @@ void fibers_cancel(request_state *request, uint64_t now)
     if (serving == fibers.of_script) {
         mind_suspended();
     }
+}
+
+bool fibers_memory_is_lent(void)
+{
+    return is_of_php && !shim.is_copy && (pid_t)syscall(SYS_getpid) != fibers.process;
 }
 
 void fibers_note_closed(int fd)

@@ -58,6 +58,9 @@ bool fibers_is_outermost(void);
 void fibers_cancel(request_state *request, uint64_t now);
 /* Whether each request under way waits for nothing but others of them. */
 bool fibers_are_stuck(void);
+/* Whether this process is another that runs in the memory of the worker (vfork() makes such): what
+ * it closes stays open in the worker. */
+bool fibers_memory_is_lent(void);
 /* A descriptor is about to be closed, on whatever thread. */
 void fibers_note_closed(int fd);
 

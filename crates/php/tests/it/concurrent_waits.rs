@@ -119,6 +119,19 @@ fn pipes_and_programs() {
             ["-1", "0"],
         ),
         (
+            "closed with all that are above it, while it is read",
+            "if ($n == 1) {
+                 $p = FFI::new('int[2]');
+                 do { $c->pipe($p); } while ($p[0] < 200);
+                 file_put_contents($own, $p[0]);
+                 echo $c->read($p[0], FFI::new('char[4]'), 4);
+             } else {
+                 $until(fn() => is_file($own)); $fd = (int) file_get_contents($own);
+                 echo $c->close_range($fd, 0xffffffff, 0);
+             }",
+            ["-1", "0"],
+        ),
+        (
             "number of a file that is a pipe now",
             "if ($n == 1) {
                  $f = fopen(\"$own.txt\", 'w+'); fwrite($f, 'text'); rewind($f); echo fread($f, 9);
@@ -162,6 +175,12 @@ fn pipes_and_programs() {
             "if ($n == 1) { echo $c->system(\"read x < $fifo; exit 5\") >> 8; }
              else { echo file_put_contents($fifo, \"x\\n\"); }",
             ["5", "2"],
+        ),
+        (
+            "signal to a program by system of libc",
+            "if ($n == 1) { echo $c->system(\"read x < $fifo; kill -TERM \\$\\$; exit 5\"); }
+             else { echo file_put_contents($fifo, \"x\\n\"); }",
+            ["15", "2"],
         ),
         (
             "pcntl_waitpid",
