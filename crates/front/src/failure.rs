@@ -36,7 +36,8 @@ macro_rules! failures {
             $(#[doc = concat!($status, ": ", $text)] $name,)*
         }
 
-        /// How often each failure was answered, by all threads: seldom, so they may share a line.
+        /// How often each failure was answered, or broke a response off, by all threads: seldom,
+        /// so they may share a line.
         static ANSWERED: [AtomicU64; Failure::ALL.len()] =
             [const { AtomicU64::new(0) }; Failure::ALL.len()];
 
@@ -116,12 +117,12 @@ failures! {
 }
 
 impl Failure {
-    /// It is answered once more.
+    /// It is answered, or breaks a response off, once more.
     pub fn note(self) {
         ANSWERED[self as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often it was answered by this process.
+    /// How often it was noted by this process.
     pub fn count(self) -> u64 {
         ANSWERED[self as usize].load(Ordering::Relaxed)
     }

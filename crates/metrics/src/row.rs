@@ -75,8 +75,9 @@ rows! {
     ResponseBytes Counter "response_body_bytes" "bytes" ["site"]
         "Bytes of response bodies, as in the access log"
     Failures Counter "failures" "" ["kind" "side"]
-        "Requests and connections that failed, by the name of the failure in the error log and by \
-        who caused it: `client`, `server` or `backend`"
+        "Requests (those of scripts too), responses that broke off and connections that failed, by \
+        the name of the failure in the error log and by who caused it: `client`, `server` or \
+        `backend`"
     Connections Gauge "connections" "" []
         "Open connections of clients and web servers"
     EventLoops Gauge "event_loops" "" ["state"]
@@ -108,8 +109,8 @@ rows! {
     AdminRequests Counter "admin_requests" "" []
         "Requests to the admin listener"
     AdminCut Counter "admin_connections_cut" "" []
-        "Connections to the admin listener that were closed because the client was silent, or did \
-        not read its answer"
+        "Connections to the admin listener that were closed because the client was silent, did not \
+        read its answer, or had to make room for another one"
     FrontCpu Counter "front_cpu_seconds" "seconds" []
         "Processor time of the process that serves HTTP"
     SupervisorAnswered Gauge "supervisor_answered" "" []

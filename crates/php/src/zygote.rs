@@ -44,9 +44,13 @@ impl Place {
     }
 }
 
-/// What a new worker gives its zygote to read it by.
+/// How long the zygote waits for what a new worker gives it, which takes microseconds. Somebody may
+/// stop the worker first: no other could start until then.
+const HAND_OVER: Duration = Duration::from_secs(1);
+
+/// What a new worker gives its zygote to read it by; none if it takes too long.
 fn hand_over(line: &Channel) -> Option<OwnedFd> {
-    match line.receive_within(None) {
+    match line.receive_within(Some(HAND_OVER)) {
         Ok(Received::Message(_, fds)) => fds.into_iter().next(),
         _ => None,
     }

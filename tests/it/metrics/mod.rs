@@ -112,6 +112,18 @@ fn urls_and_hosts_make_no_new_series() {
     assert_eq!(names(&before), names(&after));
 }
 
+/// The status of such a response says nothing of it.
+#[test]
+fn responses_that_break_off_are_failures() {
+    let server = start(Setup::new(Kind::Classic));
+    let script = "<?php echo 'begun'; flush(); posix_kill(getmypid(), 9);";
+    std::fs::write(server.places.root().join("dies.php"), script).unwrap();
+    let mut connection = server.connect();
+    connection.send("GET /dies.php HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert!(connection.try_response("GET").is_err());
+    samples_when(&server, "tokamak_failures_total{kind=\"WorkerGone\",side=\"backend\"}", 1.0);
+}
+
 /// The access log and the metrics are made of the same ledger.
 #[test]
 fn the_log_and_the_metrics_say_the_same() {

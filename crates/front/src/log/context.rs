@@ -30,8 +30,9 @@ impl LogContext {
         }
     }
 
-    /// Logs that the response ended early, after its status had been sent.
+    /// Logs and counts that the response ended early, after its status had been sent.
     pub fn broken_off(&self, failure: Failure, reason: &str) {
+        failure.note();
         errors::broken_off(&self.about(), failure, reason);
     }
 

@@ -100,12 +100,16 @@ fn poll_worker(
                 return Poll::Ready(None);
             }
             Ok(Event::End(tokamak_upstream::shm::Outcome::Broken)) => {
+                Failure::WorkerBroken.note();
                 return Poll::Ready(Some(Err(Broken("the worker broke the response off"))));
             }
-            Err(WorkerError::Died { .. }) => {
-                return Poll::Ready(Some(Err(Broken("the worker died"))));
+            Err(fault) => {
+                Failure::from(&fault).note();
+                let is_dead = matches!(fault, WorkerError::Died { .. });
+                let reason =
+                    if is_dead { "the worker died" } else { "the worker's response is damaged" };
+                return Poll::Ready(Some(Err(Broken(reason))));
             }
-            Err(_) => return Poll::Ready(Some(Err(Broken("the worker's response is damaged")))),
         }
     }
 }

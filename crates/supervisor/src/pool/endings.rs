@@ -3,6 +3,7 @@
 use tokamak_sys::control::{EXIT_DOUBT, EXIT_OUTDATED, EXIT_RETIRED, Why};
 
 use crate::machine::{Fate, Worker};
+use crate::words::signal_name;
 
 macro_rules! endings {
     ($($name:ident $word:literal,)*) => {
@@ -44,6 +45,13 @@ impl Ending {
             (Fate::Orphaned, _) => Ending::Orphaned,
             (Fate::BootFailed, _) => Ending::BootFailed,
             (Fate::TimedOut, _) | (_, Why::TimedOut) => Ending::TimedOut,
+            // It took too long to leave.
+            (_, Why::Crash(number))
+                if before == Worker::Leaving
+                    && matches!(signal_name(number), Some("SIGKILL" | "SIGTERM")) =>
+            {
+                Ending::Asked
+            }
             (_, Why::Crash(_)) => Ending::Crashed,
             _ if before == Worker::Leaving => Ending::Asked,
             (_, Why::Stale) => Ending::Stale,
@@ -90,6 +98,9 @@ mod tests {
             (Worker::Serving, Why::Stale, Fate::Expected, "stale_connection"),
             (Worker::Serving, Why::Exit(3), Fate::Lost, "exited"),
             (Worker::Leaving, Why::Crash(11), Fate::Lost, "crashed"),
+            (Worker::Leaving, Why::Crash(9), Fate::Expected, "asked"),
+            (Worker::Leaving, Why::Crash(15), Fate::Expected, "asked"),
+            (Worker::Serving, Why::Crash(9), Fate::Lost, "crashed"),
             (Worker::Starting, Why::Exit(101), Fate::BootFailed, "boot_failed"),
             (Worker::Orphan, Why::Crash(9), Fate::Orphaned, "orphaned"),
             (Worker::Serving, Why::TimedOut, Fate::TimedOut, "timed_out"),

@@ -118,3 +118,42 @@ fn a_worker_that_booted_before_the_application_broke_does_not_end_the_storm() {
     pool.tick(launch, 2002 * milli, &mut deaths);
     assert_eq!(pool.failure(), None);
 }
+
+/// Why the workers of a pool with two, one of which has served a request, have ended, and how many
+/// requests that makes.
+fn ended_by(end: impl FnOnce(&mut Pool), status: Status) -> (Vec<(&'static str, u64)>, u64) {
+    let server = settings::tests::server(Path::new("/srv"));
+    let means = Paper::default();
+    let launch = Launch { means: &means, identity: None };
+    let bells = || (0..server.loops).map(|_| channel::bell().unwrap());
+    let mut pool = Pool::new(&server, 0, 0, bells().collect()).unwrap();
+    let mut deaths = Vec::new();
+    pool.tick(launch, 1, &mut deaths);
+    let ready = FromZygote::Ready { version: "8.2".to_owned(), exposes: false };
+    send(&means.0.borrow()[0], &ready, &[]).unwrap();
+    pool.receive(launch, 2, &mut deaths);
+    let (index, instance) = spawned(&means.0.borrow()[0]).unwrap();
+    let consumer = Consumer::new(pool.segment().clone(), bells().collect(), index, instance);
+    consumer.board().enter_at(instance, 3);
+    consumer.board().set_state_at(WorkerState::Busy, 3);
+    consumer.board().count_request(0);
+    pool.tick(launch, 4, &mut deaths);
+    end(&mut pool);
+    assert!(pool.zygote_exited(1, status, 7, &mut deaths));
+    // Orphans have ended once they are seen to be gone.
+    pool.tick(launch, 60_000_000_000, &mut deaths);
+    let counts = pool.endings().counts().map(|(ending, count)| (ending.name(), count));
+    (counts.filter(|(_, count)| *count > 0).collect(), pool.served())
+}
+
+#[test]
+fn workers_that_had_no_more_time_were_asked_and_have_served() {
+    let quit = |pool: &mut Pool| pool.quit(5, 6);
+    assert_eq!(ended_by(quit, Status::Code(0)), (vec![("asked", 2)], 1));
+}
+
+#[test]
+fn workers_of_a_pool_that_was_killed_are_no_orphans() {
+    let (endings, served) = ended_by(|pool| pool.kill(6), Status::Signal(9));
+    assert_eq!((endings, served), (vec![("asked", 2)], 1));
+}

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 
 use tokamak_sys::control::{EXIT_MISMATCH, FromZygote, Status, ToFront, ToZygote};
 
+use super::endings::Ending;
 use super::output::Output;
 use super::{Pool, RenewalReason, fpm, slow};
 use crate::log::Level;
@@ -179,8 +180,15 @@ impl Pool {
         self.hear_all(now, deaths); // its last words
         let wait = self.zygote.exited(now).as_secs_f64();
         if self.ending.is_some() && status == Status::Code(0) {
-            // It has ended and reaped them before itself.
-            self.places.iter_mut().for_each(|place| place.worker = Worker::Absent);
+            // It has ended and reaped them before itself, without a word about each.
+            for index in 0..self.places.len() {
+                let place = &mut self.places[index];
+                if std::mem::replace(&mut place.worker, Worker::Absent) != Worker::Absent {
+                    let requests = self.entry(index as u16).requests;
+                    self.served = self.served.saturating_add(requests);
+                    self.endings.note(Ending::Asked);
+                }
+            }
             return true;
         }
         for index in 0..self.places.len() as u16 {
