@@ -6,7 +6,7 @@
 //! kernel gives connections to the backend in the order in which the server has made them, so the
 //! two ends find each other. A call without either is of the request that its thread was at, or,
 //! if there is never more than one request, of that. A wait for many descriptors belongs to what
-//! its thread does next.
+//! its thread does next; a wait that is followed by another one was for nothing, and of no request.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -53,7 +53,10 @@ struct Follower<'a> {
     /// Sockets that the backend itself has made: they are not the server's.
     outgoing: HashSet<u64>,
     at: HashMap<u32, usize>,
-    waits: HashMap<u32, Vec<usize>>,
+    /// The last wait of each thread after which it has done nothing yet.
+    waits: HashMap<u32, usize>,
+    /// The server's threads that a timer woke: what they do next is of no request.
+    on_timer: HashSet<u32>,
     progress: Vec<Progress>,
     places: Vec<Place>,
     is_single: bool,
@@ -82,6 +85,7 @@ pub fn follow(seen: &Seen<'_>) -> Vec<Place> {
         outgoing: HashSet::new(),
         at: HashMap::new(),
         waits: HashMap::new(),
+        on_timer: HashSet::new(),
         progress: vec![Progress::default(); seen.exchanges.len()],
         places: vec![None; seen.calls.len()],
         is_single: !overlap,
@@ -163,8 +167,12 @@ impl Follower<'_> {
                 let place = listener.and_then(|inode| self.seen.listeners.get(&inode));
                 let first = match place {
                     Some(place) => self.connecting.get_mut(place),
-                    // The beginning of this call was not seen.
-                    None => self.connecting.values_mut().find(|waiting| !waiting.is_empty()),
+                    // The beginning of this call was not seen: it is told only if there is no choice.
+                    None => {
+                        let mut all = self.connecting.values_mut().filter(|all| !all.is_empty());
+                        let first = all.next();
+                        first.filter(|_| all.next().is_none())
+                    }
                 };
                 let first = first.and_then(VecDeque::pop_front);
                 if let Some(front) = first {
@@ -191,21 +199,34 @@ impl Follower<'_> {
         let is_wait = kind(&call.name) == Kind::Wait && call.descriptors.len() != 1;
         let is_wait = is_wait || call.name.starts_with("epoll_") && call.name != "epoll_ctl";
         if is_wait {
-            self.waits.entry(call.thread).or_default().push(index);
+            // A wait before it came to nothing, such as a timer's: if it had a place, its end would
+            // cut what other threads do for the request at that time.
+            self.waits.insert(call.thread, index);
             if self.is_front(call) {
                 self.at.remove(&call.thread);
+                if timed_out(call) {
+                    self.on_timer.insert(call.thread);
+                } else {
+                    self.on_timer.remove(&call.thread);
+                }
             }
             return;
         }
         let explicit = self.client(call).or_else(|| self.backend(call));
         if let Some(request) = explicit {
             self.at.insert(call.thread, request);
+            self.on_timer.remove(&call.thread);
         }
-        if explicit.is_none() && sleeps(call) {
+        // Who reads from a connection of which nothing is known may begin another request.
+        let is_unknown = kind(&call.name) == Kind::Read
+            && !self.is_front(call)
+            && sockets(call).any(|socket| !self.outgoing.contains(&socket));
+        if explicit.is_none() && (sleeps(call) || is_unknown) {
             self.at.remove(&call.thread);
         }
         let fallback = || {
             let is_idle = self.idle.contains(&self.process(call));
+            let is_idle = is_idle || self.on_timer.contains(&call.thread);
             let alone = || self.latest(call.end).filter(|_| self.is_single && !is_idle);
             self.at.get(&call.thread).copied().or_else(alone)
         };
@@ -213,7 +234,7 @@ impl Follower<'_> {
         let phase = self.phase(call, request);
         self.places[index] = Some((request, phase));
         let begun = self.seen.exchanges[request].start;
-        for wait in self.waits.remove(&call.thread).unwrap_or_default() {
+        if let Some(wait) = self.waits.remove(&call.thread) {
             if self.seen.calls[wait].end >= begun {
                 self.places[wait] = Some((request, phase));
             } else if self.is_single {
@@ -225,16 +246,14 @@ impl Follower<'_> {
 
     /// Waits after which nothing came.
     fn end(&mut self) {
-        self.waits.retain(|_, waits| {
-            waits.iter().any(|wait| {
-                let thread = self.seen.calls[*wait].thread;
-                let process = self.seen.processes.get(&thread).copied().unwrap_or(thread);
-                !self.idle.contains(&process)
-            })
-        });
-        let waits: Vec<usize> = self.waits.drain().flat_map(|(_, waits)| waits).collect();
-        for wait in waits.into_iter().filter(|_| self.is_single) {
-            self.places[wait] = self.latest(self.seen.calls[wait].end).map(|r| (r, Phase::Close));
+        if !self.is_single {
+            return;
+        }
+        for wait in std::mem::take(&mut self.waits).into_values() {
+            let call = &self.seen.calls[wait];
+            if !self.idle.contains(&self.process(call)) {
+                self.places[wait] = self.latest(call.end).map(|r| (r, Phase::Close));
+            }
         }
     }
 
@@ -269,6 +288,11 @@ impl Follower<'_> {
 /// Whether a thread has nothing to do in this call: what comes next is of another request.
 fn sleeps(call: &Call) -> bool {
     matches!(&*call.name, "futex" | "nanosleep" | "clock_nanosleep" | "rt_sigtimedwait")
+}
+
+/// Whether a wait ended because its time was over, and not because a descriptor had news.
+fn timed_out(wait: &Call) -> bool {
+    wait.text.ends_with(" = 0") || wait.text.ends_with(" = 0 (Timeout)")
 }
 
 /// The processes that make hardly any calls.

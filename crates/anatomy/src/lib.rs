@@ -6,6 +6,7 @@
 //! what is avoidable is named (`findings`).
 
 mod account;
+mod backends;
 mod driver;
 mod findings;
 mod follow;
@@ -117,6 +118,8 @@ impl Report {
 const WARM_UP: usize = 20;
 /// A sum further from the measured mean than this is told.
 const AGREES: f64 = 0.10;
+/// A larger part of a program's calls than this without a known request is told.
+const UNASSIGNED: f64 = 0.2;
 /// A fitted overhead this many times larger or smaller than the known loop's is told: then the
 /// tracer has changed what the server does, and not only slowed it down.
 const PLAUSIBLE: f64 = 4.0;
@@ -144,8 +147,7 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
         exchanges: &exchanges,
         listeners: &listeners,
     };
-    let places = follow::follow(&seen);
-    let pieces = account::pieces(&trace.calls, &places, &exchanges);
+    let mut places = follow::follow(&seen);
     let untraced = Spread::of_exchanges(&untraced);
     let mut names = programs.clone();
     for process in threads.values() {
@@ -156,6 +158,8 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
         let process = threads.get(&thread).copied().unwrap_or(thread);
         names.get(&process).map_or("a child", String::as_str)
     };
+    let backends = backends::merge(&trace.calls, &mut places, exchanges.len(), program);
+    let pieces = account::pieces(&trace.calls, &places, &exchanges);
     let steps = account::steps(&trace.calls, &pieces, program);
     let overhead = account::overhead(&steps, untraced.quiet);
     let mut report = Report {
@@ -176,6 +180,14 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
     let is_followed = |request: &Vec<account::Piece>| request.iter().any(|p| p.call.is_some());
     let lost = pieces.iter().filter(|request| !is_followed(request)).count();
     report.notes = notes(&report, &trace, lost);
+    if backends.len() > 1 {
+        report.notes.push(format!(
+            "several programs answer behind the server ({}): their phases cannot be told apart, \
+             so all their calls are in one row",
+            backends.join(", ")
+        ));
+    }
+    report.notes.extend(unassigned(&trace.calls, &places, program));
     if lost == pieces.len() {
         return Err(Error(format!(
             "{}: the watched processes ({}) made no call for any of the requests: name those that \
@@ -220,6 +232,33 @@ fn described(call: &line::Call) -> String {
     };
     let error = call.error.as_ref().map(|error| format!(" {error}")).unwrap_or_default();
     format!("{}({about}){error}", call.name)
+}
+
+/// Which programs made calls of which the request is not known: the table lacks them, and what they
+/// took is in the rows of those that waited for them.
+fn unassigned<'a>(
+    calls: &[line::Call],
+    places: &[follow::Place],
+    program: impl Fn(u32) -> &'a str,
+) -> Vec<String> {
+    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    // Waits without a request are idle ones.
+    let is_work = |call: &line::Call| phase::kind(&call.name) != phase::Kind::Wait;
+    for (call, place) in calls.iter().zip(places).filter(|(call, _)| is_work(call)) {
+        let (lost, all) = counts.entry(program(call.thread)).or_default();
+        *lost += usize::from(place.is_none());
+        *all += 1;
+    }
+    let is_much =
+        |(_, (lost, all)): &(&str, (usize, usize))| *lost as f64 > UNASSIGNED * *all as f64;
+    let note = |(program, (lost, all)): (&str, (usize, usize))| {
+        format!(
+            "of {all} calls of {program}, the request of {lost} is not known (timers, or \
+             connections older than the trace): its rows lack them, and their time is in the rows \
+             of those that wait for it"
+        )
+    };
+    counts.into_iter().filter(is_much).map(note).collect()
 }
 
 fn notes(report: &Report, trace: &Trace, lost: usize) -> Vec<String> {

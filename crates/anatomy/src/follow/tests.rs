@@ -137,3 +137,31 @@ fn two_clients_at_once_are_told_apart() {
     let (one, two) = (Some(0), Some(1));
     assert_eq!(requests, [one, one, one, two, two, two, one, one, two, one, one, one]);
 }
+
+#[test]
+fn idle_waits_and_timers_of_the_server_do_not_cut_what_the_backend_does() {
+    let text = "\
+1 1.000000010 recvfrom(3<C1>, \"\"..., 1024) = 79 <0.000000001>
+1 1.000000015 writev(11<K>, [], 1) = 480 <0.000000001>
+2 1.000000018 read(5<L>, \"\", 8) = 8 <0.000000001>
+1 1.000000020 epoll_wait(8<\\x65>, [], 512, 10) = 0 <0.000000010>
+1 1.000000031 epoll_wait(8<\\x65>, [], 512, 10) = 0 <0.000000010>
+1 1.000000041 write(12<\\x65>, \"\", 8) = 8 <0.000000001>
+2 1.000000020 clock_nanosleep(CLOCK_REALTIME, 0, {}, NULL) = 0 <0.000000030>
+2 1.000000055 write(5<L>, \"\", 72) = 72 <0.000000001>
+1 1.000000042 epoll_wait(8<\\x65>, [], 512, 10) = 1 <0.000000015>
+1 1.000000060 recvfrom(11<K>, \"\"..., 4096) = 72 <0.000000001>
+1 1.000000065 writev(3<C1>, [], 5) = 183 <0.000000001>
+";
+    let text = ACCEPTED.to_owned() + text;
+    let exchanges = [at(5001, 0, 70)];
+    let found = places(&text, &exchanges);
+    let waits: Vec<Place> =
+        found.iter().filter(|(name, _)| name == "epoll_wait").map(|found| found.1).collect();
+    assert_eq!(waits, [None, None, Some((0, Phase::ReadResponse))]);
+    assert!(found.contains(&("write".to_owned(), None)), "{found:?}");
+    let places: Vec<Place> = found.into_iter().map(|(_, place)| place).collect();
+    let pieces = crate::account::pieces(&seen(&text).calls, &places, &exchanges);
+    let run = pieces[0].iter().filter(|piece| piece.phase == Phase::BackendRun);
+    assert_eq!(run.map(|piece| piece.length).sum::<u64>(), 56 - 19);
+}

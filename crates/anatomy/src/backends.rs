@@ -1,0 +1,61 @@
+//! Several programs behind the server, such as php-fpm and a database: their phases cannot be told
+//! apart, since the phases are those of one backend.
+
+use std::collections::BTreeMap;
+
+use crate::follow::Place;
+use crate::line::{Call, Target};
+use crate::phase::{Kind, Phase, kind};
+
+/// A program that answers on sockets in fewer requests than this part is no backend.
+const RARE: f64 = 0.05;
+
+/// The programs behind the server that write to sockets for requests. If they are several, all
+/// their calls become one phase, so that no row is of another program than it says.
+pub fn merge<'a>(
+    calls: &[Call],
+    places: &mut [Place],
+    requests: usize,
+    program: impl Fn(u32) -> &'a str,
+) -> Vec<&'a str> {
+    let mut answers: BTreeMap<&str, usize> = BTreeMap::new();
+    for (call, place) in calls.iter().zip(places.iter()) {
+        let is_backend = place.is_some_and(|(_, phase)| is_backend(phase));
+        let has_socket = call.descriptors.iter().any(|it| matches!(it.target, Target::Socket(_)));
+        if is_backend && has_socket && kind(&call.name) == Kind::Write {
+            *answers.entry(program(call.thread)).or_default() += 1;
+        }
+    }
+    answers.retain(|_, count| *count as f64 >= RARE * requests as f64);
+    if answers.len() > 1 {
+        for (_, phase) in places.iter_mut().flatten().filter(|(_, phase)| is_backend(*phase)) {
+            *phase = Phase::BackendRun;
+        }
+    }
+    answers.into_keys().collect()
+}
+
+fn is_backend(phase: Phase) -> bool {
+    (Phase::BackendAccept..=Phase::BackendClose).contains(&phase)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_of_several_programs_become_one() {
+        let mut calls = [1, 2, 1].map(|thread| crate::line::call(thread, "write", "", "0", 1, 1));
+        let socket = crate::line::Descriptor { number: 5, target: Target::Socket(7) };
+        calls.iter_mut().for_each(|call| call.descriptors.push(socket.clone()));
+        let at = |phase| Some((0, phase));
+        let places = [at(Phase::BackendRead), at(Phase::BackendClose), at(Phase::Respond)];
+        let mut one = places;
+        assert_eq!(merge(&calls, &mut one, 1, |_| "php-fpm"), ["php-fpm"]);
+        assert_eq!(one, places);
+        let mut two = places;
+        let program = |thread| if thread == 1 { "php-fpm" } else { "mariadbd" };
+        assert_eq!(merge(&calls, &mut two, 1, program), ["mariadbd", "php-fpm"]);
+        assert_eq!(two, [at(Phase::BackendRun), at(Phase::BackendRun), at(Phase::Respond)]);
+    }
+}
