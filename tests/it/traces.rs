@@ -28,7 +28,9 @@ fn traced(kind: Kind, context: &str) -> Setup {
 fn line(server: &Server, target: &str) -> Value {
     let read = || {
         let text = fs::read_to_string(server.state_file("access.log")).unwrap_or_default();
-        let line = text.lines().find(|line| line.contains(target))?;
+        // The last line may still be in writing.
+        let (whole, _) = text.rsplit_once('\n')?;
+        let line = whole.lines().find(|line| line.contains(target))?;
         Some(serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
     };
     eventually(Duration::from_secs(5), read).unwrap_or_else(|| panic!("no line of {target}"))
@@ -191,6 +193,39 @@ fn calls_of_scripts_belong_to_the_trace() {
     let told = told(&server, &request.header("tracestate", "a=1"));
     assert_eq!(parts(&told["HTTP_TRACEPARENT"]).0, other[3..35]);
     assert!(told.get("HTTP_TRACESTATE").is_none(), "{told}");
+}
+
+#[test]
+fn a_script_s_own_trace_is_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("own.lua");
+    let script = "local query = lighty.r.req_attr['uri.query']\n\
+                  if not query then return 0 end\n\
+                  local way, name, value, there = query:match('(.-)&(.-)&(.-)&(.+)')\n\
+                  local own = { headers = { [name] = value } }\n\
+                  local answer = way == 'fetch' and tokamak.fetch('/server.php', own)\n\
+                      or tokamak.http.get('http://' .. there .. '/server.php', own)\n\
+                  lighty.r.resp_body.set(answer.body)\n\
+                  return 200";
+    let own = parent("00").replace(TRACE, &TRACE.replace('0', "1"));
+    fs::write(&path, script).unwrap();
+    let service = traced(Kind::Classic, "off").start();
+    let server = traced(Kind::Classic, "continue")
+        .site_line(&format!("lua_raw_url = [\"{}\"]", path.display()))
+        .start();
+    for way in ["fetch", "call"] {
+        for (name, value) in [("traceparent", &own[..]), ("TraceState", "own=1")] {
+            let target = format!("/own?{way}&{name}&{value}&{}", service.address);
+            let request = get(&target).header("traceparent", &parent("01"));
+            let told = told(&server, &request.header("tracestate", "a=1"));
+            let (present, absent) = match name {
+                "traceparent" => ("HTTP_TRACEPARENT", "HTTP_TRACESTATE"),
+                _ => ("HTTP_TRACESTATE", "HTTP_TRACEPARENT"),
+            };
+            assert_eq!(told[present], value, "{target}: {told}");
+            assert!(told.get(absent).is_none(), "{target}: {told}");
+        }
+    }
 }
 
 /// What a response says of its phases, in milliseconds as text.

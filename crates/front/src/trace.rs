@@ -74,6 +74,14 @@ impl Trace {
         std::iter::once((TRACEPARENT, &self.parent)).chain(state)
     }
 
+    /// Whether a script says itself which trace its call belongs to: then the server adds nothing,
+    /// since the parent of one trace beside the state of another would join the two.
+    pub fn is_own(name: &[u8]) -> bool {
+        [TRACEPARENT, TRACESTATE]
+            .iter()
+            .any(|own| name.eq_ignore_ascii_case(own.as_str().as_bytes()))
+    }
+
     /// Writes them, in place of others.
     pub fn put(&self, headers: &mut HeaderMap) {
         for (name, value) in self.headers() {

@@ -108,9 +108,8 @@ fn request<'a>(call: &HttpCall<'a>, trace: Option<&Trace>) -> Result<Request<'a>
     for [name, value] in call.fields.as_chunks().0 {
         request.field(name, value)?;
     }
-    // A script may make the call part of another trace.
-    let is_parent = |[name, _]: &[&[u8]; 2]| name.eq_ignore_ascii_case(b"traceparent");
-    let trace = trace.filter(|_| !call.fields.as_chunks().0.iter().any(is_parent));
+    let is_own = call.fields.as_chunks().0.iter().any(|[name, _]| Trace::is_own(name));
+    let trace = trace.filter(|_| !is_own);
     for (name, value) in trace.iter().flat_map(|trace| trace.headers()) {
         request.field(name.as_str().as_bytes(), value.as_bytes())?;
     }

@@ -66,7 +66,8 @@ fn request(
     *request.method_mut() = method.ok_or(HttpError::Method)?;
     *request.uri_mut() = Uri::from(target);
     *request.headers_mut() = fields;
-    if let Some(trace) = trace {
+    let is_own = call.fields.as_chunks().0.iter().any(|[name, _]| Trace::is_own(name));
+    if let Some(trace) = trace.filter(|_| !is_own) {
         trace.put(request.headers_mut());
         request.extensions_mut().insert(trace.clone());
     }
