@@ -7,8 +7,8 @@ use crate::follow::Place;
 use crate::line::{Call, Target};
 use crate::phase::{Kind, Phase, kind};
 
-/// A program that answers on sockets in fewer requests than this part is no backend.
-const RARE: f64 = 0.05;
+/// A program that writes to sockets less often for a request is no backend: a supervisor does so.
+const RARE: f64 = 0.5;
 
 /// The programs behind the server that write to sockets for requests. If they are several, all
 /// their calls become one phase, so that no row is of another program than it says.

@@ -55,8 +55,9 @@ struct Follower<'a> {
     at: HashMap<u32, usize>,
     /// The last wait of each thread after which it has done nothing yet.
     waits: HashMap<u32, usize>,
-    /// The server's threads that a timer woke: what they do next is of no request.
-    on_timer: HashSet<u32>,
+    /// Threads that a timer woke, or a message to the server from who is neither client nor
+    /// backend: what they do next is of no request.
+    aside: HashSet<u32>,
     progress: Vec<Progress>,
     places: Vec<Place>,
     is_single: bool,
@@ -85,7 +86,7 @@ pub fn follow(seen: &Seen<'_>) -> Vec<Place> {
         outgoing: HashSet::new(),
         at: HashMap::new(),
         waits: HashMap::new(),
-        on_timer: HashSet::new(),
+        aside: HashSet::new(),
         progress: vec![Progress::default(); seen.exchanges.len()],
         places: vec![None; seen.calls.len()],
         is_single: !overlap,
@@ -196,7 +197,8 @@ impl Follower<'_> {
     fn ended(&mut self, index: usize) {
         let call = &self.seen.calls[index];
         self.note_sockets(call);
-        let is_wait = kind(&call.name) == Kind::Wait && call.descriptors.len() != 1;
+        let is_wait = kind(&call.name) == Kind::Wait;
+        let is_wait = is_wait && (call.descriptors.len() != 1 || timed_out(call));
         let is_wait = is_wait || call.name.starts_with("epoll_") && call.name != "epoll_ctl";
         if is_wait {
             // A wait before it came to nothing, such as a timer's: if it had a place, its end would
@@ -204,29 +206,32 @@ impl Follower<'_> {
             self.waits.insert(call.thread, index);
             if self.is_front(call) {
                 self.at.remove(&call.thread);
-                if timed_out(call) {
-                    self.on_timer.insert(call.thread);
-                } else {
-                    self.on_timer.remove(&call.thread);
-                }
+            }
+            if timed_out(call) {
+                self.aside.insert(call.thread);
+            } else {
+                self.aside.remove(&call.thread);
             }
             return;
         }
         let explicit = self.client(call).or_else(|| self.backend(call));
         if let Some(request) = explicit {
             self.at.insert(call.thread, request);
-            self.on_timer.remove(&call.thread);
+            self.aside.remove(&call.thread);
         }
-        // Who reads from a connection of which nothing is known may begin another request.
+        // A thread that reads from a connection of which nothing is known may begin another
+        // request. The server sends first on those to its backend, so for it this is none.
         let is_unknown = kind(&call.name) == Kind::Read
-            && !self.is_front(call)
             && sockets(call).any(|socket| !self.outgoing.contains(&socket));
+        if explicit.is_none() && is_unknown && self.is_front(call) {
+            self.aside.insert(call.thread);
+        }
         if explicit.is_none() && (sleeps(call) || is_unknown) {
             self.at.remove(&call.thread);
         }
         let fallback = || {
             let is_idle = self.idle.contains(&self.process(call));
-            let is_idle = is_idle || self.on_timer.contains(&call.thread);
+            let is_idle = is_idle || self.aside.contains(&call.thread);
             let alone = || self.latest(call.end).filter(|_| self.is_single && !is_idle);
             self.at.get(&call.thread).copied().or_else(alone)
         };
