@@ -168,7 +168,8 @@ impl Follower<'_> {
                 let place = listener.and_then(|inode| self.seen.listeners.get(&inode));
                 let first = match place {
                     Some(place) => self.connecting.get_mut(place),
-                    // The beginning of this call was not seen: it is told only if there is no choice.
+                    // The beginning of this call was not seen: only if one place has
+                    // connections waiting is it known which was accepted.
                     None => {
                         let mut all = self.connecting.values_mut().filter(|all| !all.is_empty());
                         let first = all.next();
