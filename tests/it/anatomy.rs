@@ -86,8 +86,9 @@ fn this_server_is_followed_to_its_worker_and_the_page_has_all_in_it() {
     let address = url(&server, "/index.php");
     let report = measured(&[&address, "--keep-alive"]);
     let run = phase(&report, "backend_run").expect("a worker runs the script");
-    // Messages between the processes of this server may cut the sleep of one request in some.
-    assert!(run >= 0.8 * SLEEP, "{report:#}");
+    // What this server does by the way (messages between its processes, timers) cuts some sleeps,
+    // as docs/anatomy.md says; the rest of these counts as a phase beside it.
+    assert!(run >= 0.6 * SLEEP, "{report:#}");
     assert_eq!(calls(&report, "tokamak-php", "clock_nanosleep"), 1.0, "{report:#}");
     let (status, _, err) = anatomy(&[&address, "-n", "20", "--compare", &address, "--html", path]);
     assert_eq!(status, 0, "{err}");

@@ -184,7 +184,7 @@ fn what_the_boot_reads_is_named_with_its_file_and_line() {
     // APCu need not be there.
     expected.extend(found.iter().filter(|read| **read == ("shared cache", "apcu_fetch()", "14")));
     assert_eq!(found, expected);
-    assert_eq!(code, 0, "to know them is no verdict");
+    assert_eq!(code, 0, "to know them is no verdict: {report:#}");
     let answer = seal_report(&directory, &["boot.php", "--rounds", "2"]);
     assert!(answer.out.contains("read before the image:"), "{}", answer.out);
     let line = answer.out.lines().find(|line| line.contains("$_SERVER['HTTP_HOST']"));
