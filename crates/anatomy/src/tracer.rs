@@ -78,7 +78,11 @@ impl Tracer {
                 }
                 _ => {
                     // One process that has ended meanwhile does not end the others' watching.
-                    let gone = left.iter().copied().find(|pid| line.contains(&pid.to_string()));
+                    let numbers = line.split(|c: char| !c.is_ascii_digit());
+                    let gone = left
+                        .iter()
+                        .copied()
+                        .find(|pid| numbers.clone().any(|number| number.parse() == Ok(*pid)));
                     match gone.filter(|_| line.contains("No such process")) {
                         Some(gone) => left.retain(|pid| *pid != gone),
                         None => complaints.push(line),

@@ -45,18 +45,18 @@ static bool add_string(const zend_string *string)
     const size_t head = offsetof(zend_string, val);
     const size_t in_page = 4096 - (uintptr_t)string % 4096;
     const size_t first = head + 96 < in_page ? head + 96 : head;
+    size_t len;
 
     if (!string || !peek(&copy, string, first) || GC_TYPE(&copy.head) != IS_STRING) {
         return false;
     }
-    if (copy.head.len > LONGEST_NAME) {
-        copy.head.len = LONGEST_NAME;
-    }
-    if (head + copy.head.len > first && !peek(&copy, string, head + copy.head.len)) {
+    /* Not the one of the second look: the worker may have another string there by then. */
+    len = copy.head.len < LONGEST_NAME ? copy.head.len : LONGEST_NAME;
+    if (head + len > first && !peek(&copy, string, head + len)) {
         return false;
     }
     /* A class without a name has its file behind a NUL: the column of the file says the same. */
-    add((char *)&copy + head, strnlen((char *)&copy + head, copy.head.len));
+    add((char *)&copy + head, strnlen((char *)&copy + head, len));
     return true;
 }
 
@@ -119,10 +119,11 @@ static bool add_call(const zend_function *at)
 
 static bool get_frame(zend_execute_data *to, const zend_execute_data *from)
 {
-    const char *at = (const char *)from;
+    /* A torn pointer may be any number, so it is subtracted, where a sum could wrap around. */
+    const uintptr_t offset = (uintptr_t)from - (uintptr_t)piece.at;
 
-    if (at >= piece.at && at + sizeof(*to) <= piece.at + piece.len) {
-        memcpy(to, piece.bytes + (at - piece.at), sizeof(*to));
+    if (piece.len >= sizeof(*to) && offset <= piece.len - sizeof(*to)) {
+        memcpy(to, piece.bytes + offset, sizeof(*to));
         return true;
     }
     return peek(to, from, sizeof(*to));

@@ -356,7 +356,10 @@ impl Zygote {
             return Ok(());
         }
         let zygote = std::process::id();
-        let (ours, theirs) = Channel::pair()?;
+        let Ok((ours, theirs)) = Channel::pair() else {
+            sampler::refuse(client, "the site's zygote has no descriptor left");
+            return Ok(());
+        };
         // SAFETY: as in `spawn`.
         match unsafe { libc::fork() } {
             -1 => sampler::refuse(client, "the system has no room for one more process"),
