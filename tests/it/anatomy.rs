@@ -109,6 +109,8 @@ fn where_nothing_can_be_measured_it_says_why() {
         (vec![url(&server, "/missing.php")], "answers 404"),
         (vec![format!("http://{nobody}/")], "cannot connect"),
         (vec!["https://127.0.0.1/".to_owned()], "only http://"),
+        // An address for documentation; nothing is sent there.
+        (vec!["http://192.0.2.1/".to_owned()], "no address of this machine"),
         (vec![page.clone(), "--pid".to_owned(), "4294967295".to_owned()], "no such process"),
         (vec![page.clone(), "--unit".to_owned(), "no-such-unit".to_owned()], "no control group"),
     ] {

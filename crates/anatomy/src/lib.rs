@@ -21,6 +21,7 @@ mod tracer;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::TcpListener;
 
 pub use account::{Row, Spread};
 pub use driver::{Load, Url};
@@ -127,7 +128,14 @@ const PLAUSIBLE: f64 = 4.0;
 /// Measures a server.
 pub fn measure(plan: &Plan) -> Result<Report, Error> {
     let Plan { url, load, .. } = plan;
-    let port = url.address.port();
+    let (ip, port) = (url.address.ip(), url.address.port());
+    // Only an address of this machine can be bound to. Of another one a server here would be
+    // watched, with the same port.
+    if TcpListener::bind((ip, 0)).is_err() {
+        return Err(Error(format!(
+            "{ip} is no address of this machine: run this where the server runs"
+        )));
+    }
     let warm_up = Load { requests: WARM_UP.max(load.clients), ..*load };
     // A wrong address is told as such, and not as a port on which nobody listens.
     driver::drive(url, warm_up)?;

@@ -7,6 +7,8 @@ use std::path::Path;
 
 use crate::Error;
 
+/// The first process.
+const INIT: u32 = 1;
 /// What `/proc/net/tcp` has for a socket that listens.
 const LISTENS: &str = "0A";
 
@@ -14,6 +16,10 @@ const LISTENS: &str = "0A";
 /// children of all.
 pub fn find(port: u16, pids: &[u32], units: &[String]) -> Result<BTreeMap<u32, String>, Error> {
     let mut roots: BTreeSet<u32> = listening(port);
+    // Where systemd opens the socket, it holds it beside the server; and all programs are below it.
+    if roots.len() > 1 {
+        roots.remove(&INIT);
+    }
     for pid in pids {
         if name(*pid).is_none() {
             return Err(Error(format!("--pid {pid}: there is no such process")));
