@@ -11,7 +11,7 @@ use super::{print, report};
 /// `tokamak anatomy`.
 #[derive(Args, Debug)]
 pub struct Anatomy {
-    /// What to ask for: http://HOST[:PORT]/PATH of a server on this machine.
+    /// What to ask for: http://HOST:PORT/PATH of a server on this machine.
     url: String,
     /// Watch this process and its children too, such as php-fpm's; those that listen on the URL's
     /// port are found.
