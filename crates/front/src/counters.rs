@@ -1,5 +1,5 @@
 //! What an event loop counts of its requests. Only its own thread writes, so a count is a load and
-//! a store; whoever shows the numbers adds up those of all loops. All of it is filled in one place:
+//! a store; `/metrics` adds up the numbers of all loops. All of it is filled in one place:
 //! where a request ends.
 
 use std::sync::Arc;

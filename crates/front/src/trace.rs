@@ -1,6 +1,6 @@
 //! The trace context of requests: taken from their headers, written into those that are passed on.
 //!
-//! Whoever answers a request sees its headers as they are after [`Tracer::take`]: PHP, FastCGI
+//! Programs that answer a request see its headers as they are after [`Tracer::take`]: PHP, FastCGI
 //! applications, scripts. What this server itself needs of it is an extension of the request, since
 //! a header may have been sent by anyone.
 
