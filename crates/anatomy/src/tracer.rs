@@ -43,8 +43,8 @@ impl Tracer {
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut strace = command.spawn().map_err(cannot_start)?;
-        // Each call waits for strace, so it should not wait for other programs itself. A user who may
-        // not raise priorities measures without it.
+        // Each call waits for strace, so it should not wait for other programs itself. A user who
+        // may not raise priorities measures without it.
         if let Some(pid) = i32::try_from(strace.id()).ok().and_then(Pid::from_raw) {
             let _ = setpriority_process(Some(pid), PRIORITY);
         }
