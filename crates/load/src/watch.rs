@@ -51,7 +51,7 @@ pub struct Sight {
 }
 
 impl Sight {
-    /// Whether no processor was left, as a part of what there is.
+    /// The share of the processor time there is that was in use, by any program; 1: none was left.
     pub fn machine_share(&self) -> f64 {
         self.machine / self.cores.max(1.0)
     }

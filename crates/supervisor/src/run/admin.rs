@@ -104,7 +104,7 @@ impl Supervisor {
 }
 
 impl Owed {
-    /// Sends what there is room for; whether that is all of it.
+    /// Sends as much of the answers as the front has room for. True: nothing is left to send.
     fn send(&mut self, front: &mut Generation) -> bool {
         while front.backlog() < AHEAD {
             let (part, rest) =
