@@ -138,7 +138,9 @@ mod tests {
         }
 
         #[test]
-        fn threads_whose_calls_interleave_keep_their_calls(order in prop::collection::vec(1u32..5, 0..60)) {
+        fn threads_whose_calls_interleave_keep_their_calls(
+            order in prop::collection::vec(1u32..5, 0..60)
+        ) {
             let mut text = String::new();
             let (mut open, mut ended) = (std::collections::HashSet::new(), 0);
             for (at, thread) in order.into_iter().enumerate() {
