@@ -157,6 +157,21 @@ fn what_a_warm_up_request_draws_is_named() {
     assert!(answer.out.contains("in the image: the same for every visitor"), "{}", answer.out);
 }
 
+/// What the boot drew is not laid to the warm-up, even if two boots draw the same by chance.
+#[test]
+fn what_boots_without_warm_up_draw_alike_is_not_the_warm_ups() {
+    let (code, report) = json(&root().join("tests/report"), &["drawn_alike.php"]);
+    let frozen: Vec<_> = report["frozen"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| (text(of, "verdict"), text(of, "name")))
+        .collect();
+    // The length of the file is the number of the boot.
+    let at_boot = ["$drawn", "$nth"].map(|name| ("frozen at boot", name));
+    assert_eq!((code, &frozen[..]), (0, &at_boot[..]), "{report:#}");
+}
+
 /// Each with its place; nothing else of the script is named.
 #[test]
 fn what_the_boot_reads_is_named_with_its_file_and_line() {

@@ -116,19 +116,38 @@ pub fn differences(rounds: &[Listing]) -> Vec<Finding> {
 /// Kinds of things that the application itself keeps.
 const KEPT: &[&str] = &["globals", "static properties", "function statics", "running functions"];
 
+/// Boots without warm-up, and what the warm-up's requests make of one of them.
+pub struct Plain<'a> {
+    /// Two boots, before any request.
+    pub boots: [&'a Listing; 2],
+    /// The second one after the warm-up's requests, in the same process.
+    pub played: &'a Listing,
+}
+
+impl Plain<'_> {
+    /// Whether the boot drew a thing. Either the process that booted with it has it still after the
+    /// warm-up's requests, or it differs between boots that had none. The first alone would accuse
+    /// requests of what a boot draws and each request draws anew, the second alone of what two
+    /// boots draw alike by chance: a die, the second of the clock.
+    fn drawn_by_boot(&self) -> impl Fn(&Finding) -> bool {
+        let by_path = |listing: &Listing| -> HashMap<(String, String), (u64, u64)> {
+            let look = |id| (listing.path(id), (listing.node(id).whole, listing.node(id).total));
+            (0..listing.len()).map(look).collect()
+        };
+        let (before, after) = (by_path(self.boots[1]), by_path(self.played));
+        let at_boot = drawn(self.boots);
+        move |found| {
+            let place = (found.kind.clone(), found.path.clone());
+            let is_kept = before.get(&place).is_some_and(|value| after.get(&place) == Some(value));
+            is_kept || at_boot.iter().any(|f| (&f.kind, &f.path) == (&found.kind, &found.path))
+        }
+    }
+}
+
 /// What is in the image and another one at each boot: a token, a key, a time. Each visitor gets the
-/// same. A boot without warm-up shows whether the boot or the warm-up drew it: if the boot did, it
-/// differs there as well.
-pub fn frozen(plain: [&Listing; 2], warmed: [&Listing; 2]) -> Vec<Finding> {
-    let drawn = |listings: [&Listing; 2]| -> Vec<Finding> {
-        let found = compare_kinds(&listings, 1, true).into_iter();
-        found
-            .filter(|found| KEPT.contains(&&found.kind[..]) && !is_of_the_request(&found.path))
-            .collect()
-    };
-    let at_boot = drawn(plain);
-    let is_of_boot =
-        |found: &Finding| at_boot.iter().any(|f| (&f.kind, &f.path) == (&found.kind, &found.path));
+/// same. Boots without warm-up show which of them the boot drew, and which the warm-up.
+pub fn frozen(plain: &Plain<'_>, warmed: [&Listing; 2]) -> Vec<Finding> {
+    let is_of_boot = plain.drawn_by_boot();
     let mut findings: Vec<_> = drawn(warmed)
         .into_iter()
         .map(|found| {
@@ -139,6 +158,14 @@ pub fn frozen(plain: [&Listing; 2], warmed: [&Listing; 2]) -> Vec<Finding> {
         .collect();
     sort(&mut findings);
     findings
+}
+
+/// What an application keeps, and is another one in each of two boots.
+fn drawn(boots: [&Listing; 2]) -> Vec<Finding> {
+    let found = compare_kinds(&boots, 1, true).into_iter();
+    found
+        .filter(|found| KEPT.contains(&&found.kind[..]) && !is_of_the_request(&found.path))
+        .collect()
 }
 
 /// The time of the warm-up request, in a copy of its `$_SERVER`: each request brings its own.

@@ -19,7 +19,7 @@ use std::path::Path;
 use tokamak_config::{Mode, Reset, Site};
 
 use boot_reads::{BootRead, boot_reads};
-use compare::{Finding, Verdict};
+use compare::{Finding, Plain, Verdict};
 use drive::Application;
 use listing::Listing;
 use stale::Stale;
@@ -136,14 +136,14 @@ fn run_worker(plan: &Plan<'_>) -> Result<Report, Failure> {
     match look(plan, Mode::Sealed) {
         Ok(looked) if !looked.rounds.iter().all(Listing::is_sealed) => {}
         Ok(looked) => {
-            let plain_again = boot(plan, Mode::Worker)?.state()?;
+            let (plain_again, played) = play_warm_up(plan)?;
             let mut warmed = boot(plan, Mode::Sealed)?;
             let warmed_again = warmed.state()?;
             let (site, warm) = (site(plan, Mode::Sealed), warm(plan));
             let mut unwarmed = Application::start(plan.php, &Site { warm: Vec::new(), ..site })?;
             report.stale = stale::stale(plan.targets, warm, &mut warmed, &mut unwarmed)?;
-            report.frozen =
-                compare::frozen([&plain, &plain_again], [&looked.before, &warmed_again]);
+            let plain = Plain { boots: [&plain, &plain_again], played: &played };
+            report.frozen = compare::frozen(&plain, [&looked.before, &warmed_again]);
             let findings = compare::differences(&looked.rounds);
             report.sealed = Ok(looked.into_run(findings));
         }
@@ -158,13 +158,14 @@ fn run_boot(plan: &Plan<'_>) -> Result<Report, Failure> {
     let looked = look(plan, Mode::Sealed)?;
     let again = boot(plan, Mode::Sealed)?.state()?;
     let boots = [&looked.before, &again];
+    let plain = Plain { boots, played: &again };
     Ok(Report {
         rounds: plan.rounds,
         targets: plan.targets.to_vec(),
         read_before_image: boot_reads(&looked.before),
         worker: None,
         stale: Vec::new(),
-        frozen: compare::frozen(boots, boots),
+        frozen: compare::frozen(&plain, boots),
         sealed: {
             let findings = compare::differences(&looked.rounds);
             Ok(looked.into_run(findings))
@@ -216,6 +217,20 @@ fn site(plan: &Plan<'_>, mode: Mode) -> Site {
 
 fn boot(plan: &Plan<'_>, mode: Mode) -> Result<Application, Failure> {
     Application::start(plan.php, &site(plan, mode))
+}
+
+/// A boot without warm-up: what is there before any request, and after those of the warm-up.
+fn play_warm_up(plan: &Plan<'_>) -> Result<(Listing, Listing), Failure> {
+    let mut application = boot(plan, Mode::Worker)?;
+    let before = application.state()?;
+    for target in warm(plan) {
+        // The host of a whole address is not played: the report asks for `localhost` alone.
+        let path = target
+            .split_once("://")
+            .map_or(&target[..], |(_, address)| address.find('/').map_or("/", |at| &address[at..]));
+        application.answer(path)?;
+    }
+    Ok((before, application.state()?))
 }
 
 fn look(plan: &Plan<'_>, mode: Mode) -> Result<Looked, Failure> {

@@ -140,11 +140,22 @@ fn what_differs_from_boot_to_boot_is_frozen_and_a_boot_without_warm_up_tells_by_
             &[("token", 20, id), ("id", 5, id), ("cache", 9, "same"), ("REQUEST_TIME", 8, id)],
         )
     });
-    let findings = frozen([&plain[0], &plain[1]], [&warmed[0], &warmed[1]]);
+    let boots = Plain { boots: [&plain[0], &plain[1]], played: &warmed[1] };
+    let findings = frozen(&boots, [&warmed[0], &warmed[1]]);
     let expected = [
         (Verdict::FrozenByWarmUp, "$list['token']", 20, 0.0),
         (Verdict::FrozenAtBoot, "$list['id']", 5, 0.0),
     ];
     assert_eq!(found(&findings), expected);
-    assert_eq!(frozen([&plain[0], &plain[0]], [&warmed[0], &warmed[0]]), []);
+    assert_eq!(frozen(&boots, [&warmed[0], &warmed[0]]), []);
+    // Two boots drew the same by chance: what the requests leave alone is the boot's all the same.
+    let alike = Plain { boots: [&plain[1], &plain[1]], played: &warmed[1] };
+    assert_eq!(found(&frozen(&alike, [&warmed[0], &warmed[1]])), expected);
+}
+
+#[test]
+fn what_a_boot_draws_and_each_request_draws_anew_is_the_boots() {
+    let [a, b, c] = ["p", "q", "r"].map(|id| listing("globals", 56, &[("started", 8, id)]));
+    let findings = frozen(&Plain { boots: [&a, &b], played: &c }, [&b, &c]);
+    assert_eq!(found(&findings), [(Verdict::FrozenAtBoot, "$list['started']", 8, 0.0)]);
 }
