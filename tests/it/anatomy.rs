@@ -112,7 +112,7 @@ fn where_nothing_can_be_measured_it_says_why() {
         // An address for documentation; nothing is sent there.
         (vec!["http://192.0.2.1/".to_owned()], "no address of this machine"),
         (vec![page.clone(), "--pid".to_owned(), "4294967295".to_owned()], "no such process"),
-        (vec![page.clone(), "--unit".to_owned(), "no-such-unit".to_owned()], "no control group"),
+        (vec![page.clone(), "--unit".to_owned(), "no-such-unit".to_owned()], "no-such-unit: "),
     ] {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let (status, out, err) = anatomy(&arguments);

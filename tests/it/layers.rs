@@ -80,10 +80,16 @@ const RULES: &[Rule] = &[
     Rule { name: "trend", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
     // It plays the supervisor to one worker, and tells it what the supervisor would.
     Rule { name: "report", ours: &["config", "supervisor", "sys", "trend"], never: REACTOR },
+    // What the kernel shows of processes; whose they are, and why they are looked at, others know.
+    Rule { name: "processes", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
     // A client of any server: it knows Tokamak only as its report for programs shows it.
-    Rule { name: "load", ours: &["trend"], never: &["libc", "toml_edit", "serde"] },
+    Rule { name: "load", ours: &["processes", "trend"], never: &["libc", "toml_edit", "serde"] },
     // It watches servers of any make, so it knows none of ours.
-    Rule { name: "anatomy", ours: &[], never: &["tokio", "hyper", "http", "libc", "toml_edit"] },
+    Rule {
+        name: "anatomy",
+        ours: &["processes"],
+        never: &["tokio", "hyper", "http", "libc", "toml_edit"],
+    },
     // It plays the kernel, the clients and the workers to supervisor, gates and queue; nobody links
     // it.
     Rule { name: "simulation", ours: &["config", "supervisor", "sys", "upstream"], never: REACTOR },

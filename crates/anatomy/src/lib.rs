@@ -21,7 +21,6 @@ mod tracer;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::TcpListener;
 
 pub use account::{Row, Spread};
 pub use driver::{Load, Url};
@@ -128,23 +127,22 @@ const PLAUSIBLE: f64 = 4.0;
 /// Measures a server.
 pub fn measure(plan: &Plan) -> Result<Report, Error> {
     let Plan { url, load, .. } = plan;
-    let (ip, port) = (url.address.ip(), url.address.port());
-    // Only an address of this machine can be bound to. Of another one a server here would be
-    // watched, with the same port.
-    if TcpListener::bind((ip, 0)).is_err() {
+    // Of another machine's address a server here would be watched, with the same port.
+    if !tokamak_processes::is_local(url.address) {
         return Err(Error(format!(
-            "{ip} is no address of this machine: run this where the server runs"
+            "{} is no address of this machine: run this where the server runs",
+            url.address.ip()
         )));
     }
     let warm_up = Load { requests: WARM_UP.max(load.clients), ..*load };
     // A wrong address is told as such, and not as a port on which nobody listens.
     driver::drive(url, warm_up)?;
-    let programs = processes::find(port, &plan.pids, &plan.units)?;
+    let programs = processes::find(url.address, &plan.pids, &plan.units)?;
     let loop_cost = tracer::cost_of_a_call()?;
     // Half of the requests before and half of them after the trace, since machines drift.
     let half = Load { requests: load.requests.div_ceil(2), ..*load };
     let mut untraced = driver::drive(url, half)?;
-    let listeners = processes::listeners();
+    let listeners = tokamak_processes::places();
     let tracer = tracer::Tracer::attach(&programs)?;
     let exchanges = driver::drive(url, *load)?;
     let (trace, threads) = tracer.finish()?;
@@ -158,8 +156,9 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
     let mut places = follow::follow(&seen);
     let untraced = Spread::of_exchanges(&untraced);
     let mut names = programs.clone();
+    let all = tokamak_processes::all();
     for process in threads.values() {
-        let name = || processes::name(*process).unwrap_or_else(|| "a child".to_owned());
+        let name = || all.get(process).map_or("a child".to_owned(), |it| it.name.clone());
         names.entry(*process).or_insert_with(name);
     }
     let program = |thread: u32| {

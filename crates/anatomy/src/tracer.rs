@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 use tempfile::TempDir;
+use tokamak_processes::process_of;
 
 use crate::Error;
-use crate::processes::process_of;
 use crate::trace::Trace;
 
 /// How long strace may take to attach to everything.

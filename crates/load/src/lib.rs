@@ -21,7 +21,6 @@ mod html;
 pub mod judge;
 mod plot;
 pub mod print;
-mod processes;
 pub mod search;
 pub mod target;
 pub mod tokamak;

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::processes::{self, Process};
+use tokamak_processes::{self as processes, Process};
+
 use crate::tokamak::{self, Status, Use};
 
 /// Time between two looks. A tenth would cost the server a part of what is measured; ten times more
@@ -99,19 +100,8 @@ impl Watch<'_> {
     /// The server's processes.
     fn server(&self) -> BTreeSet<u32> {
         let status = (self.ask)().and_then(|json| tokamak::parse(&json));
-        let mut roots = processes::holders(&processes::listeners(self.address));
-        // With socket activation init has the socket too, and its descendants are all processes. In
-        // a container it may be the server.
-        if roots.len() > 1 {
-            roots.remove(&1);
-        }
-        roots.extend(&self.pids);
-        roots.extend(status.map(|status| status.pid));
-        // A test that serves from its own process does not measure itself twice.
-        let own = std::process::id();
-        let mut found = processes::with_descendants(&roots, &processes::all());
-        found.remove(&own);
-        found
+        let named = self.pids.iter().copied().chain(status.map(|status| status.pid));
+        processes::server(self.address, named)
     }
 
     fn look(&self, is_over: &AtomicBool) -> (f64, Vec<Status>) {

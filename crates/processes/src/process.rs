@@ -1,8 +1,7 @@
-//! Processes as `/proc` shows them: which ones a server has, and what CPU time they used.
+//! Processes and threads: names, parents, CPU time, descriptors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// One process or thread.
 #[derive(Clone, Debug)]
@@ -15,17 +14,8 @@ pub struct Process {
     pub cpu: f64,
 }
 
-/// The socket that listens on a port, as the kernel's table has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listener {
-    /// Its inode.
-    pub inode: u64,
-    /// Connections that wait to be accepted.
-    pub waiting: u64,
-}
-
 /// Parses `/proc/PID/stat`; `tick` is the number of ticks of a second.
-pub fn parse_stat(text: &str, tick: f64) -> Option<Process> {
+fn parse_stat(text: &str, tick: f64) -> Option<Process> {
     // The name may contain blanks and parentheses.
     let (before, after) = text.rsplit_once(')')?;
     let (_, name) = before.split_once('(')?;
@@ -39,7 +29,7 @@ pub fn parse_stat(text: &str, tick: f64) -> Option<Process> {
 }
 
 /// Ticks of a second.
-pub fn tick() -> f64 {
+fn tick() -> f64 {
     rustix::param::clock_ticks_per_second() as f64
 }
 
@@ -74,7 +64,7 @@ pub fn own_cpu() -> f64 {
 }
 
 /// The entries of a folder whose names are numbers.
-fn numbers(folder: &str) -> impl Iterator<Item = u32> + use<> {
+pub(crate) fn numbers(folder: &str) -> impl Iterator<Item = u32> + use<> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
@@ -93,73 +83,6 @@ pub fn with_descendants(roots: &BTreeSet<u32>, all: &BTreeMap<u32, Process>) -> 
         }
         found.extend(more);
     }
-}
-
-/// The sockets of this machine that listen where this address leads; none if it leads to another
-/// machine.
-pub fn listeners(address: SocketAddr) -> Vec<Listener> {
-    if !is_local(address) {
-        return Vec::new();
-    }
-    ["/proc/net/tcp", "/proc/net/tcp6"]
-        .iter()
-        .flat_map(|table| {
-            parse_listeners(&fs::read_to_string(table).unwrap_or_default(), address.port())
-        })
-        .collect()
-}
-
-/// Whether an address is one of this machine: then it is also the one that packets to it are from.
-fn is_local(address: SocketAddr) -> bool {
-    let ip = address.ip();
-    if ip.is_loopback() || ip.is_unspecified() {
-        return true;
-    }
-    let any = match ip {
-        IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
-        IpAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
-    };
-    // A UDP socket sends nothing when it is connected; it only looks for its route.
-    let own = UdpSocket::bind((any, 0)).and_then(|socket| {
-        socket.connect(address)?;
-        socket.local_addr()
-    });
-    own.is_ok_and(|own| own.ip() == ip)
-}
-
-/// The rows of `/proc/net/tcp` that listen on a port.
-pub fn parse_listeners(table: &str, port: u16) -> Vec<Listener> {
-    const LISTENS: &str = "0A";
-    let row = |line: &str| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let (_, at) = fields.get(1)?.rsplit_once(':')?;
-        let here = u16::from_str_radix(at, 16).ok()? == port && *fields.get(3)? == LISTENS;
-        let (_, waiting) = fields.get(4)?.split_once(':')?;
-        let listener = Listener {
-            inode: fields.get(9)?.parse().ok()?,
-            waiting: u64::from_str_radix(waiting, 16).ok()?,
-        };
-        here.then_some(listener)
-    };
-    table.lines().skip(1).filter_map(row).collect()
-}
-
-/// The processes that have one of these sockets open.
-pub fn holders(sockets: &[Listener]) -> BTreeSet<u32> {
-    let names: Vec<String> =
-        sockets.iter().map(|socket| format!("socket:[{}]", socket.inode)).collect();
-    let has = |pid: &u32| {
-        fs::read_dir(format!("/proc/{pid}/fd"))
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|entry| fs::read_link(entry.path()).ok())
-            .any(|link| link.to_str().is_some_and(|link| names.iter().any(|name| name == link)))
-    };
-    if names.is_empty() {
-        return BTreeSet::new();
-    }
-    numbers("/proc").filter(has).collect()
 }
 
 /// Descriptors that a process has open, and may have.
@@ -184,10 +107,15 @@ fn parse_machine_cpu(text: &str, tick: f64) -> Option<(f64, f64)> {
     Some(((all - idle) / tick, all / tick))
 }
 
+/// The process that a thread belongs to; itself, if it has ended.
+pub fn process_of(thread: u32) -> u32 {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
+    let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    group.and_then(|group| group.trim().parse().ok()).unwrap_or(thread)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
-
     use super::*;
 
     #[test]
@@ -196,25 +124,6 @@ mod tests {
         let process = parse_stat(line, 100.0).unwrap();
         assert_eq!((process.name.as_str(), process.parent, process.cpu), ("php (pool) 1", 3, 3.0));
         assert!(parse_stat("7 (php", 100.0).is_none());
-    }
-
-    #[test]
-    fn a_listening_row_is_found_by_its_port() {
-        let table = "  sl  local_address rem_address st tx_queue:rx_queue\n\
-            0: 0100007F:1F90 00000000:0000 0A 00000000:00000003 00:00000000 0 0 0 4711 1\n\
-            1: 0100007F:1F90 0100007F:9999 01 00000000:00000000 00:00000000 0 0 0 4712 1\n\
-            2: 0100007F:0050 00000000:0000 0A 00000000:00000000 00:00000000 0 0 0 4713 1\n";
-        assert_eq!(parse_listeners(table, 8080), [Listener { inode: 4711, waiting: 3 }]);
-        assert!(parse_listeners("", 8080).is_empty());
-    }
-
-    #[test]
-    fn a_listener_of_this_machine_is_not_that_of_another() {
-        let listener = TcpListener::bind("0.0.0.0:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        for (host, count) in [([127, 0, 0, 1], 1), ([127, 0, 0, 2], 1), ([192, 0, 2, 1], 0)] {
-            assert_eq!(listeners((host, port).into()).len(), count, "{host:?}");
-        }
     }
 
     #[test]
@@ -228,5 +137,13 @@ mod tests {
     fn the_machines_time_is_used_or_idle() {
         let found = parse_machine_cpu("cpu  100 0 100 700 100 0 0 0 5 5\n", 100.0);
         assert_eq!(found, Some((2.0, 10.0)));
+    }
+
+    #[test]
+    fn a_thread_belongs_to_its_process() {
+        let own = std::process::id();
+        let thread = threads(&BTreeSet::from([own])).into_keys().map(|(_, thread)| thread).last();
+        assert_eq!(process_of(thread.unwrap()), own);
+        assert_eq!(process_of(u32::MAX), u32::MAX);
     }
 }
