@@ -142,7 +142,8 @@ mod tests {
     #[test]
     fn a_thread_belongs_to_its_process() {
         let own = std::process::id();
-        let thread = threads(&BTreeSet::from([own])).into_keys().map(|(_, thread)| thread).next_back();
+        let thread =
+            threads(&BTreeSet::from([own])).into_keys().map(|(_, thread)| thread).next_back();
         assert_eq!(process_of(thread.unwrap()), own);
         assert_eq!(process_of(u32::MAX), u32::MAX);
     }
