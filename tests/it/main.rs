@@ -21,6 +21,8 @@ mod circles;
 mod cli;
 /// Async mode with real services and libraries.
 mod concurrent;
+/// The dashboard of the admin listener: its figures, its page, and the same in a terminal.
+mod dashboard;
 /// Databases that hang up, restart or are left with open transactions.
 mod database;
 /// The demo site in a browser.

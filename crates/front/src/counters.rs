@@ -4,8 +4,11 @@
 
 use std::sync::Arc;
 
+use http::uri::PathAndQuery;
 use tokamak_cost::{Ledger, Phase};
 use tokamak_metrics::{Counter, Histogram, Reading};
+
+use crate::slowest::Slowest;
 
 /// The classes of statuses, in the order of [`SiteCounters::requests`].
 pub const STATUSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -14,6 +17,8 @@ pub const STATUSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 #[derive(Debug)]
 pub struct LoopCounters {
     sites: Box<[SiteCounters]>,
+    /// The slowest requests of late.
+    pub slowest: Slowest,
 }
 
 /// What one event loop has counted of a site. On lines of memory of its own, because another loop's
@@ -44,7 +49,8 @@ pub struct SiteCounts {
 impl LoopCounters {
     /// For this many sites.
     pub fn new(sites: usize) -> LoopCounters {
-        LoopCounters { sites: (0..sites).map(|_| SiteCounters::default()).collect() }
+        let sites = (0..sites).map(|_| SiteCounters::default()).collect();
+        LoopCounters { sites, slowest: Slowest::default() }
     }
 
     /// Adds what was counted of a site.
@@ -61,14 +67,19 @@ impl LoopCounters {
 pub struct Counted {
     counters: Arc<LoopCounters>,
     site: usize,
+    target: Option<PathAndQuery>,
     /// The status of the response; 0: there is none yet.
     pub status: u16,
 }
 
 impl Counted {
-    /// Of this site.
-    pub fn new(counters: &Arc<LoopCounters>, site: usize) -> Counted {
-        Counted { counters: counters.clone(), site, status: 0 }
+    /// Of this site, for this target.
+    pub fn new(
+        counters: &Arc<LoopCounters>,
+        site: usize,
+        target: Option<&PathAndQuery>,
+    ) -> Counted {
+        Counted { counters: counters.clone(), site, target: target.cloned(), status: 0 }
     }
 
     /// The request is over; `sent` bytes of its body went out.
@@ -85,6 +96,8 @@ impl Counted {
                 spent => histogram.observe(spent),
             }
         }
+        let path = self.target.as_ref().map_or("", PathAndQuery::path);
+        self.counters.slowest.note(self.site, path, self.status, ledger);
     }
 }
 
@@ -101,7 +114,7 @@ mod tests {
             ledger.stamp(Phase::Head, 3000);
             ledger.stamp(Phase::Send, 1000 + 1_000_000 * nth as u64);
             total += ledger.total();
-            let counted = Counted { status, ..Counted::new(&loops[nth % 2], 1) };
+            let counted = Counted { status, ..Counted::new(&loops[nth % 2], 1, None) };
             counted.count(10, &ledger);
         }
         let mut counts = SiteCounts::default();

@@ -39,6 +39,7 @@ mod response;
 mod route;
 mod scoreboard;
 mod site;
+mod slowest;
 mod timing;
 mod trace;
 

@@ -12,6 +12,7 @@ use crate::balancer::Balancer;
 use crate::cache::Content;
 use crate::counters::{LoopCounters, STATUSES, SiteCounts};
 use crate::failure::{Failure, Side};
+use crate::slowest::{Slow, merged};
 
 /// What the figures are read from.
 pub struct Figures {
@@ -58,6 +59,13 @@ impl Figures {
         samples.add(Row::AdminCut, &[], self.cut.get() as f64);
         samples.add(Row::FrontCpu, &[], tokamak_cost::process_time() as f64 / 1e9);
         samples
+    }
+
+    /// The slowest requests of late, the slowest first.
+    pub fn slowest(&self, now: u64) -> Vec<Slow> {
+        let mut all = Vec::new();
+        self.loops.iter().for_each(|counters| counters.slowest.read(now, &mut all));
+        merged(all)
     }
 
     fn add_site(&self, index: usize, samples: &mut Samples) {

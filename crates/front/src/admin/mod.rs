@@ -3,6 +3,7 @@
 //! are busy. What it shows and what it changes are apart: see [`access`].
 
 mod access;
+mod document;
 mod figures;
 mod io;
 mod questions;
@@ -22,7 +23,7 @@ use http::{HeaderName, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use tokamak_metrics::{Format, Row};
+use tokamak_metrics::{Format, Row, Samples};
 use tokamak_upstream::socket::{Listener, Socket};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
@@ -174,6 +175,7 @@ impl Service {
                 ready(self.questions.ready().await, may_look)
             }
             Wish::Metrics => self.metrics(headers).await,
+            Wish::Figures => self.document().await,
             Wish::Command { line, json, .. } => match self.questions.command(line).await {
                 Ok(answer) => translated(answer, json),
                 Err(why) => unanswered(why),
@@ -181,20 +183,40 @@ impl Service {
         }
     }
 
-    /// The figures of the front, and those of the supervisor unless it takes too long.
     async fn metrics(&self, headers: &http::HeaderMap) -> Response<Full<Bytes>> {
-        let asked = self.questions.command("metrics".into());
-        let answer = tokio::time::timeout(SUPERVISOR_PATIENCE, asked).await;
-        let answer = answer.ok().and_then(Result::ok);
-        let lines = answer.as_deref().and_then(|answer| answer.strip_prefix("ok\n"));
-        let mut samples = self.figures.samples();
-        // The supervisor is of the same version: all of its lines are understood.
-        let is_whole = lines.is_some_and(|lines| samples.add_lines(lines).is_ok());
-        samples.add(Row::SupervisorAnswered, &[], f64::from(u8::from(is_whole)));
+        let lines = self.supervisor("metrics").await;
+        let samples = self.samples(lines.as_deref());
         let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
         let format = Format::accepted(accept);
         let response = text(StatusCode::OK, format.write(&samples));
         with(response, CONTENT_TYPE, format.media_type())
+    }
+
+    async fn document(&self) -> Response<Full<Bytes>> {
+        let (lines, status) =
+            tokio::join!(self.supervisor("metrics"), self.supervisor("status json"));
+        let now = tokamak_cost::now();
+        let samples = self.samples(lines.as_deref());
+        let slowest = self.figures.slowest(now);
+        let sites = &self.figures.config.sites;
+        let document = document::document(&samples, (&slowest, sites), status.as_deref(), now);
+        with(text(StatusCode::OK, document), CONTENT_TYPE, "application/json")
+    }
+
+    /// The figures of the front, and those of the supervisor if it has answered.
+    fn samples(&self, lines: Option<&str>) -> Samples {
+        let mut samples = self.figures.samples();
+        // The supervisor is of the same version: all of its lines are understood.
+        let is_whole = lines.is_some_and(|lines| samples.add_lines(lines).is_ok());
+        samples.add(Row::SupervisorAnswered, &[], f64::from(u8::from(is_whole)));
+        samples
+    }
+
+    /// What the supervisor answers, unless it takes too long.
+    async fn supervisor(&self, command: &str) -> Option<String> {
+        let asked = self.questions.command(command.into());
+        let answer = tokio::time::timeout(SUPERVISOR_PATIENCE, asked).await.ok()?.ok()?;
+        answer.strip_prefix("ok\n").map(str::to_owned)
     }
 }
 
@@ -229,8 +251,8 @@ fn misunderstood(wrong: &Wrong) -> Response<Full<Bytes>> {
     match wrong {
         Wrong::Path => text(
             StatusCode::NOT_FOUND,
-            "there are /live, /ready, /status and /metrics, and for POST /reload, /purge and \
-                /drain\n",
+            "there are /live, /ready, /status, /metrics and /dashboard.json, and for POST \
+                /reload, /purge and /drain\n",
         ),
         Wrong::Method(allowed) => {
             let response = text(StatusCode::METHOD_NOT_ALLOWED, format!("it wants {allowed}\n"));

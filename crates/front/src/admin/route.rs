@@ -23,6 +23,8 @@ pub enum Wish {
     Ready,
     /// The metrics.
     Metrics,
+    /// What the dashboard shows.
+    Figures,
     /// The answer to this command.
     Command {
         /// As on the control socket, without the end of the line.
@@ -50,7 +52,7 @@ impl Wish {
     pub fn right(&self) -> Right {
         match self {
             Wish::Live | Wish::Ready => Right::Probe,
-            Wish::Metrics => Right::Look,
+            Wish::Metrics | Wish::Figures => Right::Look,
             Wish::Command { right, .. } => *right,
         }
     }
@@ -69,6 +71,7 @@ impl Wish {
         let change = match uri.path() {
             "/live" => return look(Wish::Live),
             "/metrics" => return look(Wish::Metrics),
+            "/dashboard.json" => return look(Wish::Figures),
             "/ready" => return look(Wish::Ready),
             "/status" => return look(command("status json", Right::Look, true)),
             "/reload" => reload,
@@ -159,6 +162,7 @@ mod tests {
             (Method::GET, "/live", Ok(Wish::Live)),
             (Method::HEAD, "/ready", Ok(Wish::Ready)),
             (Method::GET, "/metrics", Ok(Wish::Metrics)),
+            (Method::GET, "/dashboard.json", Ok(Wish::Figures)),
             (Method::GET, "/status?x", command("status json", Right::Look, true)),
             (Method::POST, "/reload", command("reload", Right::Change, false)),
             (Method::POST, "/reload?site=a%20b", command("reload\ta b", Right::Change, false)),
@@ -176,6 +180,7 @@ mod tests {
             (Method::GET, "/", Err(Wrong::Path)),
             (Method::GET, "/reload", Err(Wrong::Method("POST"))),
             (Method::POST, "/metrics", Err(Wrong::Method("GET, HEAD"))),
+            (Method::POST, "/dashboard.json", Err(Wrong::Method("GET, HEAD"))),
             (Method::POST, "/status", Err(Wrong::Method("GET, HEAD"))),
         ] {
             assert_eq!(wish(method, target), result, "{target}");

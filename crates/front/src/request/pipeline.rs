@@ -86,7 +86,10 @@ where
         Box::new((entry, log.clone()))
     });
     guard.is_timed = is_timed;
-    guard.counted = context.counters.as_ref().map(|counters| Counted::new(counters, site.index));
+    guard.counted = context
+        .counters
+        .as_ref()
+        .map(|counters| Counted::new(counters, site.index, request.uri().path_and_query()));
     guard.scoreboard = context.scoreboard.note(site.index, &*client, &request, began);
     let (parts, incoming) = request.into_parts();
     let length = incoming.size_hint().exact();

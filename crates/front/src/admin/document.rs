@@ -1,0 +1,115 @@
+//! `/dashboard.json`: what the dashboard and `tokamak top` show, as one JSON document. Its metrics
+//! are the samples of `/metrics`, so both show the same figures. They count from the start of the
+//! front; who shows rates takes the difference of two documents.
+
+use serde_json::{Map, Value, json};
+use tokamak_config::Site;
+use tokamak_cost::Phase;
+use tokamak_metrics::{BOUNDS, Kind, Row, Samples, Value as Sample};
+
+use crate::slowest::{FLOOR, Slow, WINDOW};
+
+/// The document; `status` is the supervisor's report as JSON, if it has answered.
+pub fn document(
+    samples: &Samples,
+    (slowest, sites): (&[Slow], &[Site]),
+    status: Option<&str>,
+    now: u64,
+) -> String {
+    let rows = Row::ALL.iter().map(|row| {
+        let ending = if row.kind() == Kind::Counter { "_total" } else { "" };
+        (format!("{}{ending}", row.name()), family(samples, *row))
+    });
+    let phases =
+        Phase::ALL.iter().map(|phase| json!({"name": phase.name(), "meaning": phase.meaning()}));
+    let urls = slowest.iter().map(|slow| {
+        json!({
+            "site": sites.get(slow.site).map(|site| &site.name),
+            "path": slow.path,
+            "status": slow.status,
+            "seconds": seconds(slow.took),
+            "phase": slow.phase.name(),
+            "ago": seconds(now.saturating_sub(slow.at)),
+        })
+    });
+    let document = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        // Counters of another process do not go on from those of this one.
+        "front_pid": std::process::id(),
+        "at": seconds(now),
+        "bounds": BOUNDS.map(|microseconds| microseconds as f64 / 1e6),
+        "phases": phases.collect::<Vec<_>>(),
+        "metrics": rows.collect::<Map<_, _>>(),
+        "slowest": {
+            "window": seconds(WINDOW),
+            "floor": seconds(FLOOR),
+            "urls": urls.collect::<Vec<_>>(),
+        },
+        "status": status.and_then(|status| serde_json::from_str::<Value>(status).ok()),
+    });
+    document.to_string()
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
+
+/// All samples of a row.
+fn family(samples: &Samples, row: Row) -> Value {
+    let one = |(labels, value): (&[String], &Sample)| {
+        let names = row.labels().iter().map(|&name| name.to_owned());
+        let values = labels.iter().map(|label| Value::from(&label[..]));
+        let labels: Map<_, _> = names.zip(values).collect();
+        match value {
+            Sample::Number(number) => json!({"labels": labels, "value": number}),
+            Sample::Times(reading) => json!({
+                "labels": labels,
+                // Each counts its own times alone; the last one has no bound.
+                "buckets": reading.buckets,
+                "sum": seconds(reading.nanoseconds),
+            }),
+        }
+    };
+    samples.of(row).map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokamak_metrics::Reading;
+
+    use super::*;
+
+    #[test]
+    fn has_the_figures_of_the_metrics() {
+        let mut samples = Samples::default();
+        samples.add(Row::Requests, &["a\"</script>", "2xx"], 7.0);
+        let mut reading = Reading { nanoseconds: 1_500_000_000, ..Reading::default() };
+        reading.buckets[3] = 2;
+        samples.add_times(Row::Duration, &["a"], reading);
+        let slow = Slow {
+            site: 9,
+            path: "/\u{9b}2J<b>".into(),
+            took: 2_000_000_000,
+            at: 3_000_000_000,
+            status: 200,
+            phase: Phase::Php,
+        };
+        let text = document(&samples, (&[slow], &[]), Some("{\"pid\":5}"), 4_500_000_000);
+        let read: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            read["metrics"]["tokamak_requests_total"],
+            json!([{"labels": {"site": "a\"</script>", "status": "2xx"}, "value": 7.0}])
+        );
+        let times = &read["metrics"]["tokamak_request_duration_seconds"][0];
+        assert_eq!((&times["buckets"][3], &times["sum"]), (&json!(2), &json!(1.5)));
+        assert_eq!(times["buckets"].as_array().unwrap().len(), BOUNDS.len() + 1);
+        assert_eq!(
+            read["slowest"]["urls"],
+            json!([{"site": null, "path": "/\u{9b}2J<b>", "status": 200, "seconds": 2.0,
+                "phase": "php", "ago": 1.5}])
+        );
+        assert_eq!((&read["status"]["pid"], &read["at"]), (&json!(5), &json!(4.5)));
+        let silent = document(&samples, (&[], &[]), None, 0);
+        assert_eq!(serde_json::from_str::<Value>(&silent).unwrap()["status"], Value::Null);
+    }
+}
