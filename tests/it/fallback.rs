@@ -47,6 +47,7 @@ fn without_others_a_declined_request_fails() {
                 .body("image one POST localhost body new"),
         ],
     );
+    server.log_line(&["ERROR", "declined the request and the site has no fallback"]);
 }
 
 #[test]

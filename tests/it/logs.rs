@@ -110,6 +110,28 @@ fn json_of_a_script_that_is_ended() {
     assert!(total > 100_000.0 && script > 0.9 * total, "{line}");
 }
 
+/// A request without a response spent its time where it waited, not in sending the error.
+#[test]
+fn json_of_requests_that_fail() {
+    let setup = operated(Kind::Classic).workers(1).line("log.access = \"state/access.log\"");
+    let setup = setup.line("log.access_format = \"json\"");
+    let setup = setup.site_line("pool.request_timeout = \"2s\"");
+    let server = setup.site_line("pool.queue_timeout = \"500ms\"").start();
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.get("/index.php?do=wait&n=30000").expect(504));
+        status_when(&server, "a busy worker", |status| status["pools"][0]["busy"] == 1);
+        server.get("/index.php?queued").expect(503);
+    });
+    for (target, phase) in [("n=30000", "php"), ("?queued", "queue")] {
+        let line = lines(&server, target, 1).remove(0);
+        let entry: serde_json::Value =
+            serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let total = entry["duration_us"].as_f64().unwrap();
+        let spent = entry["phases_us"][phase].as_f64().unwrap_or(0.0);
+        assert!(total > 400_000.0 && spent > 0.9 * total, "{line}");
+    }
+}
+
 #[test]
 fn every_request_has_its_line() {
     let server = start("combined");

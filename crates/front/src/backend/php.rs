@@ -71,8 +71,8 @@ impl WorkerCall {
                 None => self.exchange.insert(submit(gate, call, std::mem::take(&mut self.body))?),
             };
             match ready!(exchange.poll_event(cx)) {
-                Ok(Event::Head(head)) if may_decline && head.status() == DECLINED => {
-                    return Poll::Ready(Ok(None));
+                Ok(Event::Head(head)) if head.status() == DECLINED => {
+                    return Poll::Ready(if may_decline { Ok(None) } else { Err(no_fallback()) });
                 }
                 Ok(Event::Head(head)) => {
                     let exchange = self.exchange.take();
@@ -84,11 +84,14 @@ impl WorkerCall {
                 Ok(Event::Stderr(_) | Event::Usage(_)) => {}
                 Ok(Event::Body(_)) => return Poll::Ready(Err(WorkerError::Malformed.into())),
                 Ok(Event::End(_)) => return Poll::Ready(Err(Failure::WorkerBroken.into())),
-                Err(fault) if self.may_be_repeated(call, &fault) => {
+                Err(fault) => {
+                    ledger.mark(fault.phase());
+                    if !self.may_be_repeated(call, &fault) {
+                        return Poll::Ready(Err(fault.into()));
+                    }
                     self.has_been_repeated = true;
                     self.exchange = None;
                 }
-                Err(fault) => return Poll::Ready(Err(fault.into())),
             }
         }
     }
@@ -106,6 +109,13 @@ impl From<WorkerError> for BackendError {
     fn from(fault: WorkerError) -> BackendError {
         BackendError { failure: Failure::from(&fault), reason: fault.to_string().into() }
     }
+}
+
+/// The workers decline a request that nobody else may answer.
+fn no_fallback() -> BackendError {
+    let reason = "the application declined the request and the site has no fallback; \
+        name the host of another site in site.fallback";
+    BackendError { failure: Failure::WorkerBroken, reason: reason.into() }
 }
 
 fn submit(gate: &Gate, call: &BackendRequest<'_>, body: Body) -> Result<QueuedRequest, Failure> {

@@ -104,6 +104,7 @@ fn poll_worker(
                 return Poll::Ready(Some(Err(Broken("the worker broke the response off"))));
             }
             Err(fault) => {
+                ledger.mark(fault.phase());
                 Failure::from(&fault).note();
                 let is_dead = matches!(fault, WorkerError::Died { .. });
                 let reason =

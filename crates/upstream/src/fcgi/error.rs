@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use tokamak_cost::Phase;
 use tokamak_fastcgi::{Error, ProtocolStatus};
 
 /// Why there is no response, or no more of it.
@@ -37,6 +38,27 @@ pub enum UpstreamError {
     Refused(ProtocolStatus),
     /// The file with the request body cannot be read.
     Spool,
+}
+
+impl UpstreamError {
+    /// The phase that the time until then belongs to.
+    pub fn phase(&self) -> Phase {
+        match self {
+            UpstreamError::Full
+            | UpstreamError::Waited
+            | UpstreamError::Withdrawn
+            | UpstreamError::NoAddress => Phase::Queue,
+            UpstreamError::Unreachable(_) => Phase::Connect,
+            UpstreamError::SendSlow
+            | UpstreamError::Silent
+            | UpstreamError::Stalled
+            | UpstreamError::Closed { .. }
+            | UpstreamError::Malformed(_)
+            | UpstreamError::Unexpected(_)
+            | UpstreamError::Refused(_)
+            | UpstreamError::Spool => Phase::Upstream,
+        }
+    }
 }
 
 impl fmt::Display for UpstreamError {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use tokamak_cost::Phase;
+
 /// Why a worker died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Death {
@@ -36,6 +38,17 @@ pub enum Refused {
     Full,
     /// The request's head does not fit a slot.
     TooLarge,
+}
+
+impl WorkerError {
+    /// The phase that the time until then belongs to. Of a worker that gave no end, nobody knows
+    /// when it took the request, so its wait is in its phase.
+    pub fn phase(&self) -> Phase {
+        match self {
+            WorkerError::Waited => Phase::Queue,
+            WorkerError::Died { .. } | WorkerError::Malformed | WorkerError::Spool => Phase::Php,
+        }
+    }
 }
 
 impl fmt::Display for WorkerError {

@@ -134,7 +134,11 @@ async fn begin(
     );
     let mut attempts = upstream.attempts(call.arrival.context.index, Arc::new(request), key);
     loop {
-        let answer = attempts.answer().await?;
+        let answer = attempts.answer().await.inspect_err(|fault| {
+            if let Some(ledger) = &mut ledger {
+                ledger.mark(fault.phase());
+            }
+        })?;
         let (permitted, connected) = (answer.permitted, answer.connected);
         let begun = read(call, config.head, answer).await;
         if let Some(ledger) = &mut ledger {
