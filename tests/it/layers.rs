@@ -64,11 +64,17 @@ const RULES: &[Rule] = &[
     Rule { name: "outbound", ours: &[], never: &["libc", "toml_edit", "serde"] },
     // Headers of strangers as bytes; whose headers they are is the front's.
     Rule { name: "trace", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
+    // Requests in, the bytes for a collector out; who sends them is the front's.
+    Rule {
+        name: "otlp",
+        ours: &["cost", "trace"],
+        never: &["tokio", "hyper", "http", "libc", "serde"],
+    },
     Rule {
         name: "front",
         ours: &[
-            "cache", "config", "cost", "fastcgi", "fpm", "lua", "metrics", "outbound", "trace",
-            "upstream",
+            "cache", "config", "cost", "fastcgi", "fpm", "lua", "metrics", "otlp", "outbound",
+            "trace", "upstream",
         ],
         never: &["toml_edit", "serde"],
     },

@@ -75,6 +75,8 @@ mod metrics;
 mod octane;
 /// What an operator does with a running server: ask it, reload it, change its configuration.
 mod operate;
+/// Spans of requests, as a collector gets them.
+mod otlp;
 /// What `make install` puts in place works from there.
 mod packaging;
 /// Persistent connections of PHP, of which each request of async mode has its own.

@@ -9,15 +9,18 @@ use serde_json::Value;
 
 use crate::harness::{Kind, Request, Response, Server, Setup, eventually, get};
 
-const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
-const ASKER: &str = "b7ad6b7169203331";
+/// The trace that clients ask in.
+pub const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+/// The span that asks.
+pub const ASKER: &str = "b7ad6b7169203331";
 
-fn parent(flags: &str) -> String {
+/// A `traceparent` with these flags.
+pub fn parent(flags: &str) -> String {
     format!("00-{TRACE}-{ASKER}-{flags}")
 }
 
 /// A server with this trace context, whose access log is JSON.
-fn traced(kind: Kind, context: &str) -> Setup {
+pub fn traced(kind: Kind, context: &str) -> Setup {
     Setup::new(kind)
         .line("log.access = \"state/access.log\"")
         .line("log.access_format = \"json\"")
@@ -25,7 +28,7 @@ fn traced(kind: Kind, context: &str) -> Setup {
 }
 
 /// The line of the access log for a target that was asked for once.
-fn line(server: &Server, target: &str) -> Value {
+pub fn line(server: &Server, target: &str) -> Value {
     let read = || {
         let text = fs::read_to_string(server.state_file("access.log")).unwrap_or_default();
         // The last line may still be in writing.
@@ -37,12 +40,12 @@ fn line(server: &Server, target: &str) -> Value {
 }
 
 /// What an application is told of a request.
-fn told(server: &Server, request: &Request) -> Value {
+pub fn told(server: &Server, request: &Request) -> Value {
     serde_json::from_str(&server.send(request).expect(200).text()).unwrap()
 }
 
 /// The trace, the span and the flags of a `traceparent` that a server has written.
-fn parts(parent: &Value) -> (String, String, String) {
+pub fn parts(parent: &Value) -> (String, String, String) {
     let parts: Vec<&str> = parent.as_str().unwrap_or_default().split('-').collect();
     let [version, trace, span, flags] = parts[..] else { panic!("{parent}") };
     assert_eq!((version, trace.len(), span.len()), ("00", 32, 16), "{parent}");

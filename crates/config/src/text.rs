@@ -209,10 +209,15 @@ fn raise_cache(cache: &Cache) -> option::Cache {
 }
 
 fn raise_trace(trace: &Trace) -> option::Trace {
+    let (unset, export) = (option::Trace::defaults(), trace.export.as_ref());
     option::Trace {
         context: plain(trace.context),
         sample: plain(Share(trace.sample)),
         timing_secret: plain(trace.timing_secret.clone()),
+        export: plain(export.map(|export| Text(export.url.clone()))),
+        export_headers: plain(export.map(|export| export.headers.clone()).unwrap_or_default()),
+        export_rate: export.map_or(unset.export_rate, |export| plain(Count(export.rate.into()))),
+        export_timeout: export.map_or(unset.export_timeout, |export| plain(export.timeout)),
     }
 }
 

@@ -1,27 +1,76 @@
 use crate::{Phase, RequestId};
 
+/// Steps that are kept of a request at most. A usual request has about seven; one with scripts at
+/// all stages and an application that is asked twice some twenty. Ten times more would be 15 KiB
+/// for each request whose steps are kept.
+const MOST_STEPS: usize = 64;
+
+/// One step on a request's way, with the times at which it began and ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The phase that it is part of. A phase may have several steps.
+    pub phase: Phase,
+    /// In nanoseconds of [`crate::now`].
+    pub begin: u64,
+    /// In nanoseconds of [`crate::now`].
+    pub end: u64,
+}
+
+/// The steps of a request, in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Steps {
+    kept: Vec<Step>,
+    left_out: u32,
+}
+
+impl Steps {
+    fn add(&mut self, step: Step) {
+        let is_full = self.kept.len() == MOST_STEPS;
+        match self.kept.last_mut() {
+            _ if step.begin == step.end => {}
+            Some(last) if last.phase == step.phase && last.end == step.begin => last.end = step.end,
+            _ if is_full => self.left_out += 1,
+            _ => self.kept.push(step),
+        }
+    }
+}
+
 /// Where one request's time went: nanoseconds a phase.
 ///
 /// A stamp closes a phase: the time since the last stamp is booked on it. So phases never overlap
 /// and always add up to [`Ledger::total`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ledger {
     is_read: bool,
     start: u64,
     last: u64,
     spent: [u64; Phase::ALL.len()],
     request: Option<RequestId>,
+    /// Kept for those who want more than sums.
+    steps: Option<Box<Steps>>,
 }
 
 impl Ledger {
     /// A ledger that begins at `start`, in nanoseconds of [`crate::now`].
     pub fn begin(start: u64) -> Self {
-        Ledger { is_read: true, start, last: start, spent: [0; Phase::ALL.len()], request: None }
+        Ledger {
+            is_read: true,
+            start,
+            last: start,
+            spent: [0; Phase::ALL.len()],
+            request: None,
+            steps: None,
+        }
     }
 
     /// A ledger that will not be read.
     pub fn unread(start: u64) -> Self {
         Ledger { is_read: false, ..Ledger::begin(start) }
+    }
+
+    /// Keeps the steps from now on, for [`Ledger::steps`].
+    pub fn keep_steps(&mut self) {
+        self.steps = Some(Box::default());
     }
 
     /// The time now; up to some milliseconds late if the ledger will not be read.
@@ -42,6 +91,9 @@ impl Ledger {
     /// memory and may be anything.
     pub fn stamp(&mut self, phase: Phase, now: u64) {
         let now = now.max(self.last);
+        if let Some(steps) = &mut self.steps {
+            steps.add(Step { phase, begin: self.last, end: now });
+        }
         self.spent[phase as usize] += now - self.last;
         self.last = now;
     }
@@ -64,6 +116,12 @@ impl Ledger {
     /// Nanoseconds booked on `phase`.
     pub fn spent(&self, phase: Phase) -> u64 {
         self.spent[phase as usize]
+    }
+
+    /// The steps that took any time, in their order, if they are kept; and how many more there
+    /// were.
+    pub fn steps(&self) -> (&[Step], u32) {
+        self.steps.as_ref().map_or((&[], 0), |steps| (&steps.kept, steps.left_out))
     }
 
     /// Nanoseconds from the begin to the last stamp.
@@ -110,6 +168,44 @@ mod tests {
         let mut ledger = Ledger::begin(1);
         ledger.mark(Phase::Route);
         assert!(ledger.spent(Phase::Route) > 0);
+    }
+
+    #[test]
+    fn steps_are_in_the_order_of_their_times() {
+        let mut ledger = Ledger::begin(100);
+        ledger.keep_steps();
+        for (phase, now) in [
+            (Phase::Head, 150),
+            (Phase::Script, 160),
+            (Phase::Script, 170),
+            (Phase::Route, 170),
+            (Phase::Body, 200),
+            (Phase::Script, 210),
+        ] {
+            ledger.stamp(phase, now);
+        }
+        let step = |phase, begin, end| Step { phase, begin, end };
+        let expected = [
+            step(Phase::Head, 100, 150),
+            step(Phase::Script, 150, 170),
+            step(Phase::Body, 170, 200),
+            step(Phase::Script, 200, 210),
+        ];
+        assert_eq!(ledger.steps(), (&expected[..], 0));
+        assert_eq!(Ledger::begin(1).steps(), (&[][..], 0));
+    }
+
+    #[test]
+    fn steps_are_bounded() {
+        let mut ledger = Ledger::begin(0);
+        ledger.keep_steps();
+        for now in 1..=1000 {
+            let phase = if now % 2 == 0 { Phase::Script } else { Phase::Php };
+            ledger.stamp(phase, now);
+        }
+        let (steps, left_out) = ledger.steps();
+        assert_eq!((steps.len(), left_out), (MOST_STEPS, 1000 - MOST_STEPS as u32));
+        assert_eq!(ledger.total(), 1000);
     }
 
     #[test]

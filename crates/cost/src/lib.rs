@@ -12,6 +12,6 @@ mod request_id;
 
 pub use clock::{coarse, now, process_time, thread_time};
 pub use date::{Timestamp, date};
-pub use ledger::Ledger;
+pub use ledger::{Ledger, Step};
 pub use phase::Phase;
 pub use request_id::RequestId;

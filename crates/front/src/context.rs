@@ -11,6 +11,7 @@ use tokamak_upstream::fcgi::Upstream;
 use crate::balancer::Balancer;
 use crate::cache::Content;
 use crate::counters::LoopCounters;
+use crate::export::SpanQueue;
 use crate::log::AccessLog;
 use crate::lua::Calls;
 use crate::route::hosts::Hosts;
@@ -37,6 +38,8 @@ pub struct Context {
     pub cache: Option<Arc<Content>>,
     /// Gives requests their places in traces, if they are to have them.
     pub tracer: Option<Tracer>,
+    /// Where the spans of recorded requests go, if they are exported.
+    pub spans: Option<Arc<SpanQueue>>,
     /// Which requests are told their phases, if any are.
     pub timing: Option<Timing>,
     /// The access log, if one is written.

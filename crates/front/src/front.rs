@@ -24,6 +24,7 @@ use crate::admin::{Admin, AdminStart};
 use crate::backend::fastcgi;
 use crate::cache::Content;
 use crate::event_loop::{self, EventLoop, Message, Sockets};
+use crate::export::Exporter;
 use crate::log;
 use crate::pools::{PoolLink, Queues};
 use start::Shared;
@@ -65,6 +66,7 @@ pub struct Front {
     threads: Mutex<Vec<JoinHandle<()>>>,
     log: Mutex<Option<log::Log>>,
     admin: Mutex<Option<Admin>>,
+    exporter: Mutex<Option<Exporter>>,
     /// Watches the scripts of all loops as long as it lives.
     _lua: Option<Engine>,
     upstreams: Arc<[Upstream]>,
@@ -116,6 +118,7 @@ impl Front {
             threads: Mutex::new(threads),
             log: Mutex::new(shared.log),
             admin: Mutex::new(admin),
+            exporter: Mutex::new(shared.exporter),
             _lua: shared.lua,
             upstreams: shared.upstreams,
             cache: shared.cache,
@@ -208,6 +211,9 @@ impl Front {
         if let Some(admin) = &*lock(&self.admin) {
             admin.drain();
         }
+        if let Some(exporter) = &*lock(&self.exporter) {
+            exporter.drain();
+        }
         let (held, dropped) = mpsc::channel();
         self.tell(|| Message::Drain(held.clone()));
         drop(held);
@@ -236,6 +242,9 @@ impl Front {
         }
         if let Some(admin) = lock(&self.admin).take() {
             admin.join();
+        }
+        if let Some(exporter) = lock(&self.exporter).take() {
+            exporter.close();
         }
         // The process may end after this, so wait until the last lines are written.
         drop(lock(&self.log).take());

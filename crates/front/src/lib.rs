@@ -12,7 +12,7 @@
 //! context                  what the requests of an event loop share
 //! site                     a site, with all that was made of its configuration
 //! caller  cache  lua  fpm  who asks; kept responses; scripts; pools of php-fpm's kind
-//! scoreboard  response  route  balancer  log  client  pools  trace  timing  clock
+//! scoreboard  response  route  balancer  export  log  client  pools  trace  timing  clock
 //! counters  failure
 //! ```
 
@@ -26,6 +26,7 @@ mod clock;
 mod context;
 mod counters;
 mod event_loop;
+mod export;
 mod failure;
 mod fastcgi_server;
 mod fpm;

@@ -68,6 +68,11 @@ impl Trace {
         extensions.get()
     }
 
+    /// The `tracestate` that is passed on; empty if there is none.
+    pub fn state(&self) -> &str {
+        self.state.as_ref().and_then(|state| state.to_str().ok()).unwrap_or("")
+    }
+
     /// The headers of requests that are made for this one.
     pub fn headers(&self) -> impl Iterator<Item = (HeaderName, &HeaderValue)> {
         let state = self.state.iter().map(|state| (TRACESTATE, state));

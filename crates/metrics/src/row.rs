@@ -106,6 +106,9 @@ rows! {
         "Requests that wait for a connection to it"
     UpstreamUp Gauge "upstream_up" "" ["upstream" "address"]
         "1 if it gets requests, 0 if it does not"
+    TraceSpans Counter "trace_spans" "" ["result"]
+        "Spans of recorded requests: `exported`; `rejected` by the collector; `undelivered`; \
+        `dropped`, because there were more than `trace.export_rate` allows or than may wait"
     AdminRequests Counter "admin_requests" "" []
         "Requests to the admin listener"
     AdminCut Counter "admin_connections_cut" "" []

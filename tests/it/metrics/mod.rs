@@ -12,7 +12,8 @@ use crate::operate::{kill, operated, status, status_when, worker_pids};
 
 const OPEN: &str = "application/openmetrics-text; version=1.0.0,text/plain;version=0.0.4;q=0.5";
 
-type Samples = BTreeMap<String, f64>;
+/// Samples by name and labels.
+pub type Samples = BTreeMap<String, f64>;
 
 fn start(setup: Setup) -> Server {
     setup.line("admin = \"unix:admin.sock\"").start()
@@ -53,13 +54,14 @@ fn parsed((media_type, text): (String, String)) -> Samples {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-fn samples(server: &Server) -> Samples {
+/// The samples now.
+pub fn samples(server: &Server) -> Samples {
     parsed(scrape(server, OPEN))
 }
 
 /// The samples once this one has the value: a request counts when its response is over, which its
 /// client may see a moment earlier.
-fn samples_when(server: &Server, name: &str, value: f64) -> Samples {
+pub fn samples_when(server: &Server, name: &str, value: f64) -> Samples {
     let look = || Some(samples(server)).filter(|samples| samples.get(name) == Some(&value));
     eventually(Duration::from_secs(20), look)
         .unwrap_or_else(|| panic!("{name} is not {value}: {:#?}", samples(server)))

@@ -150,5 +150,16 @@ section! {
         /// A secret of 16 characters at least: requests that are signed with it in the header
         /// `Tokamak-Timing` get `Server-Timing`, wherever that is off for others.
         timing_secret: Option<Secret> = "", ANY, Live, env "TOKAMAK_TRACE_TIMING_SECRET";
+        /// Collector that gets the spans of recorded traces, by OTLP over HTTP: a URL such as
+        /// `"http://127.0.0.1:4318"`, to which `/v1/traces` is added unless it has a path. If not
+        /// set, nothing is exported.
+        export: Option<Text> = "", ANY, Live, env "TOKAMAK_TRACE_EXPORT";
+        /// Header fields for the collector, as in `{ Authorization = "Bearer …" }`.
+        export_headers: BTreeMap<String, Secret> = "", ANY, Live;
+        /// Most requests of a second whose spans are exported; those of more are counted as
+        /// dropped.
+        export_rate: Count = "1000", within(1, 1_000_000), Live, env "TOKAMAK_TRACE_EXPORT_RATE";
+        /// How long the collector may take for one export.
+        export_timeout: Duration = "5s", within(10, 60 * SECOND), Live, env "TOKAMAK_TRACE_EXPORT_TIMEOUT";
     }
 }

@@ -17,6 +17,7 @@ fn these_options_are_secret() {
             "admin_token",
             "cache.redis_password",
             "trace.timing_secret",
+            "trace.export_headers",
             "upstream.env",
             "upstream.check_params",
             "upstream.params",
@@ -47,7 +48,10 @@ fn none_is_printed() {
         redis = "127.0.0.1:6379"
         redis_password = "{SECRET}"
         [trace]
+        context = "begin"
         timing_secret = "{SECRET}"
+        export = "http://127.0.0.1:4318"
+        export_headers = {{ Authorization = "Bearer {SECRET}" }}
         [[upstream]]
         name = "a"
         spawn = ["./run"]
@@ -68,6 +72,7 @@ fn none_is_printed() {
         "# admin_token is set, not shown",
         "# redis_password is set, not shown",
         "# timing_secret is set, not shown",
+        "# export_headers.Authorization is set, not shown",
         r"# env.E\u{1b} is set, not shown",
         "# params.P is set, not shown",
         "# check_params.C is set, not shown",

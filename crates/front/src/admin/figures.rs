@@ -11,6 +11,7 @@ use tokamak_upstream::fcgi::{AddressState, Upstream};
 use crate::balancer::Balancer;
 use crate::cache::Content;
 use crate::counters::{LoopCounters, STATUSES, SiteCounts};
+use crate::export::{Fate, SpanQueue};
 use crate::failure::{Failure, Side};
 use crate::slowest::{Slow, merged};
 
@@ -26,6 +27,8 @@ pub struct Figures {
     pub upstreams: Arc<[Upstream]>,
     /// The content cache, if there is one.
     pub cache: Option<Arc<Content>>,
+    /// The spans that are exported, if they are.
+    pub spans: Option<Arc<SpanQueue>>,
     /// Requests to the admin listener.
     pub asked: Counter,
     /// Connections to it that were closed because the client did nothing.
@@ -55,6 +58,11 @@ impl Figures {
         samples.add(Row::EventLoops, &["idle"], idle as f64);
         self.add_cache(&mut samples);
         self.add_upstreams(&mut samples);
+        if let Some(spans) = &self.spans {
+            for fate in Fate::ALL {
+                samples.add(Row::TraceSpans, &[fate.name()], spans.counted(fate) as f64);
+            }
+        }
         samples.add(Row::AdminRequests, &[], self.asked.get() as f64);
         samples.add(Row::AdminCut, &[], self.cut.get() as f64);
         samples.add(Row::FrontCpu, &[], tokamak_cost::process_time() as f64 / 1e9);

@@ -332,7 +332,7 @@ impl Fetch {
             self.miss.overrides = overrides.unwrap_or(self.miss.overrides);
             let (got, growing) = self.receive(outcome);
             // The client may have left.
-            let _ = tell.send((got, ledger, rest));
+            let _ = tell.send((got, ledger.clone(), rest));
             if let Some(growing) = growing {
                 growing.finish(&mut ledger).await;
             }

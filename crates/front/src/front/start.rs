@@ -21,6 +21,7 @@ use crate::cache::{Content, SiteCachePolicies};
 use crate::context::Context;
 use crate::counters::LoopCounters;
 use crate::event_loop::TICK;
+use crate::export::Exporter;
 use crate::fpm::{Journal, Overview};
 use crate::log::{AccessLog, Log};
 use crate::lua::{self, Calls, SiteHooks};
@@ -51,6 +52,8 @@ pub struct Shared {
     pub cache: Option<Arc<Content>>,
     /// What each event loop counts, for the admin listener; empty without one.
     counters: Vec<Arc<LoopCounters>>,
+    /// The export of traces, if the configuration wants it.
+    pub exporter: Option<Exporter>,
     /// The access log, if the configuration has one.
     pub log: Option<Log>,
     /// Access logs of pools, by the positions of their sites.
@@ -94,6 +97,7 @@ impl Shared {
         let counters = start.admin.iter().flat_map(|_| (0..config.loops).map(|_| counters()));
         Ok(Shared {
             counters: counters.collect(),
+            exporter: Exporter::start(&config)?,
             hosts: Arc::new(Hosts::new(&sites)),
             scoreboard: Arc::default(),
             balancer: Arc::new(Balancer::new(config.loops, TICK)),
@@ -117,6 +121,7 @@ impl Shared {
             balancer: self.balancer.clone(),
             upstreams: self.upstreams.clone(),
             cache: self.cache.clone(),
+            spans: self.exporter.as_ref().map(|exporter| exporter.queue().clone()),
             asked: Counter::default(),
             cut: Counter::default(),
         }
@@ -161,6 +166,7 @@ impl Shared {
             calls: Calls::default(),
             cache: self.cache.clone(),
             tracer: Tracer::new(&self.config.trace),
+            spans: self.exporter.as_ref().map(|exporter| exporter.queue().clone()),
             timing: Timing::new(&self.config),
             access_log: self
                 .log

@@ -5,3 +5,4 @@ pub mod body;
 mod direct;
 pub mod pipeline;
 mod script;
+mod span;

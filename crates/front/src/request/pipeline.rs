@@ -31,6 +31,7 @@ use tokamak_upstream::body::Body;
 use super::body::{Cut, Incoming, gather};
 use super::direct::{Direct, is_direct};
 use super::script::{self, Work};
+use super::span::span;
 use crate::backend::cgi::Variables;
 use crate::backend::fastcgi::Authorization;
 use crate::backend::{self, Arrival};
@@ -76,8 +77,12 @@ where
         .timing
         .as_ref()
         .is_some_and(|timing| timing.is_told(site.index, request.uri(), request.headers()));
-    let is_read = context.wants_exact_times() || is_timed;
+    let span = span(context, site, &*client, &request);
+    let is_read = context.wants_exact_times() || is_timed || span.is_some();
     let mut ledger = if is_read { Ledger::begin(began) } else { Ledger::unread(began) };
+    if span.is_some() {
+        ledger.keep_steps();
+    }
     ledger.stamp(Phase::Head, now);
     let mut guard = RequestGuard::new(Some(client.clone()), ledger);
     guard.entry = log.map(|log| {
@@ -85,6 +90,7 @@ where
         let entry = LogEntry::new(peer, &request, host(&request), trace);
         Box::new((entry, log.clone()))
     });
+    guard.span = span;
     guard.is_timed = is_timed;
     guard.counted = context
         .counters
@@ -162,6 +168,9 @@ pub fn respond(mut response: Response<Source>, mut guard: Box<RequestGuard>) -> 
     }
     if let Some(counted) = &mut guard.counted {
         counted.status = response.status().as_u16();
+    }
+    if let Some(span) = &mut guard.span {
+        span.answered(response.status().as_u16());
     }
     if let Some(scoreboard) = &guard.scoreboard {
         scoreboard.answered(&response);
@@ -469,7 +478,7 @@ async fn ask_cache(
             let request = fetch.request(request);
             let (context, index) = (arrival.context.clone(), arrival.site.index);
             let caller = arrival.caller.detached();
-            let (variables, mut booked) = (given.variables, *ledger);
+            let (variables, mut booked) = (given.variables, ledger.clone());
             let ask = async move {
                 let site = &context.sites[index];
                 let arrival = Arrival { context: &context, site, caller: &caller };

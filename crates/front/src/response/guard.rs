@@ -13,12 +13,13 @@ use tokamak_cost::{Ledger, Phase};
 use super::source::{Broken, Source};
 use crate::client::Client;
 use crate::counters::Counted;
+use crate::export::PendingSpan;
 use crate::log::{AccessLog, LogEntry};
 use crate::scoreboard::ScoreboardEntry;
 
 /// Finishes a request. It is dropped when the response has been handed over or the client has gone;
-/// then it closes the ledger, informs the connection, writes the line of the access log and
-/// counts the request.
+/// then it closes the ledger, informs the connection, writes the line of the access log, counts the
+/// request and hands its span over.
 pub struct RequestGuard {
     /// Where the time went.
     pub ledger: Ledger,
@@ -26,6 +27,8 @@ pub struct RequestGuard {
     pub entry: Option<Box<(LogEntry, Arc<AccessLog>)>>,
     /// The request's place in the counters, if it is counted.
     pub counted: Option<Counted>,
+    /// The span of the request, if it is exported.
+    pub span: Option<PendingSpan>,
     /// Whether the client is told the phases.
     pub is_timed: bool,
     /// Body bytes handed over.
@@ -43,6 +46,7 @@ impl RequestGuard {
             ledger,
             entry: None,
             counted: None,
+            span: None,
             is_timed: false,
             sent: 0,
             scoreboard: None,
@@ -69,6 +73,9 @@ impl Drop for RequestGuard {
         }
         if let Some(counted) = &self.counted {
             counted.count(self.sent, &self.ledger);
+        }
+        if let Some(span) = self.span.take() {
+            span.end(self.sent, &self.ledger);
         }
     }
 }
@@ -98,11 +105,15 @@ impl Body for Reply {
         let Poll::Ready(piece) = source.poll_piece(&mut guard.ledger, cx) else {
             return guard.poll_gone(cx);
         };
-        if let Some(Ok(bytes)) = &piece {
-            guard.sent += bytes.len() as u64;
-            if let Some(entry) = &guard.scoreboard {
-                entry.sent(guard.sent);
+        match &piece {
+            Some(Ok(bytes)) => {
+                guard.sent += bytes.len() as u64;
+                if let Some(entry) = &guard.scoreboard {
+                    entry.sent(guard.sent);
+                }
             }
+            Some(Err(_)) => guard.span.iter_mut().for_each(PendingSpan::broken_off),
+            None => {}
         }
         Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
     }

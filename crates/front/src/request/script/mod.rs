@@ -249,7 +249,7 @@ impl<'a> ScriptedRequest<'a> {
         let original = std::mem::replace(&mut self.work().parts.headers, changed);
         let (context, index) = (self.arrival.context.clone(), self.arrival.site.index);
         let caller = self.arrival.caller.detached();
-        let (mut work, restarts, mut booked) = (self.work.take(), self.restarts, *ledger);
+        let (mut work, restarts, mut booked) = (self.work.take(), self.restarts, ledger.clone());
         let ask = async move {
             let site = &context.sites[index];
             let hooks = work.as_mut().map(|work| work.hooks(&site.hooks));
