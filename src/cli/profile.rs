@@ -1,11 +1,12 @@
 //! `tokamak profile`: where the PHP workers of a running server spend their time.
 
-use std::fs;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tokamak_profile::{By, Clock, folded, table};
+use tokamak_profile::{By, Clock, Profile as Sampled, folded, page, pprof, table};
 use tokamak_supervisor::client::{LONGEST_PROFILE, MOST_SAMPLES_A_SECOND};
 
 use super::{At, print};
@@ -43,6 +44,13 @@ pub struct Profile {
     /// output.
     #[arg(long, value_name = "FILE")]
     folded: Option<PathBuf>,
+    /// Write a page with a flame graph to this file; it needs nothing but a browser.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write what `go tool pprof` reads to this file, with both kinds of time, and with the site,
+    /// the path and the worker as tags.
+    #[arg(long, value_name = "FILE")]
+    pprof: Option<PathBuf>,
 }
 
 /// What `--by` may name.
@@ -94,19 +102,78 @@ impl Profile {
             length: self.length,
             prefix: self.url,
         };
+        // Before the profile is taken, so that no mistyped name costs one.
+        let outputs = outputs(&[
+            (self.folded.as_deref(), Form::Folded),
+            (self.html.as_deref(), Form::Page),
+            (self.pprof.as_deref(), Form::Pprof),
+        ])?;
         let profile = profile(self.at.target(), &order)?;
-        if let Some(file) = &self.folded {
-            write(file, folded(&profile, clock, &by).as_bytes())?;
-        }
-        if self.folded.is_none() {
+        if outputs.is_empty() {
             return print(table(&profile, clock).as_bytes()).map_err(|error| error.to_string());
         }
         eprintln!("{profile}");
-        Ok(())
+        outputs.into_iter().try_for_each(|output| output.write(&profile, clock, &by))
     }
 }
 
-fn write(file: &Path, bytes: &[u8]) -> Result<(), String> {
-    let written = if file == Path::new("-") { print(bytes) } else { fs::write(file, bytes) };
-    written.map_err(|error| format!("cannot write {}: {error}", file.display()))
+/// Stands for standard output in place of a file's name.
+const STANDARD_OUTPUT: &str = "-";
+
+/// What a profile is written as.
+#[derive(Clone, Copy)]
+enum Form {
+    Folded,
+    Page,
+    Pprof,
+}
+
+/// Where a result is written to.
+struct Output<'a> {
+    form: Form,
+    path: &'a Path,
+    /// None: standard output.
+    file: Option<File>,
+}
+
+fn outputs<'a>(wanted: &[(Option<&'a Path>, Form)]) -> Result<Vec<Output<'a>>, String> {
+    let named = wanted.iter().filter_map(|(path, form)| Some(((*path)?, *form)));
+    let outputs = named.map(|(path, form)| Output::open(path, form)).collect::<Result<Vec<_>, _>>();
+    match outputs {
+        Ok(outputs) if outputs.iter().filter(|output| output.file.is_none()).count() > 1 => {
+            Err("only one of the files can be standard output (-)".into())
+        }
+        outputs => outputs,
+    }
+}
+
+impl Output<'_> {
+    /// What is in the file stays there until there is a result.
+    fn open(path: &Path, form: Form) -> Result<Output<'_>, String> {
+        let file = (path != Path::new(STANDARD_OUTPUT))
+            .then(|| OpenOptions::new().write(true).create(true).truncate(false).open(path));
+        let file = file.transpose().map_err(|error| cannot_write(path, &error))?;
+        Ok(Output { form, path, file })
+    }
+
+    fn write(self, profile: &Sampled, clock: Clock, by: &[By]) -> Result<(), String> {
+        let bytes = match self.form {
+            Form::Folded => folded(profile, clock, by).into_bytes(),
+            Form::Page => page(profile, clock, by).into_bytes(),
+            Form::Pprof => pprof(profile, clock),
+        };
+        let written = match self.file {
+            None => print(&bytes),
+            Some(mut file) => {
+                // A pipe has no length.
+                let _ = file.set_len(0);
+                file.write_all(&bytes)
+            }
+        };
+        written.map_err(|error| cannot_write(self.path, &error))
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> String {
+    format!("cannot write {}: {error}", path.display())
 }

@@ -80,8 +80,10 @@ const RULES: &[Rule] = &[
     },
     // It forks, and must not have a runtime to fork.
     Rule { name: "supervisor", ours: &["config", "cost", "fpm", "metrics", "sys"], never: REACTOR },
-    // Text in, text out.
-    Rule { name: "profile", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
+    // Text in, text out; it needs nothing of anybody, so that whatever prints can use it.
+    Rule { name: "text", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
+    // Text in, text and bytes out.
+    Rule { name: "profile", ours: &["text"], never: &["tokio", "hyper", "http", "libc", "serde"] },
     // Numbers in, numbers out.
     Rule { name: "trend", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
     // It plays the supervisor to one worker, and tells it what the supervisor would.
@@ -120,6 +122,7 @@ const ROOT: &[&str] = &[
     "report",
     "supervisor",
     "sys",
+    "text",
     "upstream",
 ];
 

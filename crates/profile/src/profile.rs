@@ -34,6 +34,17 @@ pub enum By {
     Worker,
 }
 
+impl By {
+    /// For people.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            By::Site => "sites",
+            By::Url => "URLs",
+            By::Worker => "workers",
+        }
+    }
+}
+
 /// A function, method or script.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
@@ -135,9 +146,10 @@ impl Profile {
         self.samples.iter().map(|sample| sample.count(clock)).sum()
     }
 
-    /// How long so many samples are.
-    pub fn time_of(&self, samples: u64) -> Duration {
-        Duration::from_secs_f64(self.period.as_secs_f64() * samples as f64)
+    /// How long so many samples are, in nanoseconds.
+    pub fn nanoseconds(&self, samples: u64) -> i64 {
+        let nanoseconds = self.period.as_nanos().saturating_mul(samples.into());
+        i64::try_from(nanoseconds).unwrap_or(i64::MAX)
     }
 
     /// The names of a sample's calls, the outermost first, below what they are sorted by.

@@ -1,7 +1,10 @@
 //! What the sampler of a site writes, see `crates/php/src/sampler.rs`. Workers run other people's
-//! code as the user that the sampler has, so each number is checked.
+//! code as the user that the sampler has, so each number is checked, and names may be shown on a
+//! terminal.
 
 use std::time::Duration;
+
+use tokamak_text::for_terminal;
 
 use crate::profile::{Call, Profile, Sample};
 
@@ -20,7 +23,7 @@ pub fn read(site: &str, text: &str) -> Result<Profile, String> {
                 .map(|nanoseconds| profile.period = Duration::from_nanos(nanoseconds))
                 .is_ok(),
             Some(("url", url)) => {
-                urls.push(url);
+                urls.push(for_terminal(url).into_owned());
                 true
             }
             Some(("call", columns)) => call(columns).map(|call| profile.calls.push(call)).is_some(),
@@ -34,6 +37,7 @@ pub fn read(site: &str, text: &str) -> Result<Profile, String> {
             _ => false,
         };
         if !known {
+            let line = for_terminal(line);
             return Err(format!("site {site}: the profile has a line that makes no sense: {line}"));
         }
     }
@@ -43,23 +47,29 @@ pub fn read(site: &str, text: &str) -> Result<Profile, String> {
 fn call(columns: &str) -> Option<Call> {
     let mut columns = columns.split('\t');
     let (name, file, line) = (columns.next()?, columns.next()?, columns.next()?);
-    Some(Call { name: name.to_owned(), file: file.to_owned(), line: line.parse().ok()? })
+    let (name, file) = (for_terminal(name).into_owned(), for_terminal(file).into_owned());
+    Some(Call { name, file, line: line.parse().ok()? })
 }
 
-fn stack(site: &str, columns: &str, urls: &[&str], most: usize) -> Option<Sample> {
+fn stack(site: &str, columns: &str, urls: &[String], most: usize) -> Option<Sample> {
     let mut columns = columns.split('\t');
     let mut next = || columns.next();
     let pid = next()?.parse().ok()?;
-    let url = *urls.get(next()?.parse::<usize>().ok()?)?;
-    let (wall, cpu) = (next()?.parse().ok()?, next()?.parse().ok()?);
+    let url = urls.get(next()?.parse::<usize>().ok()?)?;
+    let (wall, cpu) = (count(next()?)?, count(next()?)?);
     // The innermost first, as they were read.
     let call = |number: &str| number.parse().ok().filter(|number| *number < most);
     let calls = next()?.split_whitespace().rev().map(call).collect::<Option<Vec<usize>>>()?;
-    Some(Sample { site: site.to_owned(), pid, url: url.to_owned(), calls, wall, cpu })
+    Some(Sample { site: site.to_owned(), pid, url: url.clone(), calls, wall, cpu })
+}
+
+/// Of these so many can be added that there is no overflow.
+fn count(text: &str) -> Option<u64> {
+    text.parse::<u32>().ok().map(u64::from)
 }
 
 fn end(columns: &str, profile: &mut Profile) -> Option<()> {
-    let mut numbers = columns.split('\t').map(|number| number.parse().ok());
+    let mut numbers = columns.split('\t').map(count);
     profile.ticks = numbers.next()??;
     profile.late = numbers.next()??;
     profile.torn = numbers.next()??;
@@ -93,6 +103,17 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn no_name_gives_orders_to_a_terminal() {
+        let text = TEXT.replace("App::hot", "A\u{9b}2J").replace("/a\n", "/\x1b[2J\n");
+        let text = text.replace("/srv/app.php", "/srv/\u{202e}php.ppa");
+        let profile = read("default", &text).unwrap();
+        assert_eq!(profile.calls[1].name, "A?2J");
+        assert_eq!(profile.calls[1].file, "/srv/?php.ppa");
+        assert_eq!(profile.samples[0].url, "/?[2J");
+        assert!(read("default", "\u{9d}0;x\n").unwrap_err().ends_with("no sense: ?0;x"));
+    }
+
+    #[test]
     fn what_is_cut_or_damaged_is_refused() {
         let cut = TEXT.split_inclusive('\n').scan(String::new(), |text, line| {
             let before = text.clone();
@@ -107,6 +128,7 @@ pub(crate) mod tests {
             ("1 0 \n", "1 -1 \n"),
             ("stack\t7\t0", "stack\t7\t2"),
             ("period\t1", "period\tx"),
+            ("\t8\t8\t", "\t4294967296\t8\t"),
             ("end\t11", "end\t"),
             ("url\t/a", "path\t/a"),
         ] {

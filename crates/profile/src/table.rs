@@ -1,5 +1,6 @@
 //! The functions that most time is spent in, as a table for people.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -10,9 +11,9 @@ const ROWS: usize = 20;
 
 /// How often a function was the innermost, and how often it was there at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Share {
-    own: u64,
-    all: u64,
+pub(crate) struct Share {
+    pub own: u64,
+    pub all: u64,
 }
 
 /// The hottest functions, the one with most time of its own first.
@@ -23,17 +24,24 @@ pub fn table(profile: &Profile, clock: Clock) -> String {
         text.push_str("no request was under way; send some while the profile is taken\n");
         return text;
     }
-    let mut rows: Vec<_> = shares(profile, clock).into_iter().collect();
-    rows.sort_by_key(|(name, share)| (std::cmp::Reverse((share.own, share.all)), name.clone()));
+    let shares = shares(profile, clock);
     let percent = |count: u64| count as f64 * 100.0 / total as f64;
     let _ = writeln!(text, "\n   OWN     ALL   FUNCTION ({})", clock.name());
-    for (name, Share { own, all }) in rows.into_iter().take(ROWS) {
+    for (name, Share { own, all }) in hottest(&shares) {
         let _ = writeln!(text, "{:5.1} %  {:5.1} %  {name}", percent(own), percent(all));
     }
     text
 }
 
-fn shares(profile: &Profile, clock: Clock) -> BTreeMap<String, Share> {
+/// Those with most time of their own, the hottest first.
+pub(crate) fn hottest(shares: &BTreeMap<String, Share>) -> Vec<(&str, Share)> {
+    let mut rows: Vec<_> = shares.iter().map(|(name, share)| (&name[..], *share)).collect();
+    rows.sort_by_key(|(name, share)| (Reverse((share.own, share.all)), *name));
+    rows.truncate(ROWS);
+    rows
+}
+
+pub(crate) fn shares(profile: &Profile, clock: Clock) -> BTreeMap<String, Share> {
     let mut shares: BTreeMap<String, Share> = BTreeMap::new();
     for sample in profile.samples.iter().filter(|sample| sample.count(clock) > 0) {
         let labels = profile.labels(sample, &[]);

@@ -4,6 +4,7 @@
 //! gone when the value is dropped.
 
 pub mod browser;
+pub mod devtools;
 pub mod faulty;
 pub mod gate;
 pub mod mariadb;

@@ -1,5 +1,8 @@
 //! `tokamak profile`: where PHP workers spend their time, read from outside.
 
+mod page;
+mod pprof;
+
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 
@@ -121,10 +124,13 @@ fn what_cannot_be_profiled_is_said() {
         (["--url", "shop"], "a path begins with /"),
         (["--for", "11m"], "write 1ms to 600s"),
         (["--rate", "0"], "0 is not in 1..=1000"),
+        (["--html", "/proc/missing/page.html"], "/proc/missing/page.html: No such file"),
     ] {
         let why = refusal(&command(&server, &[&["profile"], &words[..]].concat()));
         assert!(why.contains(part), "{why}");
     }
+    let why = refusal(&command(&server, &["profile", "--folded", "-", "--html", "-"]));
+    assert!(why.contains("only one of the files can be standard output"), "{why}");
 }
 
 /// Two at once would each cost what one does. A client that leaves takes its profile along.
