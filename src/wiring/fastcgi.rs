@@ -102,6 +102,7 @@ pub fn site(name: &str, root: PathBuf) -> Site {
         env: BTreeMap::new(),
         inherit_env: true,
         dumpable: false,
+        count_calls: false,
         server_timing: false,
         fpm: None,
     }

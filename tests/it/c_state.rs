@@ -17,6 +17,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("backtrace.c", "text used"),
     ("boot.c", "compile_original substitutes watched"),
     ("boot_reads.c", "functions read_count reads"),
+    ("calls.c", "calls"),
     ("cancellation.c", "cancellation log_error"),
     ("child_fibers.c", "children do_jobs_function"),
     ("classic.c", "base is_learned known real_##function"),

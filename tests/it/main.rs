@@ -12,6 +12,8 @@ mod bad_input;
 mod c_state;
 /// The content cache.
 mod cache;
+/// SQL and outgoing HTTP calls of requests: their number and time, wherever they are shown.
+mod calls;
 /// What one request leaves behind for the next, in a hundred channels.
 mod canary;
 /// The most requests a second that a server bears.

@@ -357,6 +357,7 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> RawSite {
             env: plain(site.env.clone()),
             inherit_env: plain(site.inherit_env),
             dumpable: plain(site.dumpable),
+            count_calls: plain(site.count_calls),
             server_timing: plain(site.server_timing),
             php_value: plain(Settings(site.php_value.clone())),
             php_admin_value: plain(Settings(site.php_admin_value.clone())),

@@ -1,4 +1,4 @@
-use crate::{Phase, RequestId};
+use crate::{Calls, Phase, RequestId};
 
 /// Steps that are kept of a request at most. A usual request has about seven; one with scripts at
 /// all stages and an application that is asked twice some twenty. Ten times more would be 15 KiB
@@ -48,6 +48,7 @@ pub struct Ledger {
     request: Option<RequestId>,
     /// Kept for those who want more than sums.
     steps: Option<Box<Steps>>,
+    calls: Option<Calls>,
 }
 
 impl Ledger {
@@ -60,6 +61,7 @@ impl Ledger {
             spent: [0; Phase::ALL.len()],
             request: None,
             steps: None,
+            calls: None,
         }
     }
 
@@ -106,6 +108,16 @@ impl Ledger {
     /// The request's name; none if PHP has not had it.
     pub fn request(&self) -> Option<RequestId> {
         self.request
+    }
+
+    /// What PHP has called for it; calls are counted.
+    pub fn set_calls(&mut self, calls: Calls) {
+        self.calls = Some(calls);
+    }
+
+    /// What PHP has called for it; none if calls are not counted, or PHP has not had it.
+    pub fn calls(&self) -> Option<&Calls> {
+        self.calls.as_ref()
     }
 
     /// When it began, in nanoseconds of [`crate::now`].

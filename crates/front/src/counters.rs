@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use http::uri::PathAndQuery;
-use tokamak_cost::{Ledger, Phase};
+use tokamak_cost::{CallKind, Calls, Ledger, Phase};
 use tokamak_metrics::{Counter, Histogram, Reading};
 
 use crate::slowest::Slowest;
@@ -31,6 +31,8 @@ pub struct SiteCounters {
     sent: Counter,
     duration: Histogram,
     phases: [Histogram; Phase::ALL.len()],
+    calls: [Counter; CallKind::ALL.len()],
+    call_times: [Histogram; CallKind::ALL.len()],
 }
 
 /// What all event loops have counted of a site.
@@ -44,6 +46,10 @@ pub struct SiteCounts {
     pub duration: Reading,
     /// Of each phase.
     pub phases: [Reading; Phase::ALL.len()],
+    /// Calls of each kind.
+    pub calls: [u64; CallKind::ALL.len()],
+    /// Time of a request's calls, for each kind.
+    pub call_times: [Reading; CallKind::ALL.len()],
 }
 
 impl LoopCounters {
@@ -55,11 +61,23 @@ impl LoopCounters {
 
     /// Adds what was counted of a site.
     pub fn read(&self, site: usize, counts: &mut SiteCounts) {
-        let SiteCounters { requests, sent, duration, phases } = &self.sites[site];
+        let SiteCounters { requests, sent, duration, phases, calls, call_times } =
+            &self.sites[site];
         counts.requests.iter_mut().zip(requests).for_each(|(sum, one)| *sum += one.get());
         counts.sent += sent.get();
         duration.read(&mut counts.duration);
         phases.iter().zip(&mut counts.phases).for_each(|(phase, sum)| phase.read(sum));
+        counts.calls.iter_mut().zip(calls).for_each(|(sum, one)| *sum += one.get());
+        call_times.iter().zip(&mut counts.call_times).for_each(|(time, sum)| time.read(sum));
+    }
+}
+
+impl SiteCounters {
+    fn count_calls(&self, calls: &Calls) {
+        for (nth, sum) in calls.sums.iter().enumerate().filter(|(_, sum)| sum.count > 0) {
+            self.calls[nth].add(sum.count.into());
+            self.call_times[nth].observe(sum.nanos);
+        }
     }
 }
 
@@ -96,6 +114,9 @@ impl Counted {
                 spent => histogram.observe(spent),
             }
         }
+        if let Some(calls) = ledger.calls() {
+            site.count_calls(calls);
+        }
         let path = self.target.as_ref().map_or("", PathAndQuery::path);
         self.counters.slowest.note(self.site, path, self.status, ledger);
     }
@@ -103,6 +124,8 @@ impl Counted {
 
 #[cfg(test)]
 mod tests {
+    use tokamak_cost::CallSum;
+
     use super::*;
 
     #[test]
@@ -114,6 +137,10 @@ mod tests {
             ledger.stamp(Phase::Head, 3000);
             ledger.stamp(Phase::Send, 1000 + 1_000_000 * nth as u64);
             total += ledger.total();
+            if nth < 2 {
+                let sums = [CallSum { count: 3, nanos: 5 }, CallSum::default()];
+                ledger.set_calls(Calls { sums });
+            }
             let counted = Counted { status, ..Counted::new(&loops[nth % 2], 1, None) };
             counted.count(10, &ledger);
         }
@@ -125,6 +152,8 @@ mod tests {
         assert_eq!(counts.phases[Phase::Head as usize].count(), 6);
         assert_eq!(counts.phases[Phase::Send as usize].count(), 5, "one took no time");
         assert_eq!(counts.phases[Phase::Php as usize], Reading::default());
+        assert_eq!((counts.calls, counts.call_times[0].count()), ([6, 0], 2));
+        assert_eq!((counts.call_times[0].nanoseconds, counts.call_times[1].count()), (10, 0));
         let sum: u64 = counts.phases.iter().map(|phase| phase.nanoseconds).sum();
         assert_eq!(sum, total);
         let mut other = SiteCounts::default();

@@ -16,7 +16,7 @@ use http::Uri;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use sha2::Sha256;
 use tokamak_config as config;
-use tokamak_cost::Ledger;
+use tokamak_cost::{CallKind, Ledger};
 
 use crate::route::{self, is_below};
 
@@ -105,25 +105,38 @@ fn code_of(digits: &str) -> Option<[u8; 32]> {
     Some(code)
 }
 
-/// Adds the phases that are over, in milliseconds. What an application says of itself stays.
+/// Adds the phases that are over, in milliseconds, and the calls that were made in them. What an
+/// application says of itself stays.
 pub fn tell(ledger: &Ledger, headers: &mut HeaderMap) {
     let mut value = Vec::with_capacity(128);
     for (name, nanos) in ledger.phases() {
-        let separator = if value.is_empty() { "" } else { ", " };
-        let (whole, part) = (nanos / 1_000_000, nanos % 1_000_000);
-        // Writing to memory cannot fail.
-        let _ = write!(value, "{separator}{name};dur={whole}.{part:06}");
+        put(&mut value, name, nanos);
+    }
+    if let Some(calls) = ledger.calls() {
+        for kind in CallKind::ALL {
+            let sum = calls.of(kind);
+            put(&mut value, kind.name(), sum.nanos);
+            // Writing to memory cannot fail.
+            let _ = write!(value, ";desc=\"calls: {}\"", sum.count);
+        }
     }
     if let Ok(value) = HeaderValue::from_bytes(&value) {
         headers.append(SERVER_TIMING, value);
     }
 }
 
+fn put(value: &mut Vec<u8>, name: &str, nanos: u64) {
+    let separator = if value.is_empty() { "" } else { ", " };
+    let (whole, part) = (nanos / 1_000_000, nanos % 1_000_000);
+    // Writing to memory cannot fail.
+    let _ = write!(value, "{separator}{name};dur={whole}.{part:06}");
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use tokamak_cost::Phase;
+    use tokamak_cost::{CallSum, Calls, Phase};
 
     use super::*;
 
@@ -205,5 +218,16 @@ mod tests {
         tell(&ledger, &mut headers);
         let told: Vec<_> = headers.get_all(SERVER_TIMING).iter().collect();
         assert_eq!(told, ["db;dur=1", "head;dur=0.000017, php;dur=12.344661"]);
+    }
+
+    #[test]
+    fn calls_are_told_with_their_number() {
+        let mut ledger = Ledger::begin(0);
+        let sums = [CallSum { count: 2, nanos: 3_000_001 }, CallSum::default()];
+        ledger.set_calls(Calls { sums });
+        let mut headers = HeaderMap::new();
+        tell(&ledger, &mut headers);
+        let told = headers.get(SERVER_TIMING).unwrap();
+        assert_eq!(told, "sql;dur=3.000001;desc=\"calls: 2\", http;dur=0.000000;desc=\"calls: 0\"");
     }
 }

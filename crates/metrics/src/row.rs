@@ -72,6 +72,10 @@ rows! {
         "Time from the first byte of a request to the end of its response"
     Phases Histogram "request_phase_seconds" "seconds" ["site" "phase"]
         "Time of a request's phases; a request counts in those that took any time of it"
+    Calls Counter "calls" "" ["site" "kind"]
+        "Calls of requests in sites with `count_calls`: `sql` to databases, `http` to other servers"
+    CallTimes Histogram "request_calls_seconds" "seconds" ["site" "kind"]
+        "Time of all calls of one kind that a request has made; a request counts that made any"
     ResponseBytes Counter "response_body_bytes" "bytes" ["site"]
         "Bytes of response bodies, as in the access log"
     Failures Counter "failures" "" ["kind" "side"]

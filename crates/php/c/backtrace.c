@@ -52,6 +52,13 @@ static void add_number(uint64_t n, int width)
     add(digits + at, sizeof(digits) - (size_t)at);
 }
 
+static void add_hexadecimal(uint64_t n, int width)
+{
+    for (int at = 4 * (width - 1); at >= 0; at -= 4) {
+        add(&"0123456789abcdef"[n >> at & 15], 1);
+    }
+}
+
 static void add_string(const zend_string *string)
 {
     zend_string head;
@@ -149,6 +156,92 @@ static void add_field(const shim_text *field)
     if (peek(chars, field->at, len)) {
         add(chars, len);
     }
+}
+
+/* By which the access log and the worker's own lines name it. */
+static void add_id(const shim_request *request)
+{
+    add_text(" id=");
+    add_hexadecimal(request->begun, 16);
+    add_hexadecimal(request->ticket, 8);
+}
+
+/* The second part of the header, if it is one as W3C Trace Context has it. */
+static void add_trace(const shim_request *request)
+{
+    enum { MOST_HEADERS = 128, BEFORE = 3, DIGITS = 32, LENGTH = 55 };
+    static const char name[] = "traceparent";
+    const size_t name_len = sizeof(name) - 1;
+
+    for (size_t i = 0; i < request->header_count && i < MOST_HEADERS; i++) {
+        char known[sizeof(name)], value[LENGTH];
+        shim_pair header;
+
+        if (!peek(&header, &request->headers[i], sizeof(header))) {
+            return;
+        }
+        if (header.name.len == name_len && header.value.len >= LENGTH &&
+            peek(known, header.name.at, name_len) && strncasecmp(known, name, name_len) == 0 &&
+            peek(value, header.value.at, LENGTH) &&
+            strspn(value + BEFORE, "0123456789abcdef") == DIGITS) {
+            add_text(" trace=");
+            add(value + BEFORE, DIGITS);
+            return;
+        }
+    }
+}
+
+static void add_microseconds(const char *name, uint64_t nanoseconds)
+{
+    add_text(name);
+    add_number(nanoseconds / 1000, 1);
+}
+
+/* What it has called so far; calls that have not returned end now. */
+static void add_calls(const shim_request *request, uint64_t took, uint64_t now)
+{
+    static const char *const count_names[] = {" sql_calls=", " http_calls="};
+    static const char *const time_names[] = {" sql_us=", " http_us="};
+    static const char *const longest_names[] = {" longest_sql_us=", " longest_http_us="};
+    shim_calls calls;
+    uint64_t longest;
+
+    if (!shim.config->count_calls || !peek(&calls, request->calls, sizeof(calls))) {
+        return;
+    }
+    for (size_t kind = 0; kind < SHIM_CALL_KINDS; kind++) {
+        const shim_call_sum *sum = &calls.sum[kind];
+        const uint64_t time = sum->time + sum->open * now;
+
+        add_text(count_names[kind]);
+        add_number(sum->count, 1);
+        /* It may have been read in the middle of a change. */
+        add_microseconds(time_names[kind], time <= took * (sum->count + 1) ? time : 0);
+    }
+    longest = calls.longest;
+    if (calls.latest && now - calls.latest > longest && now - calls.latest <= took) {
+        longest = now - calls.latest;
+        calls.longest_kind = calls.latest_kind;
+    }
+    if (longest > 0 && calls.longest_kind < SHIM_CALL_KINDS) {
+        add_microseconds(longest_names[calls.longest_kind], longest);
+    }
+}
+
+/* What is known of a request besides its stack: as what it is found elsewhere, and what has taken
+ * its time. */
+static void add_request(const shim_request *request)
+{
+    struct timespec time;
+    uint64_t now, took;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    now = (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+    took = now > request->begun ? now - request->begun : 0;
+    add_id(request);
+    add_trace(request);
+    add_microseconds(" php_us=", took);
+    add_calls(request, took, now);
 }
 
 /* As php-fpm's slow log has it: which call, and where it was made from. 0: it is the script
@@ -312,6 +405,9 @@ static int write_backtrace(pid_t pid, int memory, uint32_t slot)
     }
     add_text(" pid=");
     add_number((uint64_t)pid, 1);
+    if (request) {
+        add_request(request);
+    }
     add_end('\n');
     add_frames(next);
     /* A log that cannot be written leaves nobody to tell. */

@@ -16,6 +16,7 @@
 #include "async/long_turns.h"
 #include "async/own_state.h"
 #include "backtrace.h"
+#include "calls.h"
 #include "classic.h"
 #include "encodings.h"
 #include "filter_input.h"
@@ -97,6 +98,9 @@ int shim_start(const shim_config *config)
     }
     if (config->report) {
         boot_reads_watch();
+    }
+    if (config->count_calls) {
+        calls_watch();
     }
     /* We change the directory ourselves: see syscall_cache.c. */
     SG(options) |= SAPI_OPTION_NO_CHDIR;

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHIM_VERSION 9
+#define SHIM_VERSION 10
 
 /* Bytes followed by a NUL that `len` does not count. */
 typedef struct {
@@ -86,6 +86,22 @@ typedef struct {
     volatile uint64_t state;
 } shim_doing;
 
+/* What a request has called, in memory that others read: crates/sys/src/queue/calls.rs. */
+enum { SHIM_CALL_SQL, SHIM_CALL_HTTP, SHIM_CALL_KINDS };
+typedef struct {
+    volatile uint32_t count;
+    volatile uint32_t open; /* calls that have not returned */
+    /* Nanoseconds of all calls; each open one has taken away the time of its begin. */
+    volatile uint64_t time;
+} shim_call_sum;
+typedef struct {
+    shim_call_sum sum[SHIM_CALL_KINDS];
+    /* The longest call that has returned: its nanoseconds, and its kind. */
+    volatile uint64_t longest, longest_kind;
+    /* The call that began last: when (0: it has returned), and its kind. */
+    volatile uint64_t latest, latest_kind;
+} shim_calls;
+
 /* Whom a descriptor is connected to: an address as connect() has it. */
 typedef struct {
     volatile uint32_t len; /* 0: nobody */
@@ -113,6 +129,7 @@ typedef struct {
     uint64_t begun;     /* nanoseconds of CLOCK_MONOTONIC when it was taken; 0: to warm up */
     uint64_t due;       /* nanoseconds of CLOCK_MONOTONIC by which it is to end */
     shim_doing *doing;  /* in async mode, never NULL; others have the slot after the response */
+    shim_calls *calls;  /* never NULL; nobody reads it after the response */
     uint32_t is_fastcgi;
     uint32_t verdict;
     uint32_t place;     /* among those that are under way */
@@ -157,6 +174,8 @@ typedef struct {
     uint32_t extended_info;     /* scripts are compiled for debuggers */
     uint32_t concurrency;       /* requests under way at once, in async mode; 0: another mode */
     uint32_t seed;              /* for tests: requests take turns at random; 0: in order */
+    uint32_t count_calls;       /* what requests call in databases and in other servers */
+    uint32_t padding;
 } shim_config;
 
 /* A worker's place on the board, and which of those that had it this one is. Its
@@ -183,11 +202,12 @@ typedef struct {
 } shim_pool;
 
 _Static_assert(sizeof(shim_text) == 16 && sizeof(shim_pair) == 32, "texts are two words");
-_Static_assert(sizeof(shim_request) == 16 * SHIM_FIELD_COUNT + 88, "no padding in a request");
-_Static_assert(sizeof(shim_config) == 88 && sizeof(shim_place) == 136 &&
+_Static_assert(sizeof(shim_request) == 16 * SHIM_FIELD_COUNT + 96, "no padding in a request");
+_Static_assert(sizeof(shim_config) == 96 && sizeof(shim_place) == 136 &&
                    sizeof(shim_gateway) == 16 && sizeof(shim_seat) == 12,
                "no padding in the rest");
-_Static_assert(sizeof(shim_doing) == 16 && sizeof(shim_peer) == 64, "as the queue has them");
+_Static_assert(sizeof(shim_doing) == 16 && sizeof(shim_peer) == 64 && sizeof(shim_calls) == 64,
+               "as the queue has them");
 
 typedef enum { SHIM_DONE, SHIM_BAILED, SHIM_NO_START } shim_outcome;
 typedef enum { SHIM_LEFT, SHIM_ENDED, SHIM_CRASHED, SHIM_NEVER_LOOPED } shim_exit;

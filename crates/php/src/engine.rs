@@ -36,6 +36,8 @@ pub fn start(settings: &Settings) -> Result<(), String> {
         extended_info: settings.extended_info.into(),
         concurrency: settings.concurrency as u32,
         seed: settings.seed,
+        count_calls: settings.count_calls.into(),
+        padding: 0,
     }));
     // SAFETY: `config` and all it points to live for ever; PHP was not started before.
     match unsafe { ffi::shim_start(config) } {

@@ -6,10 +6,10 @@ use std::mem::size_of;
 // For the linker: C calls the image manager.
 use tokamak_image as _;
 use tokamak_sys::queue::record::Field;
-use tokamak_sys::queue::{Doing, Peer};
+use tokamak_sys::queue::{CallWords, Doing, Peer};
 
 /// `SHIM_VERSION`.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// `shim_text`: bytes followed by a NUL that `len` does not count.
 #[derive(Clone, Copy)]
@@ -39,6 +39,7 @@ pub struct Request {
     pub begun: u64,
     pub due: u64,
     pub doing: *const Doing,
+    pub calls: *const CallWords,
     pub is_fastcgi: u32,
     pub verdict: u32,
     pub place: u32,
@@ -79,6 +80,8 @@ pub struct Config {
     pub extended_info: u32,
     pub concurrency: u32,
     pub seed: u32,
+    pub count_calls: u32,
+    pub padding: u32,
 }
 
 /// `shim_place`.
@@ -122,9 +125,9 @@ pub struct Pool {
 }
 
 const _: () = assert!(size_of::<Text>() == 16 && size_of::<Pair>() == 32);
-const _: () = assert!(size_of::<Request>() == 16 * Field::ALL.len() + 88);
+const _: () = assert!(size_of::<Request>() == 16 * Field::ALL.len() + 96);
 const _: () =
-    assert!(size_of::<Config>() == 88 && size_of::<Place>() == 136 && size_of::<Gateway>() == 16);
+    assert!(size_of::<Config>() == 96 && size_of::<Place>() == 136 && size_of::<Gateway>() == 16);
 const _: () = assert!(size_of::<Seat>() == 12);
 // The names and their order are written twice, here and in SHIM_FIELDS; the last one gives a slip
 // away.

@@ -7,7 +7,7 @@ use std::ptr::null;
 
 use tokamak_cost::RequestId;
 use tokamak_sys::queue::record::{Field, Origin, Reader};
-use tokamak_sys::queue::{Doing, Job};
+use tokamak_sys::queue::{CallWords, Doing, Job};
 
 use crate::engine;
 use crate::fastcgi::{self, Environment, Rules};
@@ -17,6 +17,8 @@ const NOTHING: ffi::Text = ffi::Text { at: c"".as_ptr(), len: 0 };
 
 /// What a request does after its response, for which there is no place in the queue.
 static UNSEEN: Doing = Doing::unread();
+/// What it calls then, and what it calls in a site that does not count calls.
+static UNCOUNTED: CallWords = CallWords::unread();
 
 /// The current request, or the last one.
 pub struct Request {
@@ -42,6 +44,7 @@ impl Request {
             begun: 0,
             due: u64::MAX,
             doing: &raw const UNSEEN,
+            calls: &raw const UNCOUNTED,
             is_fastcgi: 0,
             verdict: 0,
             place,
@@ -76,9 +79,15 @@ impl Request {
         (self.shim.doing, self.shim.slot) = (job.doing(), job.slot());
     }
 
+    /// What it calls is counted in the slot of this job, until [`Request::hide`].
+    pub fn count_calls(&mut self, job: &Job) {
+        self.shim.calls = job.calls();
+    }
+
     /// Its slot is about to be another one's.
     pub fn hide(&mut self) {
         (self.shim.doing, self.shim.slot) = (&raw const UNSEEN, ffi::NOBODY);
+        self.shim.calls = &raw const UNCOUNTED;
     }
 
     /// Takes a record over; false: it is none.

@@ -67,6 +67,8 @@ pub struct Settings {
     pub dumpable: bool,
     /// What keeps them from doing so when the process itself is open for a moment.
     pub guard: Option<Guard>,
+    /// Workers count and time what each request calls in databases and in other servers.
+    pub count_calls: bool,
     /// What workers write to their standard output and error is handed to the supervisor.
     pub catch_output: bool,
 }
@@ -150,6 +152,7 @@ impl Default for Settings {
             hidden_env: Vec::new(),
             dumpable: false,
             guard: None,
+            count_calls: false,
             catch_output: false,
         }
     }
@@ -212,6 +215,7 @@ impl Settings {
             key::HIDDEN_ENV => self.hidden_env = words(value),
             key::CATCH_OUTPUT => self.catch_output = true,
             key::DUMPABLE => self.dumpable = true,
+            key::COUNT_CALLS => self.count_calls = true,
             key::GUARD => {
                 let guard = value.parse().ok().and_then(Guard::numbered);
                 self.guard = Some(understood(name, value, guard, "guard")?)

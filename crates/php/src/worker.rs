@@ -46,6 +46,7 @@ struct Worker {
     /// How far it is in looking for the next one. Async mode only.
     search: Search,
     keeps_connections: bool,
+    counts_calls: bool,
     /// Requests to warm up with before the image is taken; while one runs, what it answers is
     /// dropped.
     warm: Vec<Vec<u8>>,
@@ -109,6 +110,7 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
             Mode::Worker | Mode::Async => settings.script.is_some(),
             Mode::Sealed => true,
         },
+        counts_calls: settings.count_calls,
         warm: Vec::new(),
         warming: false,
         warm_up_stays: settings.script.is_some(),
@@ -247,6 +249,9 @@ impl Worker {
         }
         let id = job.id();
         request.begin(id, self.segment.due(id.taken_at()));
+        if self.counts_calls {
+            request.count_calls(&job);
+        }
         let board = self.consumer.board();
         if request.is_fastcgi() {
             self.gateway.begin(request, &board);

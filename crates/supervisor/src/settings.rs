@@ -129,6 +129,9 @@ pub fn settings(site: &Site) -> Result<Vec<(String, String)>, Unusable> {
     if site.dumpable {
         pairs.push((key::DUMPABLE.to_owned(), String::new()));
     }
+    if site.count_calls {
+        pairs.push((key::COUNT_CALLS.to_owned(), String::new()));
+    }
     if let Some(pool) = &site.fpm {
         pairs.push((key::FPM.to_owned(), String::new()));
         pairs.push((key::LIMIT_EXTENSIONS.to_owned(), pool.limit_extensions.join(" ")));
@@ -301,6 +304,7 @@ pub(crate) mod tests {
             env: BTreeMap::from([("APP".into(), Secret::new("x"))]),
             inherit_env: true,
             dumpable: false,
+            count_calls: false,
             server_timing: false,
             fpm: None,
         };

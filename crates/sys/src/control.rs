@@ -137,6 +137,8 @@ pub mod key {
     /// Others of the same user may look into the processes' memory, and the processes leave core
     /// files; any value.
     pub const DUMPABLE: &str = "dumpable";
+    /// Workers count and time the SQL and the outgoing HTTP calls of each request; any value.
+    pub const COUNT_CALLS: &str = "count_calls";
     /// Number of the capability that guards the zygote from others of the same user, as long as it
     /// lives; workers give it up.
     pub const GUARD: &str = "guard";

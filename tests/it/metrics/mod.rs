@@ -15,7 +15,8 @@ const OPEN: &str = "application/openmetrics-text; version=1.0.0,text/plain;versi
 /// Samples by name and labels.
 pub type Samples = BTreeMap<String, f64>;
 
-fn start(setup: Setup) -> Server {
+/// With an admin listener.
+pub fn start(setup: Setup) -> Server {
     setup.line("admin = \"unix:admin.sock\"").start()
 }
 

@@ -119,6 +119,8 @@ pub struct Site {
     pub inherit_env: bool,
     /// Whether the PHP processes leave core files, and others of their user may look into them.
     pub dumpable: bool,
+    /// Whether the PHP workers count what requests call in databases and in other servers.
+    pub count_calls: bool,
     /// Whether clients are told the phases of their requests.
     pub server_timing: bool,
     /// The pool of php-fpm that it stands in for, in a server with [`crate::Server::fpm`].

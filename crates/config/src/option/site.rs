@@ -113,6 +113,9 @@ section! {
         /// Whether the PHP processes leave core files. Debuggers of the same user may then look
         /// into them, and so may scripts of that user.
         dumpable: bool = "false", ANY, Live, env "TOKAMAK_DUMPABLE";
+        /// Whether the PHP workers count and time what each request calls in databases and in other
+        /// servers: for the access log as JSON, the metrics, `Server-Timing` and the slow log.
+        count_calls: bool = "false", ANY, Live, env "TOKAMAK_COUNT_CALLS";
         /// Whether each client is told how long the phases of its request took, in the header
         /// `Server-Timing`; see also `trace.timing_secret`.
         server_timing: bool = "false", ANY, Live, env "TOKAMAK_SERVER_TIMING";

@@ -75,6 +75,7 @@ impl Reader<'_> {
             env: site.env.value.clone(),
             inherit_env: site.inherit_env.value,
             dumpable: site.dumpable.value,
+            count_calls: site.count_calls.value,
             server_timing: site.server_timing.value,
             fpm: None,
         }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tokamak_config as config;
-use tokamak_cost::Phase;
+use tokamak_cost::{CallKind, Phase};
 use tokamak_metrics::{Counter, Row, Samples};
 use tokamak_upstream::fcgi::{AddressState, Upstream};
 
@@ -92,6 +92,13 @@ impl Figures {
             // Most sites never have most phases, and each is 25 lines.
             if reading.count() > 0 {
                 samples.add_times(Row::Phases, &[site, phase.name()], reading);
+            }
+        }
+        if self.config.sites[index].count_calls {
+            for (nth, kind) in CallKind::ALL.iter().enumerate() {
+                let labels = [site, kind.name()];
+                samples.add(Row::Calls, &labels, counts.calls[nth] as f64);
+                samples.add_times(Row::CallTimes, &labels, counts.call_times[nth].clone());
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::time::SystemTime;
 
-use tokamak_cost::Ledger;
+use tokamak_cost::{CallKind, Ledger};
 use tokamak_trace::TraceContext;
 
 use crate::clock::Clock;
@@ -66,7 +66,8 @@ impl Line<'_> {
         out.extend_from_slice(b"\"\n");
     }
 
-    /// Appends the line as a JSON object, with the time spent in each phase in microseconds.
+    /// Appends the line as a JSON object, with the time spent in each phase and in calls in
+    /// microseconds.
     pub fn json(&self, ledger: &Ledger, clock: &mut Clock, now: SystemTime, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"time\":\"");
         out.extend_from_slice(&clock.rfc3339(now));
@@ -107,12 +108,25 @@ impl Line<'_> {
             out.extend_from_slice(if at == 0 { b"\"" } else { b",\"" });
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b"\":");
-            number(nanos / 1000, 1, out);
-            out.push(b'.');
-            number(nanos % 1000, 3, out);
+            microseconds(nanos, out);
         }
-        out.extend_from_slice(b"}}\n");
+        out.push(b'}');
+        if let Some(calls) = ledger.calls() {
+            for kind in CallKind::ALL {
+                let (name, sum) = (kind.name(), calls.of(kind));
+                let _ = write!(out, ",\"{name}_calls\":{},\"{name}_us\":", sum.count);
+                microseconds(sum.nanos, out);
+            }
+        }
+        out.extend_from_slice(b"}\n");
     }
+}
+
+/// Appends nanoseconds as microseconds.
+fn microseconds(nanos: u64, out: &mut Vec<u8>) {
+    number(nanos / 1000, 1, out);
+    out.push(b'.');
+    number(nanos % 1000, 3, out);
 }
 
 /// Appends a number in at least `width` digits. Written by hand, because the standard formatting
@@ -187,7 +201,7 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use proptest::prelude::*;
-    use tokamak_cost::{Phase, RequestId};
+    use tokamak_cost::{CallSum, Calls, Phase, RequestId};
 
     use super::*;
 
@@ -252,6 +266,17 @@ mod tests {
              \\u0022another\\u0022)\",\"status\":200,\"bytes\":1234,\"duration_us\":1012,\
              \"phases_us\":{\"head\":12.345,\"php\":1000.000}}\n"
         );
+    }
+
+    #[test]
+    fn json_tells_the_calls_if_they_are_counted() {
+        let mut ledger = Ledger::begin(0);
+        assert!(json(&line(), &ledger).ends_with(",\"phases_us\":{}}\n"));
+        let sums = [CallSum { count: 3, nanos: 1_234_567 }, CallSum::default()];
+        ledger.set_calls(Calls { sums });
+        let text = json(&line(), &ledger);
+        let tail = "},\"sql_calls\":3,\"sql_us\":1234.567,\"http_calls\":0,\"http_us\":0.000}\n";
+        assert!(text.ends_with(tail), "{text}");
     }
 
     proptest! {

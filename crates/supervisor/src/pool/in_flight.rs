@@ -116,13 +116,14 @@ impl Pool {
         if finding == Finding::Slow {
             self.segment.count_pool_number(PoolNumber::SlowRequests);
         }
-        let InFlight { method, uri, .. } = request;
+        let InFlight { id, method, uri, .. } = request;
         let seconds = since(request.claimed_at, now).as_secs_f64();
         let does = does(request, finding, pid, held, now);
         self.say(
             Level::Warn,
             format_args!(
-                "slow request seconds={seconds:.1} pid={pid} method={method} uri={uri} {does}"
+                "slow request seconds={seconds:.1} pid={pid} id={id} method={method} uri={uri} \
+                    {does}"
             ),
         );
     }
@@ -178,6 +179,7 @@ pub fn lost(requests: &[InFlight]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokamak_cost::RequestId;
     use tokamak_sys::queue::Cause;
 
     const SECOND: u64 = 1_000_000_000;
@@ -192,6 +194,7 @@ mod tests {
             uri: format!("/{slot}"),
             state,
             since,
+            id: RequestId::new(SECOND, slot),
         }
     }
 

@@ -110,9 +110,10 @@ impl Pool {
             Finding::Slow(age) => {
                 self.segment.count_pool_number(PoolNumber::SlowRequests);
                 let seconds = age.as_secs_f64();
+                let id = self.id_of_request(instance, now);
                 self.say(
                     Level::Warn,
-                    format_args!("slow request seconds={seconds:.1} pid={pid} {request}"),
+                    format_args!("slow request seconds={seconds:.1} pid={pid}{id} {request}"),
                 );
                 self.send(
                     Some(&ToZygote::Kill { index, instance, signal: Signal::Backtrace(None) }),
@@ -138,6 +139,12 @@ impl Pool {
                 self.act(index, Event::Kill(KillReason::Boot), now, deaths);
             }
         }
+    }
+
+    /// What the request of a worker is called in other lines; nothing if it has just ended.
+    fn id_of_request(&self, instance: u32, now: u64) -> String {
+        let request = self.segment.in_flight(now).find(|one| one.instance == instance);
+        request.map_or(String::new(), |one| format!(" id={}", one.id))
     }
 
     /// A worker's entry; an empty one if another process wrote it.

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{Ordering, fence};
 
+use tokamak_cost::RequestId;
+
 use super::doing::{Peer, State, address};
 use super::layout::{SlotHead, URI_MAX, WITHDRAWN};
 use super::record;
@@ -34,6 +36,8 @@ pub struct InFlight {
     /// Since when, in nanoseconds; when it was claimed, if that is all that is known. A request
     /// that is ready has waited since then.
     pub since: u64,
+    /// What it is called in the logs.
+    pub id: RequestId,
 }
 
 /// What is the same for as long as a request is held: a slot is used again only after its worker
@@ -102,6 +106,7 @@ impl Segment {
             uri: shown(uri, URI_MAX),
             state,
             since: since.max(hold.claimed_at).min(now),
+            id: RequestId::new(hold.claimed_at, (hold.claim >> 32) as u32),
         })
     }
 

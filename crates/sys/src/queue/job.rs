@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tokamak_cost::RequestId;
 
+use super::calls::CallWords;
 use super::consumer::End;
 use super::doing::Doing;
 use super::frame::{
@@ -274,6 +275,14 @@ impl Job {
         doing.since.store(0, Ordering::Relaxed);
         doing.state.store(0, Ordering::Relaxed);
         doing
+    }
+
+    /// Where the worker says what the request calls, until [`Job::finish`]: nothing so far.
+    pub fn calls(&self) -> *const CallWords {
+        let words = &self.head().worker;
+        words.calls.clear();
+        words.counts_calls.store(1, Ordering::Relaxed);
+        &raw const words.calls
     }
 
     /// Whether the client has gone.

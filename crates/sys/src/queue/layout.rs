@@ -3,10 +3,11 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use super::calls::CallWords;
 use super::doing::{Doing, PEERS, Peer};
 
 /// Changes with every change of the layout or of its meaning.
-pub const LAYOUT_VERSION: u32 = 12;
+pub const LAYOUT_VERSION: u32 = 13;
 
 /// First word of a segment.
 pub(super) const MAGIC: u32 = 0x544f_4b51; // "TOKQ"
@@ -254,8 +255,13 @@ pub(super) struct WorkersWords {
     pub waits: AtomicU32,
     /// Not 0: the doorbell of the worker at this place minus 1 is rung when the client leaves.
     pub heeds: AtomicU32,
+    /// 1: it writes `calls`.
+    pub counts_calls: AtomicU32,
     /// What the request does; in other modes than async nobody writes it.
     pub doing: Doing,
+    /// What the request has called.
+    pub calls: CallWords,
 }
 
 const _: () = assert!(size_of::<SlotHead>() <= SLOT_HEAD);
+const _: () = assert!(size_of::<WorkersWords>() == 128);

@@ -33,6 +33,7 @@
 //! ```
 
 mod board;
+mod calls;
 mod consumer;
 mod doing;
 mod fifo;
@@ -49,6 +50,7 @@ mod tests;
 mod wake;
 
 pub use board::{Board, FastCgi, PoolNumber, PoolNumbers, Snapshot, WorkerState};
+pub use calls::CallWords;
 pub use consumer::{Claim, Consumer, Next, Search, Step};
 pub use doing::{Cause, Doing, InWords, Peer, State};
 pub use frame::{DECLINED, Frame, HeadFrame, Malformed, Usage, split_frame, split_headers};

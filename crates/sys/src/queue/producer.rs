@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-use tokamak_cost::RequestId;
+use tokamak_cost::{Calls, RequestId};
 
 use super::fifo::Fifo;
 use super::frame::Malformed;
@@ -234,6 +234,15 @@ impl Producer {
                 finished_at: head.worker.finished_at.load(Ordering::Relaxed),
             }),
         }
+    }
+
+    /// What the request of a slot has called since it was queued, by its worker's word, when that
+    /// has finished; none if its site does not count calls. Before [`Producer::release`].
+    pub fn calls(&self, id: SlotId, queued_at: u64, seen_at: u64) -> Option<Calls> {
+        let words = &self.segment.slot(self.global(id)).worker;
+        let counts = words.counts_calls.load(Ordering::Relaxed) != 0;
+        let finished_at = words.finished_at.load(Ordering::Relaxed);
+        counts.then(|| words.calls.read(queued_at, finished_at.min(seen_at)))
     }
 
     /// Tells the worker that the client has gone. The slot stays taken until the worker is done

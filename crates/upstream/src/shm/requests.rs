@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use tokamak_cost::{Ledger, Phase, RequestId};
+use tokamak_cost::{Calls, Ledger, Phase, RequestId};
 use tokamak_sys::queue::{Drained, Full, Holder, Outcome, Producer, Segment, SlotId, Tickets};
 
 use super::error::{Death, Refused, WorkerError};
@@ -74,12 +74,16 @@ pub(super) struct Ended {
     pub id: RequestId,
     pub finished_at: u64,
     pub seen_at: u64,
+    pub calls: Option<Calls>,
 }
 
 impl Ended {
     pub fn stamp(&self, ledger: &mut Ledger) {
         // The worker's times are its own word: they count within what the front knows itself.
         ledger.set_request(self.id);
+        if let Some(calls) = self.calls {
+            ledger.set_calls(calls);
+        }
         ledger.stamp(Phase::Queue, self.id.taken_at().min(self.seen_at));
         ledger.stamp(Phase::Php, self.finished_at.min(self.seen_at));
         ledger.stamp(Phase::Relay, self.seen_at);
@@ -295,7 +299,8 @@ impl Requests {
             Ok(Drained::Open) => state.answered |= state.inbox.len() > before,
             Ok(Drained::Finished { outcome, id, finished_at }) => {
                 let seen_at = tokamak_cost::now();
-                state.ended = Some(Ended { outcome, id, finished_at, seen_at });
+                let calls = self.producer.calls(slot, state.queued_at, seen_at);
+                state.ended = Some(Ended { outcome, id, finished_at, seen_at, calls });
                 self.give_back(key);
             }
             Err(_) => {

@@ -1,0 +1,5 @@
+<?php
+require __DIR__ . '/functions.php';
+
+$_GET['do']();
+echo "done\n";
