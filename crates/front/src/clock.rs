@@ -85,6 +85,12 @@ fn digits(to: &mut [u8], mut number: u64) {
     }
 }
 
+/// Nanoseconds since 1970 when the clock of the ledgers was zero.
+pub fn epoch() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (since.as_nanos() as u64).saturating_sub(tokamak_cost::now())
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

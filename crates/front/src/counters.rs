@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use http::uri::PathAndQuery;
 use tokamak_cost::{CallKind, Calls, Ledger, Phase};
-use tokamak_metrics::{Counter, Histogram, Reading};
+use tokamak_metrics::{Counter, Exemplar, Exemplars, Histogram, Reading};
+use tokamak_trace::TraceContext;
 
 use crate::slowest::Slowest;
 
@@ -30,6 +31,8 @@ pub struct SiteCounters {
     requests: [Counter; STATUSES.len()],
     sent: Counter,
     duration: Histogram,
+    /// Of the durations; present if requests belong to traces.
+    exemplars: Option<Box<Exemplars>>,
     phases: [Histogram; Phase::ALL.len()],
     calls: [Counter; CallKind::ALL.len()],
     call_times: [Histogram; CallKind::ALL.len()],
@@ -53,19 +56,23 @@ pub struct SiteCounts {
 }
 
 impl LoopCounters {
-    /// For this many sites.
-    pub fn new(sites: usize) -> LoopCounters {
-        let sites = (0..sites).map(|_| SiteCounters::default()).collect();
-        LoopCounters { sites, slowest: Slowest::default() }
+    /// For this many sites. `is_traced`: whether requests belong to traces.
+    pub fn new(sites: usize, is_traced: bool) -> LoopCounters {
+        let site =
+            |_| SiteCounters { exemplars: is_traced.then(Box::default), ..SiteCounters::default() };
+        LoopCounters { sites: (0..sites).map(site).collect(), slowest: Slowest::default() }
     }
 
     /// Adds what was counted of a site.
     pub fn read(&self, site: usize, counts: &mut SiteCounts) {
-        let SiteCounters { requests, sent, duration, phases, calls, call_times } =
+        let SiteCounters { requests, sent, duration, exemplars, phases, calls, call_times } =
             &self.sites[site];
         counts.requests.iter_mut().zip(requests).for_each(|(sum, one)| *sum += one.get());
         counts.sent += sent.get();
         duration.read(&mut counts.duration);
+        if let Some(exemplars) = exemplars {
+            exemplars.read(&mut counts.duration.exemplars);
+        }
         phases.iter().zip(&mut counts.phases).for_each(|(phase, sum)| phase.read(sum));
         counts.calls.iter_mut().zip(calls).for_each(|(sum, one)| *sum += one.get());
         call_times.iter().zip(&mut counts.call_times).for_each(|(time, sum)| time.read(sum));
@@ -86,18 +93,22 @@ pub struct Counted {
     counters: Arc<LoopCounters>,
     site: usize,
     target: Option<PathAndQuery>,
+    /// Its place in a recorded trace.
+    trace: Option<TraceContext>,
     /// The status of the response; 0: there is none yet.
     pub status: u16,
 }
 
 impl Counted {
-    /// Of this site, for this target.
+    /// Of this site, for this target, and in this place of a trace.
     pub fn new(
         counters: &Arc<LoopCounters>,
         site: usize,
         target: Option<&PathAndQuery>,
+        trace: Option<TraceContext>,
     ) -> Counted {
-        Counted { counters: counters.clone(), site, target: target.cloned(), status: 0 }
+        let (target, trace) = (target.cloned(), trace.filter(TraceContext::is_sampled));
+        Counted { counters: counters.clone(), site, target, trace, status: 0 }
     }
 
     /// The request is over; `sent` bytes of its body went out.
@@ -108,6 +119,16 @@ impl Counted {
         site.requests[class].add(1);
         site.sent.add(sent);
         site.duration.observe(ledger.total());
+        if let (Some(TraceContext { trace, span, .. }), Some(exemplars)) =
+            (self.trace, &site.exemplars)
+        {
+            exemplars.keep(Exemplar {
+                trace: u128::from_be_bytes(*trace.bytes()),
+                span: u64::from_be_bytes(*span.bytes()),
+                nanoseconds: ledger.total(),
+                at: ledger.start() + ledger.total(),
+            });
+        }
         for (phase, histogram) in Phase::ALL.iter().zip(&site.phases) {
             match ledger.spent(*phase) {
                 0 => {}
@@ -130,7 +151,7 @@ mod tests {
 
     #[test]
     fn loops_add_up_to_what_the_ledgers_say() {
-        let loops = [(); 2].map(|()| Arc::new(LoopCounters::new(2)));
+        let loops = [(); 2].map(|()| Arc::new(LoopCounters::new(2, false)));
         let mut total = 0;
         for (nth, status) in [200, 204, 404, 500, 999, 0].into_iter().enumerate() {
             let mut ledger = Ledger::begin(1000);
@@ -141,7 +162,7 @@ mod tests {
                 let sums = [CallSum { count: 3, nanos: 5 }, CallSum::default()];
                 ledger.set_calls(Calls { sums });
             }
-            let counted = Counted { status, ..Counted::new(&loops[nth % 2], 1, None) };
+            let counted = Counted { status, ..Counted::new(&loops[nth % 2], 1, None, None) };
             counted.count(10, &ledger);
         }
         let mut counts = SiteCounts::default();

@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::Exemplar;
+
 /// The smallest bound is 2 to the power of this many microseconds.
 const FIRST: u32 = 3;
 
@@ -18,6 +20,9 @@ pub const BOUNDS: [u64; 22] = {
     }
     bounds
 };
+
+/// How many buckets there are: the last one has no bound.
+pub const BUCKETS: usize = BOUNDS.len() + 1;
 
 /// A number that grows. Only one thread may write it: an addition of another would be lost.
 #[derive(Debug, Default)]
@@ -38,7 +43,7 @@ impl Counter {
 /// How often times fell between the [`BOUNDS`]. Only one thread may write it.
 #[derive(Debug, Default)]
 pub struct Histogram {
-    buckets: [Counter; BOUNDS.len() + 1],
+    buckets: [Counter; BUCKETS],
     nanoseconds: Counter,
 }
 
@@ -59,7 +64,7 @@ impl Histogram {
 }
 
 /// The bucket of a time: the first one whose bound is not less.
-fn bucket(nanoseconds: u64) -> usize {
+pub(crate) fn bucket(nanoseconds: u64) -> usize {
     let microseconds = nanoseconds.saturating_sub(1) / 1000;
     let bits = u64::BITS - microseconds.leading_zeros();
     (bits.saturating_sub(FIRST) as usize).min(BOUNDS.len())
@@ -69,9 +74,11 @@ fn bucket(nanoseconds: u64) -> usize {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// How many fell into each bucket; the last one has no bound.
-    pub buckets: [u64; BOUNDS.len() + 1],
+    pub buckets: [u64; BUCKETS],
     /// The sum of all times.
     pub nanoseconds: u64,
+    /// Requests that stand for those of each bucket.
+    pub exemplars: [Option<Exemplar>; BUCKETS],
 }
 
 impl Reading {

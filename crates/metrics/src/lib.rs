@@ -3,6 +3,7 @@
 //! [`Row`] declares each metric once. Who counts adds [`Samples`] of rows; [`Format::write`] makes
 //! the text. The supervisor's samples reach the front as lines of [`Samples::to_lines`].
 
+mod exemplar;
 mod histogram;
 #[cfg(test)]
 mod reference;
@@ -10,6 +11,7 @@ mod row;
 mod samples;
 mod text;
 
+pub use exemplar::{Exemplar, Exemplars};
 pub use histogram::{BOUNDS, Counter, Histogram, Reading};
 pub use row::{Kind, Row};
 pub use samples::{Malformed, Samples, Value};

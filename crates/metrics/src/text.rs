@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::{BOUNDS, Kind, Reading, Row, Samples, Value};
+use crate::{BOUNDS, Exemplar, Kind, Reading, Row, Samples, Value};
 
 /// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,10 @@ impl Format {
                         let ending = if row.kind() == Kind::Counter { "_total" } else { "" };
                         write_sample(&mut text, row, ending, &labels, *number);
                     }
-                    Value::Times(reading) => write_times(&mut text, row, labels, reading),
+                    Value::Times(reading) => {
+                        let is_open = self == Format::OpenMetrics;
+                        write_times(&mut text, row, labels, reading, is_open);
+                    }
                 }
             }
         }
@@ -73,6 +76,11 @@ impl Format {
 }
 
 fn write_sample(text: &mut String, row: Row, ending: &str, labels: &[(&str, &str)], number: f64) {
+    write_value(text, row, ending, labels, number);
+    text.push('\n');
+}
+
+fn write_value(text: &mut String, row: Row, ending: &str, labels: &[(&str, &str)], number: f64) {
     let _ = write!(text, "{}{ending}", row.name());
     for (nth, (name, value)) in labels.iter().enumerate() {
         let _ = write!(text, "{}{name}=\"", if nth == 0 { '{' } else { ',' });
@@ -86,17 +94,30 @@ fn write_sample(text: &mut String, row: Row, ending: &str, labels: &[(&str, &str
         }
         text.push('"');
     }
-    let _ = writeln!(text, "{} {number}", if labels.is_empty() { "" } else { "}" });
+    let _ = write!(text, "{} {number}", if labels.is_empty() { "" } else { "}" });
 }
 
-/// Each bucket counts what is in those before it, too.
-fn write_times(text: &mut String, row: Row, labels: Vec<(&str, &str)>, reading: &Reading) {
+/// Each bucket counts what is in those before it, too. Only OpenMetrics has exemplars.
+fn write_times(
+    text: &mut String,
+    row: Row,
+    labels: Vec<(&str, &str)>,
+    reading: &Reading,
+    is_open: bool,
+) {
     let mut count = 0;
     for (nth, bucket) in reading.buckets.iter().enumerate() {
         count += bucket;
         let bound = BOUNDS.get(nth).map_or("+Inf".into(), |us| (*us as f64 / 1e6).to_string());
         let labels: Vec<_> = labels.iter().copied().chain([("le", &bound[..])]).collect();
-        write_sample(text, row, "_bucket", &labels, count as f64);
+        write_value(text, row, "_bucket", &labels, count as f64);
+        if let Some(exemplar) = reading.exemplars[nth].filter(|_| is_open) {
+            let Exemplar { trace, span, nanoseconds, at } = exemplar;
+            let (value, at) = (nanoseconds as f64 / 1e9, at as f64 / 1e9);
+            let labels = format!("trace_id=\"{trace:032x}\",span_id=\"{span:016x}\"");
+            let _ = write!(text, " # {{{labels}}} {value} {at:.3}");
+        }
+        text.push('\n');
     }
     write_sample(text, row, "_sum", &labels, reading.nanoseconds as f64 / 1e9);
     write_sample(text, row, "_count", &labels, count as f64);
@@ -148,6 +169,20 @@ mod tests {
         assert_eq!(lines[25], format!("{name}_bucket{{site=\"a\",le=\"+Inf\"}} 3"));
         assert_eq!(lines[26], format!("{name}_sum{{site=\"a\"}} 3.5"));
         assert_eq!(lines[27], format!("{name}_count{{site=\"a\"}} 3"));
+    }
+
+    #[test]
+    fn only_openmetrics_has_exemplars() {
+        let mut reading = Reading { nanoseconds: 5_000, ..Reading::default() };
+        reading.buckets[0] = 1;
+        reading.exemplars[0] =
+            Some(Exemplar { trace: 0xa, span: 0xb, nanoseconds: 5_000, at: 1_500_000_000 });
+        let mut samples = Samples::default();
+        samples.add_times(Row::Duration, &["a"], reading);
+        let expected = "le=\"0.000008\"} 1 # {trace_id=\"0000000000000000000000000000000a\",\
+                        span_id=\"000000000000000b\"} 0.000005 1.500\n";
+        assert!(Format::OpenMetrics.write(&samples).contains(expected));
+        assert!(!Format::Prometheus.write(&samples).contains("trace_id"));
     }
 
     #[test]

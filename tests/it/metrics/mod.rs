@@ -40,11 +40,16 @@ fn scrape(server: &Server, accept: &str) -> (String, String) {
 }
 
 /// The samples as the parser of the Prometheus project reads them.
-fn parsed((media_type, text): (String, String)) -> Samples {
+fn parsed(scraped: (String, String)) -> Samples {
+    serde_json::from_value(parsed_to("samples", scraped)).expect("numbers")
+}
+
+/// What the parser finds of this kind.
+fn parsed_to(what: &str, (media_type, text): (String, String)) -> serde_json::Value {
     // Debian's own: its packages are not those of another Python.
     let mut parser = Command::new("/usr/bin/python3")
         .arg(root().join("tests/it/metrics/parse.py"))
-        .arg(&media_type)
+        .args([&media_type, what])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -53,6 +58,13 @@ fn parsed((media_type, text): (String, String)) -> Samples {
     let output = parser.wait_with_output().unwrap();
     assert!(output.status.success(), "{media_type}\n{text}");
     serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// The exemplars now, by the names and labels of their buckets.
+pub fn exemplars(server: &Server) -> BTreeMap<String, serde_json::Value> {
+    let (_, plain) = scrape(server, "*/*");
+    assert!(!plain.contains("trace_id"), "only OpenMetrics has exemplars: {plain}");
+    serde_json::from_value(parsed_to("exemplars", scrape(server, OPEN))).expect("a table")
 }
 
 /// The samples now.

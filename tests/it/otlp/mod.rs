@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 
 use crate::harness::{Kind, Request, Server, Setup, eventually, free_address, get, in_parallel};
-use crate::metrics::{samples, samples_when};
+use crate::metrics::{exemplars, samples, samples_when};
 use crate::operate::{configure, operated, reload};
 use crate::traces::{ASKER, TRACE, line, parent, parts, told, traced};
 use collector::{Collector, can_read};
@@ -393,4 +393,40 @@ fn reloads_and_stops_lose_nothing_and_hang_nowhere() {
     assert!(server.main_process().wait(Duration::from_secs(20)).is_some(), "it hangs");
     let log = server.log();
     assert!(log.contains("could not be delivered (the server ended first)"), "{log}");
+}
+
+/// A bucket of the durations leads to the trace of a request in it.
+#[test]
+fn durations_have_recorded_requests_as_exemplars() {
+    let server = traced(Kind::Classic, "continue")
+        .line("trace.sample = \"0%\"")
+        .line("admin = \"unix:admin.sock\"")
+        .start();
+    let count = "tokamak_request_duration_seconds_count{site=\"localhost\"}";
+    server.get("/hello.php?alone").expect(200);
+    server.send(&get("/hello.php?not").header("traceparent", &parent("00"))).expect(200);
+    samples_when(&server, count, 2.0);
+    assert!(exemplars(&server).is_empty());
+    let seconds = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+    let before = seconds();
+    server.send(&recorded("/hello.php?recorded")).expect(200);
+    samples_when(&server, count, 3.0);
+    let found: Vec<_> = exemplars(&server).into_iter().collect();
+    let [(bucket, exemplar)] = &found[..] else { panic!("{found:?}") };
+    assert!(bucket.starts_with("tokamak_request_duration_seconds_bucket{"), "{bucket}");
+    let line = line(&server, "/hello.php?recorded");
+    let labels = &exemplar["labels"];
+    assert_eq!((&labels["trace_id"], &labels["span_id"]), (&TRACE.into(), &line["span"]));
+    let (value, at) =
+        (exemplar["value"].as_f64().unwrap(), exemplar["timestamp"].as_f64().unwrap());
+    // The log cuts it to microseconds.
+    let cut = line["duration_us"].as_f64().unwrap();
+    assert!((0.0..1.0).contains(&(value * 1e6 - cut + 1e-6)), "{exemplar} {line}");
+    assert!(before - 0.01 <= at && at <= seconds() + 0.01, "{before} {exemplar}");
+    let bound = bucket.split("le=\"").nth(1).unwrap().split('"').next().unwrap();
+    assert!(value <= bound.parse().unwrap(), "{bucket} {exemplar}");
+    // With the next one in its bucket, or beside it.
+    server.send(&recorded("/hello.php?again")).expect(200);
+    samples_when(&server, count, 4.0);
+    assert!((1..=2).contains(&exemplars(&server).len()));
 }

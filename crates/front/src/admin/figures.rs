@@ -10,6 +10,7 @@ use tokamak_upstream::fcgi::{AddressState, Upstream};
 
 use crate::balancer::Balancer;
 use crate::cache::Content;
+use crate::clock::epoch;
 use crate::counters::{LoopCounters, STATUSES, SiteCounts};
 use crate::export::{Fate, SpanQueue};
 use crate::failure::{Failure, Side};
@@ -87,6 +88,9 @@ impl Figures {
             }
         }
         samples.add(Row::ResponseBytes, &[site], counts.sent as f64);
+        // The loops' clock is that of the ledgers.
+        let epoch = epoch();
+        counts.duration.exemplars.iter_mut().flatten().for_each(|one| one.at += epoch);
         samples.add_times(Row::Duration, &[site], counts.duration);
         for (phase, reading) in Phase::ALL.iter().zip(counts.phases) {
             // Most sites never have most phases, and each is 25 lines.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokamak_otlp::{RequestSpan, Source};
 use tokio::sync::watch;
@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::collector::{Collector, Outcome};
 use super::losses::Losses;
 use super::{Fate, SpanQueue};
+use crate::clock::epoch;
 
 /// How long spans wait for company. Traces show up so much later; with a tenth of it, a server with
 /// few requests would send ten times as many exports.
@@ -143,10 +144,4 @@ impl Delivery {
 
 fn spans(batch: &VecDeque<Box<RequestSpan>>) -> u64 {
     batch.iter().map(|request| request.spans()).sum()
-}
-
-/// Nanoseconds since 1970 when the clock of the ledgers was zero.
-fn epoch() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    (since.as_nanos() as u64).saturating_sub(tokamak_cost::now())
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-use tokamak_config as config;
+use tokamak_config::{self as config, TraceMode};
 use tokamak_lua::Engine;
 use tokamak_metrics::Counter;
 use tokamak_upstream::fcgi::Upstream;
@@ -93,7 +93,8 @@ impl Shared {
         if start.is_successor {
             fastcgi::resolve(&upstreams, &config)?;
         }
-        let counters = || Arc::new(LoopCounters::new(sites.len()));
+        let is_traced = config.trace.context != TraceMode::Off;
+        let counters = || Arc::new(LoopCounters::new(sites.len(), is_traced));
         let counters = start.admin.iter().flat_map(|_| (0..config.loops).map(|_| counters()));
         Ok(Shared {
             counters: counters.collect(),

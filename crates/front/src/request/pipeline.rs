@@ -95,7 +95,7 @@ where
     guard.counted = context
         .counters
         .as_ref()
-        .map(|counters| Counted::new(counters, site.index, request.uri().path_and_query()));
+        .map(|counters| Counted::new(counters, site.index, request.uri().path_and_query(), trace));
     guard.scoreboard = context.scoreboard.note(site.index, &*client, &request, began);
     let (parts, incoming) = request.into_parts();
     let length = incoming.size_hint().exact();
