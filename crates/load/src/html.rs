@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::capacity::Report;
 use crate::judge::Verdict;
-use crate::plot::{Point, place, points, span};
+use crate::plot::{Point, endless, place, points, span};
 use crate::print;
 use crate::trial::Trial;
 use crate::words::{rate, time};
@@ -20,21 +20,25 @@ body { margin: 0 auto; max-width: 70rem; padding: 1.5rem; background: var(--page
 h1 { font-size: 1.3rem; margin: 0 0 .3rem; overflow-wrap: anywhere; }
 p { margin: .3rem 0; max-width: 60rem; } .faint { color: var(--faint); }
 strong { color: var(--good); font-size: 1.9rem; }
-svg { display: block; width: 100%; height: auto; margin: 1rem 0;
-  font: 14px system-ui, sans-serif; } svg text { fill: var(--faint); }
+svg { display: block; width: 100%; max-width: 60rem; height: auto; margin: 1rem 0;
+  font: 12px system-ui, sans-serif; } svg text { fill: var(--faint); }
 .axis { stroke: var(--line); } .way { stroke: var(--faint); fill: none; stroke-width: 1.5; }
 .bound { stroke: var(--bad); stroke-dasharray: 6 4; } .holds { fill: var(--good); }
 .breaks { stroke: var(--bad); stroke-width: 2.5; } .wide { overflow-x: auto; }
+@media (max-width: 40rem) { body { padding: 1rem; } svg { font-size: 26px; }
+  .holds { r: 9px; } .breaks { stroke-width: 5; } th, td { padding: .2rem .4rem; } }
 table { border-collapse: collapse; font-size: .9rem; }
 th, td { padding: .2rem .7rem; border-bottom: 1px solid var(--line); text-align: right;
   font-variant-numeric: tabular-nums; font-weight: normal; white-space: nowrap; }
 thead th { color: var(--faint); } td:last-child, th:last-child { text-align: left; }
 ";
 
-const WIDE: f64 = 900.0;
-const HIGH: f64 = 380.0;
-const LEFT: f64 = 80.0;
-const FOOT: f64 = 48.0;
+const WIDE: f64 = 720.0;
+const HIGH: f64 = 400.0;
+/// Room for the labels of the axes, which are larger on a phone.
+const LEFT: f64 = 104.0;
+const FOOT: f64 = 68.0;
+const HEAD: f64 = 40.0;
 
 /// The whole page.
 pub fn page(report: &Report) -> String {
@@ -72,28 +76,31 @@ fn picture(text: &mut String, report: &Report) {
     let Some(bound) = report.bounds.first() else { return };
     let limit = bound.limit.as_secs_f64();
     let across = span(points.iter().map(|point| point.rate));
-    let up = span(points.iter().map(|point| point.taken).chain([limit]));
+    let top = endless(&points, limit);
+    let up = span(points.iter().map(|point| point.taken.min(top)).chain([limit]));
     let x = |rate| LEFT + place(rate, across) * (WIDE - LEFT - 20.0);
-    let y = |taken| HIGH - FOOT - place(taken, up) * (HIGH - FOOT - 30.0);
+    let y = |taken: f64| HIGH - FOOT - place(taken.min(top), up) * (HIGH - FOOT - HEAD);
     let name = bound.name();
     let _ = writeln!(
         text,
         "<svg viewBox=\"0 0 {WIDE} {HIGH}\" role=\"img\" aria-label=\"{name} of response times \
-        over the requests that arrive each second\">\n\
-        <text x=\"{LEFT}\" y=\"16\">{name} of response times</text>\n\
+        over the requests that arrive each second: {}\">\n\
+        <text x=\"{LEFT}\" y=\"24\">{name} of response times</text>\n\
         <text x=\"{}\" y=\"{}\" text-anchor=\"end\">requests that arrive each second</text>",
+        escaped(&print::result(report)),
         WIDE - 20.0,
-        HIGH - 6.0
+        HIGH - 8.0
     );
-    for value in ticks(up) {
+    let is_endless = points.iter().any(|point| !point.taken.is_finite());
+    let heights = ticks(up).into_iter().filter(|value| !is_endless || *value < 0.7 * top);
+    for value in heights.chain(is_endless.then_some(f64::INFINITY)) {
         let at = y(value);
         let _ = writeln!(
             text,
             "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
-            <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            <text x=\"{}\" y=\"{at:.1}\" dy=\".35em\" text-anchor=\"end\">{}</text>",
             WIDE - 20.0,
             LEFT - 8.0,
-            at + 5.0,
             time(value)
         );
     }
@@ -101,10 +108,10 @@ fn picture(text: &mut String, report: &Report) {
         let at = x(value);
         let _ = writeln!(
             text,
-            "<line class=\"axis\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"30\" y2=\"{}\"/>\
-            <text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{value}</text>",
+            "<line class=\"axis\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{HEAD}\" y2=\"{}\"/>\
+            <text x=\"{at:.1}\" y=\"{}\" dy=\"1.1em\" text-anchor=\"middle\">{value}</text>",
             HIGH - FOOT,
-            HIGH - FOOT + 18.0
+            HIGH - FOOT
         );
     }
     let at = y(limit);
@@ -123,8 +130,8 @@ fn picture(text: &mut String, report: &Report) {
     for point in &points {
         mark(text, point, x(point.rate), y(point.taken));
     }
-    *text += "</svg>\n<p class=\"faint\">● the bound holds, × it does not; both axes are \
-        logarithmic.</p>\n";
+    *text += "</svg>\n<p class=\"faint\">● the bound holds, × it does not, ∞ no answer; both axes \
+        are logarithmic.</p>\n";
 }
 
 fn mark(text: &mut String, point: &Point, x: f64, y: f64) {
@@ -159,9 +166,13 @@ fn ticks((low, high): (f64, f64)) -> Vec<f64> {
 }
 
 fn table(text: &mut String, trials: &[Trial]) {
-    *text += "<div class=\"wide\"><table>\n<thead><tr><th>arriving</th><th>answered</th>\
-        <th>p50</th><th>p90</th><th>p99</th><th>sent late</th><th>CPU</th><th>result</th></tr>\
-        </thead>\n<tbody>\n";
+    // The keyboard scrolls what has the focus.
+    *text += "<div class=\"wide\" role=\"region\" aria-label=\"All trials\" tabindex=\"0\">\n\
+        <table>\n<thead><tr>";
+    for name in ["arriving", "answered", "p50", "p90", "p99", "sent late", "CPU", "result"] {
+        let _ = write!(text, "<th scope=\"col\">{name}</th>");
+    }
+    *text += "</tr></thead>\n<tbody>\n";
     for trial in trials {
         let [p50, p90, p99] = trial.quantiles.map(time);
         let mut result = print::verdict(trial);
@@ -218,6 +229,7 @@ mod tests {
             notes: Vec::new(),
         };
         let page = page(&report);
+        assert!(page.contains("<title>105/s: ∞</title>"), "{page}");
         for absent in ["<script", "src=", "href=", "@import", "url(", "NaN", "inf"] {
             assert!(!page.contains(absent), "{absent} in {page}");
         }

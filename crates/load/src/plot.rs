@@ -10,24 +10,21 @@ use crate::words::{rate, time};
 pub struct Point {
     /// Requests a second.
     pub rate: f64,
-    /// The response time of the bound's part in seconds, the median of the trials.
+    /// The response time of the bound's part in seconds, the median of the trials; infinite if it
+    /// had no answer.
     pub taken: f64,
     /// Whether the bound held in most of them.
     pub held: bool,
 }
 
-/// The points by rate. Response times that are infinite are drawn at twice the bound.
+/// The points by rate.
 pub fn points(report: &Report) -> Vec<Point> {
-    let limit = report.bounds.first().map_or(1.0, |bound| bound.limit.as_secs_f64());
     let mut rates: Vec<f64> = report.trials.iter().map(|trial| trial.rate).collect();
     rates.sort_unstable_by(f64::total_cmp);
     rates.dedup();
     let point = |wanted: f64| {
         let same: Vec<&Trial> = report.trials.iter().filter(|trial| trial.rate == wanted).collect();
-        let taken: Vec<f64> = same
-            .iter()
-            .map(|trial| if trial.bounded.is_finite() { trial.bounded } else { 2.0 * limit })
-            .collect();
+        let taken: Vec<f64> = same.iter().map(|trial| trial.bounded).collect();
         let held = same.iter().filter(|trial| trial.verdict == Verdict::Holds).count();
         Point {
             rate: wanted,
@@ -36,6 +33,12 @@ pub fn points(report: &Report) -> Vec<Point> {
         }
     };
     rates.into_iter().map(point).collect()
+}
+
+/// Where points without an answer are drawn: above all others, and above the bound.
+pub fn endless(points: &[Point], limit: f64) -> f64 {
+    let finite = points.iter().map(|point| point.taken).filter(|taken| taken.is_finite());
+    2.0 * finite.fold(limit, f64::max)
 }
 
 /// The ends of a logarithmic axis for these values.
@@ -60,18 +63,20 @@ pub fn terminal(report: &Report) -> String {
     let Some(bound) = report.bounds.first() else { return String::new() };
     let limit = bound.limit.as_secs_f64();
     let across = span(points.iter().map(|point| point.rate));
-    let up = span(points.iter().map(|point| point.taken).chain([limit]));
+    let top = endless(&points, limit);
+    let up = span(points.iter().map(|point| point.taken.min(top)).chain([limit]));
     let row = |value| HIGH - 1 - (place(value, up) * (HIGH - 1) as f64).round() as usize;
     let column = |value| (place(value, across) * (WIDE - 1) as f64).round() as usize;
     let mut grid = vec![vec![' '; WIDE]; HIGH];
     grid[row(limit)].fill('┄');
     for point in &points {
-        grid[row(point.taken)][column(point.rate)] = if point.held { '●' } else { '×' };
+        grid[row(point.taken.min(top))][column(point.rate)] = if point.held { '●' } else { '×' };
     }
     let mut text = format!("{} (logarithmic)\n", bound.name());
     for (nth, line) in grid.iter().enumerate() {
         let label = match nth {
             _ if nth == row(limit) => time(limit),
+            _ if nth == row(top) && up.1 > top => time(f64::INFINITY),
             0 => time(up.1),
             _ if nth == HIGH - 1 => time(up.0),
             _ => String::new(),
@@ -91,6 +96,13 @@ pub fn terminal(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn points_without_an_answer_are_above_all_others() {
+        let point = |taken| Point { rate: 1.0, taken, held: false };
+        assert_eq!(endless(&[point(0.5), point(f64::INFINITY)], 1.0), 2.0);
+        assert_eq!(endless(&[point(7.0)], 1.0), 14.0);
+    }
 
     #[test]
     fn the_ends_of_an_axis_are_its_ends() {
