@@ -1,6 +1,6 @@
 //! `tokamak capacity`: the most requests a second at which a bound on response times holds.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,11 +11,13 @@ use tokamak_config::time;
 use tokamak_load::arrivals::Spacing;
 use tokamak_load::capacity::{Plan, run};
 use tokamak_load::judge::Bound;
+use tokamak_load::target::Template;
 use tokamak_load::trial::Trial;
 use tokamak_load::watch::Watch;
 use tokamak_load::{page, print as show, target};
 use tokamak_supervisor::client::Target;
 
+use super::trust::TrustArguments;
 use super::{At, print, report};
 use crate::wiring::control;
 
@@ -30,7 +32,7 @@ const SHORTEST_STEP: Duration = Duration::from_secs(1);
 /// `tokamak capacity`.
 #[derive(Args, Debug)]
 pub struct Capacity {
-    /// What is requested, as http://127.0.0.1:8080/page. A server of any make.
+    /// What is requested, as http://127.0.0.1:8080/page or with https://. A server of any make.
     url: String,
     /// Half of all requests must be answered within this time.
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -60,9 +62,17 @@ pub struct Capacity {
     /// How arrivals are spread.
     #[arg(long, value_enum, default_value = "poisson")]
     arrivals: ArrivalsArgument,
+    /// The method of each request, by default GET, or POST with --data.
+    #[arg(long, value_name = "METHOD")]
+    method: Option<String>,
+    /// A file with the body of each request; a form, unless --header has another Content-Type.
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
     /// A header that is sent with each request.
     #[arg(long, value_name = "NAME: VALUE")]
     header: Vec<String>,
+    #[command(flatten)]
+    trust: TrustArguments,
     /// A process that belongs to the server too, with its children: php-fpm behind nginx, a
     /// database. What listens at the URL is found without it.
     #[arg(long, value_name = "PID")]
@@ -110,7 +120,17 @@ impl Capacity {
     }
 
     fn search(self) -> Result<ExitCode, String> {
-        let target = target::Target::new(&self.url, &self.header)?;
+        let body = match &self.data {
+            Some(path) => Some(fs::read(path).map_err(|error| named(path, &error))?),
+            None => None,
+        };
+        let template = Template {
+            method: self.method.clone(),
+            headers: self.header.clone(),
+            body,
+            trust: self.trust.trust(),
+        };
+        let target = target::Target::new(&self.url, &template)?;
         let address = target.address;
         let bounds = self.bounds();
         let server = match self.at.target() {
@@ -142,15 +162,14 @@ impl Capacity {
             None => None,
         };
         let as_json = self.json;
-        if !as_json {
-            print(format!("{}\n", show::heading()).as_bytes()).map_err(|e| e.to_string())?;
-        }
+        let mut heading = format!("{}\n", show::heading());
         let mut said = |trial: &Trial| {
             // A reader that is gone is noticed at the end.
             let _ = match as_json {
-                false => print(format!("{}\n", show::row(trial)).as_bytes()),
+                false => print(format!("{heading}{}\n", show::row(trial)).as_bytes()),
                 true => Ok(()),
             };
+            heading.clear();
         };
         let found = run(&plan, &mut said)?;
         if let Some((path, mut file)) = html {

@@ -12,6 +12,7 @@ pub mod pages;
 mod profile;
 mod seal_report;
 mod site;
+mod trust;
 mod upstream;
 
 use std::fmt::Display;

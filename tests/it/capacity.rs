@@ -1,11 +1,14 @@
 //! `tokamak capacity`: the knee of a server whose capacity is known, and what ends it.
 
 use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{Kind, Server, Setup, free_address, program};
+use crate::harness::{Kind, Process, Server, Setup, eventually, free_address, program};
 
 fn capacity(url: &str, arguments: &[&str]) -> Output {
     Command::new("timeout")
@@ -91,11 +94,107 @@ fn what_cannot_be_measured_is_named_and_nothing_is_printed() {
         (format!("http://{}/wrong.php", server.address), "status 500"),
         (format!("http://{}/away.php", server.address), "a redirect"),
         (nobody, "connection refused"),
-        ("https://127.0.0.1/".into(), "TLS is not spoken here"),
+        (format!("https://{}/", server.address), "it speaks no TLS here"),
     ] {
         let output = capacity(&url, &["--json"]);
         let wrong = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{url}: {wrong}");
         assert!(wrong.contains(said) && output.stdout.is_empty(), "{url}: {wrong}");
+    }
+}
+
+/// A key, and a certificate for 127.0.0.1 that it has signed itself.
+fn certificate(folder: &Path) -> String {
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
+        .args(["-nodes", "-days", "2", "-subj", "/CN=tests", "-keyout", "key.pem"])
+        .args(["-addext", "subjectAltName=IP:127.0.0.1", "-out", "certificate.pem"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+        .current_dir(folder)
+        .output()
+        .expect("openssl runs");
+    assert!(made.status.success(), "{made:?}");
+    folder.join("certificate.pem").to_str().unwrap().to_owned()
+}
+
+/// nginx that speaks TLS for a server.
+fn with_tls(folder: &Path, behind: SocketAddr) -> (Process, SocketAddr) {
+    let (address, top) = (free_address(), folder.display());
+    let text = format!(
+        "daemon off; pid {top}/nginx.pid; error_log stderr;\nevents {{}}\nhttp {{\n  access_log \
+         off;\n  client_body_temp_path {top}/body; proxy_temp_path {top}/proxy;\n  \
+         fastcgi_temp_path {top}/fastcgi; uwsgi_temp_path {top}/uwsgi; scgi_temp_path {top}/scgi;\n  \
+         server {{ listen {address} ssl; ssl_certificate certificate.pem; ssl_certificate_key \
+         key.pem;\n    location / {{ proxy_pass http://{behind}; }} }}\n}}\n"
+    );
+    fs::write(folder.join("nginx.conf"), text).unwrap();
+    let top = folder.to_str().unwrap();
+    let arguments = ["-p", top, "-c", "nginx.conf", "-e", "stderr"].map(String::from);
+    let log = folder.join("log");
+    let nginx = Process::start(Path::new("/usr/sbin/nginx"), &arguments, &[], &log);
+    let listens = || std::net::TcpStream::connect(address).ok();
+    let started = eventually(Duration::from_secs(20), listens);
+    assert!(started.is_some(), "{}", fs::read_to_string(log).unwrap_or_default());
+    (nginx, address)
+}
+
+#[test]
+fn forms_are_posted_over_tls_to_a_server_whose_certificate_is_trusted() {
+    let server = server();
+    let folder = tempfile::tempdir().unwrap();
+    let trusted = certificate(folder.path());
+    let (_nginx, address) = with_tls(folder.path(), server.address);
+    let form = folder.path().join("form");
+    fs::write(&form, "thing=tea").unwrap();
+    let url = format!("https://{address}/order.php");
+    let flags = ["--p90", "5s", "--max-rate", "20", "--for", "30s", "--step", "1s"];
+    let flags = [&flags[..], &["--data", form.to_str().unwrap()]].concat();
+    for trust in [&["--cacert", &trusted][..], &["--insecure"]] {
+        let (found, status) = report(&url, &[&flags[..], trust].concat());
+        assert_eq!((found["peak"].as_f64(), status), (Some(20.0), Some(0)), "{found:#}");
+    }
+    for (more, said) in [
+        (&[][..], "invalid peer certificate"),
+        (&["--insecure", "--method", "PUT"], "status 400"),
+        (&["--cacert", "/proc/missing"], "/proc/missing: "),
+    ] {
+        let output = capacity(&url, &[&flags[..], more].concat());
+        let wrong = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        assert!(wrong.contains(said) && output.stdout.is_empty(), "{said} is not in: {wrong}");
+    }
+}
+
+/// What ends nginx with php-fpm, of which so many children serve this page.
+fn ends_of_the_peer(children: usize, page: &str) -> Value {
+    let mut server = Setup::new(Kind::Peer).site("sites/capacity").workers(children).start();
+    let fpm = server.first_process().pid().to_string();
+    let url = format!("http://{}/{page}", server.address);
+    let flags = ["--p90", "300ms", "--for", "120s", "--step", "1s", "--pid", &fpm];
+    let (found, status) = report(&url, &flags);
+    assert_eq!(status, Some(0), "{found:#}");
+    found
+}
+
+#[test]
+fn two_children_of_php_fpm_that_wait_are_named_as_workers() {
+    let found = ends_of_the_peer(2, "?ms=50");
+    assert_eq!(found["ends"].as_str(), Some("workers"), "{found:#}");
+    // Two children that wait for 50 ms serve 40 requests a second, and no more.
+    assert!(found["peak"].as_f64().unwrap() < 46.0, "{found:#}");
+}
+
+#[test]
+fn children_of_php_fpm_that_compute_are_named_as_cpu() {
+    let found = ends_of_the_peer(2, "compute.php");
+    // Where other programs take most of the machine, php-fpm has no CPU to use up.
+    let has_its_share = |trial: &Value| {
+        let [machine, server] = ["machine", "server"].map(|key| trial["cpu"][key].as_f64());
+        server.unwrap() > 0.35 * machine.unwrap()
+    };
+    let trials = found["trials"].as_array().unwrap();
+    let mut broken = trials.iter().filter(|trial| trial["holds"].as_bool() == Some(false));
+    if broken.all(has_its_share) {
+        assert_eq!(found["ends"].as_str(), Some("CPU"), "{found:#}");
     }
 }

@@ -12,6 +12,8 @@ pub enum Outcome {
     Refused,
     /// There is no way to the server's host.
     Unreachable,
+    /// The server accepted the connection, and there was no TLS handshake.
+    NoTls,
     /// The connection ended before the answer.
     Broken,
     /// No answer within the time limit.
@@ -34,6 +36,7 @@ impl Outcome {
             Outcome::Status(status) => format!("status {status}"),
             Outcome::Refused => "connection refused".into(),
             Outcome::Unreachable => "host or network unreachable".into(),
+            Outcome::NoTls => "no TLS handshake".into(),
             Outcome::Broken => "connection broken".into(),
             Outcome::TimedOut => "no answer in time".into(),
             Outcome::Unanswered => "not waited for".into(),

@@ -30,6 +30,10 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Most time that a server has to come to rest after a trial.
 const REST: Duration = Duration::from_secs(15);
 
+/// Time after which a server that refuses all connections has ended. A tenth would be too short for
+/// one that is started anew at once.
+const ENDED: Duration = Duration::from_secs(4);
+
 /// What is wanted.
 pub struct Plan<'a> {
     /// What is requested.
@@ -110,12 +114,19 @@ pub fn run(plan: &Plan<'_>, said: &mut dyn FnMut(&Trial)) -> Result<Report, Stri
         let held = trial.verdict == Verdict::Holds;
         search.record(rate, held);
         trials.push(trial);
-        if !held && !rests(plan, calm).map_err(local)? {
-            let waited = REST.as_secs();
-            notes.push(format!(
-                "after {rate:.0}/s the server was not at rest within {waited} s: later trials \
-                    began with work left over"
-            ));
+        match if held { Rest::Quick } else { rests(plan, calm).map_err(local)? } {
+            Rest::Quick => {}
+            Rest::Busy => {
+                let waited = REST.as_secs();
+                notes.push(format!(
+                    "after {rate:.0}/s the server was not at rest within {waited} s: later \
+                        trials began with work left over"
+                ));
+            }
+            Rest::Ended => {
+                notes.push(format!("after {rate:.0}/s the server took no connection any more"));
+                break;
+            }
         }
     }
     let beyond = search.breaks();
@@ -151,8 +162,9 @@ fn calm(plan: &Plan<'_>) -> Result<f64, String> {
     let url = &plan.target.url;
     let mut taken = Vec::new();
     for _ in 0..CALM {
-        let answer = alone(plan, PATIENCE.max(plan.timeout))
-            .map_err(|error| format!("the load generator: {error}"))?;
+        let patience = PATIENCE.max(plan.timeout);
+        let answer =
+            alone(plan, patience).map_err(|error| format!("the load generator: {error}"))?;
         match answer.outcome {
             Outcome::Status(300..=399) => {
                 return Err(format!(
@@ -160,6 +172,7 @@ fn calm(plan: &Plan<'_>) -> Result<f64, String> {
                     answer.outcome.name()
                 ));
             }
+            Outcome::TimedOut => return Err(format!("{url}: no answer within {patience:?}")),
             other if !other.is_good() => return Err(format!("{url}: {}", other.name())),
             _ => taken.push(answer.taken.as_secs_f64()),
         }
@@ -176,24 +189,38 @@ fn alone(plan: &Plan<'_>, timeout: Duration) -> io::Result<Answer> {
     load.answers.first().copied().ok_or_else(|| io::Error::other("it sent nothing"))
 }
 
-/// Waits until the server answers two requests in a row as it does without load, and says whether
-/// it did.
-fn rests(plan: &Plan<'_>, calm: f64) -> io::Result<bool> {
+/// How a server is after a trial that broke its bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// It answers as it does without load.
+    Quick,
+    /// It does not, yet.
+    Busy,
+    /// It refuses all connections.
+    Ended,
+}
+
+/// Waits until the server answers two requests in a row as it does without load.
+fn rests(plan: &Plan<'_>, calm: f64) -> io::Result<Rest> {
     let limit = plan.bounds.iter().map(|bound| bound.limit.as_secs_f64()).fold(f64::MAX, f64::min);
     let quick = (2.0 * calm).max(limit / 4.0);
-    let (begun, mut in_a_row) = (Instant::now(), 0);
+    let (begun, mut in_a_row, mut is_there) = (Instant::now(), 0, false);
     while in_a_row < 2 {
         if begun.elapsed() > REST {
-            return Ok(false);
+            return Ok(Rest::Busy);
+        }
+        if begun.elapsed() > ENDED && !is_there {
+            return Ok(Rest::Ended);
         }
         let answer = alone(plan, plan.timeout)?;
+        is_there |= answer.outcome != Outcome::Refused;
         let is_calm = answer.outcome.is_good() && answer.taken.as_secs_f64() <= quick;
         in_a_row = if is_calm { in_a_row + 1 } else { 0 };
         if !is_calm {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
-    Ok(true)
+    Ok(Rest::Quick)
 }
 
 /// The fewest slow ones of so many requests with which a part of all is not in time.
@@ -234,13 +261,14 @@ fn threads(rate: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::TcpListener;
+    use std::net::{SocketAddr, TcpListener};
 
     use proptest::prelude::*;
 
     use super::*;
     use crate::answers::quantile;
     use crate::print::result;
+    use crate::target::Template;
 
     proptest! {
         #[test]
@@ -258,31 +286,50 @@ mod tests {
         }
     }
 
-    /// What is found of a server that takes 30 ms for a request, when there is no time for a trial.
-    fn without_a_trial(limit: Duration) -> Report {
+    /// A server on a thread that ends with the test's process: it takes 30 ms for a request, and
+    /// ends itself after so many of them.
+    fn server(requests: usize) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        // It ends with the test's process.
         std::thread::spawn(move || {
-            for stream in listener.incoming() {
+            for stream in listener.incoming().take(requests) {
                 let mut stream = stream.unwrap();
                 let _ = stream.read(&mut [0; 1024]);
                 std::thread::sleep(Duration::from_millis(30));
                 let _ = stream.write_all(b"HTTP/1.1 204 None\r\nConnection: close\r\n\r\n");
             }
         });
-        let plan = Plan {
-            target: Target::new(&format!("http://{address}/"), &[]).unwrap(),
+        address
+    }
+
+    fn plan(address: SocketAddr, limit: Duration, whole: Duration) -> Plan<'static> {
+        Plan {
+            target: Target::new(&format!("http://{address}/"), &Template::default()).unwrap(),
             bounds: vec![Bound { part: 0.9, limit }],
             most: 1000.0,
-            whole: Duration::ZERO,
+            whole,
             step: Duration::from_secs(1),
             timeout: Duration::from_secs(60),
             connections: 10,
             spacing: Spacing::Poisson,
             watch: Watch { address, pids: Vec::new(), ask: &|| None },
-        };
-        run(&plan, &mut |_| ()).unwrap()
+        }
+    }
+
+    /// What is found when there is no time for a trial.
+    fn without_a_trial(limit: Duration) -> Report {
+        run(&plan(server(usize::MAX), limit, Duration::ZERO), &mut |_| ()).unwrap()
+    }
+
+    #[test]
+    fn a_server_that_ends_in_the_middle_is_not_asked_for_the_rest_of_the_time() {
+        let whole = Duration::from_secs(600);
+        let address = server(CALM + 30);
+        let found = run(&plan(address, Duration::from_secs(30), whole), &mut |_| ()).unwrap();
+        assert_eq!((found.ends, found.peak), (Ends::Connections, None), "{found:?}");
+        assert!(found.seconds < 300.0 && !found.is_at_no_rate);
+        assert!(found.notes[0].contains("took no connection any more"), "{:?}", found.notes);
+        assert!(result(&found).starts_with("not known"), "{}", result(&found));
     }
 
     #[test]

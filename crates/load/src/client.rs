@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Request;
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::timeout;
@@ -103,18 +104,7 @@ fn one_thread(
     slow: Arc<AtomicUsize>,
 ) -> io::Result<Load> {
     let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
-    let sender = Rc::new(Sender {
-        target: target.clone(),
-        rules,
-        start,
-        idle: RefCell::new(Vec::new()),
-        places: Semaphore::new(rules.connections),
-        answers: RefCell::new(Vec::with_capacity(times.len())),
-        under_way: Cell::new(0),
-        slow,
-        waited: Cell::new(0),
-        finished: Notify::new(),
-    });
+    let sender = Rc::new(Sender::new(target, rules, start, slow));
     let begun = (Instant::now(), cpu_time());
     let all = LocalSet::new();
     let sent_for = all.block_on(&runtime, send_all(&sender, times))?;
@@ -163,6 +153,35 @@ async fn send_all(sender: &Rc<Sender>, times: &[Duration]) -> io::Result<Duratio
     Ok(times.last().copied().unwrap_or_default())
 }
 
+/// Asks one request after the other, on one connection as long as the server keeps it.
+pub struct Visitor {
+    // Before the loop that they run on: fields are dropped in order.
+    tasks: LocalSet,
+    runtime: Runtime,
+    sender: Sender,
+}
+
+impl Visitor {
+    /// Asks for this page, and waits so long for each answer.
+    ///
+    /// # Errors
+    /// Fails if no event loop can be had.
+    pub fn new(target: &Target, timeout: Duration) -> io::Result<Visitor> {
+        let rules = Rules { connections: 1, timeout, threads: 1, give_up: None };
+        Ok(Visitor {
+            tasks: LocalSet::new(),
+            runtime: Builder::new_current_thread().enable_io().enable_time().build()?,
+            sender: Sender::new(target, rules, Instant::now(), Arc::default()),
+        })
+    }
+
+    /// One request.
+    pub fn ask(&self) -> Outcome {
+        let answer = async { timeout(self.sender.rules.timeout, self.sender.exchange()).await };
+        self.tasks.block_on(&self.runtime, answer).unwrap_or(Outcome::TimedOut)
+    }
+}
+
 /// CPU time of the calling thread.
 fn cpu_time() -> Duration {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
@@ -176,7 +195,7 @@ struct Sender {
     rules: Rules,
     start: Instant,
     /// Connections that wait for a request; the last one was used last.
-    idle: RefCell<Vec<SendRequest<Empty<Bytes>>>>,
+    idle: RefCell<Vec<SendRequest<Full<Bytes>>>>,
     places: Semaphore,
     answers: RefCell<Vec<Answer>>,
     under_way: Cell<usize>,
@@ -187,6 +206,21 @@ struct Sender {
 }
 
 impl Sender {
+    fn new(target: &Target, rules: Rules, start: Instant, slow: Arc<AtomicUsize>) -> Sender {
+        Sender {
+            target: target.clone(),
+            rules,
+            start,
+            idle: RefCell::default(),
+            places: Semaphore::new(rules.connections),
+            answers: RefCell::default(),
+            under_way: Cell::default(),
+            slow,
+            waited: Cell::default(),
+            finished: Notify::new(),
+        }
+    }
+
     fn gives_up(&self) -> bool {
         self.rules.give_up.is_some_and(|(count, _)| self.slow.load(Ordering::Relaxed) >= count)
     }
@@ -273,10 +307,21 @@ fn failure(kind: io::ErrorKind) -> Outcome {
     }
 }
 
-async fn connect(target: &Target) -> Result<SendRequest<Empty<Bytes>>, Outcome> {
+async fn connect(target: &Target) -> Result<SendRequest<Full<Bytes>>, Outcome> {
     let stream = TcpStream::connect(target.address).await.map_err(|error| failure(error.kind()))?;
     // Without it a request could wait for an acknowledgement; with an error it only may.
     let _ = stream.set_nodelay(true);
+    match &target.tls {
+        None => speak(stream).await,
+        Some(tls) => speak(tls.wrap(stream).await.map_err(|_| Outcome::NoTls)?).await,
+    }
+}
+
+/// Speaks HTTP on a connection.
+async fn speak<S>(stream: S) -> Result<SendRequest<Full<Bytes>>, Outcome>
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
     let (sender, connection) = handshake(Io(stream)).await.map_err(|_| Outcome::Broken)?;
     spawn_local(async move {
         // Its error is the error of the request that was on it.
@@ -286,9 +331,10 @@ async fn connect(target: &Target) -> Result<SendRequest<Empty<Bytes>>, Outcome> 
 }
 
 /// Sends the request and reads the whole answer.
-async fn ask(target: &Target, connection: &mut SendRequest<Empty<Bytes>>) -> hyper::Result<u16> {
+async fn ask(target: &Target, connection: &mut SendRequest<Full<Bytes>>) -> hyper::Result<u16> {
     connection.ready().await?;
-    let mut request = Request::new(Empty::new());
+    let mut request = Request::new(Full::new(target.body.clone()));
+    *request.method_mut() = target.method.clone();
     *request.uri_mut() = target.path.clone();
     *request.headers_mut() = target.headers.clone();
     let mut response = connection.send_request(request).await?;
@@ -304,6 +350,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+    use crate::target::Template;
 
     #[test]
     fn a_host_without_a_route_is_no_lack_of_sockets() {
@@ -341,7 +388,7 @@ mod tests {
                 });
             }
         });
-        let target = Target::new(&format!("http://{address}/"), &[]).unwrap();
+        let target = Target::new(&format!("http://{address}/"), &Template::default()).unwrap();
         let times = [0, 0, 500].map(Duration::from_millis);
         let rules =
             Rules { connections: 2, timeout: Duration::from_secs(60), threads: 1, give_up: None };

@@ -1,4 +1,4 @@
-//! A TCP connection as hyper wants it.
+//! A connection as hyper wants it, plain or encrypted.
 
 use std::cell::RefCell;
 use std::io;
@@ -7,7 +7,6 @@ use std::task::{Context, Poll, ready};
 
 use hyper::rt::ReadBufCursor;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
 /// Bytes that are read at once. A tenth would cost a system call more for most pages; ten times
 /// more gains nothing, since hyper offers no more room.
@@ -20,9 +19,9 @@ thread_local! {
 }
 
 /// The adapter.
-pub struct Io(pub TcpStream);
+pub struct Io<S>(pub S);
 
-impl hyper::rt::Read for Io {
+impl<S: AsyncRead + Unpin> hyper::rt::Read for Io<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -38,7 +37,7 @@ impl hyper::rt::Read for Io {
     }
 }
 
-impl hyper::rt::Write for Io {
+impl<S: AsyncWrite + Unpin> hyper::rt::Write for Io<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

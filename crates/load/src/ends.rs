@@ -21,6 +21,8 @@ pub enum Ends {
     Backend,
     /// Requests wait before the server looks at them, or it sends them away.
     Queue,
+    /// The application fails under load.
+    Application,
     /// The load generator.
     Generator,
     /// Nothing: the highest rate was reached, or nothing can be seen.
@@ -36,6 +38,7 @@ impl Ends {
             Ends::Connections => "connections",
             Ends::Backend => "backend",
             Ends::Queue => "queue",
+            Ends::Application => "application",
             Ends::Generator => "load generator",
             Ends::Nothing => "unknown",
         }
@@ -119,7 +122,7 @@ fn refused(trial: &Trial) -> Option<(Ends, String)> {
         let why = format!("a process of the server has {open} of {most} descriptors open");
         return Some((Ends::Connections, why));
     }
-    let closed = count(&[Outcome::Refused, Outcome::Broken]);
+    let closed = count(&[Outcome::Refused, Outcome::NoTls, Outcome::Broken]);
     if often(closed) {
         let why = format!("{closed} of {sent} connections were refused or broken");
         return Some((Ends::Connections, why));
@@ -133,6 +136,18 @@ fn refused(trial: &Trial) -> Option<(Ends, String)> {
     if often(gateway) {
         let why = format!("{gateway} of {sent} requests were answered with status 502 or 504");
         return Some((Ends::Backend, why));
+    }
+    // All that is a status now, and which one request alone never had.
+    let statuses = || trial.failures.iter().filter(|one| matches!(one.0, Outcome::Status(_)));
+    if often(statuses().map(|one| one.1).sum())
+        && let Some((outcome, count)) = statuses().max_by_key(|one| one.1)
+    {
+        let why = format!(
+            "{count} of {sent} requests were answered with {}: its log says what it lacked, such \
+             as connections to a database",
+            outcome.name()
+        );
+        return Some((Ends::Application, why));
     }
     None
 }
@@ -259,6 +274,7 @@ mod tests {
                 }),
             ),
             (Ends::Backend, "502", trial(|t| t.failures = failed(Outcome::Status(502)))),
+            (Ends::Application, "status 500", trial(|t| t.failures = failed(Outcome::Status(500)))),
             (Ends::Queue, "503", trial(|t| t.failures = failed(Outcome::Status(503)))),
             (Ends::Queue, "accepted", trial(|t| t.sight.unaccepted = 40.0)),
             (Ends::Connections, "refused", trial(|t| t.failures = failed(Outcome::Refused))),

@@ -23,6 +23,7 @@ mod plot;
 pub mod print;
 pub mod search;
 pub mod target;
+pub mod tls;
 pub mod tokamak;
 pub mod trial;
 pub mod watch;

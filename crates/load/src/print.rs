@@ -43,7 +43,7 @@ pub fn result(report: &Report) -> String {
             format!("at no rate {bounds}: one request alone takes {}", time(report.calm))
         }
         (None, _) => format!(
-            "not known for {bounds}: the time was up before a rate held, one request alone takes {}",
+            "not known for {bounds}: no rate held until the end, one request alone takes {}",
             time(report.calm)
         ),
         (Some(peak), None) => format!("at least {} with {bounds}", rate(peak)),
