@@ -61,7 +61,8 @@ pub enum Command {
     /// Find what an application leaves behind between two requests: a leak detector for worker
     /// scripts.
     SealReport(SealReport),
-    /// Find which page makes a worker grow, by how much, and what holds the memory.
+    /// Find which page makes a worker or a running server of any make grow, by how much, and what
+    /// holds the memory.
     Leaks(Leaks),
     /// Find the most requests a second at which a bound on response times holds, on any server.
     Capacity(Capacity),

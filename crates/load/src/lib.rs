@@ -7,6 +7,8 @@
 //! here requests are sent at times that are fixed before, and a response time counts from the
 //! moment at which its request was to be sent.
 //!
+//! [`leaks`] asks one request at a time, and looks at the server's memory after each.
+//!
 //! [`arrivals`], [`search`], [`judge`] and [`ends`] decide, from numbers alone; [`client`] and
 //! [`watch`] meet the network and `/proc`.
 
@@ -19,6 +21,7 @@ mod connection;
 pub mod ends;
 mod html;
 pub mod judge;
+pub mod leaks;
 mod plot;
 pub mod print;
 pub mod search;

@@ -98,7 +98,7 @@ impl Watch<'_> {
     }
 
     /// The server's processes.
-    fn server(&self) -> BTreeSet<u32> {
+    pub(crate) fn server(&self) -> BTreeSet<u32> {
         let status = (self.ask)().and_then(|json| tokamak::parse(&json));
         let named = self.pids.iter().copied().chain(status.map(|status| status.pid));
         processes::server(self.address, named)

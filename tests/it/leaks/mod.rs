@@ -1,6 +1,8 @@
 //! `tokamak leaks`: a page that leaks is named with its size and what holds it; a cache that fills,
 //! and a page that leaves nothing, are not.
 
+mod running;
+
 use std::fs;
 use std::process::{Command, Output};
 

@@ -1,0 +1,118 @@
+//! The memory of a server's processes: what they have filled themselves, and by how much that grew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+/// What a process has filled itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Filled {
+    /// In bytes.
+    pub bytes: u64,
+    /// Whether these are the pages as they are, and no figure that is behind.
+    pub is_exact: bool,
+}
+
+/// The pages that a process has filled itself, in memory or swapped out. Files and shared
+/// memory are not among them, nor what it promised to give back; pages that it still shares with
+/// the process that it was copied from are, so to write to them is no growth.
+///
+/// `smaps_rollup` counts pages, and only its owner and root may read it. `status`, which all may
+/// read, may be some hundred kilobytes behind.
+pub fn of(pid: u32) -> Option<Filled> {
+    let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
+    let exact = read("smaps_rollup").and_then(|text| {
+        let held = value(&text, "Anonymous:")? + value(&text, "Swap:")?;
+        let bytes = held.saturating_sub(value(&text, "LazyFree:")?);
+        Some(Filled { bytes, is_exact: true })
+    });
+    let rough = || {
+        let text = read("status")?;
+        let bytes = value(&text, "RssAnon:")? + value(&text, "VmSwap:")?;
+        Some(Filled { bytes, is_exact: false })
+    };
+    exact.or_else(rough)
+}
+
+/// A row such as `Anonymous:   1024 kB`, in bytes.
+fn value(text: &str, key: &str) -> Option<u64> {
+    let row = text.lines().find_map(|line| line.strip_prefix(key))?;
+    Some(row.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
+/// By how much the processes of a server grew since the first look. A process counts from the first
+/// look at which it was there, and what one that ended had grown by stays counted: so neither is
+/// growth or loss of its own.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    last: BTreeMap<u32, u64>,
+    grown: BTreeMap<u32, i64>,
+    is_begun: bool,
+    /// Processes that were started after the first look.
+    pub born: usize,
+    /// Processes that have ended since.
+    pub ended: usize,
+    /// Whether a figure was behind.
+    pub is_rough: bool,
+}
+
+impl Ledger {
+    /// Looks at these processes, and says by how much all have grown.
+    pub fn look(&mut self, pids: &BTreeSet<u32>) -> i64 {
+        let filled = pids.iter().filter_map(|pid| Some((*pid, of(*pid)?)));
+        let now = filled.map(|(pid, filled)| {
+            self.is_rough |= !filled.is_exact;
+            (pid, filled.bytes)
+        });
+        let now = now.collect();
+        self.note(now)
+    }
+
+    fn note(&mut self, now: BTreeMap<u32, u64>) -> i64 {
+        for (pid, bytes) in &now {
+            match self.last.get(pid) {
+                Some(before) => {
+                    *self.grown.entry(*pid).or_default() += *bytes as i64 - *before as i64;
+                }
+                None if self.is_begun => self.born += 1,
+                None => {}
+            }
+        }
+        self.ended += self.last.keys().filter(|pid| !now.contains_key(pid)).count();
+        self.last = now;
+        self.is_begun = true;
+        self.grown.values().sum()
+    }
+
+    /// The process that grew most, if one did.
+    pub fn largest(&self) -> Option<u32> {
+        let grown = self.grown.iter().filter(|(_, by)| **by > 0);
+        grown.max_by_key(|(_, by)| **by).map(|(pid, _)| *pid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_that_come_and_go_are_no_growth() {
+        let mut ledger = Ledger::default();
+        assert_eq!(ledger.note(BTreeMap::from([(1, 100), (2, 900)])), 0);
+        assert_eq!(ledger.note(BTreeMap::from([(1, 150), (2, 890)])), 40);
+        assert_eq!(ledger.note(BTreeMap::from([(1, 150), (3, 5000)])), 40);
+        assert_eq!(ledger.note(BTreeMap::from([(1, 150), (3, 5007)])), 47);
+        assert_eq!((ledger.born, ledger.ended, ledger.largest()), (1, 1, Some(1)));
+    }
+
+    #[test]
+    fn what_this_process_fills_is_its_own() {
+        let own = std::process::id();
+        let before = of(own).unwrap().bytes;
+        let filled = std::hint::black_box(vec![1u8; 64 << 20]);
+        let after = of(own).unwrap().bytes;
+        // Other tests of this process fill and give back memory, too.
+        assert!(after.saturating_sub(before) > 32 << 20, "{before} {after}");
+        drop(filled);
+        assert!(of(u32::MAX).is_none());
+    }
+}

@@ -1,0 +1,3 @@
+<?php
+// Leaves nothing.
+echo "ok\n";
