@@ -207,7 +207,8 @@ fn with_a_token_nobody_else_may() {
 fn bad_requests_harm_nobody() {
     let server = on_a_socket(operated(Kind::Classic));
     for (request, code) in [
-        ("GET /", 404),
+        ("GET /index.html", 404),
+        ("POST /", 405),
         ("GET /reload", 405),
         ("POST /status", 405),
         ("POST /reload?what=a", 400),

@@ -1,5 +1,8 @@
 //! The dashboard of the admin listener: its figures are those of the metrics and of the access log.
 
+mod page;
+mod script;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Who may ask for what.
 
 use http::HeaderMap;
+use http::HeaderName;
 use http::header::{AUTHORIZATION, HOST};
 use tokamak_config::Secret;
 
@@ -26,7 +27,13 @@ pub enum Refusal {
     NoToken,
     /// It names another host: a page of that host may have made a browser ask here.
     Host,
+    /// A page of another site has made a browser ask here.
+    OtherSite,
 }
+
+/// In which browsers say whose page asks, to addresses of this machine and over HTTPS. No script
+/// can set it.
+const ASKED_BY: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 impl Access {
     /// Whether a request may do this.
@@ -35,12 +42,15 @@ impl Access {
     /// Fails with the reason for a refusal.
     pub fn check(&self, right: Right, headers: &HeaderMap) -> Result<(), Refusal> {
         match self {
-            Access::File => Ok(()),
             _ if right == Right::Probe => Ok(()),
+            // Links to the dashboard are welcome; it has no figures.
+            _ if right != Right::Shell && is_of_another_site(headers) => Err(Refusal::OtherSite),
+            Access::File => Ok(()),
+            Access::Token(_) if right == Right::Shell => Ok(()),
             Access::Token(token) if has_token(headers, token.reveal()) => Ok(()),
             Access::Token(_) => Err(Refusal::Token),
             Access::Local if !names_this_machine(headers) => Err(Refusal::Host),
-            Access::Local if right == Right::Look => Ok(()),
+            Access::Local if right != Right::Change => Ok(()),
             Access::Local => Err(Refusal::NoToken),
         }
     }
@@ -53,6 +63,10 @@ fn has_token(headers: &HeaderMap, token: &str) -> bool {
         given.len() == token.len()
             && given.iter().zip(token.as_bytes()).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
     })
+}
+
+fn is_of_another_site(headers: &HeaderMap) -> bool {
+    headers.get_all(ASKED_BY).iter().any(|by| by != "same-origin" && by != "none")
 }
 
 /// A browser that was led here by a name in the DNS sends that name.
@@ -86,6 +100,10 @@ mod tests {
         let mut both = local.clone();
         both.append("host", "a.example".parse().unwrap());
         let none = HeaderMap::new();
+        let own = headers(&[("host", "127.0.0.1:9080"), ("sec-fetch-site", "same-origin")]);
+        let typed = headers(&[("host", "127.0.0.1:9080"), ("sec-fetch-site", "none")]);
+        let mut other = right.clone();
+        other.append("sec-fetch-site", "same-site".parse().unwrap());
         for (access, wanted, headers, verdict) in [
             (Access::File, Right::Change, &foreign, Ok(())),
             (token(), Right::Change, &right, Ok(())),
@@ -94,6 +112,16 @@ mod tests {
             (token(), Right::Look, &none, Err(Refusal::Token)),
             (token(), Right::Look, &wrong, Err(Refusal::Token)),
             (token(), Right::Change, &basic, Err(Refusal::Token)),
+            (token(), Right::Shell, &none, Ok(())),
+            (token(), Right::Shell, &other, Ok(())),
+            (token(), Right::Look, &other, Err(Refusal::OtherSite)),
+            (Access::File, Right::Change, &other, Err(Refusal::OtherSite)),
+            (Access::File, Right::Shell, &foreign, Ok(())),
+            (Access::Local, Right::Look, &own, Ok(())),
+            (Access::Local, Right::Look, &typed, Ok(())),
+            (Access::Local, Right::Probe, &other, Ok(())),
+            (Access::Local, Right::Shell, &local, Ok(())),
+            (Access::Local, Right::Shell, &foreign, Err(Refusal::Host)),
             (Access::Local, Right::Probe, &foreign, Ok(())),
             (Access::Local, Right::Look, &none, Ok(())),
             (Access::Local, Right::Look, &local, Ok(())),

@@ -14,7 +14,7 @@ pub fn document(
     samples: &Samples,
     (slowest, sites): (&[Slow], &[Site]),
     status: Option<&str>,
-    now: u64,
+    (began, now): (u64, u64),
 ) -> String {
     let rows = Row::ALL.iter().map(|row| {
         let ending = if row.kind() == Kind::Counter { "_total" } else { "" };
@@ -37,6 +37,8 @@ pub fn document(
         // Counters of another process do not go on from those of this one.
         "front_pid": std::process::id(),
         "at": seconds(now),
+        // For so long the front has counted.
+        "seconds": seconds(now.saturating_sub(began)),
         "bounds": BOUNDS.map(|microseconds| microseconds as f64 / 1e6),
         "phases": phases.collect::<Vec<_>>(),
         "metrics": rows.collect::<Map<_, _>>(),
@@ -94,7 +96,7 @@ mod tests {
             status: 200,
             phase: Phase::Php,
         };
-        let text = document(&samples, (&[slow], &[]), Some("{\"pid\":5}"), 4_500_000_000);
+        let text = document(&samples, (&[slow], &[]), Some("{\"pid\":5}"), (0, 4_500_000_000));
         let read: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(
             read["metrics"]["tokamak_requests_total"],
@@ -109,7 +111,7 @@ mod tests {
                 "phase": "php", "ago": 1.5}])
         );
         assert_eq!((&read["status"]["pid"], &read["at"]), (&json!(5), &json!(4.5)));
-        let silent = document(&samples, (&[], &[]), None, 0);
+        let silent = document(&samples, (&[], &[]), None, (0, 0));
         assert_eq!(serde_json::from_str::<Value>(&silent).unwrap()["status"], Value::Null);
     }
 }

@@ -6,6 +6,7 @@ mod access;
 mod document;
 mod figures;
 mod io;
+mod page;
 mod questions;
 mod room;
 mod route;
@@ -93,7 +94,8 @@ impl Admin {
 async fn accept(start: AdminStart, figures: Figures, mut stopped: watch::Receiver<bool>) {
     let AdminStart { socket, access, ask } = start;
     let Ok(listener) = Listener::new(socket) else { return };
-    let service = Arc::new(Service { access, questions: Questions::new(ask), figures });
+    let (questions, began) = (Questions::new(ask), tokamak_cost::now());
+    let service = Arc::new(Service { access, questions, figures, began });
     let (room, for_connection) = (Room::default(), stopped.clone());
     let mut connections = JoinSet::new();
     loop {
@@ -152,6 +154,8 @@ struct Service {
     access: Access,
     questions: Questions,
     figures: Figures,
+    /// When the front began to count, in nanoseconds.
+    began: u64,
 }
 
 impl Service {
@@ -165,7 +169,7 @@ impl Service {
         if let Err(refusal) = self.access.check(right, headers) {
             return refused(refusal);
         }
-        if right != Right::Probe && !seat.becomes_known() {
+        if !matches!(right, Right::Probe | Right::Shell) && !seat.becomes_known() {
             return unanswered(NoAnswer::Busy);
         }
         match wish {
@@ -175,6 +179,7 @@ impl Service {
                 ready(self.questions.ready().await, may_look)
             }
             Wish::Metrics => self.metrics(headers).await,
+            Wish::Page => page::page(),
             Wish::Figures => self.document().await,
             Wish::Command { line, json, .. } => match self.questions.command(line).await {
                 Ok(answer) => translated(answer, json),
@@ -199,7 +204,8 @@ impl Service {
         let samples = self.samples(lines.as_deref());
         let slowest = self.figures.slowest(now);
         let sites = &self.figures.config.sites;
-        let document = document::document(&samples, (&slowest, sites), status.as_deref(), now);
+        let status = status.as_deref();
+        let document = document::document(&samples, (&slowest, sites), status, (self.began, now));
         with(text(StatusCode::OK, document), CONTENT_TYPE, "application/json")
     }
 
@@ -251,8 +257,8 @@ fn misunderstood(wrong: &Wrong) -> Response<Full<Bytes>> {
     match wrong {
         Wrong::Path => text(
             StatusCode::NOT_FOUND,
-            "there are /live, /ready, /status, /metrics and /dashboard.json, and for POST \
-                /reload, /purge and /drain\n",
+            "there are / (the dashboard), /live, /ready, /status, /metrics and /dashboard.json, and \
+                for POST /reload, /purge and /drain\n",
         ),
         Wrong::Method(allowed) => {
             let response = text(StatusCode::METHOD_NOT_ALLOWED, format!("it wants {allowed}\n"));
@@ -276,6 +282,10 @@ fn refused(refusal: Refusal) -> Response<Full<Bytes>> {
         Refusal::Host => text(
             StatusCode::FORBIDDEN,
             "ask by the address or as `localhost`, or set `admin_token`\n",
+        ),
+        Refusal::OtherSite => text(
+            StatusCode::FORBIDDEN,
+            "a page of another site has asked; type the address into the browser\n",
         ),
     }
 }

@@ -8,6 +8,8 @@ use percent_encoding::percent_decode_str;
 pub enum Right {
     /// Hear whether the server lives and is ready.
     Probe,
+    /// Get the dashboard's page, which has no figures itself.
+    Shell,
     /// See how it is doing.
     Look,
     /// Change something.
@@ -23,6 +25,8 @@ pub enum Wish {
     Ready,
     /// The metrics.
     Metrics,
+    /// The dashboard.
+    Page,
     /// What the dashboard shows.
     Figures,
     /// The answer to this command.
@@ -52,6 +56,7 @@ impl Wish {
     pub fn right(&self) -> Right {
         match self {
             Wish::Live | Wish::Ready => Right::Probe,
+            Wish::Page => Right::Shell,
             Wish::Metrics | Wish::Figures => Right::Look,
             Wish::Command { right, .. } => *right,
         }
@@ -71,6 +76,7 @@ impl Wish {
         let change = match uri.path() {
             "/live" => return look(Wish::Live),
             "/metrics" => return look(Wish::Metrics),
+            "/" => return look(Wish::Page),
             "/dashboard.json" => return look(Wish::Figures),
             "/ready" => return look(Wish::Ready),
             "/status" => return look(command("status json", Right::Look, true)),
@@ -177,7 +183,9 @@ mod tests {
                 "/drain?upstream=app&address=unix:/run/a",
                 command("upstream\tjson\tdrain\tapp\tunix:/run/a", Right::Change, true),
             ),
-            (Method::GET, "/", Err(Wrong::Path)),
+            (Method::GET, "/?anything", Ok(Wish::Page)),
+            (Method::GET, "/index.html", Err(Wrong::Path)),
+            (Method::POST, "/", Err(Wrong::Method("GET, HEAD"))),
             (Method::GET, "/reload", Err(Wrong::Method("POST"))),
             (Method::POST, "/metrics", Err(Wrong::Method("GET, HEAD"))),
             (Method::POST, "/dashboard.json", Err(Wrong::Method("GET, HEAD"))),

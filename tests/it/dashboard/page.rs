@@ -1,0 +1,191 @@
+//! The page of the dashboard in Chromium.
+
+use serde_json::{Value, json};
+
+use super::script::Script;
+use super::{ask, document_of, start, sum};
+use crate::harness::{Kind, Server, Setup};
+
+const TOKEN: &str = "0123456789abcdef";
+
+/// The cells of a table: those of its head, then those of each row.
+fn cells(browser: &mut Script, id: &str) -> Vec<Vec<String>> {
+    let rows = browser.value(&format!(
+        "[...document.querySelectorAll('#{id} tr')].map(r => [...r.cells].map(c => c.textContent))"
+    ));
+    serde_json::from_value(rows).expect("rows of texts")
+}
+
+/// A page that shows all of a server's `requests`, counted since its start.
+fn shows(browser: &mut Script, requests: u32) {
+    browser.until("!document.getElementById('main').hidden");
+    let since_the_start = "const w = document.getElementById('window'); w.value = '0';
+        w.dispatchEvent(new Event('change'))";
+    browser.value(since_the_start);
+    browser.until(&format!(
+        "[...document.querySelectorAll('#phases tbody tr')].some(row =>
+            row.cells[0].innerText === 'send' && row.cells[4].innerText === '{requests}')"
+    ));
+}
+
+fn served() -> (Server, u16) {
+    let (server, port) = start(Setup::new(Kind::Classic), "");
+    let script = "<?php usleep(30000); echo 'done';";
+    std::fs::write(server.places.root().join("wait.php"), script).unwrap();
+    for target in ["/hello.php", "/hello.php", "/wait.php?q=1", "/missing.txt"] {
+        server.get(target);
+    }
+    // A name that would be markup, and characters that would not be shown.
+    server.get("/wait.php/&amp;\"'\u{9b}2J").expect(200);
+    (server, port)
+}
+
+#[test]
+fn the_page_shows_the_figures_of_the_document() {
+    let (_server, port) = served();
+    let document = document_of(port, 5.0);
+    let mut browser = Script::start("browser.py", &[]);
+    browser.ask(json!(["screen", 1280, "light"]));
+    browser.ask(json!(["open", format!("http://127.0.0.1:{port}/")]));
+    shows(&mut browser, 5);
+    let phases = cells(&mut browser, "phases");
+    for family in document["metrics"]["tokamak_request_phase_seconds"].as_array().unwrap() {
+        let name = family["labels"]["phase"].as_str().unwrap();
+        let row = phases.iter().find(|row| row[0] == name).unwrap_or_else(|| panic!("{name}"));
+        let count = sum(&document, "tokamak_request_phase_seconds", &[("phase", name)]);
+        assert_eq!(row[4], count.to_string(), "{name}");
+        let mean = family["sum"].as_f64().unwrap() / count;
+        let (number, unit) = row[2].split_once(' ').unwrap();
+        let unit = match unit {
+            "µs" => 1e-6,
+            "ms" => 1e-3,
+            _ => 1.0,
+        };
+        let shown = number.parse::<f64>().unwrap() * unit;
+        assert!((shown / mean - 1.0).abs() < 0.006, "{name}: {shown} {mean}");
+    }
+    let failures = cells(&mut browser, "failures");
+    assert!(failures.contains(&vec!["NotFound".into(), "client".into(), "1".into()]));
+    let slowest = cells(&mut browser, "slowest");
+    let urls = document["slowest"]["urls"].as_array().unwrap();
+    assert_eq!(slowest.len(), 1 + urls.len());
+    for (row, url) in slowest[1..].iter().zip(urls) {
+        assert_eq!((&row[0][..], &row[5][..]), (url["path"].as_str().unwrap(), "localhost"));
+    }
+    assert!(slowest.iter().any(|row| row[0].contains("/&amp;\"'")), "{slowest:?}");
+    assert_eq!(browser.value("document.querySelectorAll('main img, #slowest td b').length"), 0);
+    assert_eq!(browser.ask(json!(["said"])), json!([]), "no complaint, none of its policy either");
+}
+
+#[test]
+fn the_page_is_for_keyboards_readers_and_phones() {
+    let (_server, port) = served();
+    document_of(port, 5.0);
+    let mut browser = Script::start("browser.py", &[]);
+    browser.ask(json!(["screen", 360, "dark"]));
+    browser.ask(json!(["open", format!("http://127.0.0.1:{port}/")]));
+    shows(&mut browser, 5);
+    assert_eq!(browser.value("document.documentElement.scrollWidth"), 360);
+    assert_eq!(browser.value("document.documentElement.lang"), "en");
+    let order: Vec<Value> = (0..4)
+        .map(|_| {
+            browser.ask(json!(["key", "Tab"]));
+            browser.value("document.activeElement.id")
+        })
+        .collect();
+    assert_eq!(order, ["site", "window", "pause", "phases"]);
+    // Each control and picture has a name, each table a caption and heads, each id is one.
+    let faults = browser.value(
+        "(() => {
+            const all = what => [...document.querySelectorAll(what)];
+            const name = e => e.ariaLabel || e.labels?.length || e.innerText?.trim()
+                || e.getAttribute('aria-labelledby');
+            return [
+                ...all('select, button, input, meter, [role=img], [role=region], section')
+                    .filter(e => e.offsetParent !== null && !name(e)),
+                ...all('table').filter(t => !t.caption.textContent
+                    || !t.querySelector('th[scope=col]')
+                    || t.querySelector('tbody tr > :first-child:not(th[scope=row])')),
+                ...all('[id]').filter(e => all('#' + e.id).length > 1),
+                ...all('[aria-labelledby]').filter(e =>
+                    !document.getElementById(e.getAttribute('aria-labelledby'))),
+            ].map(e => e.outerHTML.slice(0, 200));
+        })()",
+    );
+    assert_eq!(faults, json!([]));
+    // Text is told from its ground by at least 4.5 to 1, in both schemes.
+    for scheme in ["light", "dark"] {
+        browser.ask(json!(["screen", 1280, scheme]));
+        let weak = browser.value(
+            "(() => {
+                const parts = c => c.match(/[\\d.]+/g).map(Number);
+                const light = c => parts(c).slice(0, 3).map(v => v / 255)
+                    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+                    .reduce((all, v, nth) => all + v * [0.2126, 0.7152, 0.0722][nth], 0);
+                const ground = e => { for (; e; e = e.parentElement) {
+                    const c = getComputedStyle(e).backgroundColor, p = parts(c);
+                    if (p.length < 4 || p[3] > 0) return c; } return 'rgb(255,255,255)'; };
+                return [...document.querySelectorAll('body *')].filter(e => e.offsetParent &&
+                    [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())).map(e => {
+                    const [a, b] = [getComputedStyle(e).color, ground(e)].map(light);
+                    return [(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), e.outerHTML];
+                }).filter(([ratio]) => ratio < 4.5).map(found => found.join(' ').slice(0, 200));
+            })()",
+        );
+        assert_eq!(weak, json!([]), "{scheme}");
+    }
+}
+
+#[test]
+fn a_token_is_asked_for_and_kept_out_of_the_address() {
+    let (server, port) = start(Setup::new(Kind::Classic), &format!("admin_token = \"{TOKEN}\""));
+    server.get("/hello.php").expect(200);
+    let (head, page) = ask(port, "/", "");
+    assert!(head.starts_with("HTTP/1.1 200") && !page.contains("localhost"), "{head}");
+    assert!(ask(port, "/dashboard.json", "").0.starts_with("HTTP/1.1 401"));
+    let mut browser = Script::start("browser.py", &[]);
+    browser.ask(json!(["open", format!("http://127.0.0.1:{port}/")]));
+    browser.until("document.activeElement.id === 'token'");
+    for (typed, shown) in [("wrong", "#wrong:not(:empty)"), (TOKEN, "main:not([hidden])")] {
+        browser.ask(json!(["key", typed]));
+        browser.ask(json!(["key", "Enter"]));
+        browser.until(&format!("!!document.querySelector('{shown}')"));
+    }
+    assert_eq!(browser.value("location.href"), format!("http://127.0.0.1:{port}/"));
+    assert_eq!(browser.value("document.cookie + localStorage.length"), "0");
+    browser.value("document.getElementById('forget').click()");
+    browser.until("document.getElementById('main').hidden && !sessionStorage.length");
+}
+
+#[test]
+fn the_page_says_since_when_the_server_is_gone() {
+    let (server, port) = start(Setup::new(Kind::Classic), "");
+    let mut browser = Script::start("browser.py", &[]);
+    browser.ask(json!(["open", format!("http://127.0.0.1:{port}/")]));
+    browser.until("document.getElementById('state').innerText.startsWith('Live')");
+    drop(server);
+    let said = browser.until("document.querySelector('#state.lost')?.innerText");
+    let said = said.as_str().unwrap();
+    assert!(said.starts_with("Not reachable since ") && said.ends_with("old"), "{said}");
+}
+
+/// Pages of others get nothing of it, and cannot make a browser ask.
+#[test]
+fn pages_of_other_sites_are_refused() {
+    let (_server, port) = start(Setup::new(Kind::Classic), "");
+    for (path, fields, status) in [
+        ("/", "Sec-Fetch-Site: cross-site\r\n", 200),
+        ("/dashboard.json", "Sec-Fetch-Site: same-origin\r\n", 200),
+        ("/dashboard.json", "Sec-Fetch-Site: none\r\n", 200),
+        ("/dashboard.json", "Sec-Fetch-Site: same-site\r\n", 403),
+        ("/metrics", "Sec-Fetch-Site: cross-site\r\n", 403),
+        ("/live", "Sec-Fetch-Site: cross-site\r\n", 200),
+        ("/", "Host: evil.example\r\n", 403),
+    ] {
+        let (head, _) = ask(port, path, fields);
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{path} {fields} {head}");
+        assert!(!head.contains("access-control-"), "{head}");
+    }
+    let (head, _) = ask(port, "/", "");
+    assert!(head.contains("frame-ancestors 'none'"), "{head}");
+}
