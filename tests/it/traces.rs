@@ -231,6 +231,72 @@ fn a_script_s_own_trace_is_left_as_it_is() {
     }
 }
 
+/// Lines of the error log since it had so many, that are not of a stack.
+fn lines_since(server: &Server, count: usize) -> Vec<String> {
+    let log = server.log();
+    let lines = log.lines().skip(count).filter(|line| !line.contains("\"    #"));
+    lines.map(str::to_owned).collect()
+}
+
+/// Whoever looks for a request in the log finds all that was said of it: by scripts, by PHP, by the
+/// slow log, by the server when its worker dies.
+#[test]
+fn every_line_about_a_request_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("says.lua");
+    fs::write(&path, "print('a script has said this')\nreturn 0").unwrap();
+    let server = traced(Kind::Classic, "continue")
+        .site_line(&format!("lua_raw_url = [\"{}\"]", path.display()))
+        .site_line("pool.slow = \"100ms\"")
+        .start();
+    let code = "<?php error_log('PHP has said this'); echo $undefined; flush();
+        while (!file_exists(__DIR__ . '/go')) { usleep(10000); }
+        posix_kill(getmypid(), SIGKILL);";
+    fs::write(server.places.root().join("dies.php"), code).unwrap();
+    server.get("/hello.php").expect(200);
+    server.log_line(&["a script has said this", "/hello.php"]);
+    let before = server.log().lines().count();
+    let mut connection = server.connect();
+    connection.send(get("/dies.php").header("traceparent", &parent("01")).bytes());
+    server.log_line(&["slow request seconds="]);
+    server.log_line(&["slow request request="]);
+    fs::write(server.places.root().join("go"), "").unwrap();
+    assert!(connection.try_response("GET").is_err());
+    server.log_line(&["a worker died"]);
+
+    let said = server.log_line(&["PHP has said this"]);
+    let id = said.split(" id=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("an id");
+    assert!(said.contains(&format!(" trace=\"{TRACE}\"")), "{said}");
+    let lines = lines_since(&server, before);
+    for what in ["a script has said", "PHP has said", "undefined", "seconds=", "request=", "died"] {
+        assert!(lines.iter().any(|line| line.contains(what)), "{what}: {lines:#?}");
+    }
+    for line in lines {
+        assert!(line.contains(TRACE) || line.contains(id), "{line}");
+    }
+}
+
+/// The same of what a FastCGI application complains of, and of what the server says of it.
+#[test]
+fn every_line_about_a_request_to_an_application_names_it() {
+    let server = traced(Kind::Fastcgi, "continue").start();
+    let code = "<?php error_log('PHP has said this'); echo 'begun'; flush();
+        posix_kill(getmypid(), 9);";
+    fs::write(server.places.root().join("dies.php"), code).unwrap();
+    let before = server.log().lines().count();
+    let mut connection = server.connect();
+    connection.send(get("/dies.php").header("traceparent", &parent("01")).bytes());
+    assert!(connection.try_response("GET").is_err());
+    for what in ["PHP has said this", "ERROR"] {
+        server.log_line(&[" [localhost] ", what, "url=/dies.php"]);
+    }
+    // php-fpm's own log is here, too.
+    let lines = lines_since(&server, before);
+    for line in lines.iter().filter(|line| line.contains(" [localhost] ")) {
+        assert!(line.contains(TRACE), "{line}");
+    }
+}
+
 /// What a response says of its phases, in milliseconds as text.
 fn timing(response: &Response) -> Vec<(String, String)> {
     let value = response.header("server-timing").unwrap_or_default();

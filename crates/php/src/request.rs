@@ -161,11 +161,32 @@ impl Request {
 
     /// A field of the request; empty before the first one.
     pub fn field(&self, field: Field) -> &[u8] {
-        let text = self.shim.fields[field as usize];
-        // SAFETY: points into `record` or `environment`, or to the static empty text; all live as
-        // long as `self`, and are changed by `take` only, which sets the fields anew.
+        self.bytes(self.shim.fields[field as usize])
+    }
+
+    /// The name of the trace that it belongs to, for the log; none if it says none.
+    pub fn trace(&self) -> Option<&[u8]> {
+        let is_it = |pair: &&ffi::Pair| match self.bytes(pair.name) {
+            b"HTTP_TRACEPARENT" => true,
+            name => name.eq_ignore_ascii_case(b"traceparent"),
+        };
+        let pair = self.pairs.iter().find(is_it)?;
+        trace(self.bytes(pair.value))
+    }
+
+    /// The bytes of a text of `self.shim` or `self.pairs`.
+    fn bytes(&self, text: ffi::Text) -> &[u8] {
+        // SAFETY: points into `record` or `environment`, or to a static text; all live as long as
+        // `self`, and are changed by `take` only, which sets the fields and the pairs anew.
         unsafe { std::slice::from_raw_parts(text.at.cast(), text.len) }
     }
+}
+
+/// The name of a trace in a `traceparent`; none if that is malformed. A client may have sent it.
+fn trace(traceparent: &[u8]) -> Option<&[u8]> {
+    let (trace, rest) = traceparent.get(3..)?.split_at_checked(32)?;
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    (rest.first() == Some(&b'-') && trace.iter().all(is_digit)).then_some(trace)
 }
 
 /// A NUL follows: the reader has checked it, and the environment put it there.
@@ -191,6 +212,28 @@ mod tests {
         assert_eq!(request.field(Field::Uri), b"Uri");
         assert_eq!((request.shim.header_count, request.shim.body_len), (2, 7));
         assert!(!request.take(b"nonsense", 0));
+    }
+
+    #[test]
+    fn a_trace_is_named_if_it_has_a_name() {
+        const TRACE: &[u8] = b"0af7651916cd43dd8448eb211c80319c";
+        for (parent, expected) in [
+            ("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Some(TRACE)),
+            ("00-0af7651916cd43dd8448eb211c80319c", None),
+            ("00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", None),
+            ("00-0af7651916cd43dd8448eb211c8031 \"-b7ad6b7169203331-01", None),
+            ("", None),
+        ] {
+            let mut writer = Writer::new();
+            for field in Field::ALL {
+                writer.field(*field, b"x");
+            }
+            writer.header(b"Host", b"a").header(b"Traceparent", parent.as_bytes());
+            let mut request = Request::new(Rules::default(), 0);
+            assert_eq!(request.trace(), None);
+            assert!(request.take(writer.bytes(), 0));
+            assert_eq!(request.trace(), expected, "{parent}");
+        }
     }
 
     #[test]

@@ -343,11 +343,12 @@ impl Worker {
             return log::line(level, &self.site, message, pairs);
         };
         let script = request.field(Field::ScriptFilename);
-        let id = request.id().to_string();
+        let (id, trace) = (request.id().to_string(), request.trace());
         let request = [request.field(Field::Method), b" ", request.field(Field::Uri)].concat();
         let mut all = vec![("request", &request[..]), ("script", script)];
         all.extend_from_slice(pairs);
         all.push(("id", id.as_bytes()));
+        all.extend(trace.map(|trace| ("trace", trace)));
         log::line(level, &self.site, message, &all);
     }
 }

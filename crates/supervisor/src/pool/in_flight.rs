@@ -158,7 +158,9 @@ pub fn lost(requests: &[InFlight]) -> String {
         _ => requests.iter().position(|one| one.state == State::Running),
     };
     let mut words = match running.map(|nth| &requests[nth]) {
-        Some(one) => format!(" while serving method={} uri={}", one.method, one.uri),
+        Some(one) => {
+            format!(" while serving method={} uri={} id={}", one.method, one.uri, one.id)
+        }
         None => " while all of its requests waited".to_owned(),
     };
     let mut others: Vec<_> = (0..).zip(requests).filter(|(nth, _)| Some(*nth) != running).collect();
@@ -232,9 +234,11 @@ mod tests {
     fn what_a_worker_has_lost_is_named() {
         assert_eq!(lost(&[]), "");
         let mut all = vec![request(1, waiting(), 1), request(2, State::Running, 1)];
-        assert_eq!(lost(&all[1..]), " while serving method=GET uri=/2");
-        assert_eq!(lost(&all[..1]), " while serving method=GET uri=/1");
-        assert_eq!(lost(&all), " while serving method=GET uri=/2; lost with it: 1: GET /1");
+        let (one, two) = (all[0].id, all[1].id);
+        assert_eq!(lost(&all[1..]), format!(" while serving method=GET uri=/2 id={two}"));
+        assert_eq!(lost(&all[..1]), format!(" while serving method=GET uri=/1 id={one}"));
+        let both = format!(" while serving method=GET uri=/2 id={two}; lost with it: 1: GET /1");
+        assert_eq!(lost(&all), both);
         all.truncate(1);
         all.extend((2..13).map(|slot| request(slot, waiting(), 1)));
         let words = lost(&all);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokamak_config::PoolSize;
+use tokamak_config::{Mode, PoolSize};
 use tokamak_sys::control::{Signal, Status, ToFront, ToZygote};
 use tokamak_sys::process;
 use tokamak_sys::queue::{PoolNumber, Snapshot, WorkerState};
@@ -98,10 +98,11 @@ impl Pool {
             Finding::TimedOut(age) => {
                 let seconds = age.as_secs_f64();
                 let lost = lost(&self.in_flight_of(instance, now));
+                let id = self.id_of_request(instance, now);
                 self.say(
                     Level::Error,
                     format_args!(
-                        "request_timeout: the worker is killed seconds={seconds:.1} pid={pid} \
+                        "request_timeout: the worker is killed seconds={seconds:.1} pid={pid}{id} \
                             {request}{lost}"
                     ),
                 );
@@ -141,8 +142,12 @@ impl Pool {
         }
     }
 
-    /// What the request of a worker is called in other lines; nothing if it has just ended.
-    fn id_of_request(&self, instance: u32, now: u64) -> String {
+    /// What the request of a worker is called in other lines; nothing if it has just ended, or in
+    /// async mode, where a worker has several.
+    pub(super) fn id_of_request(&self, instance: u32, now: u64) -> String {
+        if self.site.mode == Mode::Async {
+            return String::new();
+        }
         let request = self.segment.in_flight(now).find(|one| one.instance == instance);
         request.map_or(String::new(), |one| format!(" id={}", one.id))
     }

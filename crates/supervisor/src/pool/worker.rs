@@ -101,7 +101,8 @@ impl Pool {
                 let request = if !held.is_empty() {
                     lost(&held)
                 } else if busy {
-                    format!(" while serving method={} uri={}", entry.method, entry.uri)
+                    let id = self.id_of_request(instance, now);
+                    format!(" while serving method={} uri={}{id}", entry.method, entry.uri)
                 } else {
                     String::new()
                 };
