@@ -56,6 +56,11 @@ impl Questions {
         }
     }
 
+    /// The rest of an answer does not come: its client is told at once.
+    pub fn forget(&self, question: u32) {
+        self.open().waiting.remove(&question);
+    }
+
     fn add(&self, answer: Answer) -> u32 {
         let mut open = self.open();
         // Those whose clients have gone; their answers come all the same, for nobody.

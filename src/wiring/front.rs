@@ -76,6 +76,7 @@ pub fn main(start: FrontStart) -> u8 {
             Ok(Heard::Message(ToFront::Answer { question, part, is_last }, _)) => {
                 questions.hear(question, &part, is_last);
             }
+            Ok(Heard::Message(ToFront::Dropped { question }, _)) => questions.forget(question),
             Ok(Heard::Message(message, files)) => obey(&front, &channel, &drained, message, files),
             Ok(Heard::Nothing) => {}
             Ok(Heard::Closed) => {
@@ -139,7 +140,7 @@ fn obey(
         }
         ToFront::Forget { pool } => front.forget(pool),
         // Heard before.
-        ToFront::Answer { .. } => {}
+        ToFront::Answer { .. } | ToFront::Dropped { .. } => {}
         ToFront::Drain => {
             front.drain();
             let _ = control::send(channel, &FromFront::Draining, &[]);

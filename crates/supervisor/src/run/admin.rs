@@ -16,20 +16,21 @@ use crate::watch::since;
 /// the line has 4096 messages: answers to clients must never be the reason.
 const AHEAD: usize = 64;
 /// Time that a front has for taking an answer: as long as its client. After that the answer is
-/// dropped.
+/// dropped. The question stays open until the front has room for hearing that.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// An answer that a front is to get.
 pub(super) struct Owed {
     /// The generation of the front.
-    pub generation: u32,
+    generation: u32,
     /// What it asked.
-    pub question: u32,
-    pub answer: String,
+    question: u32,
+    /// `None`: the front has not taken it in time.
+    answer: Option<String>,
     /// Bytes of it that are on their way.
-    pub sent: usize,
+    sent: usize,
     /// Since when it is there.
-    pub since: Option<u64>,
+    since: Option<u64>,
 }
 
 impl Supervisor {
@@ -75,12 +76,12 @@ impl Supervisor {
             let Some(front) = fronts.find(|other| other.number == owed.generation) else {
                 return false;
             };
+            owed.age(now);
             let is_sent = owed.send(front);
-            let is_late = since(*owed.since.get_or_insert(now), now) > LIMIT;
-            if is_sent || is_late {
+            if is_sent {
                 self.asked.is_answered(owed.generation, owed.question);
             }
-            !is_sent && !is_late
+            !is_sent
         });
         self.asked.keep(|number| generations.iter().any(|other| other.number == number));
     }
@@ -104,20 +105,46 @@ impl Supervisor {
 }
 
 impl Owed {
-    /// Sends as much of the answers as the front has room for. True: nothing is left to send.
+    /// The answer to this question of the front of this generation.
+    pub(super) fn new(generation: u32, question: u32, answer: String) -> Owed {
+        Owed { generation, question, answer: Some(answer), sent: 0, since: None }
+    }
+
+    /// Drops the answer if the front has had its time.
+    fn age(&mut self, now: u64) {
+        let is_late = since(*self.since.get_or_insert(now), now) > LIMIT;
+        if is_late && self.answer.take().is_some() {
+            let (seconds, number) = (LIMIT.as_secs(), self.generation);
+            log::line(
+                Level::Warn,
+                format_args!(
+                    "the front of generation {number} has not taken an answer for a client of the \
+                        admin listener within {seconds} s: the answer is dropped"
+                ),
+            );
+        }
+    }
+
+    /// Sends as much of the answer as the front has room for. True: nothing is left to send.
     fn send(&mut self, front: &mut Generation) -> bool {
         while front.backlog() < AHEAD {
-            let (part, rest) =
-                self.answer[self.sent..].split_at(part_of(&self.answer[self.sent..]));
-            self.sent += part.len();
-            let (question, is_last) = (self.question, rest.is_empty());
-            let part = part.to_owned();
-            front.tell_front(&ToFront::Answer { question, part, is_last }, Vec::new());
+            let (message, is_last) = self.next();
+            front.tell_front(&message, Vec::new());
             if is_last {
                 return true;
             }
         }
         false
+    }
+
+    /// The next message, and whether it is the last one.
+    fn next(&mut self) -> (ToFront, bool) {
+        let question = self.question;
+        let Some(answer) = &self.answer else { return (ToFront::Dropped { question }, true) };
+        let (part, rest) = answer[self.sent..].split_at(part_of(&answer[self.sent..]));
+        let (part, is_last) = (part.to_owned(), rest.is_empty());
+        self.sent += part.len();
+        (ToFront::Answer { question, part, is_last }, is_last)
     }
 }
 
@@ -137,5 +164,18 @@ mod tests {
         assert_eq!(part_of("abc"), 3);
         let long = "a".repeat(ANSWER_PART - 1) + "äb";
         assert_eq!(part_of(&long), ANSWER_PART - 1);
+    }
+
+    /// The front hears of it, so that its client does not wait.
+    #[test]
+    fn an_answer_that_is_not_taken_in_time_ends_all_the_same() {
+        let mut owed = Owed::new(1, 7, "a".repeat(ANSWER_PART + 1));
+        let begin = 1;
+        owed.age(begin);
+        assert!(!owed.next().1, "there is a second part");
+        owed.age(begin + LIMIT.as_nanos() as u64);
+        assert!(owed.answer.is_some(), "its time is not over");
+        owed.age(begin + LIMIT.as_nanos() as u64 + 1);
+        assert_eq!(owed.next(), (ToFront::Dropped { question: 7 }, true));
     }
 }

@@ -95,7 +95,7 @@ impl Outside for Host {
         match client {
             Asker::Socket(number) => self.control.answer(number, answer),
             Asker::Admin { generation, question } => {
-                self.for_fronts.push(Owed { generation, question, answer, sent: 0, since: None });
+                self.for_fronts.push(Owed::new(generation, question, answer));
             }
         }
     }

@@ -69,6 +69,11 @@ pub enum ToFront {
         /// Whether this was all.
         is_last: bool,
     },
+    /// No more parts of the answer to [`FromFront::Asks`] come. Those that came are void.
+    Dropped {
+        /// The question that gets no answer.
+        question: u32,
+    },
 }
 
 /// Most bytes of one part of an answer. With a tenth, the status of many workers would be a hundred
@@ -193,6 +198,7 @@ impl Message for ToFront {
             ToFront::Answer { question, part, is_last } => {
                 Writer::new(8).u32(*question).u8(u8::from(*is_last)).text(part).end()
             }
+            ToFront::Dropped { question } => Writer::new(9).u32(*question).end(),
         }
     }
 
@@ -223,6 +229,7 @@ impl Message for ToFront {
                 let (question, is_last) = (from.u32()?, from.flag()?);
                 ToFront::Answer { question, part: from.text(ANSWER_PART)?, is_last }
             }
+            9 => ToFront::Dropped { question: from.u32()? },
             _ => return Err(BadMessage("unknown tag")),
         };
         from.end(message)

@@ -59,6 +59,7 @@ fn to_front() -> impl Strategy<Value = ToFront> {
         (any::<u32>(), any::<u32>()).prop_map(|(old, new)| ToFront::Renew { old, new }),
         (any::<u32>(), ".{0,40}", any::<bool>())
             .prop_map(|(question, part, is_last)| ToFront::Answer { question, part, is_last }),
+        any::<u32>().prop_map(|question| ToFront::Dropped { question }),
         any::<u32>().prop_map(|pool| ToFront::Forget { pool }),
         Just(ToFront::Drain),
         (any::<bool>(), any::<bool>())
