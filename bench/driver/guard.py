@@ -166,6 +166,8 @@ class Running:
     tokamak: Path
     control: Path
     client: Client
+    server: Server
+    port: int
 
     def status(self) -> dict:
         """What `tokamak status --json` says."""
@@ -197,11 +199,12 @@ def files(directory: Path) -> Path:
 
 @contextmanager
 def serving(
-    tokamak: Path, ways: list[Way], before: list[str], directory: Path
+    tokamak: Path, ways: list[Way], before: list[str], directory: Path, settings: str = ""
 ) -> Iterator[Running]:
-    """The server with a site for each way, behind the command `before` (valgrind, or nothing)."""
+    """The server with a site for each way, behind the command `before` (valgrind, or nothing), with
+    further settings of the whole server."""
     root, port, control = files(directory), free_port(), directory / "control"
-    text = CONFIG.format(port=port, control=control)
+    text = CONFIG.format(port=port, control=control) + settings
     for way in ways:
         below = root / "cached" if way.name == "cached" else root
         text += SITE.format(name=way.name, root=below, rest=way.settings)
@@ -214,7 +217,7 @@ def serving(
     try:
         server.start([*before, f"{tokamak}", "serve", "--config", f"{config}"], environment, log)
         wait_until_it_answers(port, server, log)
-        yield Running(tokamak, control, Client(port))
+        yield Running(tokamak, control, Client(port), server, port)
     finally:
         server.stop(patience=60)
 
@@ -280,12 +283,14 @@ def count_way(
     return {process: statistics.median(counts) for process, counts in rounds.items()}
 
 
-def instructions(ways: list[Way], tokamak: Path, directory: Path) -> dict[str, float]:
+def instructions(
+    ways: list[Way], tokamak: Path, directory: Path, settings: str = ""
+) -> dict[str, float]:
     """Instructions per request of each of these ways, in each process."""
     valgrind = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes"]
     valgrind += [f"--callgrind-out-file={directory}/count.%p"]
     found = {}
-    with serving(tokamak, ways, valgrind, directory) as running:
+    with serving(tokamak, ways, valgrind, directory, settings) as running:
         for way in ways:
             running.client.get_many(way, WARM)
             processes = running.processes(way)

@@ -36,7 +36,17 @@ const RULES: &[Rule] = &[
         ours: &[],
         never: &["libc", "tokio", "hyper", "http", "serde", "toml_edit"],
     },
-    Rule { name: "sys", ours: &["cost"], never: &["tokio", "hyper", "http", "serde", "toml_edit"] },
+    // Numbers in, text out; what is counted, and when, others know.
+    Rule {
+        name: "metrics",
+        ours: &[],
+        never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"],
+    },
+    Rule {
+        name: "sys",
+        ours: &["cost", "metrics"],
+        never: &["tokio", "hyper", "http", "serde", "toml_edit"],
+    },
     // Text in, text out; of sys it needs the names of users and the time of day.
     Rule {
         name: "fpm",
@@ -54,12 +64,6 @@ const RULES: &[Rule] = &[
     Rule { name: "cache", ours: &[], never: &["tokio", "hyper", "toml_edit", "serde", "libc"] },
     // Scripts see requests through a trait; who serves them, and how, is the front's.
     Rule { name: "lua", ours: &[], never: &["tokio", "hyper", "http", "toml_edit", "serde"] },
-    // Numbers in, text out; what is counted, and when, others know.
-    Rule {
-        name: "metrics",
-        ours: &[],
-        never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"],
-    },
     // Clients of other services; who asks through them, and why, is the front's.
     Rule { name: "outbound", ours: &[], never: &["libc", "toml_edit", "serde"] },
     // Headers of strangers as bytes; whose headers they are is the front's.

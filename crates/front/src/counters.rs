@@ -17,18 +17,24 @@ pub const STATUSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 /// What one event loop has counted.
 #[derive(Debug)]
 pub struct LoopCounters {
-    sites: Box<[SiteCounters]>,
+    /// Of each site first those that belong to no route, then those of each route.
+    sites: Box<[Box<[RouteCounters]>]>,
+    /// Connections of clients that it has accepted.
+    pub accepted: Counter,
+    /// Those of them that it has turned away.
+    pub refused: Counter,
     /// The slowest requests of late.
     pub slowest: Slowest,
 }
 
-/// What one event loop has counted of a site. On lines of memory of its own, because another loop's
-/// counters may lie beside it.
+/// What one event loop has counted of a route. On lines of memory of its own, because another
+/// loop's counters may lie beside it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct SiteCounters {
+struct RouteCounters {
     /// By the class of the status, as [`STATUSES`].
     requests: [Counter; STATUSES.len()],
+    received: Counter,
     sent: Counter,
     duration: Histogram,
     /// Of the durations; present if requests belong to traces.
@@ -38,11 +44,13 @@ pub struct SiteCounters {
     call_times: [Histogram; CallKind::ALL.len()],
 }
 
-/// What all event loops have counted of a site.
+/// What all event loops have counted of a route.
 #[derive(Debug, Default)]
-pub struct SiteCounts {
+pub struct RouteCounts {
     /// Requests by the class of their status, as [`STATUSES`].
     pub requests: [u64; STATUSES.len()],
+    /// Bytes that came.
+    pub received: u64,
     /// Bytes of bodies.
     pub sent: u64,
     /// From begin to end.
@@ -56,18 +64,36 @@ pub struct SiteCounts {
 }
 
 impl LoopCounters {
-    /// For this many sites. `is_traced`: whether requests belong to traces.
-    pub fn new(sites: usize, is_traced: bool) -> LoopCounters {
-        let site =
-            |_| SiteCounters { exemplars: is_traced.then(Box::default), ..SiteCounters::default() };
-        LoopCounters { sites: (0..sites).map(site).collect(), slowest: Slowest::default() }
+    /// For sites with this many routes. `is_traced`: whether requests belong to traces.
+    pub fn new(sites: impl Iterator<Item = usize>, is_traced: bool) -> LoopCounters {
+        let route = || RouteCounters {
+            exemplars: is_traced.then(Box::default),
+            ..RouteCounters::default()
+        };
+        let site = |routes| (0..=routes).map(|_| route()).collect();
+        let (accepted, refused) = (Counter::default(), Counter::default());
+        let sites = sites.map(site).collect();
+        LoopCounters { sites, accepted, refused, slowest: Slowest::default() }
     }
 
-    /// Adds what was counted of a site.
-    pub fn read(&self, site: usize, counts: &mut SiteCounts) {
-        let SiteCounters { requests, sent, duration, exemplars, phases, calls, call_times } =
-            &self.sites[site];
+    fn route(&self, site: usize, route: Option<usize>) -> &RouteCounters {
+        &self.sites[site][route.map_or(0, |route| route + 1)]
+    }
+
+    /// Adds what was counted of a route of a site; `None`: of requests that belong to none.
+    pub fn read(&self, site: usize, route: Option<usize>, counts: &mut RouteCounts) {
+        let RouteCounters {
+            requests,
+            received,
+            sent,
+            duration,
+            exemplars,
+            phases,
+            calls,
+            call_times,
+        } = self.route(site, route);
         counts.requests.iter_mut().zip(requests).for_each(|(sum, one)| *sum += one.get());
+        counts.received += received.get();
         counts.sent += sent.get();
         duration.read(&mut counts.duration);
         if let Some(exemplars) = exemplars {
@@ -79,7 +105,7 @@ impl LoopCounters {
     }
 }
 
-impl SiteCounters {
+impl RouteCounters {
     fn count_calls(&self, calls: &Calls) {
         for (nth, sum) in calls.sums.iter().enumerate().filter(|(_, sum)| sum.count > 0) {
             self.calls[nth].add(sum.count.into());
@@ -92,6 +118,7 @@ impl SiteCounters {
 pub struct Counted {
     counters: Arc<LoopCounters>,
     site: usize,
+    route: Option<usize>,
     target: Option<PathAndQuery>,
     /// Its place in a recorded trace.
     trace: Option<TraceContext>,
@@ -100,27 +127,28 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Of this site, for this target, and in this place of a trace.
+    /// Of this site and this route of it, for this target, and in this place of a trace.
     pub fn new(
         counters: &Arc<LoopCounters>,
-        site: usize,
+        (site, route): (usize, Option<usize>),
         target: Option<&PathAndQuery>,
         trace: Option<TraceContext>,
     ) -> Counted {
         let (target, trace) = (target.cloned(), trace.filter(TraceContext::is_sampled));
-        Counted { counters: counters.clone(), site, target, trace, status: 0 }
+        Counted { counters: counters.clone(), site, route, target, trace, status: 0 }
     }
 
-    /// The request is over; `sent` bytes of its body went out.
-    pub fn count(&self, sent: u64, ledger: &Ledger) {
-        let site = &self.counters.sites[self.site];
+    /// The request is over; `received` bytes came, and `sent` bytes of its body went out.
+    pub fn count(&self, received: u64, sent: u64, ledger: &Ledger) {
+        let route = self.counters.route(self.site, self.route);
         // PHP cannot set any other status: HTTP has three digits.
         let class = usize::from(self.status / 100).min(STATUSES.len() - 1);
-        site.requests[class].add(1);
-        site.sent.add(sent);
-        site.duration.observe(ledger.total());
+        route.requests[class].add(1);
+        route.received.add(received);
+        route.sent.add(sent);
+        route.duration.observe(ledger.total());
         if let (Some(TraceContext { trace, span, .. }), Some(exemplars)) =
-            (self.trace, &site.exemplars)
+            (self.trace, &route.exemplars)
         {
             exemplars.keep(Exemplar {
                 trace: u128::from_be_bytes(*trace.bytes()),
@@ -129,14 +157,14 @@ impl Counted {
                 at: ledger.start() + ledger.total(),
             });
         }
-        for (phase, histogram) in Phase::ALL.iter().zip(&site.phases) {
+        for (phase, histogram) in Phase::ALL.iter().zip(&route.phases) {
             match ledger.spent(*phase) {
                 0 => {}
                 spent => histogram.observe(spent),
             }
         }
         if let Some(calls) = ledger.calls() {
-            site.count_calls(calls);
+            route.count_calls(calls);
         }
         let path = self.target.as_ref().map_or("", PathAndQuery::path);
         self.counters.slowest.note(self.site, path, self.status, ledger);
@@ -151,7 +179,8 @@ mod tests {
 
     #[test]
     fn loops_add_up_to_what_the_ledgers_say() {
-        let loops = [(); 2].map(|()| Arc::new(LoopCounters::new(2, false)));
+        let new = || Arc::new(LoopCounters::new([0, 1].into_iter(), false));
+        let loops = [new(), new()];
         let mut total = 0;
         for (nth, status) in [200, 204, 404, 500, 999, 0].into_iter().enumerate() {
             let mut ledger = Ledger::begin(1000);
@@ -162,23 +191,26 @@ mod tests {
                 let sums = [CallSum { count: 3, nanos: 5 }, CallSum::default()];
                 ledger.set_calls(Calls { sums });
             }
-            let counted = Counted { status, ..Counted::new(&loops[nth % 2], 1, None, None) };
-            counted.count(10, &ledger);
+            let counted =
+                Counted { status, ..Counted::new(&loops[nth % 2], (1, Some(0)), None, None) };
+            counted.count(70, 10, &ledger);
         }
-        let mut counts = SiteCounts::default();
-        loops.iter().for_each(|counters| counters.read(1, &mut counts));
+        let mut counts = RouteCounts::default();
+        loops.iter().for_each(|counters| counters.read(1, Some(0), &mut counts));
         assert_eq!(counts.requests, [1, 0, 2, 0, 1, 2]);
-        assert_eq!(counts.sent, 60);
-        assert_eq!((counts.duration.count(), counts.duration.nanoseconds), (6, total));
+        assert_eq!((counts.received, counts.sent), (420, 60));
+        assert_eq!((counts.duration.count(), counts.duration.sum), (6, total));
         assert_eq!(counts.phases[Phase::Head as usize].count(), 6);
         assert_eq!(counts.phases[Phase::Send as usize].count(), 5, "one took no time");
         assert_eq!(counts.phases[Phase::Php as usize], Reading::default());
         assert_eq!((counts.calls, counts.call_times[0].count()), ([6, 0], 2));
-        assert_eq!((counts.call_times[0].nanoseconds, counts.call_times[1].count()), (10, 0));
-        let sum: u64 = counts.phases.iter().map(|phase| phase.nanoseconds).sum();
+        assert_eq!((counts.call_times[0].sum, counts.call_times[1].count()), (10, 0));
+        let sum: u64 = counts.phases.iter().map(|phase| phase.sum).sum();
         assert_eq!(sum, total);
-        let mut other = SiteCounts::default();
-        loops.iter().for_each(|counters| counters.read(0, &mut other));
-        assert_eq!(other.duration.count(), 0);
+        for site in [0, 1] {
+            let mut other = RouteCounts::default();
+            loops.iter().for_each(|counters| counters.read(site, None, &mut other));
+            assert_eq!(other.duration.count(), 0);
+        }
     }
 }

@@ -12,13 +12,10 @@ use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hmac::{Hmac, Mac};
-use http::Uri;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use sha2::Sha256;
 use tokamak_config as config;
 use tokamak_cost::{CallKind, Ledger};
-
-use crate::route::{self, is_below};
 
 /// Asks for the phases of one request.
 const ASKING: HeaderName = HeaderName::from_static("tokamak-timing");
@@ -36,8 +33,8 @@ pub struct Timing {
 
 struct SiteTiming {
     is_on: bool,
-    /// By the routes' paths, the longest first.
-    routes: Vec<(String, bool)>,
+    /// By the routes' indexes.
+    routes: Vec<bool>,
 }
 
 impl Timing {
@@ -45,7 +42,7 @@ impl Timing {
     pub fn new(config: &config::Server) -> Option<Timing> {
         let of_site = |site: &config::Site| SiteTiming {
             is_on: site.server_timing,
-            routes: site.routes.iter().map(|it| (it.path.clone(), it.server_timing)).collect(),
+            routes: site.routes.iter().map(|it| it.server_timing).collect(),
         };
         let sites: Vec<SiteTiming> = config.sites.iter().map(of_site).collect();
         let secret = config.trace.timing_secret.as_ref().map(|secret| {
@@ -56,9 +53,11 @@ impl Timing {
         is_used.then_some(Timing { sites, secret })
     }
 
-    /// Whether a request of the site with this index is told.
-    pub fn is_told(&self, site_index: usize, uri: &Uri, headers: &HeaderMap) -> bool {
-        self.sites[site_index].is_told(uri) || self.is_signed(headers, SystemTime::now())
+    /// Whether a request of the site with this index is told, which belongs to this route of it.
+    pub fn is_told(&self, site_index: usize, route: Option<usize>, headers: &HeaderMap) -> bool {
+        let site = &self.sites[site_index];
+        route.map_or(site.is_on, |route| site.routes[route])
+            || self.is_signed(headers, SystemTime::now())
     }
 
     fn is_signed(&self, headers: &HeaderMap, now: SystemTime) -> bool {
@@ -80,16 +79,7 @@ impl Timing {
 
 impl SiteTiming {
     fn is_used(&self) -> bool {
-        self.is_on || self.routes.iter().any(|(_, is_on)| *is_on)
-    }
-
-    fn is_told(&self, uri: &Uri) -> bool {
-        if !self.is_used() || self.routes.is_empty() {
-            return self.is_on;
-        }
-        let path = route::clean(uri.path().as_bytes()).unwrap_or_default();
-        let route = self.routes.iter().find(|(route, _)| is_below(&path, route));
-        route.map_or(self.is_on, |(_, is_on)| *is_on)
+        self.is_on || self.routes.contains(&true)
     }
 }
 
@@ -146,8 +136,7 @@ mod tests {
 
     fn timing() -> Timing {
         let secret = Hmac::new_from_slice(b"a secret of sixteen").unwrap();
-        let routes = vec![("/a/b".into(), false), ("/a".into(), true)];
-        let site = SiteTiming { is_on: false, routes };
+        let site = SiteTiming { is_on: false, routes: vec![false, true] };
         Timing { sites: vec![site], secret: Some(secret) }
     }
 
@@ -192,19 +181,9 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_route_decides() {
-        for (target, is_told) in [
-            ("/", false),
-            ("/a", true),
-            ("/a/c", true),
-            ("/ab", false),
-            ("/a/b", false),
-            ("/a/b/c", false),
-            ("/x/../a", true),
-            ("/%61", true),
-        ] {
-            let told = timing().is_told(0, &target.parse().unwrap(), &HeaderMap::new());
-            assert_eq!(told, is_told, "{target}");
+    fn a_route_decides_for_its_requests() {
+        for (route, is_told) in [(None, false), (Some(0), false), (Some(1), true)] {
+            assert_eq!(timing().is_told(0, route, &HeaderMap::new()), is_told, "{route:?}");
         }
     }
 

@@ -3,14 +3,15 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::Exemplar;
+use crate::{Exemplar, Row};
 
 /// The smallest bound is 2 to the power of this many microseconds.
 const FIRST: u32 = 3;
 
 /// The bounds of the buckets in microseconds: powers of two from 8 µs to 16.8 s, so that the
 /// bucket of a time follows from its bits. A quantile that is read from them is at most twice the
-/// true one; twice as many buckets would double what a scrape has to carry.
+/// true one; twice as many buckets would double what a scrape has to carry. Other numbers than
+/// times have the same bounds, in their own unit.
 pub const BOUNDS: [u64; 22] = {
     let mut bounds = [0; 22];
     let mut nth = 0;
@@ -26,6 +27,7 @@ pub const BUCKETS: usize = BOUNDS.len() + 1;
 
 /// A number that grows. Only one thread may write it: an addition of another would be lost.
 #[derive(Debug, Default)]
+#[repr(transparent)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
@@ -40,33 +42,40 @@ impl Counter {
     }
 }
 
-/// How often times fell between the [`BOUNDS`]. Only one thread may write it.
+/// How often numbers fell between the [`BOUNDS`]. Only one thread may write it. It may lie in
+/// memory that processes share, and is empty if all its bytes are zero.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub struct Histogram {
     buckets: [Counter; BUCKETS],
-    nanoseconds: Counter,
+    sum: Counter,
 }
 
 impl Histogram {
-    /// Counts a time.
-    pub fn observe(&self, nanoseconds: u64) {
-        self.buckets[bucket(nanoseconds)].add(1);
-        self.nanoseconds.add(nanoseconds);
+    /// Counts a number, in thousandths of the unit of the [`BOUNDS`]: a time in nanoseconds.
+    pub fn observe(&self, thousandths: u64) {
+        self.buckets[bucket(thousandths)].add(1);
+        self.sum.add(thousandths);
+    }
+
+    /// Empties it.
+    pub fn clear(&self) {
+        for counter in self.buckets.iter().chain([&self.sum]) {
+            counter.0.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Adds what was counted to `reading`.
     pub fn read(&self, reading: &mut Reading) {
-        for (sum, bucket) in reading.buckets.iter_mut().zip(&self.buckets) {
-            *sum += bucket.get();
-        }
-        reading.nanoseconds += self.nanoseconds.get();
+        let buckets = std::array::from_fn(|nth| self.buckets[nth].get());
+        reading.add(&Reading { buckets, sum: self.sum.get(), ..Reading::default() });
     }
 }
 
-/// The bucket of a time: the first one whose bound is not less.
-pub(crate) fn bucket(nanoseconds: u64) -> usize {
-    let microseconds = nanoseconds.saturating_sub(1) / 1000;
-    let bits = u64::BITS - microseconds.leading_zeros();
+/// The bucket of a number: the first one whose bound is not less.
+pub(crate) fn bucket(thousandths: u64) -> usize {
+    let below = thousandths.saturating_sub(1) / 1000;
+    let bits = u64::BITS - below.leading_zeros();
     (bits.saturating_sub(FIRST) as usize).min(BOUNDS.len())
 }
 
@@ -75,16 +84,29 @@ pub(crate) fn bucket(nanoseconds: u64) -> usize {
 pub struct Reading {
     /// How many fell into each bucket; the last one has no bound.
     pub buckets: [u64; BUCKETS],
-    /// The sum of all times.
-    pub nanoseconds: u64,
+    /// The sum of all, in thousandths of the unit of the [`BOUNDS`]: of times, nanoseconds.
+    pub sum: u64,
     /// Requests that stand for those of each bucket.
     pub exemplars: [Option<Exemplar>; BUCKETS],
 }
 
 impl Reading {
-    /// How many times were counted.
+    /// How many were counted.
     pub fn count(&self) -> u64 {
-        self.buckets.iter().sum()
+        self.buckets.iter().fold(0, |sum, bucket| sum.saturating_add(*bucket))
+    }
+
+    /// The sum in the unit of this row.
+    pub fn sum_in(&self, row: Row) -> f64 {
+        self.sum as f64 / (row.whole() * 1e3)
+    }
+
+    /// Adds what others have counted, which may be anything. It keeps its own exemplars.
+    pub fn add(&mut self, other: &Reading) {
+        for (sum, bucket) in self.buckets.iter_mut().zip(other.buckets) {
+            *sum = sum.saturating_add(bucket);
+        }
+        self.sum = self.sum.saturating_add(other.sum);
     }
 }
 
@@ -116,6 +138,10 @@ mod tests {
         other.read(&mut reading);
         assert_eq!((reading.buckets[0], reading.buckets[1], reading.buckets[22]), (1, 1, 1));
         assert_eq!(reading.count(), 3);
-        assert_eq!(reading.nanoseconds, u64::MAX / 2 + 14_000);
+        assert_eq!(reading.sum, u64::MAX / 2 + 14_000);
+        one.clear();
+        let mut nothing = Reading::default();
+        one.read(&mut nothing);
+        assert_eq!(nothing, Reading::default());
     }
 }

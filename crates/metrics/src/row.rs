@@ -7,7 +7,7 @@ pub enum Kind {
     Counter,
     /// It is what it is now.
     Gauge,
-    /// Times in buckets, with their sum and count.
+    /// Times, or other numbers, in buckets, with their sum and count.
     Histogram,
 }
 
@@ -49,6 +49,11 @@ macro_rules! rows {
                 match self { $(Row::$row => $unit,)* }
             }
 
+            /// By what the bounds of its buckets are divided: those of times are microseconds.
+            pub fn whole(self) -> f64 {
+                if self.unit() == "seconds" { 1e6 } else { 1.0 }
+            }
+
             /// The names of its labels.
             pub fn labels(self) -> &'static [&'static str] {
                 match self { $(Row::$row => &[$($label),*],)* }
@@ -65,25 +70,33 @@ macro_rules! rows {
 rows! {
     Build Gauge "build_info" "" ["version"]
         "Always 1; the label says which version runs"
-    Requests Counter "requests" "" ["site" "status"]
+    Requests Counter "requests" "" ["site" "route" "status"]
         "Requests of clients that are over, by the class of their status; `none`: the client left \
         before the response began"
-    Duration Histogram "request_duration_seconds" "seconds" ["site"]
+    Duration Histogram "request_duration_seconds" "seconds" ["site" "route"]
         "Time from the first byte of a request to the end of its response"
-    Phases Histogram "request_phase_seconds" "seconds" ["site" "phase"]
+    Phases Histogram "request_phase_seconds" "seconds" ["site" "route" "phase"]
         "Time of a request's phases; a request counts in those that took any time of it"
-    Calls Counter "calls" "" ["site" "kind"]
+    Calls Counter "calls" "" ["site" "route" "kind"]
         "Calls of requests in sites with `count_calls`: `sql` to databases, `http` to other servers"
-    CallTimes Histogram "request_calls_seconds" "seconds" ["site" "kind"]
+    CallTimes Histogram "request_calls_seconds" "seconds" ["site" "route" "kind"]
         "Time of all calls of one kind that a request has made; a request counts that made any"
-    ResponseBytes Counter "response_body_bytes" "bytes" ["site"]
+    RequestBytes Counter "request_bytes" "bytes" ["site" "route"]
+        "Bytes of requests, heads and bodies, that were read until their responses were over"
+    ResponseBytes Counter "response_body_bytes" "bytes" ["site" "route"]
         "Bytes of response bodies, as in the access log"
     Failures Counter "failures" "" ["kind" "side"]
         "Requests (those of scripts too), responses that broke off and connections that failed, by \
         the name of the failure in the error log and by who caused it: `client`, `server` or \
         `backend`"
     Connections Gauge "connections" "" []
-        "Open connections of clients and web servers"
+        "Open connections of clients"
+    ConnectionsAccepted Counter "connections_accepted" "" []
+        "Connections of clients that were accepted"
+    ConnectionsRefused Counter "connections_refused" "" []
+        "Those of them that were turned away because of `limits.connections`"
+    ConnectionsClosed Counter "connections_closed" "" []
+        "The others that are closed, as seen when the metrics were read"
     EventLoops Gauge "event_loops" "" ["state"]
         "Event loops: `serving` have connections of HTTP clients, `idle` do not need to at this \
         load"
@@ -146,10 +159,21 @@ rows! {
         "Requests that wait for a worker; how long they wait is the phase `queue`"
     Renewals Counter "renewals" "" ["site"]
         "How often the site got other processes, since the generation began"
-    RollBack Gauge "roll_back_seconds" "seconds" ["site"]
-        "Sealed mode: the longest of the workers' last roll-backs"
-    RollBackPages Gauge "roll_back_pages" "" ["site"]
-        "Sealed mode: the most pages that one of the workers' last roll-backs copied"
+    RollBack Histogram "roll_back_seconds" "seconds" ["site"]
+        "Sealed mode: time of roll-backs"
+    RollBackPages Histogram "roll_back_pages" "pages" ["site"]
+        "Sealed mode: pages that a roll-back has copied"
+    Image Gauge "image_bytes" "bytes" ["site" "memory"]
+        "Sealed mode: resident memory of the booted application from which workers are forked: \
+        `private` is its own, `shared` the opcode cache, libraries and other files"
+    WorkerCpu Counter "worker_cpu_seconds" "seconds" ["site"]
+        "Processor time of a site's PHP processes, user's and system's: of workers, also of those \
+        that have ended, and of the process that forks them; since the generation began"
+    UnderWay Gauge "worker_requests_under_way" "" ["site"]
+        "Async mode: requests that workers have under way"
+    Held Counter "worker_waits_held" "" ["site"]
+        "Async mode: waits that have held all requests of a worker, as in `tokamak status`; since \
+        the generation began"
     ApplicationProcesses Gauge "application_processes" "" ["upstream" "state"]
         "Processes of applications that the server starts: `running`, `stopping`, `down`"
     ApplicationRestarts Counter "application_restarts" "" ["upstream"]
@@ -175,7 +199,10 @@ mod tests {
             }
             assert!(!row.labels().contains(&"le"), "{name}");
             assert!(!row.help().ends_with('.') && !row.help().contains('|'), "{name}");
-            assert!(row.kind() != Kind::Histogram || unit == "seconds", "{name}");
+            assert!(
+                row.kind() != Kind::Histogram || ["seconds", "pages"].contains(&unit),
+                "{name}"
+            );
         }
         let mut names: Vec<_> = Row::ALL.iter().map(|row| row.name()).collect();
         names.sort();

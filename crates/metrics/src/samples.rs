@@ -58,17 +58,22 @@ impl Samples {
         self.0.get(&row).into_iter().flatten().map(|(labels, value)| (&labels[..], value))
     }
 
-    /// The numbers as lines, `NAME TAB NUMBER TAB LABEL …`. Who asks for another process's samples
-    /// gets them so.
-    ///
-    /// # Panics
-    /// If there are times among them.
+    /// All as lines, `NAME TAB NUMBER TAB LABEL …`; a histogram has its sum and its buckets in
+    /// place of the number, with spaces between them. So another process's samples come to the one
+    /// that asks for them.
     pub fn to_lines(&self) -> String {
         let mut lines = String::new();
         for (row, values) in &self.0 {
             for (labels, value) in values {
-                let Value::Number(number) = value else { panic!("{} has times", row.name()) };
-                let _ = write!(lines, "{}\t{number}", row.name());
+                let _ = write!(lines, "{}\t", row.name());
+                let _ = match value {
+                    Value::Number(number) => write!(lines, "{number}"),
+                    Value::Times(reading) => {
+                        let mut buckets = reading.buckets.iter();
+                        write!(lines, "{}", reading.sum)
+                            .and_then(|()| buckets.try_for_each(|it| write!(lines, " {it}")))
+                    }
+                };
                 for label in labels {
                     let _ = write!(lines, "\t{}", label.escape_default());
                 }
@@ -91,12 +96,14 @@ impl Samples {
             };
             let row = Row::ALL.iter().find(|row| row.name() == name).ok_or_else(malformed)?;
             let labels: Option<Vec<String>> = words.map(unescaped).collect();
-            let (labels, number) = labels.zip(number.parse().ok()).ok_or_else(malformed)?;
-            if labels.len() != row.labels().len() || row.kind() == Kind::Histogram {
-                return Err(malformed());
-            }
+            let labels =
+                labels.filter(|it| it.len() == row.labels().len()).ok_or_else(malformed)?;
             let labels: Vec<&str> = labels.iter().map(|label| &label[..]).collect();
-            self.add(*row, &labels, number);
+            if row.kind() == Kind::Histogram {
+                self.add_times(*row, &labels, reading(number).ok_or_else(malformed)?);
+            } else {
+                self.add(*row, &labels, number.parse().map_err(|_| malformed())?);
+            }
         }
         Ok(())
     }
@@ -110,6 +117,16 @@ impl Samples {
         let labels = labels.iter().map(|&label| label.to_owned()).collect();
         self.0.entry(row).or_default().entry(labels)
     }
+}
+
+/// A histogram's sum and its buckets.
+fn reading(text: &str) -> Option<Reading> {
+    let mut numbers = text.split(' ').map(|number| number.parse().ok());
+    let mut reading = Reading { sum: numbers.next()??, ..Reading::default() };
+    for bucket in &mut reading.buckets {
+        *bucket = numbers.next()??;
+    }
+    numbers.next().is_none().then_some(reading)
 }
 
 /// What [`str::escape_default`] was given.
@@ -143,10 +160,13 @@ mod tests {
     #[test]
     fn lines_bring_all_numbers_across() {
         let mut samples = Samples::default();
-        samples.add(Row::Requests, &["a\tb\n\"ä\\ '", "2xx"], 7.0);
-        samples.add(Row::Requests, &["", "2xx"], 0.5);
+        samples.add(Row::Requests, &["a\tb\n\"ä\\ '", "", "2xx"], 7.0);
+        samples.add(Row::Requests, &["", "", "2xx"], 0.5);
         samples.add(Row::Connections, &[], 3.0);
         samples.add(Row::Connections, &[], 4.0);
+        let buckets = std::array::from_fn(|nth| nth as u64);
+        let reading = Reading { buckets, sum: u64::MAX, ..Reading::default() };
+        samples.add_times(Row::RollBack, &["a"], reading);
         let mut others = Samples::default();
         others.add_lines(&samples.to_lines()).unwrap();
         assert_eq!(others, samples);
@@ -161,7 +181,8 @@ mod tests {
             "tokamak_connections\tmany",
             "tokamak_connections\t1\tlabel",
             "tokamak_nothing\t1",
-            "tokamak_request_duration_seconds\t1\tsite",
+            "tokamak_roll_back_seconds\t1\tsite",
+            "tokamak_roll_back_seconds\t1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\tsite",
             "tokamak_response_body_bytes\t1\t\\x",
             "tokamak_response_body_bytes\t1\t\\u{110000}",
         ] {

@@ -82,8 +82,10 @@ fn write_sample(text: &mut String, row: Row, ending: &str, labels: &[(&str, &str
 
 fn write_value(text: &mut String, row: Row, ending: &str, labels: &[(&str, &str)], number: f64) {
     let _ = write!(text, "{}{ending}", row.name());
-    for (nth, (name, value)) in labels.iter().enumerate() {
-        let _ = write!(text, "{}{name}=\"", if nth == 0 { '{' } else { ',' });
+    let mut separator = '{';
+    // One without a value is the same as none, in both formats.
+    for (name, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
+        let _ = write!(text, "{}{name}=\"", std::mem::replace(&mut separator, ','));
         for character in value.chars() {
             match character {
                 '\\' => text.push_str("\\\\"),
@@ -94,7 +96,7 @@ fn write_value(text: &mut String, row: Row, ending: &str, labels: &[(&str, &str)
         }
         text.push('"');
     }
-    let _ = write!(text, "{} {number}", if labels.is_empty() { "" } else { "}" });
+    let _ = write!(text, "{} {number}", if separator == '{' { "" } else { "}" });
 }
 
 /// Each bucket counts what is in those before it, too. Only OpenMetrics has exemplars.
@@ -105,10 +107,11 @@ fn write_times(
     reading: &Reading,
     is_open: bool,
 ) {
-    let mut count = 0;
+    let whole = row.whole();
+    let mut count = 0_u64;
     for (nth, bucket) in reading.buckets.iter().enumerate() {
-        count += bucket;
-        let bound = BOUNDS.get(nth).map_or("+Inf".into(), |us| (*us as f64 / 1e6).to_string());
+        count = count.saturating_add(*bucket);
+        let bound = BOUNDS.get(nth).map_or("+Inf".into(), |it| (*it as f64 / whole).to_string());
         let labels: Vec<_> = labels.iter().copied().chain([("le", &bound[..])]).collect();
         write_value(text, row, "_bucket", &labels, count as f64);
         if let Some(exemplar) = reading.exemplars[nth].filter(|_| is_open) {
@@ -119,21 +122,22 @@ fn write_times(
         }
         text.push('\n');
     }
-    write_sample(text, row, "_sum", &labels, reading.nanoseconds as f64 / 1e9);
+    write_sample(text, row, "_sum", &labels, reading.sum_in(row));
     write_sample(text, row, "_count", &labels, count as f64);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Histogram;
 
     fn samples() -> Samples {
         let mut samples = Samples::default();
-        samples.add(Row::Requests, &["a\\b\"c\nd", "2xx"], 12_345_678_901.0);
-        let mut reading = Reading { nanoseconds: 3_500_000_000, ..Reading::default() };
+        samples.add(Row::Requests, &["a\\b\"c\nd", "", "2xx"], 12_345_678_901.0);
+        let mut reading = Reading { sum: 3_500_000_000, ..Reading::default() };
         reading.buckets[0] = 2;
         reading.buckets[22] = 1;
-        samples.add_times(Row::Duration, &["a"], reading);
+        samples.add_times(Row::Duration, &["a", "/b"], reading);
         samples
     }
 
@@ -164,21 +168,43 @@ mod tests {
         let lines = about(&text, "tokamak_request_duration_seconds");
         let name = "tokamak_request_duration_seconds";
         assert_eq!(lines.len(), 3 + 23 + 2);
-        assert_eq!(lines[3], format!("{name}_bucket{{site=\"a\",le=\"0.000008\"}} 2"));
-        assert_eq!(lines[24], format!("{name}_bucket{{site=\"a\",le=\"16.777216\"}} 2"));
-        assert_eq!(lines[25], format!("{name}_bucket{{site=\"a\",le=\"+Inf\"}} 3"));
-        assert_eq!(lines[26], format!("{name}_sum{{site=\"a\"}} 3.5"));
-        assert_eq!(lines[27], format!("{name}_count{{site=\"a\"}} 3"));
+        assert_eq!(lines[3], format!("{name}_bucket{{site=\"a\",route=\"/b\",le=\"0.000008\"}} 2"));
+        assert_eq!(
+            lines[24],
+            format!("{name}_bucket{{site=\"a\",route=\"/b\",le=\"16.777216\"}} 2")
+        );
+        assert_eq!(lines[25], format!("{name}_bucket{{site=\"a\",route=\"/b\",le=\"+Inf\"}} 3"));
+        assert_eq!(lines[26], format!("{name}_sum{{site=\"a\",route=\"/b\"}} 3.5"));
+        assert_eq!(lines[27], format!("{name}_count{{site=\"a\",route=\"/b\"}} 3"));
+    }
+
+    #[test]
+    fn numbers_that_are_no_times_have_the_same_bounds() {
+        let histogram = Histogram::default();
+        [9, 8_000_000].iter().for_each(|pages| histogram.observe(pages * 1000));
+        let mut reading = Reading::default();
+        histogram.read(&mut reading);
+        let mut samples = Samples::default();
+        samples.add_times(Row::RollBackPages, &["a"], reading);
+        let text = Format::Prometheus.write(&samples);
+        for line in [
+            r#"_bucket{site="a",le="8"} 0"#,
+            r#"_bucket{site="a",le="16"} 1"#,
+            r#"_bucket{site="a",le="8388608"} 2"#,
+            r#"_sum{site="a"} 8000009"#,
+        ] {
+            assert!(text.contains(&format!("tokamak_roll_back_pages{line}\n")), "{line}");
+        }
     }
 
     #[test]
     fn only_openmetrics_has_exemplars() {
-        let mut reading = Reading { nanoseconds: 5_000, ..Reading::default() };
+        let mut reading = Reading { sum: 5_000, ..Reading::default() };
         reading.buckets[0] = 1;
         reading.exemplars[0] =
             Some(Exemplar { trace: 0xa, span: 0xb, nanoseconds: 5_000, at: 1_500_000_000 });
         let mut samples = Samples::default();
-        samples.add_times(Row::Duration, &["a"], reading);
+        samples.add_times(Row::Duration, &["a", ""], reading);
         let expected = "le=\"0.000008\"} 1 # {trace_id=\"0000000000000000000000000000000a\",\
                         span_id=\"000000000000000b\"} 0.000005 1.500\n";
         assert!(Format::OpenMetrics.write(&samples).contains(expected));

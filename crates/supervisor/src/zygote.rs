@@ -118,10 +118,15 @@ impl Zygote {
 
     /// Whether this process is it.
     pub fn is(&self, pid: u32) -> bool {
+        self.pid() == Some(pid)
+    }
+
+    /// Its process id, if it is there.
+    pub fn pid(&self) -> Option<u32> {
         match &self.life {
-            Life::Down => false,
+            Life::Down => None,
             Life::Starting(child, ..) | Life::Ready(child, ..) | Life::Ending(child, _) => {
-                child.id() == pid
+                Some(child.id())
             }
         }
     }

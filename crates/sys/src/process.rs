@@ -22,7 +22,7 @@ mod users;
 
 pub use bounds::{Bounds, largest_core, most_files};
 pub use privacy::{Guard, allow_tracing, forbid_tracing, open_own};
-pub use usage::{Demand, Memory, demand, memory};
+pub use usage::{Demand, Memory, demand, memory, processor_time};
 pub use users::{
     Identity, effective_uid, find_group, find_group_of, find_user, group_id, is_root, user_id,
 };

@@ -1,6 +1,6 @@
 //! Spans of requests, as a collector gets them by OTLP.
 
-mod collector;
+pub mod collector;
 
 use std::collections::BTreeMap;
 use std::io::Write;

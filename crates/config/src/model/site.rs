@@ -187,6 +187,13 @@ pub struct Route {
     pub server_timing: bool,
 }
 
+impl Route {
+    /// Its path as people write it.
+    pub fn name(&self) -> &str {
+        if self.path.is_empty() { "/" } else { &self.path }
+    }
+}
+
 /// An application through which files are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {

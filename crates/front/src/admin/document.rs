@@ -59,16 +59,16 @@ fn seconds(nanoseconds: u64) -> f64 {
 /// All samples of a row.
 fn family(samples: &Samples, row: Row) -> Value {
     let one = |(labels, value): (&[String], &Sample)| {
-        let names = row.labels().iter().map(|&name| name.to_owned());
-        let values = labels.iter().map(|label| Value::from(&label[..]));
-        let labels: Map<_, _> = names.zip(values).collect();
+        let labels = row.labels().iter().zip(labels).filter(|(_, value)| !value.is_empty());
+        let labels: Map<_, _> =
+            labels.map(|(&name, value)| (name.to_owned(), Value::from(&value[..]))).collect();
         match value {
             Sample::Number(number) => json!({"labels": labels, "value": number}),
             Sample::Times(reading) => json!({
                 "labels": labels,
                 // Each counts its own times alone; the last one has no bound.
                 "buckets": reading.buckets,
-                "sum": seconds(reading.nanoseconds),
+                "sum": reading.sum_in(row),
             }),
         }
     };
@@ -84,10 +84,10 @@ mod tests {
     #[test]
     fn has_the_figures_of_the_metrics() {
         let mut samples = Samples::default();
-        samples.add(Row::Requests, &["a\"</script>", "2xx"], 7.0);
-        let mut reading = Reading { nanoseconds: 1_500_000_000, ..Reading::default() };
+        samples.add(Row::Requests, &["a\"</script>", "", "2xx"], 7.0);
+        let mut reading = Reading { sum: 1_500_000_000, ..Reading::default() };
         reading.buckets[3] = 2;
-        samples.add_times(Row::Duration, &["a"], reading);
+        samples.add_times(Row::Duration, &["a", ""], reading);
         let slow = Slow {
             site: 9,
             path: "/\u{9b}2J<b>".into(),

@@ -11,7 +11,7 @@ use tokamak_upstream::fcgi::{AddressState, Upstream};
 use crate::balancer::Balancer;
 use crate::cache::Content;
 use crate::clock::epoch;
-use crate::counters::{LoopCounters, STATUSES, SiteCounts};
+use crate::counters::{LoopCounters, RouteCounts, STATUSES};
 use crate::export::{Fate, SpanQueue};
 use crate::failure::{Failure, Side};
 use crate::slowest::{Slow, merged};
@@ -34,6 +34,8 @@ pub struct Figures {
     pub asked: Counter,
     /// Connections to it that were closed because the client did nothing.
     pub cut: Counter,
+    /// Connections of clients that have been seen to be closed.
+    pub closed: Counter,
 }
 
 impl Figures {
@@ -41,8 +43,11 @@ impl Figures {
     pub fn samples(&self) -> Samples {
         let mut samples = Samples::default();
         samples.add(Row::Build, &[env!("CARGO_PKG_VERSION")], 1.0);
-        for index in 0..self.config.sites.len() {
-            self.add_site(index, &mut samples);
+        for (index, site) in self.config.sites.iter().enumerate() {
+            self.add_route((index, &site.name), None, &mut samples);
+            for (route, config) in site.routes.iter().enumerate() {
+                self.add_route((index, &site.name), Some((route, config.name())), &mut samples);
+            }
         }
         for &failure in Failure::ALL {
             let side = match failure.side() {
@@ -54,7 +59,7 @@ impl Figures {
         }
         let serving = self.balancer.duty().borrow().serving;
         let idle = self.config.loops.saturating_sub(serving);
-        samples.add(Row::Connections, &[], self.balancer.all_connections() as f64);
+        self.add_connections(&mut samples);
         samples.add(Row::EventLoops, &["serving"], serving as f64);
         samples.add(Row::EventLoops, &["idle"], idle as f64);
         self.add_cache(&mut samples);
@@ -77,33 +82,60 @@ impl Figures {
         merged(all)
     }
 
-    fn add_site(&self, index: usize, samples: &mut Samples) {
-        let mut counts = SiteCounts::default();
-        self.loops.iter().for_each(|counters| counters.read(index, &mut counts));
-        let site = &self.config.sites[index].name[..];
+    /// What was counted of a route, or of requests that belong to none: their route has no name.
+    fn add_route(
+        &self,
+        (index, site): (usize, &str),
+        route: Option<(usize, &str)>,
+        samples: &mut Samples,
+    ) {
+        let mut counts = RouteCounts::default();
+        let (route, name) = route.map_or((None, ""), |(route, name)| (Some(route), name));
+        self.loops.iter().for_each(|counters| counters.read(index, route, &mut counts));
+        let labels = [site, name];
         for (status, count) in STATUSES.iter().zip(counts.requests) {
             // No final response has such a status.
             if *status != "1xx" {
-                samples.add(Row::Requests, &[site, status], count as f64);
+                samples.add(Row::Requests, &[site, name, status], count as f64);
             }
         }
-        samples.add(Row::ResponseBytes, &[site], counts.sent as f64);
+        samples.add(Row::RequestBytes, &labels, counts.received as f64);
+        samples.add(Row::ResponseBytes, &labels, counts.sent as f64);
         // The loops' clock is that of the ledgers.
         let epoch = epoch();
         counts.duration.exemplars.iter_mut().flatten().for_each(|one| one.at += epoch);
-        samples.add_times(Row::Duration, &[site], counts.duration);
+        samples.add_times(Row::Duration, &labels, counts.duration);
         for (phase, reading) in Phase::ALL.iter().zip(counts.phases) {
             // Most sites never have most phases, and each is 25 lines.
             if reading.count() > 0 {
-                samples.add_times(Row::Phases, &[site, phase.name()], reading);
+                samples.add_times(Row::Phases, &[site, name, phase.name()], reading);
             }
         }
         if self.config.sites[index].count_calls {
             for (nth, kind) in CallKind::ALL.iter().enumerate() {
-                let labels = [site, kind.name()];
+                let labels = [site, name, kind.name()];
                 samples.add(Row::Calls, &labels, counts.calls[nth] as f64);
                 samples.add_times(Row::CallTimes, &labels, counts.call_times[nth].clone());
             }
+        }
+    }
+
+    fn add_connections(&self, samples: &mut Samples) {
+        let sum = |of: fn(&LoopCounters) -> &Counter| -> u64 {
+            self.loops.iter().map(|counters| of(counters).get()).sum()
+        };
+        // In this order: one that is accepted meanwhile must not look closed.
+        let (accepted, refused) = (sum(|it| &it.accepted), sum(|it| &it.refused));
+        let open = self.balancer.all_connections() as u64;
+        let closed = accepted.saturating_sub(refused + open);
+        self.closed.add(closed.saturating_sub(self.closed.get()));
+        samples.add(Row::Connections, &[], open as f64);
+        for (row, count) in [
+            (Row::ConnectionsAccepted, accepted),
+            (Row::ConnectionsRefused, refused),
+            (Row::ConnectionsClosed, self.closed.get()),
+        ] {
+            samples.add(row, &[], count as f64);
         }
     }
 

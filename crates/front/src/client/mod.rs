@@ -73,6 +73,10 @@ pub trait Client: Send + Sync {
     /// Called when the whole response has been handed over, or when the client has gone. `now` is
     /// in nanoseconds.
     fn served(&self, now: u64);
+
+    /// Bytes that have come since this was last asked. Those of a next request that came with the
+    /// last bytes of this one are among them: only sums are right to the byte.
+    fn take_received(&self) -> u64;
 }
 
 /// A protocol's version as `SERVER_PROTOCOL` (RFC 3875 section 4.1.16), in the form that nginx and

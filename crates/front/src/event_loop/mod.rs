@@ -92,7 +92,10 @@ impl EventLoop {
     /// busy loop, because it may be for a single request, which costs less than the handover. If
     /// the loops run scripts themselves, such connections are spread over all of them.
     fn place(self: &Arc<Self>, accepted: Accepted) {
+        let counters = self.context.counters.as_deref();
+        counters.iter().for_each(|counters| counters.accepted.add(1));
         if self.context.connections() >= self.context.config.limits.connections {
+            counters.iter().for_each(|counters| counters.refused.add(1));
             return turn_away(accepted);
         }
         if !self.admits(&accepted) {
@@ -160,12 +163,16 @@ impl EventLoop {
                 let this = self.clone();
                 self.watch(Watched::Http(state.clone()), |open| async move {
                     let (io, target) = h1::converse(context, io, state).await;
-                    drop(open);
-                    match target {
-                        Some(target) => this.hand_over(target, io),
+                    if let Some(target) = target {
+                        // Counted there before it is no longer counted here, so that it never
+                        // looks closed.
+                        this.hand_over(target, io);
+                        drop(open);
+                    } else {
+                        drop(open);
                         // Dropped in one piece: a half of a socket is shut down before it is
                         // closed, which is a system call for nothing.
-                        None => drop(io.leave()),
+                        drop(io.leave());
                     }
                 });
             }

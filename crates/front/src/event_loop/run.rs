@@ -121,10 +121,11 @@ impl EventLoop {
     fn receive(self: &Arc<Self>, message: Message) {
         match message {
             Message::Connection(handoff) => {
-                self.context.balancer.left(self.context.index, handoff.is_client());
+                let is_client = handoff.is_client();
                 if let Ok(accepted) = handoff.attach() {
                     self.open(accepted);
                 }
+                self.context.balancer.left(self.context.index, is_client);
             }
             Message::Death { pool, instance, death } => {
                 self.gates.iter().for_each(|gate| gate.worker_died(pool, instance, death));

@@ -94,7 +94,8 @@ impl Shared {
             fastcgi::resolve(&upstreams, &config)?;
         }
         let is_traced = config.trace.context != TraceMode::Off;
-        let counters = || Arc::new(LoopCounters::new(sites.len(), is_traced));
+        let routes = || sites.iter().map(|site| site.routes.len());
+        let counters = || Arc::new(LoopCounters::new(routes(), is_traced));
         let counters = start.admin.iter().flat_map(|_| (0..config.loops).map(|_| counters()));
         Ok(Shared {
             counters: counters.collect(),
@@ -125,6 +126,7 @@ impl Shared {
             spans: self.exporter.as_ref().map(|exporter| exporter.queue().clone()),
             asked: Counter::default(),
             cut: Counter::default(),
+            closed: Counter::default(),
         }
     }
 

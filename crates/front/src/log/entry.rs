@@ -12,9 +12,9 @@ pub struct LogEntry {
     pub status: u16,
     version: Version,
     trace: Option<TraceContext>,
-    /// All texts one after the other: one allocation instead of seven.
+    /// All texts one after the other: one allocation instead of eight.
     text: Vec<u8>,
-    ends: [usize; 7],
+    ends: [usize; 8],
 }
 
 impl LogEntry {
@@ -22,13 +22,13 @@ impl LogEntry {
     pub fn new<B>(
         client: &str,
         request: &Request<B>,
-        host: Option<&str>,
+        (host, route): (Option<&str>, Option<&str>),
         trace: Option<TraceContext>,
     ) -> LogEntry {
         let header = |name| request.headers().get(name).map_or(&b""[..], |value| value.as_bytes());
         let user = user(header(header::AUTHORIZATION)).unwrap_or_default();
         let target = request.uri().path_and_query().map_or("", |target| target.as_str());
-        let texts: [&[u8]; 7] = [
+        let texts: [&[u8]; 8] = [
             client.as_bytes(),
             &user,
             host.unwrap_or("").as_bytes(),
@@ -36,6 +36,7 @@ impl LogEntry {
             target.as_bytes(),
             header(header::REFERER),
             header(header::USER_AGENT),
+            route.unwrap_or("").as_bytes(),
         ];
         let mut text = Vec::with_capacity(texts.iter().map(|text| text.len()).sum());
         let ends = texts.map(|part| {
@@ -48,7 +49,7 @@ impl LogEntry {
     /// The line, once it is known how many bytes of the body were sent.
     pub fn line(&self, bytes: u64) -> Line<'_> {
         let mut from = 0;
-        let [client, user, host, method, target, referer, agent] = self.ends.map(|end| {
+        let [client, user, host, method, target, referer, agent, route] = self.ends.map(|end| {
             let part = &self.text[from..end];
             from = end;
             part
@@ -60,6 +61,7 @@ impl LogEntry {
             host,
             method,
             target,
+            route,
             protocol,
             status: self.status,
             bytes,
@@ -111,12 +113,13 @@ mod tests {
             .header("User-Agent", "agent")
             .body(())
             .unwrap();
-        let mut entry = LogEntry::new("192.0.2.1", &request, Some("h"), None);
+        let mut entry = LogEntry::new("192.0.2.1", &request, (Some("h"), Some("/a")), None);
         entry.status = 404;
         let line = entry.line(7);
-        let texts =
-            [line.client, line.user, line.host, line.method, line.target, line.referer, line.agent];
-        assert_eq!(texts, [&b"192.0.2.1"[..], b"user", b"h", b"GET", b"/a?b", b"", b"agent"]);
+        let [client, route] = [line.client, line.route];
+        let texts = [client, line.user, line.host, line.method, line.target, line.referer, route];
+        assert_eq!(texts, [&b"192.0.2.1"[..], b"user", b"h", b"GET", b"/a?b", b"", b"/a"]);
+        assert_eq!(line.agent, b"agent");
         assert_eq!((line.status, line.bytes, line.protocol), (404, 7, "HTTP/1.0"));
     }
 

@@ -24,6 +24,8 @@ pub struct Line<'a> {
     pub method: &'a [u8],
     /// Path and query.
     pub target: &'a [u8],
+    /// Route of the configuration that it belongs to.
+    pub route: &'a [u8],
     /// `HTTP/1.0` or `HTTP/1.1`.
     pub protocol: &'a str,
     /// Status of the response.
@@ -85,6 +87,7 @@ impl Line<'_> {
             ("host", self.host),
             ("method", self.method),
             ("target", self.target),
+            ("route", self.route),
             ("protocol", self.protocol.as_bytes()),
             ("referer", self.referer),
             ("agent", self.agent),
@@ -226,6 +229,7 @@ mod tests {
             host: b"example.org",
             method: b"GET",
             target: b"/a?b=c",
+            route: b"/a",
             protocol: "HTTP/1.1",
             status: 200,
             bytes: 1234,
@@ -261,7 +265,7 @@ mod tests {
             json(&Line { user: b"", ..line() }, &ledger),
             "{\"time\":\"2026-11-20T12:00:00.123Z\",\"id\":\"000000000000123400000056\",\
              \"client\":\"192.0.2.1\",\"host\":\"example.org\",\
-             \"method\":\"GET\",\"target\":\"/a?b=c\",\"protocol\":\"HTTP/1.1\",\"referer\":\"http://example.org/\",\
+             \"method\":\"GET\",\"target\":\"/a?b=c\",\"route\":\"/a\",\"protocol\":\"HTTP/1.1\",\"referer\":\"http://example.org/\",\
              \"agent\":\"Browser/1.0 (like \
              \\u0022another\\u0022)\",\"status\":200,\"bytes\":1234,\"duration_us\":1012,\
              \"phases_us\":{\"head\":12.345,\"php\":1000.000}}\n"

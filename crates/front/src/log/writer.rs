@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     fn entry(target: &str) -> LogEntry {
-        LogEntry::new("192.0.2.1", &Request::get(target).body(()).unwrap(), None, None)
+        LogEntry::new("192.0.2.1", &Request::get(target).body(()).unwrap(), (None, None), None)
     }
 
     fn append(path: &Path) -> Option<File> {

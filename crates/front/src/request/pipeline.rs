@@ -73,12 +73,14 @@ where
     let trace = context.tracer.as_ref().map(|tracer| tracer.take(&mut request));
     let log = context.access_log.as_ref();
     let site = context.site_of(host(&request));
+    let is_exact = context.wants_exact_times();
+    let route = if is_exact { site.router.route_of(request.uri()) } else { None };
     let is_timed = context
         .timing
         .as_ref()
-        .is_some_and(|timing| timing.is_told(site.index, request.uri(), request.headers()));
+        .is_some_and(|timing| timing.is_told(site.index, route, request.headers()));
     let span = span(context, site, &*client, &request);
-    let is_read = context.wants_exact_times() || is_timed || span.is_some();
+    let is_read = is_exact || span.is_some();
     let mut ledger = if is_read { Ledger::begin(began) } else { Ledger::unread(began) };
     if span.is_some() {
         ledger.keep_steps();
@@ -87,15 +89,16 @@ where
     let mut guard = RequestGuard::new(Some(client.clone()), ledger);
     guard.entry = log.map(|log| {
         let peer = &client.addresses().text().peer;
-        let entry = LogEntry::new(peer, &request, host(&request), trace);
+        let route = route.map(|route| site.config.routes[route].name());
+        let entry = LogEntry::new(peer, &request, (host(&request), route), trace);
         Box::new((entry, log.clone()))
     });
     guard.span = span;
     guard.is_timed = is_timed;
-    guard.counted = context
-        .counters
-        .as_ref()
-        .map(|counters| Counted::new(counters, site.index, request.uri().path_and_query(), trace));
+    guard.counted = context.counters.as_ref().map(|counters| {
+        let target = request.uri().path_and_query();
+        Counted::new(counters, (site.index, route), target, trace)
+    });
     guard.scoreboard = context.scoreboard.note(site.index, &*client, &request, began);
     let (parts, incoming) = request.into_parts();
     let length = incoming.size_hint().exact();

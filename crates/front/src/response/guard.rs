@@ -67,12 +67,12 @@ impl Drop for RequestGuard {
         self.ledger.stamp(Phase::Send, now);
         if let Some(client) = &self.client {
             client.served(now);
+            if let Some(counted) = &self.counted {
+                counted.count(client.take_received(), self.sent, &self.ledger);
+            }
         }
         if let Some((entry, log)) = self.entry.as_deref() {
             log.write(entry, self.sent, &self.ledger);
-        }
-        if let Some(counted) = &self.counted {
-            counted.count(self.sent, &self.ledger);
         }
         if let Some(span) = self.span.take() {
             span.end(self.sent, &self.ledger);

@@ -151,6 +151,16 @@ impl Router {
         &self.root
     }
 
+    /// The route that a URL belongs to, by its index in the configuration. Scripts may have the
+    /// request answered by another one.
+    pub fn route_of(&self, uri: &Uri) -> Option<usize> {
+        if self.routes.is_empty() {
+            return None;
+        }
+        let path = path::resolved(uri.path().as_bytes()).ok()?;
+        self.routes.iter().position(|route| is_below(&path, &route.path))
+    }
+
     /// Decides what answers a request for `uri`.
     pub fn find(&self, uri: &Uri) -> Decision {
         self.find_at(uri.path().as_bytes(), uri.query(), tokamak_cost::coarse())

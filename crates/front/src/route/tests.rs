@@ -284,4 +284,14 @@ fn routes_come_first() {
     ] {
         assert_eq!(told(&router, target), expected, "{target}");
     }
+    for (target, route) in [
+        ("/docs/app/x", Some(0)),
+        ("/docs/a%70p", Some(0)),
+        ("/x/../docs/apple", Some(2)),
+        ("/docs/.git", Some(2)),
+        ("/documents", None),
+        ("/%2e%2e/docs", None),
+    ] {
+        assert_eq!(router.route_of(&target.parse().unwrap()), route, "{target}");
+    }
 }

@@ -6,7 +6,7 @@ use tokamak_sys::control::ToFront;
 
 use super::{Generation, LEAVE, Life};
 use crate::log::{self, Level};
-use crate::pool::{Endings, Pool, RenewalReason};
+use crate::pool::{Pool, RenewalReason, Totals};
 use crate::renew::Renewals;
 use crate::succession::{Action, Limits, Role, Seen, decide};
 
@@ -42,7 +42,7 @@ impl Seat {
 }
 
 /// What has become of a site since the generation began.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct History {
     /// When it may be renewed.
     pace: Renewals,
@@ -50,8 +50,8 @@ pub struct History {
     pub renewals: u32,
     /// Requests that its earlier pools have served.
     served: u64,
-    /// Why their workers have ended.
-    endings: Endings,
+    /// What their processes have done.
+    totals: Totals,
 }
 
 impl Generation {
@@ -72,18 +72,23 @@ impl Generation {
     }
 
     /// What has become of the site of a pool, and the requests that it has served.
-    pub fn history(&self, pool: &Pool) -> (History, u64) {
-        let history = self.histories[pool.site_index];
+    pub fn history(&self, pool: &Pool) -> (&History, u64) {
+        let history = &self.histories[pool.site_index];
         let others = self.all_pools().filter(|other| other.site_index == pool.site_index);
         (history, others.fold(history.served, |sum, other| sum.saturating_add(other.served())))
     }
 
-    /// Why workers of the site of a pool have ended since the generation began.
-    pub fn endings(&self, pool: &Pool) -> Endings {
-        let mut endings = self.histories[pool.site_index].endings;
+    /// What the processes of the site of a pool have done since the generation began.
+    pub fn totals(&self, pool: &Pool) -> Totals {
+        let mut totals = self.histories[pool.site_index].totals.clone();
         let others = self.all_pools().filter(|other| other.site_index == pool.site_index);
-        others.for_each(|other| endings.add(other.endings()));
-        endings
+        others.for_each(|other| totals.add(&other.totals()));
+        totals
+    }
+
+    /// Looks how long processors have worked for its pools.
+    pub fn measure(&mut self) {
+        self.seats.iter_mut().for_each(|seat| seat.pool.measure());
     }
 
     /// The seat of a pool, by its number.
@@ -231,7 +236,7 @@ impl Generation {
                     let pool = self.seats.remove(at).pool;
                     let history = &mut self.histories[pool.site_index];
                     history.served = history.served.saturating_add(pool.served());
-                    history.endings.add(pool.endings());
+                    history.totals.add(&pool.totals());
                     self.tell_front(&ToFront::Forget { pool: pool.number }, Vec::new());
                     continue;
                 }

@@ -10,6 +10,7 @@ mod in_flight;
 mod look;
 mod output;
 mod slow;
+mod totals;
 mod worker;
 mod zygote;
 
@@ -34,9 +35,10 @@ use crate::watch::{self, BOOT_LIMIT, Limits, Seen};
 use crate::zygote::{LIMIT, Zygote};
 
 use output::Output;
+use totals::ProcessorTime;
 
-pub use endings::Endings;
 pub use look::{Doing, doing};
+pub use totals::Totals;
 
 /// A worker that has lived so long ends a crash storm even if it has not had a request yet.
 const PROOF: Duration = Duration::from_secs(1);
@@ -101,7 +103,9 @@ pub struct Pool {
     /// Workers that are to be started for others that have ended of themselves.
     replacing: u32,
     served: u64,
-    endings: Endings,
+    /// Of workers that have ended.
+    past: Totals,
+    processor: ProcessorTime,
     failure: Option<String>,
     /// A worker has booted once.
     has_booted: bool,
@@ -178,7 +182,8 @@ impl Pool {
             next_instance: 1,
             replacing: 0,
             served: 0,
-            endings: Endings::default(),
+            past: Totals::default(),
+            processor: ProcessorTime::default(),
             failure: None,
             has_booted: false,
             renewal_reason: None,
@@ -321,11 +326,6 @@ impl Pool {
         let mut found: Vec<_> = self.segment.in_flight(now).collect();
         found.sort_by_key(|one| one.claimed_at);
         found
-    }
-
-    /// Why its workers have ended so far.
-    pub fn endings(&self) -> &Endings {
-        &self.endings
     }
 
     /// Requests served by all workers so far, by their own word.

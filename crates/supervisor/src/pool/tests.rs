@@ -142,7 +142,8 @@ fn ended_by(end: impl FnOnce(&mut Pool), status: Status) -> (Vec<(&'static str, 
     assert!(pool.zygote_exited(1, status, 7, &mut deaths));
     // Orphans have ended once they are seen to be gone.
     pool.tick(launch, 60_000_000_000, &mut deaths);
-    let counts = pool.endings().counts().map(|(ending, count)| (ending.name(), count));
+    let endings = pool.totals().endings;
+    let counts = endings.counts().map(|(ending, count)| (ending.name(), count));
     (counts.filter(|(_, count)| *count > 0).collect(), pool.served())
 }
 

@@ -67,12 +67,12 @@ impl Pool {
         let entry = self.entry(index);
         let Place { instance, pid, forked: started, .. } = self.places[usize::from(index)];
         let pid = pid.unwrap_or(0);
-        self.served = self.served.saturating_add(entry.requests);
-        self.endings.note(match Ending::of(before, why, fate) {
+        let ending = match Ending::of(before, why, fate) {
             // The supervisor has ended the zygote itself.
             Ending::Orphaned if self.ending.is_some() => Ending::Asked,
             ending => ending,
-        });
+        };
+        self.book(index, ending);
         // The front takes the slots back when it hears of the death.
         let held = self.in_flight_of(instance, now);
         deaths.push(ToFront::Death { pool: self.number, index, instance, why });

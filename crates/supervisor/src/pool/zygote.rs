@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use tokamak_sys::control::{EXIT_MISMATCH, FromZygote, Status, ToFront, ToZygote};
+use tokamak_sys::process::{self, Memory};
 
 use super::endings::Ending;
 use super::output::Output;
@@ -166,6 +167,11 @@ impl Pool {
         }
     }
 
+    /// The memory of the zygote, once it can fork workers. In sealed mode that is their image.
+    pub fn image(&self) -> Option<Memory> {
+        self.zygote.pid().filter(|_| self.zygote.is_ready()).and_then(process::memory)
+    }
+
     /// A child has ended: is it this pool's zygote?
     pub fn zygote_exited(
         &mut self,
@@ -179,14 +185,13 @@ impl Pool {
         }
         self.hear_all(now, deaths); // its last words
         let wait = self.zygote.exited(now).as_secs_f64();
+        self.processor.end();
         if self.ending.is_some() && status == Status::Code(0) {
             // It has ended and reaped them before itself, without a word about each.
             for index in 0..self.places.len() {
                 let place = &mut self.places[index];
                 if std::mem::replace(&mut place.worker, Worker::Absent) != Worker::Absent {
-                    let requests = self.entry(index as u16).requests;
-                    self.served = self.served.saturating_add(requests);
-                    self.endings.note(Ending::Asked);
+                    self.book(index as u16, Ending::Asked);
                 }
             }
             return true;
@@ -234,6 +239,7 @@ impl Pool {
     pub(super) fn finish(&mut self, now: u64) {
         let alone = self.places.iter().all(|place| place.worker == Worker::Absent);
         if self.ending.is_some_and(|deadline| alone || now > deadline) {
+            self.measure();
             self.zygote.quit(now);
         }
     }
@@ -241,6 +247,7 @@ impl Pool {
     /// Ends all processes at once.
     pub fn kill(&mut self, now: u64) {
         self.ending = Some(now);
+        self.measure();
         self.zygote.kill(now);
     }
 }

@@ -230,7 +230,8 @@ impl Supervisor {
     }
 
     /// The supervisor's own metrics. Nobody is asked for them.
-    pub(super) fn metrics(&self, now: u64) -> String {
+    pub(super) fn metrics(&mut self, now: u64) -> String {
+        self.fleet.generations.iter_mut().for_each(Generation::measure);
         let Some(generation) = self.fleet.current() else {
             return "error no front serves\n".into();
         };

@@ -1,5 +1,6 @@
 //! The supervisor's part of the metrics: of the board and of what it counts anyway.
 
+use tokamak_config::Mode;
 use tokamak_metrics::{Row, Samples};
 use tokamak_sys::process;
 
@@ -52,19 +53,29 @@ fn add_pool(generation: &Generation, pool: &Pool, now: u64, samples: &mut Sample
     let (history, requests) = generation.history(pool);
     samples.add(Row::WorkerRequests, &[site], requests as f64);
     samples.add(Row::Renewals, &[site], history.renewals.into());
-    for (ending, count) in generation.endings(pool).counts() {
+    let totals = generation.totals(pool);
+    for (ending, count) in totals.endings.counts() {
         samples.add(Row::WorkerEndings, &[site, ending.name()], count as f64);
     }
-    let (mut memory, mut rolled_back, mut slowest, mut pages) = (0, false, 0, 0);
+    samples.add(Row::WorkerCpu, &[site], totals.processor.as_secs_f64());
+    let (mut memory, mut under_way) = (0_u64, 0_u64);
     for (_, entry) in pool.workers() {
-        memory += entry.memory;
-        rolled_back |= entry.roll_back > 0;
-        slowest = slowest.max(entry.roll_back);
-        pages = pages.max(entry.hot_pages);
+        memory = memory.saturating_add(entry.memory);
+        under_way += u64::from(entry.under_way);
     }
     samples.add(Row::WorkerMemory, &[site], memory as f64);
-    if rolled_back {
-        samples.add(Row::RollBack, &[site], slowest as f64 / 1e9);
-        samples.add(Row::RollBackPages, &[site], pages.into());
+    if pool.site.mode == Mode::Async {
+        samples.add(Row::UnderWay, &[site], under_way as f64);
+        samples.add(Row::Held, &[site], totals.held as f64);
+    }
+    if pool.is_sealed() {
+        samples.add_times(Row::RollBack, &[site], totals.roll_backs);
+        samples.add_times(Row::RollBackPages, &[site], totals.pages);
+        if let Some(image) = pool.image() {
+            let private = image.resident.saturating_sub(image.shared);
+            for (memory, bytes) in [("private", private), ("shared", image.shared)] {
+                samples.add(Row::Image, &[site, memory], bytes as f64);
+            }
+        }
     }
 }

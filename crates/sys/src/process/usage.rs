@@ -1,6 +1,7 @@
 //! What a process takes of the machine's memory and processors.
 
 use std::fs;
+use std::time::Duration;
 
 /// Memory of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,4 +39,15 @@ pub fn demand(pid: u32) -> Option<Demand> {
     // The state follows the name, in which there may be anything.
     let is_runnable = stat.rsplit_once(") ")?.1.starts_with('R');
     (time > 0).then_some(Demand { time, is_runnable })
+}
+
+/// The time for which processors have worked for a process and for the children that it has waited
+/// for, if it exists; in steps of a hundredth of a second.
+pub fn processor_time(pid: u32) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // utime, stime, cutime, cstime; the state, the third field, follows the name.
+    let fields = stat.rsplit_once(") ")?.1.split(' ').skip(11).take(4);
+    let ticks = fields.map(|field| field.parse::<u64>().ok()).sum::<Option<u64>>()?;
+    let second = rustix::param::clock_ticks_per_second().max(1);
+    Some(Duration::from_secs_f64(ticks as f64 / second as f64))
 }

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use tokamak_metrics::Reading;
+
 use super::fifo::Fifo;
 use super::layout::{BoardEntry, POOL_NUMBERS};
 use super::segment::Segment;
@@ -150,6 +152,8 @@ impl Board<'_> {
         e.memory.store(0, Ordering::Relaxed);
         e.roll_back.store(0, Ordering::Relaxed);
         e.hot_pages.store(0, Ordering::Relaxed);
+        e.roll_backs.clear();
+        e.pages.clear();
         e.under_way.store(0, Ordering::Relaxed);
         e.held.store(0, Ordering::Relaxed);
         for len in [&e.method_len, &e.uri_len, &e.script_len, &e.user_len] {
@@ -217,6 +221,8 @@ impl Board<'_> {
     pub fn set_roll_back(&self, took_ns: u64, pages: u32) {
         self.0.roll_back.store(took_ns, Ordering::Relaxed);
         self.0.hot_pages.store(pages, Ordering::Relaxed);
+        self.0.roll_backs.observe(took_ns);
+        self.0.pages.observe(u64::from(pages) * 1000);
     }
 
     /// Whether a line that the worker has written may still have to be ended, as far as the
@@ -261,6 +267,17 @@ impl Segment {
                 last_took: e.last_took.load(Ordering::Relaxed),
             },
         }
+    }
+
+    /// Adds the roll-backs of the worker at `index`: their times, and the pages that each has
+    /// copied. As little to be believed as the rest of its entry.
+    ///
+    /// # Panics
+    /// If `index` is not below the geometry's number of workers.
+    pub fn add_roll_backs(&self, index: u16, times: &mut Reading, pages: &mut Reading) {
+        let entry = self.board_entry(index);
+        entry.roll_backs.read(times);
+        entry.pages.read(pages);
     }
 
     /// Says that a number of the pool is at least this.

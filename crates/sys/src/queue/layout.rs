@@ -3,11 +3,13 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use tokamak_metrics::Histogram;
+
 use super::calls::CallWords;
 use super::doing::{Doing, PEERS, Peer};
 
 /// Changes with every change of the layout or of its meaning.
-pub const LAYOUT_VERSION: u32 = 13;
+pub const LAYOUT_VERSION: u32 = 14;
 
 /// First word of a segment.
 pub(super) const MAGIC: u32 = 0x544f_4b51; // "TOKQ"
@@ -203,6 +205,9 @@ pub(super) struct BoardEntry {
     /// 1: of what the worker has written to its standard output or error, the last line has no end
     /// yet. Written by the supervisor.
     pub unfinished: AtomicU32,
+    /// Times of all roll-backs, and the pages that each has copied.
+    pub roll_backs: Histogram,
+    pub pages: Histogram,
     pub method: [u8; 16],
     pub uri: [u8; URI_MAX],
     pub script: [u8; URI_MAX],

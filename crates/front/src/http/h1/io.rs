@@ -213,7 +213,8 @@ impl hyper::rt::Read for H1Io {
             let is_complete = io.screen.clean() == bytes.len();
             let heard = io.earlier.wrapping_add(io.screen.requests());
             let begins = before == screen::Part::Idle;
-            io.state.received(is_complete.then_some(heard), begins.then(tokamak_cost::now));
+            let heard = is_complete.then_some(heard);
+            io.state.received(bytes.len(), heard, begins.then(tokamak_cost::now));
             match verdict {
                 Ok(()) => io.pass(bytes, &mut out),
                 Err(violation) => {

@@ -35,6 +35,8 @@ pub struct ConnState {
     requests: AtomicU32,
     /// Requests that have come whole; [`UNFINISHED`] if a next request has come in part.
     heard: AtomicU32,
+    /// Bytes that have come and are not counted yet.
+    received: AtomicU64,
     head_began: AtomicU64,
     is_serving: AtomicBool,
     /// Whether the client of the request that is being served understands interim responses.
@@ -54,6 +56,7 @@ impl ConnState {
             write,
             requests: AtomicU32::new(history.requests),
             heard: AtomicU32::new(history.requests),
+            received: AtomicU64::new(0),
             head_began: AtomicU64::new(0),
             is_serving: AtomicBool::new(false),
             takes_interim: AtomicBool::new(false),
@@ -95,9 +98,12 @@ impl ConnState {
         self.is_serving.load(Ordering::Relaxed)
     }
 
-    /// Records that bytes have come. `heard`: how many requests have come whole, or `None` if a
-    /// next one has come in part. `begins`: the time, if a head begins with these bytes.
-    pub fn received(&self, heard: Option<u32>, begins: Option<u64>) {
+    /// Records that so many bytes have come. `heard`: how many requests have come whole, or `None`
+    /// if a next one has come in part. `begins`: the time, if a head begins with these bytes.
+    pub fn received(&self, count: usize, heard: Option<u32>, begins: Option<u64>) {
+        // Only this connection's task counts them, and takes them.
+        let received = self.received.load(Ordering::Relaxed);
+        self.received.store(received + count as u64, Ordering::Relaxed);
         self.heard.store(heard.unwrap_or(UNFINISHED), Ordering::Relaxed);
         if let Some(now) = begins {
             self.head_began.store(now, Ordering::Relaxed);
@@ -175,6 +181,12 @@ impl Client for ConnState {
         if self.activity.is(Waiting::Serving) {
             self.activity.set(Waiting::Idle, now);
         }
+    }
+
+    fn take_received(&self) -> u64 {
+        let received = self.received.load(Ordering::Relaxed);
+        self.received.store(0, Ordering::Relaxed);
+        received
     }
 }
 
