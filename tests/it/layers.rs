@@ -93,13 +93,18 @@ const RULES: &[Rule] = &[
     // It plays the supervisor to one worker, and tells it what the supervisor would.
     Rule { name: "report", ours: &["config", "supervisor", "sys", "trend"], never: REACTOR },
     // What the kernel shows of processes; whose they are, and why they are looked at, others know.
-    Rule { name: "processes", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
+    Rule {
+        name: "processes",
+        ours: &["text"],
+        never: &["tokio", "hyper", "http", "libc", "serde"],
+    },
     // A client of any server: it knows Tokamak only as its report for programs shows it.
     Rule { name: "load", ours: &["processes", "trend"], never: &["libc", "toml_edit", "serde"] },
-    // It watches servers of any make, so it knows none of ours.
+    // It watches servers of any make, so it knows none of ours; of sys it needs how to start a
+    // program that ends with it.
     Rule {
         name: "anatomy",
-        ours: &["processes"],
+        ours: &["processes", "sys", "text"],
         never: &["tokio", "hyper", "http", "libc", "toml_edit"],
     },
     // It plays the kernel, the clients and the workers to supervisor, gates and queue; nobody links

@@ -238,7 +238,7 @@ pub struct Row {
     pub quiet: f64,
     /// Its part of the mean response time: the same share of that.
     pub mean: f64,
-    /// Half of what the middle half of the requests spread over, under the tracer.
+    /// Half of what the middle half of the requests spread over, with calls noted or traced.
     pub spread: f64,
     /// What of it comes after the response, in nanoseconds.
     pub after: f64,
@@ -246,37 +246,60 @@ pub struct Row {
     pub calls: f64,
 }
 
-/// The table: the phases that occur, in their order. Disturbances make the mean larger; which
-/// phase they hit without a tracer is not known, so each phase gets its share of them.
-pub fn rows(steps: &[Step], overhead: f64, untraced: &Spread) -> Vec<Row> {
+/// Steps whose times count.
+pub struct Timed<'a> {
+    /// The steps.
+    pub steps: &'a [Step],
+    /// What is taken off each call.
+    pub overhead: f64,
+}
+
+/// The table: the phases that occur, in their order. Calls are those of `counted`. Disturbances
+/// make the mean larger; which phase they hit without a tracer is not known, so each phase gets its
+/// share of them.
+pub fn rows(counted: &[Step], timed: &Timed<'_>, untraced: &Spread) -> Vec<Row> {
     let scale = if untraced.quiet > 0.0 { untraced.mean / untraced.quiet } else { 1.0 };
+    let overhead = timed.overhead;
     let row = |&(phase, ..): &(Phase, &str, &str)| {
-        let of = steps.iter().filter(|step| step.phase == phase);
+        let calls = counted.iter().filter(|step| step.phase == phase);
+        let of = timed.steps.iter().filter(|step| step.phase == phase);
         let sum = |is_after, value: &dyn Fn(&Step) -> f64| -> f64 {
             // The sum of nothing is -0, which would be printed so.
             of.clone().filter(|step| step.is_after == is_after).map(value).sum::<f64>() + 0.0
         };
         let quiet = sum(false, &|step| step.own(overhead));
-        of.clone().next().map(|_| Row {
+        calls.clone().chain(of.clone()).next().map(|_| Row {
             phase,
             quiet,
             mean: quiet * scale,
             spread: sum(false, &|step| step.spread),
             after: sum(true, &|step| step.own(overhead)),
-            calls: of.clone().filter(|s| s.call.is_some()).map(|s| s.share).sum::<f64>() + 0.0,
+            calls: calls.filter(|s| s.call.is_some()).map(|s| s.share).sum::<f64>() + 0.0,
         })
     };
     ROWS.iter().filter_map(row).collect()
 }
 
-/// How often each program made each call, in all: those of no request too.
+/// How often a call was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// In all.
+    pub calls: u64,
+    /// Those that gave an error.
+    pub failed: u64,
+}
+
+/// How often each program made each call: those of no request too.
 pub fn calls_by_name<'a>(
     calls: &'a [Call],
     program: impl Fn(u32) -> &'a str,
-) -> BTreeMap<(String, String), u64> {
-    let mut table = BTreeMap::new();
+) -> BTreeMap<(String, String), Count> {
+    let mut table: BTreeMap<_, Count> = BTreeMap::new();
     for call in calls {
-        *table.entry((program(call.thread).to_owned(), call.name.clone())).or_default() += 1;
+        let key = (program(call.thread).to_owned(), call.name.clone());
+        let count = table.entry(key).or_default();
+        count.calls += 1;
+        count.failed += u64::from(call.error.is_some());
     }
     table
 }
@@ -309,7 +332,7 @@ mod tests {
         let overhead = overhead(&steps, 77.0);
         assert!((overhead - 35.0).abs() < 0.001, "{overhead}");
         let untraced = Spread { mean: 154.0, quiet: 77.0, ..Spread::default() };
-        let rows = rows(&steps, overhead, &untraced);
+        let rows = rows(&steps, &Timed { steps: &steps, overhead }, &untraced);
         assert!((rows.iter().map(|row| row.quiet).sum::<f64>() - 77.0).abs() < 0.001);
         assert!((rows.iter().map(|row| row.mean).sum::<f64>() - 154.0).abs() < 0.001);
         assert_eq!((rows[2].quiet, rows[3].quiet), (0.0, 7.0));

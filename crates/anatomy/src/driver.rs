@@ -6,6 +6,8 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokamak_text::for_terminal;
+
 use crate::Error;
 
 /// How long a server may be silent in the middle of a request.
@@ -222,7 +224,8 @@ fn judge(url: &Url, head: &str) -> Result<(), Problem> {
     match (status, location) {
         (200..=299, _) => Ok(()),
         (300..=399, Some(line)) => {
-            let why = format!("redirects to {}; give that address", line[9..].trim());
+            let place = for_terminal(line[9..].trim());
+            let why = format!("redirects to {place}; give that address");
             Err(refused(url, &why))
         }
         _ => Err(refused(url, &format!("the server answers {status}, which is not the page"))),
@@ -309,6 +312,7 @@ mod tests {
         for (answer, said) in [
             ("HTTP/1.1 500 No\r\n\r\n", "answers 500"),
             ("HTTP/1.1 302 F\r\nLocation: /login\r\n\r\n", "redirects to /login"),
+            ("HTTP/1.1 302 F\r\nLocation: /\u{9b}2J\r\n\r\n", "redirects to /?2J;"),
             ("HTTP/1.1 304 N\r\n\r\n", "answers 304"),
             ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab", "closed the connection"),
             ("SSH-2.0-x\r\n\r\n", "does not answer in HTTP/1"),

@@ -362,6 +362,7 @@ fn front(call: &Call, is_client: bool, progress: &mut Progress) -> Phase {
 /// The phase of a call of another process: the backend, or a worker behind shared memory.
 fn backend(call: &Call, is_connection: bool, progress: &mut Progress) -> Phase {
     let first = call.descriptors.first().map(|descriptor| &descriptor.target);
+    let is_file = matches!(first, Some(Target::File(path)) if path.starts_with('/'));
     let has_answered = progress.backend_answered || progress.answered;
     match kind(&call.name) {
         Kind::Accept if has_answered => Phase::BackendClose,
@@ -377,12 +378,8 @@ fn backend(call: &Call, is_connection: bool, progress: &mut Progress) -> Phase {
         }
         Kind::Stat => Phase::BackendStat,
         Kind::Open => Phase::BackendOpen,
-        Kind::Read | Kind::Close if matches!(first, Some(Target::File(path)) if path.starts_with('/')) => {
-            Phase::BackendFile
-        }
-        Kind::Write if matches!(first, Some(Target::File(path)) if path.starts_with('/')) => {
-            Phase::BackendLog
-        }
+        Kind::Read | Kind::Close if is_file => Phase::BackendFile,
+        Kind::Write if is_file => Phase::BackendLog,
         Kind::Write if matches!(first, Some(Target::Device(_))) => Phase::BackendLog,
         _ if has_answered => Phase::BackendClose,
         _ if progress.front == Some(Phase::Send) && !progress.backend_has_read => {

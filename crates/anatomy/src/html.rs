@@ -3,8 +3,10 @@
 
 use std::fmt::Write;
 
+use tokamak_text::for_html;
+
 use crate::phase::{Phase, ROWS};
-use crate::text::{count, letter, listed, load};
+use crate::text::{count, letter, listed, load, taken_off};
 use crate::{Report, Row};
 
 const HEAD: &str = "<!doctype html>
@@ -52,10 +54,6 @@ fn ms(nanoseconds: f64) -> String {
     format!("{:.3}", nanoseconds / 1e6)
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 /// The colour of a phase: neighbours differ, and all can be told from both backgrounds.
 fn colour(phase: Phase) -> String {
     let at = ROWS.iter().position(|row| row.0 == phase).unwrap_or(0);
@@ -65,17 +63,16 @@ fn colour(phase: Phase) -> String {
 fn one(page: &mut String, report: &Report) {
     let _ = writeln!(
         page,
-        "<h2>{}</h2><p>{}</p><p class=\"soft\">{}; mean {} ms, under strace {} ms; {:.1} µs taken \
-         off each call</p>",
-        escaped(&report.url),
-        escaped(&listed(&report.programs)),
+        "<h2>{}</h2><p>{}</p><p class=\"soft\">{}; mean {} ms, under strace {} ms; {}</p>",
+        for_html(&report.url),
+        for_html(&listed(&report.programs)),
         load(report),
         ms(report.untraced.mean),
         ms(report.traced.mean),
-        report.overhead / 1e3
+        for_html(&taken_off(report))
     );
     for note in &report.notes {
-        let _ = writeln!(page, "<p class=\"note\">{}</p>", escaped(note));
+        let _ = writeln!(page, "<p class=\"note\">{}</p>", for_html(note));
     }
     bar(page, report);
     page.push_str(
@@ -117,8 +114,8 @@ fn bar(page: &mut String, report: &Report) {
         let width = WIDTH * row.mean / report.sum();
         let _ = write!(
             page,
-            "<rect x=\"{left:.2}\" y=\"4\" width=\"{width:.2}\" height=\"22\" fill=\"{}\"><title>{} \
-             {} ms</title></rect>",
+            "<rect x=\"{left:.2}\" y=\"4\" width=\"{width:.2}\" height=\"22\" fill=\"{}\"><title>\
+             {} {} ms</title></rect>",
             colour(row.phase),
             row.phase.name().trim(),
             ms(row.mean)
@@ -148,7 +145,7 @@ fn waterfall(page: &mut String, report: &Report) {
              height=\"12\" fill=\"{}\"><title>{}: {} µs</title></rect>",
             y + 12.0,
             if step.is_after { " opacity=\".6\"" } else { "" },
-            escaped(&what),
+            for_html(&what),
             NAMES + step.start * scale,
             y + 2.0,
             (step.length * scale).max(1.0),
@@ -165,10 +162,11 @@ fn calls(page: &mut String, report: &Report) {
     page.push_str("<h3>Calls for each request</h3><div class=\"wide\"><table>");
     page.push_str("<tr><th>call<th>program<th>calls</tr>\n");
     let mut rows: Vec<_> = report.calls.iter().collect();
-    rows.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+    rows.sort_by(|a, b| b.1.calls.cmp(&a.1.calls).then(a.0.cmp(b.0)));
     for ((program, name), number) in rows {
-        let each = count(*number as f64 / requests);
-        let _ = writeln!(page, "<tr><td>{}<td>{}<td>{each}</tr>", escaped(name), escaped(program));
+        let each = count(number.calls as f64 / requests);
+        let _ =
+            writeln!(page, "<tr><td>{}<td>{}<td>{each}</tr>", for_html(name), for_html(program));
     }
     page.push_str("</table></div>\n");
 }
@@ -184,8 +182,8 @@ fn findings(page: &mut String, report: &Report) {
         let _ = writeln!(
             page,
             "<tr><td>{}<br><span class=\"soft\">{}</span><td>{}<td>{}</tr>",
-            escaped(&finding.what),
-            escaped(finding.how),
+            for_html(&finding.what),
+            for_html(finding.how),
             count(finding.calls),
             ms(finding.time)
         );
@@ -197,7 +195,7 @@ fn findings(page: &mut String, report: &Report) {
 fn compared(page: &mut String, reports: &[Report]) {
     page.push_str("<h2>Side by side</h2>\n");
     for (number, report) in reports.iter().enumerate() {
-        let _ = writeln!(page, "<p>{}: {}</p>", letter(number), escaped(&report.url));
+        let _ = writeln!(page, "<p>{}: {}</p>", letter(number), for_html(&report.url));
         bar(page, report);
     }
     page.push_str("<div class=\"wide\"><table><tr><th>mean ms");

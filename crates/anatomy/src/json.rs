@@ -38,8 +38,8 @@ fn one(report: &Report) -> Value {
         .iter()
         .map(|((program, name), count)| {
             object!({
-                "program": program, "name": name, "count": count,
-                "per_request": *count as f64 / requests,
+                "program": program, "name": name, "count": count.calls,
+                "failed": count.failed, "per_request": count.calls as f64 / requests,
             })
         })
         .collect();
@@ -72,6 +72,8 @@ fn one(report: &Report) -> Value {
         "sum_ms": ms(report.sum()), "difference": report.difference(),
         "untraced_ms": spread(&report.untraced), "traced_ms": spread(&report.traced),
         "overhead_of_a_call_ms": ms(report.overhead),
+        "noted_by_the_kernel": report.noted_cost.is_ok(),
+        "overhead_of_a_noted_call_ms": report.noted_cost.as_ref().ok().map(|cost| ms(*cost)),
         "overhead_of_a_loop_ms": ms(report.loop_cost as f64),
         "phases": phases, "calls": calls, "calls_of_no_request": report.of_nobody,
         "avoidable": findings, "typical_request": typical, "notes": report.notes,

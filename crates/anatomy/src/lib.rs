@@ -1,9 +1,9 @@
 //! Where the time of a request goes in a running server of any make: without this crate one reads
 //! strace by hand.
 //!
-//! A load is driven three times: without a tracer, under strace, and without again. The calls are
-//! assigned to requests and phases (`follow`), the tracer's time is taken off (`account`), and
-//! what is avoidable is named (`findings`).
+//! A load is driven several times (`runs`): under strace, without a tracer, and with the kernel
+//! noting calls (`light`). The calls are assigned to requests and phases (`follow`), the tracer's
+//! time is taken off (`account`), and what is avoidable is named (`findings`).
 
 mod account;
 mod backends;
@@ -12,9 +12,11 @@ mod findings;
 mod follow;
 mod html;
 mod json;
+mod light;
 mod line;
 mod phase;
 mod processes;
+mod runs;
 mod text;
 mod trace;
 mod tracer;
@@ -22,7 +24,7 @@ mod tracer;
 use std::collections::BTreeMap;
 use std::fmt;
 
-pub use account::{Row, Spread};
+pub use account::{Count, Row, Spread};
 pub use driver::{Load, Url};
 pub use findings::Finding;
 pub use html::html;
@@ -84,14 +86,17 @@ pub struct Report {
     pub untraced: Spread,
     /// What clients measured under it.
     pub traced: Spread,
-    /// What was taken off each call, in nanoseconds.
+    /// What is taken off each call of the trace, in nanoseconds, so that it adds up.
     pub overhead: f64,
     /// What a call of a program that does nothing else costs under the tracer, in nanoseconds.
     pub loop_cost: u64,
+    /// What the kernel's note of a call costs, in nanoseconds, if the times of the phases are from
+    /// such notes; or why they are strace's.
+    pub noted_cost: Result<f64, String>,
     /// The phases.
     pub rows: Vec<Row>,
     /// How often each program made each call, in all.
-    pub calls: BTreeMap<(String, String), u64>,
+    pub calls: BTreeMap<(String, String), Count>,
     /// Calls that belong to no request, in all.
     pub of_nobody: usize,
     /// What is avoidable.
@@ -114,8 +119,8 @@ impl Report {
     }
 }
 
-/// Requests before anything counts, so that caches are warm.
-const WARM_UP: usize = 20;
+/// The kernel's notes count if they have at least this part of the calls that strace saw.
+const NOTED: f64 = 0.8;
 /// A sum further from the measured mean than this is told.
 const AGREES: f64 = 0.10;
 /// A larger part of a program's calls than this without a known request is told.
@@ -126,36 +131,16 @@ const PLAUSIBLE: f64 = 4.0;
 
 /// Measures a server.
 pub fn measure(plan: &Plan) -> Result<Report, Error> {
-    let Plan { url, load, .. } = plan;
-    // Of another machine's address a server here would be watched, with the same port.
-    if !tokamak_processes::is_local(url.address) {
-        return Err(Error(format!(
-            "{} is no address of this machine: run this where the server runs",
-            url.address.ip()
-        )));
-    }
-    let warm_up = Load { requests: WARM_UP.max(load.clients), ..*load };
-    // A wrong address is told as such, and not as a port on which nobody listens.
-    driver::drive(url, warm_up)?;
-    let programs = processes::find(url.address, &plan.pids, &plan.units)?;
-    let loop_cost = tracer::cost_of_a_call()?;
-    // Half of the requests before and half of them after the trace, since machines drift.
-    let half = Load { requests: load.requests.div_ceil(2), ..*load };
-    let mut untraced = driver::drive(url, half)?;
-    let listeners = tokamak_processes::places();
-    let tracer = tracer::Tracer::attach(&programs)?;
-    let exchanges = driver::drive(url, *load)?;
-    let (trace, threads) = tracer.finish()?;
-    untraced.extend(driver::drive(url, half)?);
+    let runs = runs::all(plan)?;
+    let runs::Runs { trace, exchanges, threads, untraced, .. } = &runs;
     let seen = follow::Seen {
         calls: &trace.calls,
-        processes: &threads,
-        exchanges: &exchanges,
-        listeners: &listeners,
+        processes: threads,
+        exchanges,
+        listeners: &runs.listeners,
     };
     let mut places = follow::follow(&seen);
-    let untraced = Spread::of_exchanges(&untraced);
-    let mut names = programs.clone();
+    let mut names = runs.programs.clone();
     let all = tokamak_processes::all();
     for process in threads.values() {
         let name = || all.get(process).map_or("a child".to_owned(), |it| it.name.clone());
@@ -166,27 +151,33 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
         names.get(&process).map_or("a child", String::as_str)
     };
     let backends = backends::merge(&trace.calls, &mut places, exchanges.len(), program);
-    let pieces = account::pieces(&trace.calls, &places, &exchanges);
+    let pieces = account::pieces(&trace.calls, &places, exchanges);
     let steps = account::steps(&trace.calls, &pieces, program);
     let overhead = account::overhead(&steps, untraced.quiet);
+    let noted = noted(&runs, &places, &steps, program);
+    let timed = match &noted {
+        Ok((steps, cost)) => account::Timed { steps, overhead: *cost },
+        Err(_) => account::Timed { steps: &steps, overhead },
+    };
     let mut report = Report {
-        url: url.text.clone(),
-        load: *load,
-        untraced,
-        traced: Spread::of_exchanges(&exchanges),
+        url: plan.url.text.clone(),
+        load: plan.load,
+        untraced: *untraced,
+        traced: Spread::of_exchanges(exchanges),
         overhead,
-        loop_cost,
-        rows: account::rows(&steps, overhead, &untraced),
+        loop_cost: runs.loop_cost,
+        noted_cost: noted.as_ref().map(|noted| noted.1).map_err(Clone::clone),
+        rows: account::rows(&steps, &timed, untraced),
         calls: account::calls_by_name(&trace.calls, program),
         of_nobody: places.iter().filter(|place| place.is_none()).count(),
         findings: findings::find(&trace.calls, &steps, overhead),
         typical: typical(&trace.calls, &steps, overhead, program),
         notes: Vec::new(),
-        programs: programs.clone(),
+        programs: runs.programs.clone(),
     };
     let is_followed = |request: &Vec<account::Piece>| request.iter().any(|p| p.call.is_some());
     let lost = pieces.iter().filter(|request| !is_followed(request)).count();
-    report.notes = notes(&report, &trace, lost);
+    report.notes = notes(&report, trace, lost);
     if backends.len() > 1 {
         report.notes.push(format!(
             "several programs answer behind the server ({}): their phases cannot be told apart, \
@@ -199,11 +190,36 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
         return Err(Error(format!(
             "{}: the watched processes ({}) made no call for any of the requests: name those that \
              answer by --pid or --unit",
-            url.text,
-            text::listed(&programs)
+            plan.url.text,
+            text::listed(&runs.programs)
         )));
     }
     Ok(report)
+}
+
+/// The steps of the requests whose calls the kernel noted, and what a noted call costs; or why the
+/// notes are not used.
+fn noted<'a>(
+    runs: &'a runs::Runs,
+    places: &[follow::Place],
+    steps: &[account::Step],
+    program: impl Fn(u32) -> &'a str + Copy,
+) -> Result<(Vec<account::Step>, f64), String> {
+    let noted = runs.noted.as_ref().map_err(Clone::clone)?;
+    let habits = light::Habits::learn(&runs.trace.calls, places, &runs.exchanges, program);
+    let places = habits.places(&noted.calls, &noted.exchanges, program);
+    let pieces = account::pieces(&noted.calls, &places, &noted.exchanges);
+    let found = account::steps(&noted.calls, &pieces, program);
+    let calls = |steps: &[account::Step]| -> f64 {
+        steps.iter().filter(|step| step.call.is_some()).map(|step| step.share).sum()
+    };
+    match (calls(&found), calls(steps)) {
+        // Its memory was too small, or a process is new.
+        (noted, seen) if noted < NOTED * seen => {
+            Err(format!("of {seen:.1} calls for a request it noted {noted:.1}"))
+        }
+        _ => Ok((found, noted.cost)),
+    }
 }
 
 /// The steps that most requests have, one after the other.
@@ -281,7 +297,8 @@ fn notes(report: &Report, trace: &Trace, lost: usize) -> Vec<String> {
         ));
     }
     let ratio = report.overhead / report.loop_cost.max(1) as f64;
-    if !(1.0 / PLAUSIBLE..=PLAUSIBLE).contains(&ratio) {
+    let is_fitted = report.noted_cost.is_err();
+    if is_fitted && !(1.0 / PLAUSIBLE..=PLAUSIBLE).contains(&ratio) {
         notes.push(format!(
             "a traced call costs {ratio:.1} times what it does in a program that does nothing \
              else: the tracer has changed how the processes run beside each other, so small \

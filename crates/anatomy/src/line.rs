@@ -6,6 +6,10 @@
 
 use std::fmt;
 
+use tokamak_text::for_terminal;
+
+use crate::phase::{Kind, kind};
+
 /// What a descriptor stands for, as `-y` tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -41,7 +45,7 @@ pub struct Call {
     pub descriptors: Vec<Descriptor>,
     /// The descriptor that it gave.
     pub made: Option<Descriptor>,
-    /// The first string in its arguments: the path, for calls that take one.
+    /// The first path in its arguments, for calls that take or give one.
     pub path: Option<String>,
     /// The port in its arguments, for calls that take or give an address.
     pub port: Option<u16>,
@@ -77,7 +81,10 @@ pub struct Unreadable {
 
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text: String = self.text.chars().take(200).collect();
+        // Between quotes may be contents.
+        let parts = self.text.split('"').enumerate();
+        let shown = parts.map(|(nth, part)| if nth % 2 == 0 { part } else { "\"…\"" });
+        let text: String = shown.collect::<String>().chars().take(200).collect();
         write!(
             f,
             "line {} of strace's output has another form than strace 6 writes: {text}",
@@ -91,6 +98,7 @@ pub fn event(line: &str) -> Option<(u32, u64, Event<'_>)> {
     let (thread, rest) = line.split_once(' ')?;
     let (time, rest) = rest.trim_start().split_once(' ')?;
     let (thread, time) = (thread.parse().ok()?, nanoseconds(time)?);
+    let rest = number(rest).map_or(rest, |(_, rest)| rest);
     if rest.starts_with("--- ") || rest.starts_with("+++ ") {
         return Some((thread, time, Event::Notice));
     }
@@ -124,8 +132,22 @@ pub fn event(line: &str) -> Option<(u32, u64, Event<'_>)> {
     Some((thread, time, event))
 }
 
+/// The kernel's number of a call, which `-n` puts before its name, and the rest.
+fn number(text: &str) -> Option<(u32, &str)> {
+    let (number, rest) = text.strip_prefix('[')?.split_once("] ")?;
+    Some((number.trim().parse().ok()?, rest))
+}
+
+/// The number and the name of the call that a line begins with or is all about.
+pub fn number_and_name(line: &str) -> Option<(u32, &str)> {
+    let (_, rest) = line.split_once(' ')?;
+    let (_, rest) = rest.trim_start().split_once(' ')?;
+    let (number, rest) = number(rest)?;
+    Some((number, rest.split_once('(')?.0)).filter(|(_, name)| !name.starts_with('<'))
+}
+
 /// Seconds with a fraction, as nanoseconds.
-fn nanoseconds(text: &str) -> Option<u64> {
+pub fn nanoseconds(text: &str) -> Option<u64> {
     let (seconds, fraction) = text.split_once('.')?;
     if fraction.is_empty() || fraction.len() > 9 {
         return None;
@@ -153,12 +175,53 @@ pub fn call(thread: u32, name: &str, arguments: &str, result: &str, start: u64, 
         end: start.saturating_add(took),
         descriptors: descriptors(arguments),
         made: descriptors(result).into_iter().next().filter(|_| error.is_none()),
-        path: first_string(arguments),
+        path: first_string(arguments).filter(|_| takes_path(name)),
         port: port(arguments),
         error,
         text: format!("{arguments}) = {result}"),
     }
 }
+
+/// Whether the first string in the arguments of a call is a path. In others it may be contents,
+/// which are nobody's business.
+fn takes_path(name: &str) -> bool {
+    !matches!(kind(name), Kind::Other | Kind::Read | Kind::Write | Kind::Close | Kind::Wait)
+        || PATHS.contains(&name)
+}
+
+/// Calls with paths that are of no kind of their own.
+const PATHS: &[&str] = &[
+    "bind",
+    "chdir",
+    "chmod",
+    "chown",
+    "execve",
+    "execveat",
+    "fchmodat",
+    "fchownat",
+    "getcwd",
+    "getxattr",
+    "inotify_add_watch",
+    "lchown",
+    "lgetxattr",
+    "link",
+    "linkat",
+    "mkdir",
+    "mkdirat",
+    "mknod",
+    "mknodat",
+    "rename",
+    "renameat",
+    "renameat2",
+    "rmdir",
+    "statfs",
+    "symlink",
+    "symlinkat",
+    "truncate",
+    "unlink",
+    "unlinkat",
+    "utimensat",
+];
 
 /// All descriptors of a text, in their order: a number, and what it stands for in angle brackets.
 fn descriptors(text: &str) -> Vec<Descriptor> {
@@ -202,12 +265,15 @@ fn first_string(arguments: &str) -> Option<String> {
     Some(decoded(rest.split_once('"')?.0))
 }
 
-/// The text that `\x2f\x74` stands for; what is no such text stays as it is.
+/// The text that `\x2f\x74` stands for; what is no such text stays as it is. A name that gives
+/// orders to a terminal is shown without them.
 fn decoded(text: &str) -> String {
     let bytes: Option<Vec<u8>> =
         text.split("\\x").skip(1).map(|pair| u8::from_str_radix(pair, 16).ok()).collect();
     match bytes {
-        Some(bytes) if text.starts_with("\\x") => String::from_utf8_lossy(&bytes).into_owned(),
+        Some(bytes) if text.starts_with("\\x") => {
+            for_terminal(&String::from_utf8_lossy(&bytes)).into_owned()
+        }
         _ => text.to_owned(),
     }
 }

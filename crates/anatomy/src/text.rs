@@ -49,6 +49,23 @@ pub fn text(reports: &[Report]) -> String {
     text
 }
 
+/// Whose the times are, and what was taken off them.
+pub fn taken_off(report: &Report) -> String {
+    match &report.noted_cost {
+        Ok(cost) => format!(
+            "times: calls as the kernel noted them (perf), without {:.2} µs for each note, as \
+             measured in a program that only calls",
+            cost / 1e3
+        ),
+        Err(why) => format!(
+            "times: calls under strace, without {:.1} µs for each, so that the sum agrees (a \
+             program that only calls: {:.1} µs); the kernel's own notes are not used: {why}",
+            report.overhead / 1e3,
+            report.loop_cost as f64 / 1e3
+        ),
+    }
+}
+
 fn one(report: &Report) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
@@ -99,11 +116,7 @@ fn one(report: &Report) -> String {
         ms(report.traced.quiet),
         ms(report.traced.deviation)
     ));
-    line(format!(
-        "taken off each call: {:.1} µs (a program that only calls: {:.1} µs)",
-        report.overhead / 1e3,
-        report.loop_cost as f64 / 1e3
-    ));
+    line(taken_off(report));
     line(
         "quiet: mean of the quickest tenth of the requests; ±: half of the middle half".to_owned(),
     );
@@ -145,7 +158,7 @@ fn calls(report: &Report, line: &mut impl FnMut(String)) {
         .map(|name| {
             let value = |program: &&str| {
                 let key = ((*program).to_owned(), (*name).to_owned());
-                report.calls.get(&key).copied().unwrap_or(0) as f64 / requests
+                report.calls.get(&key).map_or(0, |count| count.calls) as f64 / requests
             };
             let mut values: Vec<f64> = programs.iter().map(value).collect();
             values.push(values.iter().sum());

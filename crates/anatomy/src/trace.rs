@@ -9,6 +9,8 @@ use crate::line::{self, Call, Event, Unreadable};
 pub struct Trace {
     /// The calls that ended.
     pub calls: Vec<Call>,
+    /// The names of calls by the numbers that the kernel has for them.
+    pub numbers: BTreeMap<u32, String>,
     /// strace's own table (`-C`), which comes after the calls.
     pub counted: BTreeMap<String, u64>,
 }
@@ -28,6 +30,11 @@ impl Trace {
             }
             let wrong = || Unreadable { line: number + 1, text: text.to_owned() };
             let (thread, time, event) = line::event(text).ok_or_else(wrong)?;
+            if let Some((number, name)) = line::number_and_name(text)
+                && !trace.numbers.contains_key(&number)
+            {
+                trace.numbers.insert(number, name.to_owned());
+            }
             match event {
                 Event::Whole(name, arguments, result, took) => {
                     trace.calls.push(line::call(thread, name, arguments, result, time, took));
@@ -93,9 +100,9 @@ mod tests {
     use super::*;
 
     const TWO: &str = "\
-1 10.000000100 accept(12<\\x2f>,  <unfinished ...>
-2 10.000000200 close(3<\\x2f\\x61>) = 0 <0.000000050>
-1 10.000000300 <... accept resumed>{sa_family=AF_UNIX}, [112 => 2]) = 5<\\x2f> <0.000000200>
+1 10.000000100 [  43] accept(12<\\x2f>,  <unfinished ...>
+2 10.000000200 [   3] close(3<\\x2f\\x61>) = 0 <0.000000050>
+1 10.000000300 [  43] <... accept resumed>{sa_family=AF_UNIX}, [112 => 2]) = 5<\\x2f> <0.000000200>
 1 10.000000400 --- SIGCHLD {si_signo=SIGCHLD} ---
 1 10.000000500 read(5<\\x2f>,  <detached ...>
 2 10.000000600 exit_group(0) = ?
@@ -114,7 +121,10 @@ mod tests {
         let names: Vec<_> = trace.calls.iter().map(|call| (&*call.name, call.start)).collect();
         assert_eq!(names, [("close", 10_000_000_200), ("accept", 10_000_000_100)]);
         assert_eq!(trace.miscounted(), None);
-        let without = TWO.replace("2 10.000000200 close(3<\\x2f\\x61>) = 0 <0.000000050>\n", "");
+        let numbers = trace.numbers.iter().map(|(number, name)| (*number, &**name));
+        assert_eq!(numbers.collect::<Vec<_>>(), [(3, "close"), (43, "accept")]);
+        let without =
+            TWO.replace("2 10.000000200 [   3] close(3<\\x2f\\x61>) = 0 <0.000000050>\n", "");
         let miscounted = Trace::parse(&without).unwrap().miscounted();
         assert_eq!(miscounted, Some(("close".to_owned(), 1, 0)));
     }
@@ -145,11 +155,13 @@ mod tests {
             let (mut open, mut ended) = (std::collections::HashSet::new(), 0);
             for (at, thread) in order.into_iter().enumerate() {
                 if open.insert(thread) {
-                    text += &format!("{thread} 1.{at:09} read({thread}<\\x61>,  <unfinished ...>\n");
+                    let call = format!("read({thread}<\\x61>,  <unfinished ...>");
+                    text += &format!("{thread} 1.{at:09} {call}\n");
                 } else {
                     open.remove(&thread);
                     ended += 1;
-                    text += &format!("{thread} 1.{at:09} <... read resumed>\"\", 8) = 0 <0.000000001>\n");
+                    let call = "<... read resumed>\"\", 8) = 0 <0.000000001>";
+                    text += &format!("{thread} 1.{at:09} {call}\n");
                 }
             }
             let trace = Trace::parse(&text).unwrap();

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 use tempfile::TempDir;
 use tokamak_processes::process_of;
+use tokamak_sys::process::end_with_parent;
 
 use crate::Error;
 use crate::trace::Trace;
@@ -146,9 +147,11 @@ fn strace() -> Command {
     let mut command = Command::new("strace");
     command
         .args(["--absolute-timestamps=format:unix,precision:ns", "--syscall-times=ns"])
-        // Of contents only the first bytes: what clients send is nobody's business. Paths are
-        // always whole.
-        .args(["-xx", "-s", "8", "-a", "1"]);
+        // Nothing of contents: what clients send is nobody's business. Paths are always whole.
+        .args(["-n", "-xx", "-s", "0", "-a", "1"]);
+    // If this program is killed, strace lets the server go: it ends by a signal that it can catch.
+    // And it is never stopped from a terminal, for then the server would stop too.
+    end_with_parent(&mut command);
     command
 }
 
@@ -197,7 +200,7 @@ fn explained(complaints: &[String]) -> Error {
          see /proc/sys/kernel/yama/ptrace_scope; a process that is traced already cannot be \
          traced twice"
     } else if all.contains("invalid") || all.contains("unrecognized") {
-        ": strace 5.5 or newer is needed"
+        ": strace 5.11 or newer is needed"
     } else {
         ""
     };

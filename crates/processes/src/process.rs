@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
+use tokamak_text::for_terminal;
+
 /// One process or thread.
 #[derive(Clone, Debug)]
 pub struct Process {
@@ -22,7 +24,8 @@ fn parse_stat(text: &str, tick: f64) -> Option<Process> {
     let fields: Vec<&str> = after.split_whitespace().collect();
     let ticks = |nth: usize| fields.get(nth)?.parse::<f64>().ok();
     Some(Process {
-        name: name.to_owned(),
+        // A process chooses its name; it gives no orders to a terminal.
+        name: for_terminal(name).into_owned(),
         parent: fields.get(1)?.parse().ok()?,
         cpu: (ticks(11)? + ticks(12)?) / tick,
     })
@@ -124,6 +127,8 @@ mod tests {
         let process = parse_stat(line, 100.0).unwrap();
         assert_eq!((process.name.as_str(), process.parent, process.cpu), ("php (pool) 1", 3, 3.0));
         assert!(parse_stat("7 (php", 100.0).is_none());
+        let orders = parse_stat(&line.replace("pool", "\u{9b}2J\x1b"), 100.0).unwrap();
+        assert_eq!(orders.name, "php (?2J?) 1");
     }
 
     #[test]

@@ -16,11 +16,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::control::Status;
 
 mod bounds;
+mod companion;
 mod privacy;
 mod usage;
 mod users;
 
 pub use bounds::{Bounds, largest_core, most_files};
+pub use companion::end_with_parent;
 pub use privacy::{Guard, allow_tracing, forbid_tracing, open_own};
 pub use usage::{Demand, Memory, demand, memory, processor_time};
 pub use users::{

@@ -76,3 +76,25 @@ fn other_lines_are_refused() {
         assert_eq!(event(wrong), None, "{wrong}");
     }
 }
+
+#[test]
+fn contents_are_neither_taken_for_a_path_nor_shown_with_a_line_that_cannot_be_read() {
+    for name in ["write", "sendto", "recvfrom", "pwrite64", "setsockopt"] {
+        let call = one(&format!("1 1.0 {name}(3<\\x61>, \"\\x2f\\x73\\x65\", 3) = 3 <0.1>"));
+        assert_eq!(call.path, None, "{name}");
+    }
+    for name in ["openat", "connect", "unlink", "getcwd", "statx"] {
+        let call = one(&format!("1 1.0 {name}(\"\\x2f\\x61\") = 3 <0.1>"));
+        assert_eq!(call.path.as_deref(), Some("/a"), "{name}");
+    }
+    let wrong = Unreadable { line: 7, text: "1 1.0 write(3, \"\\x73\\x65\", 2) - 2".to_owned() };
+    let said = wrong.to_string();
+    assert!(said.contains("write(3, \"…\", 2)") && !said.contains("x73"), "{said}");
+}
+
+#[test]
+fn a_file_name_gives_no_orders_to_a_terminal() {
+    let call = one("1 1.0 openat(3<\\x2f\\xc2\\x9b>, \"\\x2f\\x1b\\x5b\", O_RDONLY) = 4 <0.1>");
+    assert_eq!(call.path.as_deref(), Some("/?["));
+    assert_eq!(call.descriptors[0].target, Target::File("/?".to_owned()));
+}
