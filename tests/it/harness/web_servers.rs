@@ -28,6 +28,7 @@ MaxKeepAliveRequests 0
 TypesConfig /etc/mime.types
 {user}
 StartServers 1
+MinSpareThreads 1
 DocumentRoot "{root}"
 <Directory "{root}">
   AllowOverride None
