@@ -39,6 +39,7 @@ fn main() -> ExitCode {
             report(wiring::control::reload(reload.at.target(), reload.site.as_deref()))
         }
         Command::Status(status) => report(wiring::control::status(status.at.target(), status.json)),
+        Command::Top(top) => report(top.run()),
         Command::Profile(profile) => report(profile.run()),
         Command::Upstream(upstream) => {
             let command = upstream.command();

@@ -12,6 +12,7 @@ pub mod pages;
 mod profile;
 mod seal_report;
 mod site;
+mod top;
 mod trust;
 mod upstream;
 
@@ -36,6 +37,7 @@ pub use lua_fcgi::LuaFcgi;
 pub use profile::Profile;
 pub use seal_report::SealReport;
 pub use site::{Check, Serve};
+pub use top::Top;
 pub use upstream::Upstream;
 
 /// An application server that boots an application once and serves every request from the booted
@@ -70,6 +72,9 @@ pub enum Command {
     Reload(Reload),
     /// Show what a running server does.
     Status(Status),
+    /// Watch a running server in a terminal: requests, response times, phases, workers, slowest
+    /// URLs.
+    Top(Top),
     /// Show where the PHP workers of a running server spend their time: a sampling profiler.
     Profile(Profile),
     /// Show the addresses of FastCGI applications, or change them while the server runs.

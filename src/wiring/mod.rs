@@ -62,6 +62,14 @@ pub mod control {
         ask(target, "status json", STATUS_LIMIT).ok()
     }
 
+    /// Where a server's admin listener is.
+    pub fn admin_of(target: Target) -> Result<String, String> {
+        client::admin(&target.socket()?)?.ok_or_else(|| {
+            "the server has no admin listener: set `admin` in its configuration, and start it anew"
+                .to_owned()
+        })
+    }
+
     /// Asks about the addresses of FastCGI applications or the content cache, or changes them.
     pub fn command(target: Target, command: &str) -> Result<(), String> {
         print!("{}", ask(target, command, STATUS_LIMIT)?);

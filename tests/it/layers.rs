@@ -88,6 +88,8 @@ const RULES: &[Rule] = &[
     Rule { name: "text", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
     // Text in, text and bytes out.
     Rule { name: "profile", ours: &["text"], never: &["tokio", "hyper", "http", "libc", "serde"] },
+    // A client of the admin listener: it knows the server only by its document.
+    Rule { name: "top", ours: &["text"], never: &["tokio", "hyper", "http", "libc", "serde"] },
     // Numbers in, numbers out.
     Rule { name: "trend", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
     // It plays the supervisor to one worker, and tells it what the supervisor would.
@@ -132,6 +134,7 @@ const ROOT: &[&str] = &[
     "supervisor",
     "sys",
     "text",
+    "top",
     "upstream",
 ];
 

@@ -29,6 +29,14 @@ impl AdminSocket {
         Ok(AdminSocket(Some((admin.clone(), socket))))
     }
 
+    /// Where it listens, as the configuration names it.
+    pub fn address(&self) -> Option<String> {
+        self.0.as_ref().map(|(admin, _)| match &admin.address {
+            AdminAddress::Tcp(address) => address.to_string(),
+            AdminAddress::Unix(path) => format!("unix:{}", path.display()),
+        })
+    }
+
     /// What a front needs of it.
     ///
     /// # Errors

@@ -147,6 +147,17 @@ pub fn sites(socket: &Path) -> Result<Vec<String>, String> {
     Ok(pools.filter_map(|pool| pool["site"].as_str().map(str::to_owned)).collect())
 }
 
+/// Where a server's admin listener is, if it has one.
+///
+/// # Errors
+/// As [`ask`].
+pub fn admin(socket: &Path) -> Result<Option<String>, String> {
+    let report = ask(socket, "status json", FIND_LIMIT)?;
+    let report: serde_json::Value =
+        serde_json::from_str(&report).map_err(|error| format!("the status: {error}"))?;
+    Ok(report["admin"].as_str().map(str::to_owned))
+}
+
 /// Asks a server; its answer without the leading `ok`.
 ///
 /// # Errors

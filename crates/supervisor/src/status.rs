@@ -37,6 +37,8 @@ pub struct Report {
     pub seconds: u64,
     /// Addresses with connections.
     pub listen: Vec<String>,
+    /// The admin listener's address, if there is one.
+    pub admin: Option<String>,
     /// Older generations that still answer requests.
     pub draining: usize,
     /// The pools in the order of the configuration.
@@ -168,6 +170,7 @@ impl Report {
             generation_seconds: since(generation.begun, now).as_secs(),
             seconds: since(started, now).as_secs(),
             listen,
+            admin: None,
             draining,
             pools: generation.pools().map(|pool| pool_report(generation, pool, now)).collect(),
             applications: generation
@@ -467,6 +470,7 @@ mod tests {
             generation_seconds: 61,
             seconds: 7300,
             listen: vec!["http://127.0.0.1:8080/".into()],
+            admin: None,
             draining: 1,
             pools: vec![PoolReport {
                 renewals: 0,

@@ -2,6 +2,7 @@
 
 mod page;
 mod script;
+mod top;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

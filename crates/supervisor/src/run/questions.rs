@@ -251,7 +251,8 @@ impl Supervisor {
         let urls = urls.iter().map(|(address, _)| banner::url(*address)).collect();
         let draining = self.draining_before(generation);
         let heard = (&heard.upstreams[..], heard.cache);
-        Report::new(generation, heard, urls, self.started, draining, now)
+        let report = Report::new(generation, heard, urls, self.started, draining, now);
+        Report { admin: self.host.admin.address(), ..report }
     }
 }
 

@@ -1,0 +1,151 @@
+//! What a document says, and what was counted between two of them.
+
+use serde_json::Value;
+
+/// What was counted, of all sites together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// Requests.
+    pub requests: f64,
+    /// Of those, answers 5xx.
+    pub errors: f64,
+    /// Bytes of bodies.
+    pub bytes: f64,
+    /// From begin to end.
+    pub duration: Times,
+    /// Of each phase, in order.
+    pub phases: Vec<(String, Times)>,
+    /// Requests that asked the content cache, and those that it answered.
+    pub cache: (f64, f64),
+}
+
+/// A histogram.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Times {
+    /// Each counts its own times alone; the last has no bound.
+    pub buckets: Vec<f64>,
+    /// Seconds.
+    pub sum: f64,
+}
+
+/// The samples of a metric.
+pub fn samples<'a>(document: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    document["metrics"][name].as_array().into_iter().flatten()
+}
+
+/// The sum of those samples whose labels have these values.
+pub fn sum(document: &Value, name: &str, labels: &[(&str, &str)]) -> f64 {
+    let numbers = samples(document, name).filter(|one| fits(one, labels));
+    numbers.filter_map(|one| one["value"].as_f64()).sum()
+}
+
+fn fits(sample: &Value, labels: &[(&str, &str)]) -> bool {
+    labels.iter().all(|(name, value)| sample["labels"][*name] == *value)
+}
+
+fn times(document: &Value, name: &str, labels: &[(&str, &str)]) -> Times {
+    let mut all = Times::default();
+    for one in samples(document, name).filter(|one| fits(one, labels)) {
+        let buckets = one["buckets"].as_array().map_or(&[][..], Vec::as_slice);
+        all.buckets.resize(all.buckets.len().max(buckets.len()), 0.0);
+        for (sum, bucket) in all.buckets.iter_mut().zip(buckets) {
+            *sum += bucket.as_f64().unwrap_or(0.0);
+        }
+        all.sum += one["sum"].as_f64().unwrap_or(0.0);
+    }
+    all
+}
+
+impl Counts {
+    /// Since the front's start.
+    pub fn of(document: &Value) -> Counts {
+        let phases = document["phases"].as_array().into_iter().flatten();
+        let names = phases.filter_map(|phase| phase["name"].as_str());
+        let phase = |name: &str| {
+            let labels = [("phase", name)];
+            (name.to_owned(), times(document, "tokamak_request_phase_seconds", &labels))
+        };
+        let cached = |result| sum(document, "tokamak_cache_requests_total", &[("result", result)]);
+        let answered = cached("hit") + cached("stale") + cached("coalesced");
+        Counts {
+            requests: sum(document, "tokamak_requests_total", &[]),
+            errors: sum(document, "tokamak_requests_total", &[("status", "5xx")]),
+            bytes: sum(document, "tokamak_response_body_bytes_total", &[]),
+            duration: times(document, "tokamak_request_duration_seconds", &[]),
+            phases: names.map(phase).collect(),
+            cache: (answered + cached("miss") + cached("bypassed"), answered),
+        }
+    }
+
+    /// What was counted after `early`, which the same front has counted.
+    pub fn since(&self, early: &Counts) -> Counts {
+        let phases = self.phases.iter().map(|(name, times)| {
+            let before = early.phases.iter().find(|(other, _)| other == name);
+            (name.clone(), before.map_or(times.clone(), |(_, before)| times.since(before)))
+        });
+        Counts {
+            requests: self.requests - early.requests,
+            errors: self.errors - early.errors,
+            bytes: self.bytes - early.bytes,
+            duration: self.duration.since(&early.duration),
+            phases: phases.collect(),
+            cache: (self.cache.0 - early.cache.0, self.cache.1 - early.cache.1),
+        }
+    }
+}
+
+impl Times {
+    fn since(&self, early: &Times) -> Times {
+        let before = early.buckets.iter().chain(std::iter::repeat(&0.0));
+        let buckets = self.buckets.iter().zip(before).map(|(late, early)| late - early);
+        Times { buckets: buckets.collect(), sum: self.sum - early.sum }
+    }
+
+    /// How many.
+    pub fn count(&self) -> f64 {
+        self.buckets.iter().sum()
+    }
+
+    /// The time, in seconds, that this share of them does not exceed: as `histogram_quantile` of
+    /// Prometheus, linear between the bounds of a bucket.
+    pub fn quantile(&self, share: f64, bounds: &[f64]) -> Option<f64> {
+        let rank = share * self.count();
+        let (mut below, mut low) = (0.0, 0.0);
+        for (bucket, bound) in self.buckets.iter().zip(bounds) {
+            if *bucket > 0.0 && below + bucket >= rank {
+                return Some(low + (bound - low) * (rank - below) / bucket);
+            }
+            (below, low) = (below + bucket, *bound);
+        }
+        if self.count() > 0.0 { bounds.last().copied() } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_lie_between_the_bounds_of_their_bucket() {
+        let bounds = [1.0, 2.0, 4.0];
+        let times = |buckets: [f64; 4]| Times { buckets: buckets.to_vec(), sum: 0.0 };
+        for (buckets, share, expected) in [
+            ([0.0, 0.0, 0.0, 0.0], 0.5, None),
+            ([4.0, 0.0, 0.0, 0.0], 0.5, Some(0.5)),
+            ([1.0, 0.0, 3.0, 0.0], 0.5, Some(2.0 + 2.0 / 3.0)),
+            ([0.0, 0.0, 0.0, 1.0], 0.5, Some(4.0)),
+            ([0.0, 2.0, 0.0, 0.0], 1.0, Some(2.0)),
+        ] {
+            assert_eq!(times(buckets).quantile(share, &bounds), expected, "{buckets:?}");
+        }
+    }
+
+    #[test]
+    fn a_document_of_another_kind_has_no_figures() {
+        for text in ["null", "[]", "{\"metrics\":{\"tokamak_requests_total\":[{\"value\":\"x\"}]}}"]
+        {
+            let document: Value = serde_json::from_str(text).unwrap();
+            assert_eq!(Counts::of(&document).requests, 0.0);
+        }
+    }
+}

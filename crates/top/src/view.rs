@@ -1,0 +1,354 @@
+//! The lines that show a server.
+
+use std::cmp::Reverse;
+
+use serde_json::Value;
+use tokamak_text::for_terminal;
+
+use crate::figures::{Counts, samples, sum};
+use crate::text::{Line, Style, age, bytes, columns, cut, few, share, time};
+use crate::{Address, Reading};
+
+/// Columns that the longest text in a table may take, unless it is in the last column.
+const LONGEST_CELL: usize = 48;
+/// Slow URLs that are shown, so that the workers below them are seen on a usual screen.
+const SLOW: usize = 8;
+
+/// In which order workers stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Busy ones first, and those first that are busy the longest.
+    State,
+    /// By their requests.
+    Requests,
+    /// By their memory.
+    Memory,
+}
+
+impl Order {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Order::State => "busy first",
+            Order::Requests => "by requests",
+            Order::Memory => "by memory",
+        }
+    }
+
+    /// The one after it.
+    pub fn next(self) -> Order {
+        match self {
+            Order::State => Order::Requests,
+            Order::Requests => Order::Memory,
+            Order::Memory => Order::State,
+        }
+    }
+}
+
+/// A server between two readings.
+pub struct View<'a> {
+    /// Where it was asked.
+    pub address: &'a Address,
+    /// Of the same front; without one, counts are those since its start.
+    pub early: Option<&'a Reading>,
+    /// The present.
+    pub late: &'a Reading,
+    /// In which order workers stand.
+    pub order: Order,
+}
+
+impl View<'_> {
+    /// All lines; `lost` says that the server does not answer any more.
+    pub fn lines(&self, lost: Option<&str>) -> Vec<Line> {
+        let document = &self.late.document;
+        let early = self.early.filter(|early| {
+            early.document["front_pid"] == document["front_pid"]
+                && early.document["at"].as_f64() < document["at"].as_f64()
+        });
+        let counts =
+            early.map_or(self.late.counts.clone(), |early| self.late.counts.since(&early.counts));
+        let at = |reading: &Reading| reading.document["at"].as_f64().unwrap_or(0.0);
+        let seconds = early.map(|early| at(self.late) - at(early));
+        let mut lines = vec![self.title()];
+        if let Some(lost) = lost {
+            lines.push(Line::new(&format!("the figures are old: {lost}"), Style::Bad));
+        }
+        self.summary(&counts, seconds, &mut lines);
+        phases(document, &counts, &mut lines);
+        sites(document, &mut lines);
+        slowest(document, &mut lines);
+        upstreams(document, &mut lines);
+        self.workers(&mut lines);
+        lines
+    }
+
+    fn title(&self) -> Line {
+        let document = &self.late.document;
+        let version = document["version"].as_str().unwrap_or("?");
+        let number = |name| sum(document, name, &[]);
+        let known = if document["status"].is_null() {
+            "the supervisor does not answer".to_owned()
+        } else {
+            let up = age(number("tokamak_uptime_seconds"));
+            format!("generation {}, up {up}", number("tokamak_generation"))
+        };
+        Line::new(&format!("tokamak {version}, {known}, {}", self.address), Style::Head)
+    }
+
+    fn summary(&self, counts: &Counts, seconds: Option<f64>, lines: &mut Vec<Line>) {
+        let document = &self.late.document;
+        let bounds = document["bounds"].as_array().into_iter().flatten();
+        let bounds: Vec<f64> = bounds.filter_map(Value::as_f64).collect();
+        let p = |share| time(counts.duration.quantile(share, &bounds));
+        let a_second = |count: f64| seconds.map(|seconds| count / seconds);
+        let number = |name, labels: &[(&str, &str)]| sum(document, name, labels);
+        let rate = a_second(counts.requests).map_or("-".to_owned(), few);
+        let sent = a_second(counts.bytes).map_or("-".to_owned(), bytes);
+        lines.push(Line::new(
+            &format!(
+                "requests {rate}/s, p50 {}, p90 {}, p99 {}, 5xx {}, sent {sent}/s",
+                p(0.5),
+                p(0.9),
+                p(0.99),
+                share(counts.errors, counts.requests)
+            ),
+            Style::Plain,
+        ));
+        let waiting = number("tokamak_queue_length", &[]);
+        lines.push(Line::new(
+            &format!(
+                "workers {} of {} busy, {waiting} requests wait, connections {}, event loops {}",
+                number("tokamak_workers", &[("state", "busy")]),
+                number("tokamak_workers_limit", &[]),
+                number("tokamak_connections", &[]),
+                number("tokamak_event_loops", &[("state", "serving")])
+            ),
+            if waiting > 0.0 { Style::Bad } else { Style::Plain },
+        ));
+        let limit = number("tokamak_cache_limit_bytes", &[]);
+        if limit > 0.0 {
+            let (asked, answered) = counts.cache;
+            let used = bytes(number("tokamak_cache_bytes", &[]));
+            let text =
+                format!("cache {} answered, {used} of {}", share(answered, asked), bytes(limit));
+            lines.push(Line::new(&text, Style::Plain));
+        }
+    }
+
+    fn workers(&self, lines: &mut Vec<Line>) {
+        let pools = self.late.document["status"]["pools"].as_array().into_iter().flatten();
+        let mut all: Vec<(&Value, &Value)> = pools
+            .flat_map(|pool| {
+                let workers = pool["workers"].as_array().into_iter().flatten();
+                workers.map(move |worker| (pool, worker))
+            })
+            .collect();
+        let number = |worker: &Value, key: &str| Reverse(worker[key].as_u64().unwrap_or(0));
+        all.sort_by_key(|(_, worker)| match self.order {
+            Order::State => {
+                let tenths = worker["seconds"].as_f64().unwrap_or(0.0) * 10.0;
+                (worker["state"] != "busy", Reverse(tenths as u64))
+            }
+            Order::Requests => (false, number(worker, "requests")),
+            Order::Memory => (false, number(worker, "memory")),
+        });
+        let rows = all.into_iter().map(|(pool, worker)| {
+            let request = format!("{} {}", word(worker, "method"), word(worker, "uri"));
+            vec![
+                worker["pid"].to_string(),
+                word(pool, "site"),
+                word(worker, "state"),
+                age(worker["seconds"].as_f64().unwrap_or(0.0)),
+                worker["requests"].to_string(),
+                bytes(worker["memory"].as_f64().unwrap_or(0.0)),
+                request,
+            ]
+        });
+        let heads = [">PID", "SITE", "STATE", ">FOR", ">REQUESTS", ">MEMORY", "REQUEST"];
+        table(&heads, rows.collect(), lines);
+    }
+}
+
+fn phases(document: &Value, counts: &Counts, lines: &mut Vec<Line>) {
+    let whole: f64 = counts.phases.iter().map(|(_, times)| times.sum).sum();
+    let bounds = document["bounds"].as_array().into_iter().flatten();
+    let bounds: Vec<f64> = bounds.filter_map(Value::as_f64).collect();
+    let there = counts.phases.iter().filter(|(_, times)| times.sum > 0.0);
+    let rows = there.map(|(name, times)| {
+        let part = times.sum / whole;
+        vec![
+            name.clone(),
+            share(times.sum, whole),
+            time(Some(times.sum / times.count().max(1.0))),
+            time(times.quantile(0.9, &bounds)),
+            "█".repeat((part * 40.0).round() as usize),
+        ]
+    });
+    table(&["PHASE", ">SHARE", ">MEAN", ">90 % BELOW", ""], rows.collect(), lines);
+}
+
+fn sites(document: &Value, lines: &mut Vec<Line>) {
+    let pools = document["status"]["pools"].as_array().into_iter().flatten();
+    let rows = pools.map(|pool| {
+        let ended = samples(document, "tokamak_worker_endings_total").filter_map(|one| {
+            let count = one["value"].as_f64().filter(|count| *count > 0.0)?;
+            let is_own = one["labels"]["site"] == pool["site"];
+            is_own.then(|| format!("{} {count}", word(&one["labels"], "reason")))
+        });
+        let ended = ended.collect::<Vec<_>>().join(", ");
+        let failure = pool["failure"].as_str().map_or(ended, str::to_owned);
+        let hot = samples(document, "tokamak_roll_back_pages")
+            .find(|one| one["labels"]["site"] == pool["site"])
+            .and_then(|one| one["value"].as_f64())
+            .map_or("-".to_owned(), |pages| pages.to_string());
+        let counted = |key: &str| pool[key].to_string();
+        let fixed = ["max", "idle", "busy", "queue", "requests"].map(counted);
+        let names = [word(pool, "site"), word(pool, "mode")];
+        names.into_iter().chain(fixed).chain([hot, failure]).collect()
+    });
+    let heads = [
+        "SITE",
+        "MODE",
+        ">MOST",
+        ">IDLE",
+        ">BUSY",
+        ">WAITING",
+        ">REQUESTS",
+        ">HOT PAGES",
+        "ENDED WORKERS, FAILURES",
+    ];
+    table(&heads, rows.collect(), lines);
+}
+
+fn slowest(document: &Value, lines: &mut Vec<Line>) {
+    let urls = document["slowest"]["urls"].as_array().into_iter().flatten();
+    let rows = urls.take(SLOW).map(|url| {
+        let status = url["status"].as_u64().unwrap_or(0);
+        vec![
+            time(url["seconds"].as_f64()),
+            word(url, "phase"),
+            if status == 0 { "none".to_owned() } else { status.to_string() },
+            age(url["ago"].as_f64().unwrap_or(0.0)),
+            word(url, "site"),
+            word(url, "path"),
+        ]
+    });
+    table(&[">SLOWEST", "MOST OF IT", "STATUS", ">AGO", "SITE", "URL"], rows.collect(), lines);
+}
+
+fn upstreams(document: &Value, lines: &mut Vec<Line>) {
+    let rows = samples(document, "tokamak_upstream_up").map(|one| {
+        let [upstream, address] = ["upstream", "address"].map(|key| word(&one["labels"], key));
+        let labels = [("upstream", &upstream[..]), ("address", &address[..])];
+        let names = ["requests_total", "failures_total", "waiting"];
+        let counted = names
+            .map(|name| sum(document, &format!("tokamak_upstream_{name}"), &labels).to_string());
+        let state = if one["value"].as_f64() == Some(1.0) { "up" } else { "down" };
+        let head = [upstream.clone(), address.clone(), state.to_owned()];
+        head.into_iter().chain(counted).collect()
+    });
+    let heads = ["UPSTREAM", "ADDRESS", "STATE", ">REQUESTS", ">FAILURES", ">WAITING"];
+    table(&heads, rows.collect(), lines);
+}
+
+fn word(value: &Value, key: &str) -> String {
+    value[key].as_str().unwrap_or("").to_owned()
+}
+
+/// Columns as wide as their widest cell; those whose head begins with `>` hold numbers. Nothing, if
+/// there is no row.
+fn table(heads: &[&str], mut rows: Vec<Vec<String>>, lines: &mut Vec<Line>) {
+    if rows.is_empty() {
+        return;
+    }
+    let last = heads.len() - 1;
+    for row in &mut rows {
+        for (nth, cell) in row.iter_mut().enumerate() {
+            *cell = for_terminal(cell).into_owned();
+            if nth < last && columns(cell) > LONGEST_CELL {
+                *cell = cut(cell, LONGEST_CELL - 1) + "…";
+            }
+        }
+    }
+    rows.insert(0, heads.iter().map(|head| head.trim_start_matches('>').to_owned()).collect());
+    let widest = |nth: usize| rows.iter().map(|row| columns(&row[nth])).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..heads.len()).map(widest).collect();
+    lines.push(Line::default());
+    for (index, row) in rows.iter().enumerate() {
+        let mut text = String::new();
+        for (nth, (cell, head)) in row.iter().zip(heads).enumerate() {
+            let blanks = " ".repeat(widths[nth] - columns(cell));
+            let is_number = head.starts_with('>');
+            let (before, after) = if is_number { (&blanks[..], "") } else { ("", &blanks[..]) };
+            text += &format!("{before}{cell}{after}  ");
+        }
+        lines.push(Line::new(&text, if index == 0 { Style::Head } else { Style::Plain }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn reading(at: f64, requests: f64) -> Reading {
+        let document = json!({
+            "version": "1.2.3", "at": at, "front_pid": 7, "bounds": [0.001, 0.002],
+            "phases": [{"name": "php", "meaning": "in PHP"}],
+            "metrics": {
+                "tokamak_requests_total":
+                    [{"labels": {"site": "a", "status": "2xx"}, "value": requests}],
+                "tokamak_request_duration_seconds":
+                    [{"labels": {"site": "a"}, "buckets": [0, requests, 0], "sum": 1.0}],
+                "tokamak_request_phase_seconds": [{"labels": {"site": "a", "phase": "php"},
+                    "buckets": [0, requests, 0], "sum": requests * 0.0015}],
+            },
+            "slowest": {"urls": [{"site": "a", "path": "/\u{9b}2J", "seconds": 0.2,
+                "phase": "php", "status": 200, "ago": 3.0}]},
+            "status": {"pools": [{"site": "a\u{1b}", "mode": "classic", "max": 2, "idle": 1,
+                "busy": 1, "queue": 0, "requests": 9, "failure": null, "workers": [
+                    {"pid": 1, "state": "idle", "seconds": 9.0, "requests": 8, "memory": 1024,
+                        "method": "GET", "uri": "/idle"},
+                    {"pid": 2, "state": "busy", "seconds": 0.5, "requests": 1, "memory": 4096,
+                        "method": "GET", "uri": "/busy\nevil"}]}]},
+        });
+        Reading { counts: Counts::of(&document), document }
+    }
+
+    fn text(early: Option<&Reading>, late: &Reading, order: Order) -> String {
+        let address = "127.0.0.1:1".parse().unwrap();
+        let lines = View { address: &address, early, late, order }.lines(None);
+        lines.iter().map(|line| line.plain() + "\n").collect()
+    }
+
+    #[test]
+    fn rates_are_those_between_two_readings() {
+        let (early, late) = (reading(10.0, 100.0), reading(12.0, 400.0));
+        let shown = text(Some(&early), &late, Order::State);
+        assert!(shown.contains("requests 150/s, p50 1.50 ms, p90 1.90 ms"), "{shown}");
+        assert!(shown.contains("php    100.0 %  1.50 ms"), "{shown}");
+        // Another front counts from zero.
+        let mut other = reading(9.0, 500.0);
+        other.document["front_pid"] = 8.into();
+        assert!(text(Some(&other), &late, Order::State).contains("requests -/s"));
+    }
+
+    #[test]
+    fn workers_stand_in_the_chosen_order_and_names_are_clean() {
+        let late = reading(1.0, 1.0);
+        let place = |order, uri| text(None, &late, order).find(uri).unwrap();
+        assert!(place(Order::State, "/busy") < place(Order::State, "/idle"));
+        assert!(place(Order::Requests, "/idle") < place(Order::Requests, "/busy"));
+        assert!(place(Order::Memory, "/busy") < place(Order::Memory, "/idle"));
+        let shown = text(None, &late, Order::State);
+        let is_hostile = |c: char| c.is_control() && c != '\n';
+        assert!(!shown.contains(is_hostile) && shown.contains("/busy?evil"), "{shown}");
+    }
+
+    #[test]
+    fn an_empty_document_is_shown_as_such() {
+        let late = Reading { document: Value::Null, counts: Counts::default() };
+        assert!(text(None, &late, Order::State).contains("the supervisor does not answer"));
+    }
+}

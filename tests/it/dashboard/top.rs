@@ -1,0 +1,93 @@
+//! `tokamak top`: the dashboard in a terminal.
+
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::script::Script;
+use super::{document_of, start, sum};
+use crate::harness::{Kind, Server, Setup, program};
+use crate::operate::command;
+
+fn served() -> (Server, u16) {
+    let (server, port) = start(Setup::new(Kind::Classic), "");
+    let script = "<?php usleep(30000); echo 'done';";
+    std::fs::write(server.places.root().join("wait.php"), script).unwrap();
+    server.get("/wait.php?q=1").expect(200);
+    // C1 controls as a client may send them.
+    server.get("/wait.php/\u{9b}2J").expect(200);
+    (server, port)
+}
+
+fn in_a_terminal(port: u16) -> Script {
+    let program = program();
+    let address = format!("127.0.0.1:{port}");
+    let arguments = [program.to_str().unwrap(), "top", "--admin", &address];
+    Script::start("terminal.py", &arguments)
+}
+
+#[test]
+fn plain_text_has_the_figures_of_the_document() {
+    let (server, port) = served();
+    let document = document_of(port, 2.0);
+    let run = Command::new(program())
+        .args(["top", "--admin", &format!("127.0.0.1:{port}")])
+        .stdin(Stdio::null())
+        .output()
+        .expect("tokamak runs");
+    let shown = String::from_utf8(run.stdout).expect("text");
+    assert!(run.status.success(), "{shown}");
+    assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
+    let urls = document["slowest"]["urls"].as_array().unwrap();
+    for url in urls {
+        let path = url["path"].as_str().unwrap().replace('\u{9b}', "?");
+        assert!(shown.lines().any(|line| line.ends_with(&path)), "{path} {shown}");
+    }
+    let limit = sum(&document, "tokamak_workers_limit", &[]);
+    assert!(shown.contains(&format!("workers 0 of {limit} busy, 0 requests wait")), "{shown}");
+    for worker in document["status"]["pools"][0]["workers"].as_array().unwrap() {
+        assert!(shown.contains(&format!("{}  localhost", worker["pid"])), "{worker} {shown}");
+    }
+    // Without an address it asks the server for it, as `tokamak status` finds it.
+    let found = command(&server, &["top", "--once"]);
+    let found = String::from_utf8_lossy(&found.stdout);
+    assert!(found.contains("workers 0 of"), "{found}");
+}
+
+#[test]
+fn the_terminal_is_given_back_on_every_way_out() {
+    let (_server, port) = served();
+    let ways: [&[Value]; 4] = [
+        &[json!(["key", "q"])],
+        &[json!(["key", "\u{3}"])],
+        &[json!(["kill", "SIGTERM"])],
+        &[json!(["size", 40, 10]), json!(["key", "s q"])],
+    ];
+    for way in ways {
+        let mut terminal = in_a_terminal(port);
+        let shown = terminal.ask(json!(["until", "q quit"]));
+        assert!(shown.as_str().unwrap().contains("\u{1b}[?1049h"), "{shown}");
+        way.iter().for_each(|step| drop(terminal.ask(step.clone())));
+        let end = terminal.ask(json!(["end"]));
+        assert_eq!((&end["status"], &end["same"]), (&json!(0), &json!(true)), "{way:?} {end}");
+        let said = end["said"].as_str().unwrap();
+        assert!(said.contains("\u{1b}[?25h") && said.contains("\u{1b}[?1049l"), "{way:?} {said:?}");
+    }
+}
+
+#[test]
+fn another_size_and_another_order_are_drawn_at_once() {
+    let (server, port) = served();
+    let mut terminal = in_a_terminal(port);
+    terminal.ask(json!(["until", "workers: busy first"]));
+    terminal.ask(json!(["key", "s"]));
+    terminal.ask(json!(["until", "workers: by requests"]));
+    terminal.ask(json!(["size", 20, 8]));
+    // The last of eight rows, cut after twenty columns.
+    terminal.ask(json!(["until", "\\[8;1H.*q quit  s workers: b\u{1b}"]));
+    terminal.ask(json!(["size", 100, 30]));
+    drop(server);
+    terminal.ask(json!(["until", "the figures are old: no answer from the admin listener"]));
+    terminal.ask(json!(["key", "q"]));
+    assert_eq!(terminal.ask(json!(["end"]))["status"], 0);
+}
