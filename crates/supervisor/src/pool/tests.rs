@@ -1,4 +1,5 @@
 use std::cell::RefCell;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use tokamak_sys::channel::{self, Channel};
@@ -38,22 +39,47 @@ impl Means for Paper {
     }
 }
 
+/// One bell for each event loop of the server.
+fn bells() -> Vec<OwnedFd> {
+    let loops = settings::tests::server(Path::new("/srv")).loops;
+    (0..loops).map(|_| channel::bell().unwrap()).collect()
+}
+
+fn launch(means: &Paper) -> Launch<'_> {
+    Launch { means, identity: None }
+}
+
+/// A pool of two workers whose zygote boots the application.
+fn booting(means: &Paper) -> Pool {
+    let server = settings::tests::server(Path::new("/srv"));
+    let mut pool = Pool::new(&server, 0, 0, bells().into()).unwrap();
+    pool.tick(launch(means), 1, &mut Vec::new());
+    pool
+}
+
+/// The same pool when it has booted.
+fn booted(means: &Paper) -> Pool {
+    let mut pool = booting(means);
+    let ready = FromZygote::Ready { version: "8.2".to_owned(), exposes: false };
+    send(&means.0.borrow()[0], &ready, &[]).unwrap();
+    pool.receive(launch(means), 2, &mut Vec::new());
+    pool
+}
+
+/// Lets a worker serve a request, and be in this state then.
+fn serves(pool: &Pool, (index, instance): (u16, u32), state: WorkerState) {
+    let consumer = Consumer::new(pool.segment().clone(), bells(), index, instance);
+    consumer.board().enter_at(instance, 3);
+    consumer.board().set_state_at(state, 3);
+    consumer.board().count_request(0);
+}
+
 #[test]
 fn a_queue_that_no_zygote_understands_any_more_is_spoiled() {
-    let server = settings::tests::server(Path::new("/srv"));
     for (was_understood, expected) in [(true, true), (false, false)] {
         let means = Paper::default();
-        let launch = Launch { means: &means, identity: None };
-        let bells = (0..server.loops).map(|_| channel::bell().unwrap()).collect();
-        let mut pool = Pool::new(&server, 0, 0, bells).unwrap();
-        let mut deaths = Vec::new();
-        pool.tick(launch, 1, &mut deaths);
-        if was_understood {
-            let ready = FromZygote::Ready { version: "8.2".to_owned(), exposes: false };
-            send(&means.0.borrow()[0], &ready, &[]).unwrap();
-            pool.receive(launch, 2, &mut deaths);
-        }
-        assert!(pool.zygote_exited(1, Status::Code(EXIT_MISMATCH), 3, &mut deaths));
+        let mut pool = if was_understood { booted(&means) } else { booting(&means) };
+        assert!(pool.zygote_exited(1, Status::Code(EXIT_MISMATCH), 3, &mut Vec::new()));
         let is_spoiled = matches!(pool.renewal_reason(), Some(RenewalReason::Spoiled(_)));
         assert_eq!(is_spoiled, expected, "understood before: {was_understood}");
     }
@@ -74,27 +100,13 @@ fn spawned(zygote: &Channel) -> Option<(u16, u32)> {
 
 #[test]
 fn a_worker_that_booted_before_the_application_broke_does_not_end_the_storm() {
-    let server = settings::tests::server(Path::new("/srv"));
     let means = Paper::default();
-    let launch = Launch { means: &means, identity: None };
-    let bells = || (0..server.loops).map(|_| channel::bell().unwrap());
-    let mut pool = Pool::new(&server, 0, 0, bells().collect()).unwrap();
-    let mut deaths = Vec::new();
-    pool.tick(launch, 1, &mut deaths);
-    let ready = FromZygote::Ready { version: "8.2".to_owned(), exposes: false };
-    send(&means.0.borrow()[0], &ready, &[]).unwrap();
-    pool.receive(launch, 2, &mut deaths);
+    let (launch, mut deaths) = (launch(&means), Vec::new());
+    let mut pool = booted(&means);
     // Two workers; the first one boots and serves.
     let next = || spawned(&means.0.borrow()[0]);
     let (first, second) = (next().unwrap(), next().unwrap());
-    let segment = pool.segment().clone();
-    let serves = |(index, instance)| {
-        let consumer = Consumer::new(segment.clone(), bells().collect(), index, instance);
-        consumer.board().enter_at(instance, 3);
-        consumer.board().set_state_at(WorkerState::Idle, 3);
-        consumer.board().count_request(0);
-    };
-    serves(first);
+    serves(&pool, first, WorkerState::Idle);
     pool.tick(launch, 4, &mut deaths);
     // The second one, and each that follows it, does not boot any more.
     let (mut failing, mut attempts) = (second, 1);
@@ -113,7 +125,7 @@ fn a_worker_that_booted_before_the_application_broke_does_not_end_the_storm() {
     assert_eq!(attempts, 4);
     // One that boots ends it.
     pool.tick(launch, 2000 * milli, &mut deaths);
-    serves(next().unwrap());
+    serves(&pool, next().unwrap(), WorkerState::Idle);
     pool.tick(launch, 2001 * milli, &mut deaths);
     pool.tick(launch, 2002 * milli, &mut deaths);
     assert_eq!(pool.failure(), None);
@@ -122,21 +134,11 @@ fn a_worker_that_booted_before_the_application_broke_does_not_end_the_storm() {
 /// Why the workers of a pool with two, one of which has served a request, have ended, and how many
 /// requests that makes.
 fn ended_by(end: impl FnOnce(&mut Pool), status: Status) -> (Vec<(&'static str, u64)>, u64) {
-    let server = settings::tests::server(Path::new("/srv"));
     let means = Paper::default();
-    let launch = Launch { means: &means, identity: None };
-    let bells = || (0..server.loops).map(|_| channel::bell().unwrap());
-    let mut pool = Pool::new(&server, 0, 0, bells().collect()).unwrap();
-    let mut deaths = Vec::new();
-    pool.tick(launch, 1, &mut deaths);
-    let ready = FromZygote::Ready { version: "8.2".to_owned(), exposes: false };
-    send(&means.0.borrow()[0], &ready, &[]).unwrap();
-    pool.receive(launch, 2, &mut deaths);
-    let (index, instance) = spawned(&means.0.borrow()[0]).unwrap();
-    let consumer = Consumer::new(pool.segment().clone(), bells().collect(), index, instance);
-    consumer.board().enter_at(instance, 3);
-    consumer.board().set_state_at(WorkerState::Busy, 3);
-    consumer.board().count_request(0);
+    let (launch, mut deaths) = (launch(&means), Vec::new());
+    let mut pool = booted(&means);
+    let first = spawned(&means.0.borrow()[0]).unwrap();
+    serves(&pool, first, WorkerState::Busy);
     pool.tick(launch, 4, &mut deaths);
     end(&mut pool);
     assert!(pool.zygote_exited(1, status, 7, &mut deaths));
