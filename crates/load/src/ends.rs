@@ -73,10 +73,13 @@ pub fn ends(broken: &[&Trial], calm: f64) -> (Ends, String) {
     if let Some(found) = refused(trial) {
         return found;
     }
-    if !has_cpu {
+    let full = sight.pool.as_ref().filter(|pool| pool.busy >= FULL * pool.most as f64);
+    // On a machine that the load generator and others fill, workers that only wait lack no CPU.
+    let waits = full.is_some() && sight.server.is_some_and(|used| used < OURS * sight.machine);
+    if !has_cpu && !waits {
         return (Ends::Cpu, machine_is_full(trial));
     }
-    if let Some(pool) = sight.pool.as_ref().filter(|pool| pool.busy >= FULL * pool.most as f64) {
+    if let Some(pool) = full {
         let mut why = format!(
             "all {} workers of site {} had a request, and {:.0} more waited",
             pool.most, pool.name, pool.queue
@@ -234,6 +237,14 @@ mod tests {
                 "4.0 of 4 cores (the server 0.2",
                 trial(|t| {
                     (t.sight.machine, t.sight.pool) = (4.0, Some(pool(2.0)));
+                }),
+            ),
+            (
+                Ends::Workers,
+                "they wait for something",
+                trial(|t| {
+                    (t.sight.machine, t.sight.pool) = (4.0, Some(pool(2.0)));
+                    t.sight.generator = 1.2;
                 }),
             ),
             (
