@@ -35,6 +35,16 @@ enum Habit {
     FoundNothing,
 }
 
+/// A finding about one path.
+struct Single {
+    found: Finding,
+    path: String,
+    /// What is said of several paths; `#` stands for their number.
+    many: Option<&'static str>,
+}
+
+/// An application has hundreds of files: so many of them are named.
+const NAMED: usize = 3;
 /// A call that happens in fewer than this part of the requests is no habit.
 const HABITUAL: f64 = 0.5;
 /// A header of FastCGI: who reads so many bytes at once reads each record twice.
@@ -50,10 +60,16 @@ pub fn find(calls: &[Call], steps: &[Step], overhead: f64) -> Vec<Finding> {
         *calls += step.share;
         *time += step.own(overhead);
     }
-    let mut found: Vec<Finding> = sums
-        .into_iter()
-        .filter_map(|(habit, (calls, time))| finding(&habit, calls, time))
-        .collect();
+    let mut groups: BTreeMap<&str, Vec<Single>> = BTreeMap::new();
+    let mut found = Vec::new();
+    for (habit, (calls, time)) in sums {
+        let Some(single) = single(habit, calls, time) else { continue };
+        match single.many {
+            Some(many) => groups.entry(many).or_default().push(single),
+            None => found.push(single.found),
+        }
+    }
+    found.extend(groups.into_iter().filter_map(|(many, singles)| together(many, singles)));
     found.sort_by(|a, b| (b.time, b.calls).partial_cmp(&(a.time, a.calls)).expect("numbers"));
     found
 }
@@ -84,8 +100,39 @@ fn habit(call: &Call, phase: Phase) -> Option<Habit> {
     }
 }
 
-fn finding(habit: &Habit, calls: f64, time: f64) -> Option<Finding> {
-    let (what, how) = match habit {
+/// One finding about all these paths; the most called ones are named.
+fn together(many: &str, mut singles: Vec<Single>) -> Option<Finding> {
+    singles.sort_by(|a, b| b.found.calls.partial_cmp(&a.found.calls).expect("numbers"));
+    let (calls, time) = singles.iter().fold((0.0, 0.0), |(calls, time), single| {
+        (calls + single.found.calls, time + single.found.time)
+    });
+    let paths: Vec<&str> = singles.iter().take(NAMED).map(|single| &*single.path).collect();
+    let what =
+        format!("{}, such as {}", many.replace('#', &singles.len().to_string()), paths.join(", "));
+    let is_one = singles.len() == 1;
+    let first = singles.into_iter().next()?.found;
+    Some(Finding { what: if is_one { first.what } else { what }, how: first.how, calls, time })
+}
+
+fn single(habit: Habit, calls: f64, time: f64) -> Option<Single> {
+    let (what, how) = words(&habit, calls)?;
+    let many = match habit {
+        Habit::StatAgain(_) => Some("looks again whether # files have changed"),
+        Habit::Missing(_) => Some("looks for # files that are not there"),
+        Habit::ReadAgain(_) if calls >= 1.5 => Some("opens # files more than once in a request"),
+        Habit::ReadAgain(_) => Some("opens # files in each request"),
+        _ => None,
+    };
+    let path = match habit {
+        Habit::StatAgain(path) | Habit::Missing(path) | Habit::ReadAgain(path) => path,
+        _ => String::new(),
+    };
+    Some(Single { found: Finding { what, how, calls, time }, path, many })
+}
+
+/// What is done, and how to avoid it; nothing if it is too seldom.
+fn words(habit: &Habit, calls: f64) -> Option<(String, &'static str)> {
+    Some(match habit {
         Habit::StatAgain(path) => (
             format!("looks again whether {path} has changed"),
             "keep what was found: opcache.revalidate_freq or opcache.validate_timestamps = 0 and a \
@@ -140,8 +187,7 @@ fn finding(habit: &Habit, calls: f64, time: f64) -> Option<Finding> {
              (multi_accept off in nginx)",
         ),
         Habit::Timers | Habit::Headers => return None,
-    };
-    Some(Finding { what, how, calls, time })
+    })
 }
 
 #[cfg(test)]
@@ -157,6 +203,8 @@ mod tests {
             call(1, "getcwd", "\"\\x2f\", 4095", "9", 0, 1),
             call(1, "read", "3<\\x2f>, 0x1, 8", "-1 EAGAIN (Resource unavailable)", 0, 1),
             call(1, "openat", "AT_FDCWD<\\x2f>, \"\\x2f\\x62\", O_RDONLY", "3<\\x2f\\x62>", 0, 1),
+            call(1, "access", "\"\\x2f\\x63\", F_OK", "-1 ENOENT (No such file)", 0, 1),
+            call(1, "access", "\"\\x2f\\x64\", F_OK", "-1 ENOENT (No such file)", 0, 1),
         ];
         let piece = |index, length| Piece {
             phase: Phase::Work,
@@ -164,14 +212,22 @@ mod tests {
             length,
             is_after: false,
         };
-        let usual = vec![piece(0, 10), piece(1, 30), piece(3, 5), piece(3, 5)];
+        let usual = vec![
+            piece(0, 10),
+            piece(1, 30),
+            piece(3, 5),
+            piece(3, 5),
+            piece(4, 10),
+            piece(5, 10),
+            piece(5, 10),
+        ];
         let mut requests = vec![usual.clone(), usual];
         requests.push(vec![piece(2, 1000)]);
         let steps = steps(&calls, &requests, |_| "server");
         let found = find(&calls, &steps, 0.0);
         let what: Vec<&str> = found.iter().map(|finding| &*finding.what).collect();
-        assert_eq!(what.len(), 3, "{what:?}");
-        assert!(what[0].contains("working directory"));
+        assert_eq!(what.len(), 4, "{what:?}");
+        assert!(what.contains(&"looks for 2 files that are not there, such as /d, /c"), "{what:?}");
         assert!(what.iter().any(|what| what.contains("whether /a has changed")));
         assert!(what.iter().any(|what| what.contains("opens /b")));
     }
