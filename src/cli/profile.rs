@@ -8,9 +8,10 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tokamak_profile::{By, Clock, Profile as Sampled, folded, page, pprof, table};
 use tokamak_supervisor::client::{LONGEST_PROFILE, MOST_SAMPLES_A_SECOND};
+use tokamak_text::for_terminal;
 
 use super::{At, print};
-use crate::wiring::profile::{ProfileOrder, profile};
+use crate::wiring::profile::{ProfileOrder, Taken, profile};
 
 /// `tokamak profile`.
 #[derive(Args, Debug)]
@@ -108,7 +109,10 @@ impl Profile {
             (self.html.as_deref(), Form::Page),
             (self.pprof.as_deref(), Form::Pprof),
         ])?;
-        let profile = profile(self.at.target(), &order)?;
+        let Taken { profile, refusals } = profile(self.at.target(), &order)?;
+        for refusal in refusals {
+            eprintln!("tokamak: {}", for_terminal(&refusal));
+        }
         if outputs.is_empty() {
             return print(table(&profile, clock).as_bytes()).map_err(|error| error.to_string());
         }

@@ -22,11 +22,19 @@ pub struct ProfileOrder {
     pub prefix: String,
 }
 
+/// A profile of the sites that gave one, and why the others did not.
+pub struct Taken {
+    /// All samples together.
+    pub profile: Profile,
+    /// A line for each site that gave none.
+    pub refusals: Vec<String>,
+}
+
 /// Waits until the profile is taken.
 ///
 /// # Errors
-/// Fails if the server or one of the sites gives none.
-pub fn profile(target: Target, order: &ProfileOrder) -> Result<Profile, String> {
+/// Fails if the server gives none, or none of the sites.
+pub fn profile(target: Target, order: &ProfileOrder) -> Result<Taken, String> {
     let socket = target.socket()?;
     let sites = match &order.site {
         Some(site) => vec![site.clone()],
@@ -40,11 +48,17 @@ pub fn profile(target: Target, order: &ProfileOrder) -> Result<Profile, String> 
             .map(|part| part.unwrap_or_else(|_| Err("a thread failed".into())))
             .collect::<Vec<_>>()
     });
-    let mut whole = Profile::default();
-    for part in parts {
-        whole.join(part?);
+    let mut taken = Taken { profile: Profile::default(), refusals: Vec::new() };
+    for (part, site) in parts.into_iter().zip(&sites) {
+        match part {
+            Ok(part) => taken.profile.join(part),
+            Err(why) => taken.refusals.push(format!("no profile of site {site}: {why}")),
+        }
     }
-    Ok(whole)
+    if !sites.is_empty() && taken.refusals.len() == sites.len() {
+        return Err(taken.refusals.join("; "));
+    }
+    Ok(taken)
 }
 
 fn of_site(socket: &Path, site: &str, order: &ProfileOrder) -> Result<Profile, String> {

@@ -19,8 +19,12 @@ use crate::engine;
 const MOST_STACKS: usize = 100_000;
 const MOST_CALLS: usize = 100_000;
 const MOST_URLS: usize = 10_000;
-/// For a client that does not read.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Stands for all paths beyond that number; no path of a request begins so.
+const OTHER_PATHS: &str = "(other paths)";
+/// In which a client has to take the whole profile. It does nothing but read, so a tenth would be
+/// enough where the machine is not busy; ten times more would keep a process for a client that
+/// hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What is to be sampled.
 pub struct Order {
@@ -81,7 +85,6 @@ pub fn run(order: &Order, mut targets: Vec<Target>, line: Channel, to: OwnedFd) 
     }
     let client = UnixStream::from(to);
     client.set_nonblocking(false)?;
-    client.set_write_timeout(Some(PATIENCE))?;
     let mut profile = Profile::default();
     let begin = Instant::now();
     let mut due = Duration::ZERO;
@@ -108,7 +111,29 @@ pub fn run(order: &Order, mut targets: Vec<Target>, line: Channel, to: OwnedFd) 
     }
     // Before the client can ask for the next profile.
     drop(line);
+    let client = Patient { client, until: Instant::now() + PATIENCE };
     profile.write(order, &mut BufWriter::new(client))
+}
+
+/// A client that has so long to take all that is written to it, however little it takes at a time.
+struct Patient {
+    client: UnixStream,
+    until: Instant,
+}
+
+impl Write for Patient {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.client.set_write_timeout(Some(left))?;
+        self.client.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// How often stacks were seen.
@@ -183,7 +208,8 @@ impl Profile {
     }
 
     fn count(&mut self, pid: libc::pid_t, path: &str, calls: &str, on_cpu: bool) {
-        let url = self.urls.of(path, MOST_URLS);
+        let other = |urls: &mut Numbers| urls.of(OTHER_PATHS, MOST_URLS + 1);
+        let url = self.urls.of(path, MOST_URLS).or_else(|| other(&mut self.urls));
         let calls = calls.lines().map(|call| self.calls.of(call, MOST_CALLS)).collect();
         let (Some(url), Some(calls)) = (url, calls) else { return self.lost += 1 };
         let is_full = self.stacks.len() >= MOST_STACKS;
@@ -216,5 +242,56 @@ impl Profile {
         let Profile { ticks, late, torn, lost, .. } = self;
         writeln!(to, "end\t{ticks}\t{late}\t{torn}\t{lost}")?;
         to.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn paths_beyond_the_limit_have_one_name() {
+        let mut profile = Profile::default();
+        for number in 0..MOST_URLS + 5 {
+            profile.count(7, &format!("/{number}"), "f\t\t0", true);
+        }
+        assert_eq!((profile.lost, profile.urls.0.len()), (0, MOST_URLS + 1));
+        let other = profile.urls.0[OTHER_PATHS];
+        let seen: u64 = profile
+            .stacks
+            .iter()
+            .filter(|(stack, _)| stack.url == other)
+            .map(|(_, s)| s.wall)
+            .sum();
+        assert_eq!(seen, 5);
+        profile.count(7, "/3", "f\t\t0", true);
+        assert_eq!(
+            profile.stacks.values().map(|seen| seen.wall).sum::<u64>(),
+            MOST_URLS as u64 + 6
+        );
+    }
+
+    /// It takes a little now and then for ever.
+    #[test]
+    fn a_slow_client_is_given_up() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let reader = thread::spawn(move || {
+            let mut some = [0; 4096];
+            while theirs.read(&mut some).is_ok_and(|count| count > 0) {
+                thread::sleep(Duration::from_millis(2));
+            }
+        });
+        let begin = Instant::now();
+        let mut client = Patient { client: ours, until: begin + Duration::from_millis(200) };
+        let wrong = client.write_all(&vec![0; 64 << 20]).unwrap_err();
+        // The clock of the socket may end a write, or ours.
+        let kinds = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock];
+        assert!(kinds.contains(&wrong.kind()), "{wrong:?}");
+        assert!(begin.elapsed() >= Duration::from_millis(200));
+        drop(client);
+        reader.join().unwrap();
     }
 }

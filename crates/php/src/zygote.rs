@@ -225,7 +225,7 @@ impl Zygote {
             while signals.next().is_some() {}
             self.bury()?;
             loop {
-                match control::receive::<ToZygote>(&self.channel)? {
+                match self.hear()? {
                     Heard::Message(ToZygote::Spawn { index, instance }, _) => {
                         self.look_at(&mut shape)?;
                         if let Some(newborn) = self.spawn(index, instance)? {
@@ -260,6 +260,20 @@ impl Zygote {
         }
     }
 
+    /// The next message. Only that of a profile brings a descriptor: without room for it there is
+    /// no profile, and the workers go on.
+    fn hear(&self) -> io::Result<Heard<ToZygote>> {
+        loop {
+            match control::receive(&self.channel) {
+                Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {
+                    let text = b"zygote: no profile: it may open no more files";
+                    log::line(Level::Error, &self.settings.site, text, &[]);
+                }
+                heard => return heard,
+            }
+        }
+    }
+
     /// Tells the supervisor if somebody has changed it.
     fn look_at(&self, shape: &mut Shape) -> io::Result<()> {
         match shape.look() {
@@ -270,15 +284,14 @@ impl Zygote {
 
     fn spawn(&mut self, index: u16, instance: u32) -> io::Result<Option<Newborn>> {
         let zygote = std::process::id();
-        let pipes = self.output.pipes()?;
-        let (ours, theirs) = Channel::pair()?;
+        // Without room for descriptors it is as without room for a process.
+        let (Ok(pipes), Ok((ours, theirs))) = (self.output.pipes(), Channel::pair()) else {
+            return self.say_no_fork(index, instance).map(|()| None);
+        };
         // SAFETY: the zygote has one thread, so the child is a complete copy and may do whatever it
         // may.
         match unsafe { libc::fork() } {
-            -1 => {
-                let status = Status::Code(EXIT_NO_FORK);
-                control::send(&self.channel, &FromZygote::Exited { index, instance, status }, &[])?;
-            }
+            -1 => self.say_no_fork(index, instance)?,
             0 => {
                 let newborn = self.be_born(zygote, index, instance, &theirs);
                 return self.output.take(pipes.as_ref()).map(|()| Some(newborn));
@@ -297,6 +310,11 @@ impl Zygote {
             }
         }
         Ok(None)
+    }
+
+    fn say_no_fork(&self, index: u16, instance: u32) -> io::Result<()> {
+        let status = Status::Code(EXIT_NO_FORK);
+        control::send(&self.channel, &FromZygote::Exited { index, instance, status }, &[])
     }
 
     /// In the child.

@@ -164,12 +164,22 @@ impl Profile {
 /// A request without a call: it begins or ends, or its first script is compiled.
 pub const OUTSIDE: &str = "(no PHP call)";
 
+/// The path of requests beyond the paths that a sampler tells apart.
+const OTHER_PATHS: &str = "(other paths)";
+
 /// How good it is, in a line.
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (wall, cpu) = (self.total(Clock::Wall), self.total(Clock::Cpu));
         write!(f, "{wall} samples in {} looks, {cpu} of them on a processor", self.ticks)?;
-        let losses = [(self.late, "late"), (self.torn, "torn"), (self.lost, "lost")];
+        let is_other = |sample: &&Sample| sample.url == OTHER_PATHS;
+        let other = self.samples.iter().filter(is_other).map(|sample| sample.wall).sum();
+        let losses = [
+            (self.late, "late"),
+            (self.torn, "torn"),
+            (self.lost, "lost"),
+            (other, "of more paths than are told apart"),
+        ];
         for (count, what) in losses.into_iter().filter(|(count, _)| *count > 0) {
             write!(f, ", {count} {what}")?;
         }

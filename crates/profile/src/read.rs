@@ -38,10 +38,10 @@ pub fn read(site: &str, text: &str) -> Result<Profile, String> {
         };
         if !known {
             let line = for_terminal(line);
-            return Err(format!("site {site}: the profile has a line that makes no sense: {line}"));
+            return Err(format!("the profile has a line that makes no sense: {line}"));
         }
     }
-    if is_whole { Ok(profile) } else { Err(format!("site {site}: the profile is not whole")) }
+    if is_whole { Ok(profile) } else { Err("the profile is not whole".into()) }
 }
 
 fn call(columns: &str) -> Option<Call> {
@@ -100,6 +100,12 @@ pub(crate) mod tests {
             profile.to_string(),
             "11 samples in 11 looks, 9 of them on a processor, 1 late, 2 torn, 3 lost"
         );
+    }
+
+    #[test]
+    fn samples_of_too_many_paths_are_said() {
+        let profile = read("default", &TEXT.replace("url\t/b", "url\t(other paths)")).unwrap();
+        assert!(profile.to_string().ends_with("3 lost, 2 of more paths than are told apart"));
     }
 
     #[test]

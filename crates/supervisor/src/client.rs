@@ -168,7 +168,10 @@ pub fn ask(path: &Path, command: &str, limit: Duration) -> Result<String, String
     match answer.split_once(['\n', ' ']) {
         Some(("ok", text)) => Ok(text.to_owned()),
         Some(("error", text)) => Err(text.trim_end().to_owned()),
-        _ => Err(format!("no answer from {}: the server ended", path.display())),
+        _ => Err(format!(
+            "no answer from {}: it was closed; if the server still runs, its error log says why",
+            path.display()
+        )),
     }
 }
 
@@ -253,7 +256,7 @@ mod tests {
         assert_eq!(ask(), Ok("a\nb\n".into()));
         assert_eq!(ask(), Err("because".into()));
         assert_eq!(ask(), Ok("generation 2 serves\n".into()));
-        assert!(ask().unwrap_err().ends_with("the server ended"));
+        assert!(ask().unwrap_err().ends_with("its error log says why"));
         server.join().unwrap();
     }
 }

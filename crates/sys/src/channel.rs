@@ -100,7 +100,9 @@ impl Channel {
     /// Takes the next message if there is one; never waits.
     ///
     /// A message longer than [`MAX_MESSAGE`] or with too many descriptors is an `InvalidData`
-    /// error, and is gone with all that came with it.
+    /// error. One for whose descriptors this process has no room is an error with the system's
+    /// number `EMFILE`. Either message is gone with all that came with it, and the next one can be
+    /// taken.
     pub fn receive(&self) -> io::Result<Received> {
         let length = match self.length_of_next()? {
             None => return Ok(Received::Nothing),
@@ -128,8 +130,13 @@ impl Channel {
                 fds.extend(more);
             }
         }
-        if found.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        let has_lost_descriptors = found.flags.contains(ReturnFlags::CTRUNC);
+        let has_too_many = has_lost_descriptors && fds.len() == MAX_FDS;
+        if has_too_many || found.flags.contains(ReturnFlags::TRUNC) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "message too long"));
+        }
+        if has_lost_descriptors {
+            return Err(Errno::MFILE.into());
         }
         let count = found.bytes;
         if count == 0 {
@@ -300,6 +307,36 @@ mod tests {
         left.send(b"good", &[]).unwrap();
         assert_eq!(right.receive().unwrap_err().kind(), io::ErrorKind::InvalidData);
         assert_eq!(message(right.receive().unwrap()).0, b"good");
+    }
+
+    #[test]
+    fn a_message_without_room_for_its_descriptor_is_an_error_and_the_next_one_passes() {
+        let (left, right) = Channel::pair().unwrap();
+        let file: File = tempfile::tempfile().unwrap();
+        left.send(b"a file", &[file.as_fd()]).unwrap();
+        left.send(b"good", &[]).unwrap();
+        let is_right = || {
+            // SAFETY: changes a limit of this process alone.
+            unsafe {
+                libc::setrlimit(libc::RLIMIT_NOFILE, &libc::rlimit { rlim_cur: 0, rlim_max: 0 })
+            };
+            let refused = right.receive().map_err(|error| error.raw_os_error());
+            let passed = right.receive();
+            matches!(refused, Err(Some(libc::EMFILE)))
+                && matches!(passed, Ok(Received::Message(bytes, _)) if bytes == b"good")
+        };
+        // The limit is a process's, so one of its own is tried.
+        // SAFETY: the child allocates, which glibc allows after fork, and ends at once.
+        match unsafe { libc::fork() } {
+            // SAFETY: ends the child, without the destructors of the parent's values.
+            0 => unsafe { libc::_exit(i32::from(!is_right())) },
+            pid => {
+                let mut status = -1;
+                // SAFETY: waits for our child.
+                assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+                assert_eq!(status, 0);
+            }
+        }
     }
 
     #[test]
