@@ -133,6 +133,54 @@ fn what_cannot_be_profiled_is_said() {
     assert!(why.contains("only one of the files can be standard output"), "{why}");
 }
 
+/// The profile of a site is being taken: another one gets those of the other sites.
+#[test]
+fn a_site_that_refuses_takes_no_profile_of_others_away() {
+    let server = Setup::new(Kind::Classic).workers(2).also("other.example", "php").start();
+    let control = server.places.top().join("control");
+    let mut first = Command::new(program())
+        .args(["profile", "--site", "other.example", "--for", "10m", "--control"])
+        .arg(control)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let patience = std::time::Duration::from_secs(20);
+    let both = || command(&server, &["profile", "--for", "300ms", "--rate", "500"]);
+    let partly = under_load(&server, ask("/hot.php"), |_| {
+        eventually(patience, || Some(both()).filter(|output| !output.stderr.is_empty()))
+    });
+    let output = partly.expect("a refusal");
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert!(why.contains("no profile of site other.example: a profile of this site is"), "{why}");
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("  spend_most"), "{output:?}");
+    first.kill().unwrap();
+    first.wait().unwrap();
+}
+
+/// At the limit of its descriptors a zygote takes no profile, and lives.
+#[test]
+fn a_zygote_without_descriptors_lives() {
+    let server = started(Kind::Classic);
+    let worker: u32 = server.text("/pid.php").trim().parse().unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{worker}/stat")).unwrap();
+    let zygote = stat.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap().to_owned();
+    let limit = |open: &str| {
+        let words = ["--pid", &zygote, &format!("--nofile={open}:")];
+        let limit = Command::new("prlimit").args(words).status();
+        assert!(limit.expect("prlimit runs (package util-linux)").success());
+    };
+    limit("3");
+    let why = refusal(&command(&server, &["profile", "--for", "1ms"]));
+    assert!(why.contains("its error log says why"), "{why}");
+    server.log_line(&["zygote: no profile: it may open no more files"]);
+    limit("1024");
+    let patience = std::time::Duration::from_secs(20);
+    let again = || command(&server, &["profile", "--for", "1ms"]);
+    eventually(patience, || Some(again()).filter(|output| output.status.success())).expect("one");
+    assert!(!server.log().contains("message too long"), "{}", server.log());
+}
+
 /// Two at once would each cost what one does. A client that leaves takes its profile along.
 #[test]
 fn one_profile_of_a_site_is_taken_at_a_time() {
