@@ -158,10 +158,12 @@ PARTS = (
 nobody out."""
 APART = {
     "all": "runs the others",
+    "anatomy": "compares tables of `tokamak anatomy` with strace's, and no servers",
     "before-after": "needs a second build",
     "check": "reads a record",
     "guard": "counts, and is a part of `make test`",
     "lua": "runs the contest with some of its rows",
+    "metrics": "compares the server with itself, without metrics, and needs many rounds",
     "readme-table": "reads a record",
     "report": "reads a record",
 }

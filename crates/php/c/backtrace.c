@@ -174,7 +174,7 @@ static void add_trace(const shim_request *request)
     const size_t name_len = sizeof(name) - 1;
 
     for (size_t i = 0; i < request->header_count && i < MOST_HEADERS; i++) {
-        char known[sizeof(name)], value[LENGTH];
+        char known[sizeof(name)], value[LENGTH + 1] = {0};
         shim_pair header;
 
         if (!peek(&header, &request->headers[i], sizeof(header))) {

@@ -24,7 +24,7 @@ pub struct Counts {
 pub struct Times {
     /// Each counts its own times alone; the last has no bound.
     pub buckets: Vec<f64>,
-    /// Seconds.
+    /// Seconds; of a histogram of something else, in its unit.
     pub sum: f64,
 }
 
@@ -43,7 +43,8 @@ fn fits(sample: &Value, labels: &[(&str, &str)]) -> bool {
     labels.iter().all(|(name, value)| sample["labels"][*name] == *value)
 }
 
-fn times(document: &Value, name: &str, labels: &[(&str, &str)]) -> Times {
+/// The samples of a histogram whose labels have these values, together.
+pub fn times(document: &Value, name: &str, labels: &[(&str, &str)]) -> Times {
     let mut all = Times::default();
     for one in samples(document, name).filter(|one| fits(one, labels)) {
         let buckets = one["buckets"].as_array().map_or(&[][..], Vec::as_slice);

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use serde_json::Value;
 use tokamak_text::for_terminal;
 
-use crate::figures::{Counts, samples, sum};
+use crate::figures::{Counts, samples, sum, times};
 use crate::text::{Line, Style, age, bytes, columns, cut, few, share, time};
 use crate::{Address, Reading};
 
@@ -197,14 +197,12 @@ fn sites(document: &Value, lines: &mut Vec<Line>) {
         });
         let ended = ended.collect::<Vec<_>>().join(", ");
         let failure = pool["failure"].as_str().map_or(ended, str::to_owned);
-        let hot = samples(document, "tokamak_roll_back_pages")
-            .find(|one| one["labels"]["site"] == pool["site"])
-            .and_then(|one| one["value"].as_f64())
-            .map_or("-".to_owned(), |pages| pages.to_string());
+        let hot = times(document, "tokamak_roll_back_pages", &[("site", &word(pool, "site"))]);
+        let mean = (hot.count() > 0.0).then(|| few(hot.sum / hot.count()));
         let counted = |key: &str| pool[key].to_string();
         let fixed = ["max", "idle", "busy", "queue", "requests"].map(counted);
         let names = [word(pool, "site"), word(pool, "mode")];
-        names.into_iter().chain(fixed).chain([hot, failure]).collect()
+        names.into_iter().chain(fixed).chain([mean.unwrap_or("-".to_owned()), failure]).collect()
     });
     let heads = [
         "SITE",

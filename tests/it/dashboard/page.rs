@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::script::Script;
 use super::{ask, document_of, start, sum};
 use crate::harness::{Kind, Server, Setup};
+use crate::operate::command;
 
 const TOKEN: &str = "0123456789abcdef";
 
@@ -75,6 +76,29 @@ fn the_page_shows_the_figures_of_the_document() {
     assert!(slowest.iter().any(|row| row[0].contains("/&amp;\"'")), "{slowest:?}");
     assert_eq!(browser.value("document.querySelectorAll('main img, #slowest td b').length"), 0);
     assert_eq!(browser.ask(json!(["said"])), json!([]), "no complaint, none of its policy either");
+}
+
+/// On the page, and in a terminal.
+#[test]
+fn a_sealed_site_has_the_mean_of_its_roll_backs() {
+    let (server, port) = start(Setup::new(Kind::Sealed), "");
+    (0..3).for_each(|_| drop(server.get("/hello.php").expect(200)));
+    let mut browser = Script::start("browser.py", &[]);
+    browser.ask(json!(["screen", 1280, "light"]));
+    browser.ask(json!(["open", format!("http://127.0.0.1:{port}/")]));
+    // The last one is rolled back when its response is out already.
+    browser.until("document.querySelector('#sealed tbody tr')?.cells[1].textContent === '3'");
+    let document = document_of(port, 3.0);
+    let row = cells(&mut browser, "sealed").remove(1);
+    let pages = document["metrics"]["tokamak_roll_back_pages"][0]["sum"].as_f64().unwrap() / 3.0;
+    let is_mean = |cell: &str| (cell.parse::<f64>().unwrap() - pages).abs() <= pages / 100.0;
+    assert!(pages >= 1.0 && is_mean(&row[3]), "{pages} {row:?}");
+    assert!(row[2..6].iter().all(|cell| cell.starts_with(|c: char| c.is_ascii_digit())), "{row:?}");
+    let shown = command(&server, &["top", "--once"]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let (_, shown) = shown.split_once("HOT PAGES").expect("a column");
+    let site = shown.lines().find(|line| line.contains(" sealed ")).expect("a site");
+    assert!(site.split_whitespace().nth(7).is_some_and(is_mean), "{pages} {site}");
 }
 
 #[test]

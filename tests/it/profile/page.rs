@@ -78,9 +78,11 @@ fn a_flame_graph_is_clicked_searched_and_typed_at() {
     check(&mut page, "!frame('spin').hidden");
 
     check(&mut page, "frame('doze').ariaLabel.includes('of the wall time')");
+    page.value("globalThis.slept = part('usleep')");
     page.click("input[value=cpu]");
     check(&mut page, "frame('spin').ariaLabel.includes('of the CPU time')");
-    check(&mut page, "frame('usleep').hidden || part('usleep') < 0.2");
+    // On a busy machine it waits for a processor when it wakes, which counts as CPU time.
+    check(&mut page, "frame('usleep').hidden || part('usleep') < slept");
     assert_eq!(page.faults(), [Value::Null; 0]);
 }
 

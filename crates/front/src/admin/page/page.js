@@ -353,12 +353,16 @@ function workers(doc, site) {
     `${worker.method} ${worker.uri}`.trim()]));
   const sealed = pools.filter(pool => pool.mode === 'sealed');
   at('s-sealed').hidden = !sealed.length;
-  const most = (doc2, name, pool) => sum(doc2, name, labels => labels.site === pool.site);
-  table('sealed', [['Site'], ['Longest last roll-back', 'number'], ['Most hot pages', 'number'],
-    ['Hot memory', 'number'], ['Renewed', 'number']], sealed.map(pool => {
-    const pages = most(doc, 'tokamak_roll_back_pages', pool);
-    return [pool.site, time(most(doc, 'tokamak_roll_back_seconds', pool)), number(pages),
-      bytes(pages * 4096), number(pool.renewals)];
+  table('sealed', [['Site'], ['Roll-backs', 'number'], ['Time of one', 'number'],
+    ['Hot pages of one', 'number'], ['Hot memory', 'number'], ['Image', 'number'],
+    ['Renewed', 'number']], sealed.map(pool => {
+    const own = labels => labels.site === pool.site;
+    const spent = times(doc, 'tokamak_roll_back_seconds', own);
+    const hot = times(doc, 'tokamak_roll_back_pages', own);
+    const pages = count(hot) ? hot.sum / count(hot) : null;
+    return [pool.site, number(count(spent)), time(count(spent) ? spent.sum / count(spent) : null),
+      pages === null ? '–' : few(pages), pages === null ? '–' : bytes(pages * 4096),
+      bytes(sum(doc, 'tokamak_image_bytes', own)), number(pool.renewals)];
   }));
 }
 
