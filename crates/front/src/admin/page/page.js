@@ -362,7 +362,8 @@ function workers(doc, site) {
     const pages = count(hot) ? hot.sum / count(hot) : null;
     return [pool.site, number(count(spent)), time(count(spent) ? spent.sum / count(spent) : null),
       pages === null ? '–' : few(pages), pages === null ? '–' : bytes(pages * 4096),
-      bytes(sum(doc, 'tokamak_image_bytes', own)), number(pool.renewals)];
+      bytes(sum(doc, 'tokamak_image_bytes', labels => own(labels) && labels.memory === 'private')),
+      number(pool.renewals)];
   }));
 }
 
