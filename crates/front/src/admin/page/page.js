@@ -216,14 +216,16 @@ function tiles(doc, site, counted, seconds) {
   const state = name => sum(doc, 'tokamak_workers', l => fits(l) && l.state === name);
   const p = q => time(quantile(q, counted.duration, doc.bounds));
   const busy = state('busy'), queue = sum(doc, 'tokamak_queue_length', fits);
+  const limit = sum(doc, 'tokamak_workers_limit', fits);
   const all = [
     ['Requests a second', seconds ? few(counted.requests / seconds) : '–'],
     ['Half are faster than', p(0.5)], ['90 % are faster than', p(0.9)],
     ['99 % are faster than', p(0.99)],
     ['Answers 5xx', share(counted.errors, counted.requests), counted.errors > 0],
     ['Sent a second', seconds ? bytes(counted.bytes / seconds) : '–'],
-    ['Workers busy', doc.status ? `${busy} of ${sum(doc, 'tokamak_workers_limit', fits)}` : '–'],
-    ['Requests waiting', doc.status ? number(queue) : '–', queue > 0],
+    ['Workers busy', doc.status ? `${busy} of ${limit}` : '–'],
+    // One for each worker waits no longer than one request takes.
+    ['Requests waiting', doc.status ? number(queue) : '–', queue > limit],
     ['Connections', number(sum(doc, 'tokamak_connections'))],
     ['Event loops serving', number(sum(doc, 'tokamak_event_loops', l => l.state === 'serving'))],
   ];
@@ -340,7 +342,7 @@ function workers(doc, site) {
     ['Waiting', 'number'], ['Requests', 'number'], ['Memory', 'number'],
     ['Ended workers, failures', 'long']],
   pools.map(pool => [pool.site, pool.mode, number(pool.max), number(pool.idle), number(pool.busy),
-    [number(pool.queue), pool.queue ? 'bad' : ''], number(pool.requests),
+    [number(pool.queue), pool.queue > pool.max ? 'bad' : ''], number(pool.requests),
     bytes(pool.workers.reduce((all, worker) => all + worker.memory, 0)),
     pool.failure ? [pool.failure, 'bad'] : endings(pool.site)]),
   doc.status ? 'no PHP site' : 'the supervisor does not answer');
