@@ -116,20 +116,30 @@ impl EventLoop {
     }
 
     /// Gives a connection between two requests to another loop.
-    fn hand_over(&self, target: usize, io: H1Io) {
-        let Some((stream, history)) = io.leave() else { return };
+    fn hand_over(&self, target: usize, io: H1Io, open: OpenConnection) {
+        // Counted there before it is no longer counted here, so that it never looks closed.
+        let is_client = open.is_client;
+        self.context.balancer.joined(target, is_client);
+        // What is watched has a half of the socket.
+        drop(open);
         // If the connection cannot be taken out of the event loop, it is closed, as one that has
         // been idle for too long.
-        if let Ok(handoff) = Accepted::Http(stream, history).detach() {
-            self.send(target, handoff);
-        }
+        let handoff =
+            io.leave().and_then(|(stream, history)| Accepted::Http(stream, history).detach().ok());
+        self.post(target, handoff, is_client);
     }
 
     fn send(&self, to: usize, handoff: Handoff) {
-        // Counted at once, so that a burst is spread too. The target loop takes this count back.
+        // Counted at once, so that a burst is spread too.
         let is_client = handoff.is_client();
         self.context.balancer.joined(to, is_client);
-        if self.peers[to].send(Message::Connection(handoff)).is_err() {
+        self.post(to, Some(handoff), is_client);
+    }
+
+    /// Sends a connection that is counted there already to a loop, which takes that count back.
+    fn post(&self, to: usize, handoff: Option<Handoff>, is_client: bool) {
+        let sent = handoff.map(|handoff| self.peers[to].send(Message::Connection(handoff)));
+        if !matches!(sent, Some(Ok(()))) {
             self.context.balancer.left(to, is_client);
         }
     }
@@ -164,16 +174,12 @@ impl EventLoop {
                 self.watch(Watched::Http(state.clone()), |open| async move {
                     let (io, target) = h1::converse(context, io, state).await;
                     if let Some(target) = target {
-                        // Counted there before it is no longer counted here, so that it never
-                        // looks closed.
-                        this.hand_over(target, io);
-                        drop(open);
-                    } else {
-                        drop(open);
-                        // Dropped in one piece: a half of a socket is shut down before it is
-                        // closed, which is a system call for nothing.
-                        drop(io.leave());
+                        return this.hand_over(target, io, open);
                     }
+                    drop(open);
+                    // Dropped in one piece: a half of a socket is shut down before it is closed,
+                    // which is a system call for nothing.
+                    drop(io.leave());
                 });
             }
             Accepted::Fastcgi(stream, socket) => {
