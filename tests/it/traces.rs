@@ -258,8 +258,8 @@ fn every_line_about_a_request_names_it() {
     let before = server.log().lines().count();
     let mut connection = server.connect();
     connection.send(get("/dies.php").header("traceparent", &parent("01")).bytes());
-    server.log_line(&["slow request seconds="]);
-    server.log_line(&["slow request request="]);
+    server.log_line(&["slow request seconds=", "/dies.php"]);
+    server.log_line(&["slow request request=", "/dies.php"]);
     fs::write(server.places.root().join("go"), "").unwrap();
     assert!(connection.try_response("GET").is_err());
     server.log_line(&["a worker died"]);
@@ -267,7 +267,9 @@ fn every_line_about_a_request_names_it() {
     let said = server.log_line(&["PHP has said this"]);
     let id = said.split(" id=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("an id");
     assert!(said.contains(&format!(" trace=\"{TRACE}\"")), "{said}");
-    let lines = lines_since(&server, before);
+    // The first request of a cold worker may be slow, too, and be told of late.
+    let mut lines = lines_since(&server, before);
+    lines.retain(|line| !line.contains("/hello.php"));
     for what in ["a script has said", "PHP has said", "undefined", "seconds=", "request=", "died"] {
         assert!(lines.iter().any(|line| line.contains(what)), "{what}: {lines:#?}");
     }
