@@ -63,6 +63,18 @@ fn document_of(port: u16, requests: f64) -> Value {
     found.unwrap_or_else(|| panic!("not {requests} requests: {:#}", document(port)))
 }
 
+/// The document once so many requests are over and no worker is busy any more: a worker says that
+/// it is idle when its request is counted already.
+fn document_at_rest(port: u16, requests: f64) -> Value {
+    let look = || {
+        let document = document_of(port, requests);
+        let busy = sum(&document, "tokamak_workers", &[("state", "busy")]);
+        (document["status"].is_object() && busy == 0.0).then_some(document)
+    };
+    let found = eventually(Duration::from_secs(20), look);
+    found.unwrap_or_else(|| panic!("never at rest: {:#}", document(port)))
+}
+
 fn log_lines(server: &Server, count: usize) -> Vec<Value> {
     let read = || {
         let text = std::fs::read_to_string(server.state_file("access.log")).unwrap_or_default();

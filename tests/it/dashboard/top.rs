@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use super::script::Script;
-use super::{document_of, start, sum};
+use super::{document_at_rest, start, sum};
 use crate::harness::{Kind, Server, Setup, program};
 use crate::operate::command;
 
@@ -29,7 +29,7 @@ fn in_a_terminal(port: u16) -> Script {
 #[test]
 fn plain_text_has_the_figures_of_the_document() {
     let (server, port) = served();
-    let document = document_of(port, 2.0);
+    let document = document_at_rest(port, 2.0);
     let run = Command::new(program())
         .args(["top", "--admin", &format!("127.0.0.1:{port}")])
         .stdin(Stdio::null())
