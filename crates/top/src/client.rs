@@ -9,11 +9,16 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokamak_text::for_terminal;
+
+use crate::text::cut;
 
 /// How long an answer may take. The listener waits two seconds for the supervisor.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of an answer: some hundred for each worker and each series. More is no dashboard.
 const MOST: u64 = 64 << 20;
+/// Columns of an answer that is no document, which an error shows.
+const SHOWN: usize = 200;
 
 /// Where an admin listener is, as `admin` of the configuration says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +72,10 @@ pub fn document(address: &Address, token: Option<&str>) -> Result<Value, String>
         Some("404") => {
             Err(format!("{address} has no dashboard: it is no admin listener, or older"))
         }
-        Some(status) => Err(format!("{address} answers {status}: {}", body.trim())),
+        Some(status) => {
+            let said = format!("{status}: {}", body.trim());
+            Err(format!("{address} answers {}", cut(&for_terminal(&said), SHOWN)))
+        }
         None => Err(format!("{address} does not answer in HTTP")),
     }
 }
@@ -105,7 +113,26 @@ fn converse(mut stream: impl Read + Write, request: &str) -> io::Result<Vec<u8>>
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
     use super::*;
+
+    #[test]
+    fn a_hostile_answer_commands_no_terminal_and_floods_none() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tcp(listener.local_addr().unwrap());
+        let answers = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let body = "\u{1b}]0;evil\u{7}".to_owned() + &"x".repeat(1000);
+            stream.write_all(format!("HTTP/1.1 5\u{9b}2J no\r\n\r\n{body}").as_bytes()).unwrap();
+        });
+        let error = document(&address, None).unwrap_err();
+        answers.join().unwrap();
+        assert!(!error.contains(char::is_control) && error.contains("5?2J: ?]0;evil?x"), "{error}");
+        assert!(error.len() < 300, "{error}");
+    }
 
     #[test]
     fn addresses() {
