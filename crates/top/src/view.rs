@@ -62,7 +62,7 @@ impl View<'_> {
     pub fn lines(&self, lost: Option<&str>) -> Vec<Line> {
         let document = &self.late.document;
         let early = self.early.filter(|early| {
-            early.document["front_pid"] == document["front_pid"]
+            early.document["began"] == document["began"]
                 && early.document["at"].as_f64() < document["at"].as_f64()
         });
         let counts =
@@ -292,7 +292,7 @@ mod tests {
 
     fn reading(at: f64, requests: f64) -> Reading {
         let document = json!({
-            "version": "1.2.3", "at": at, "front_pid": 7, "bounds": [0.001, 0.002],
+            "version": "1.2.3", "at": at, "began": 7.5, "bounds": [0.001, 0.002],
             "phases": [{"name": "php", "meaning": "in PHP"}],
             "metrics": {
                 "tokamak_requests_total":
@@ -328,7 +328,7 @@ mod tests {
         assert!(shown.contains("php    100.0 %  1.50 ms"), "{shown}");
         // Another front counts from zero.
         let mut other = reading(9.0, 500.0);
-        other.document["front_pid"] = 8.into();
+        other.document["began"] = 8.5.into();
         assert!(text(Some(&other), &late, Order::State).contains("requests -/s"));
     }
 

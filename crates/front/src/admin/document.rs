@@ -34,8 +34,10 @@ pub fn document(
     });
     let document = json!({
         "version": env!("CARGO_PKG_VERSION"),
-        // Counters of another process do not go on from those of this one.
         "front_pid": std::process::id(),
+        // Counters of another front do not go on from those of this one. In a container both may
+        // have the same process id.
+        "began": seconds(began),
         "at": seconds(now),
         // For so long the front has counted.
         "seconds": seconds(now.saturating_sub(began)),
@@ -96,7 +98,8 @@ mod tests {
             status: 200,
             phase: Phase::Php,
         };
-        let text = document(&samples, (&[slow], &[]), Some("{\"pid\":5}"), (0, 4_500_000_000));
+        let text =
+            document(&samples, (&[slow], &[]), Some("{\"pid\":5}"), (500_000_000, 4_500_000_000));
         let read: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(
             read["metrics"]["tokamak_requests_total"],
@@ -111,6 +114,7 @@ mod tests {
                 "phase": "php", "ago": 1.5}])
         );
         assert_eq!((&read["status"]["pid"], &read["at"]), (&json!(5), &json!(4.5)));
+        assert_eq!((&read["began"], &read["seconds"]), (&json!(0.5), &json!(4.0)));
         let silent = document(&samples, (&[], &[]), None, (0, 0));
         assert_eq!(serde_json::from_str::<Value>(&silent).unwrap()["status"], Value::Null);
     }

@@ -178,7 +178,7 @@ const across = (reading, now) => WIDE * (1 - (now - reading.at) / span());
 // Pairs of neighbouring readings of one process, with what was counted between them.
 function steps() {
   return readings.slice(1).map((late, nth) => ({ late, early: readings[nth] }))
-    .filter(({ late, early }) => late.front === early.front && late.at > early.at)
+    .filter(({ late, early }) => late.began === early.began && late.at > early.at)
     .map(({ late, early }) =>
       ({ late, early, seconds: late.at - early.at, counted: between(late.data, early.data) }));
 }
@@ -421,7 +421,7 @@ function show() {
   const site = at('site').value, now = readings[readings.length - 1];
   const wanted = Number(at('window').value);
   // The oldest reading of this front in the window.
-  const early = wanted ? readings.find(one => one.front === now.front && one.at > now.at - wanted
+  const early = wanted ? readings.find(one => one.began === now.began && one.at > now.at - wanted
     - EVERY / 2000) : null;
   const is_first = wanted && early === now;
   const counted = between(now.data, is_first ? null : early && early.data);
@@ -480,7 +480,11 @@ async function ask() {
       headers: token ? { Authorization: `Bearer ${token}` } : {}, cache: 'no-store',
       credentials: 'omit', redirect: 'error', signal: AbortSignal.timeout(PATIENCE),
     });
-    if (sessionStorage.getItem(TOKEN) !== token) return;
+    if (sessionStorage.getItem(TOKEN) !== token) {
+      // Typed anew: its form could not ask while this answer was under way.
+      if (at('login').hidden) timer = setTimeout(ask);
+      return;
+    }
     if (response.status === 401) {
       return login(token ? 'This is not the token of this server.' : '');
     }
@@ -502,7 +506,7 @@ function take(doc) {
   // Of old documents only the counters are kept, in case that another site is chosen.
   const metrics = Object.fromEntries(COUNTERS.map(name => [name, samples(doc, name)]));
   const old = { bounds: doc.bounds, phases: doc.phases, metrics };
-  readings.push({ at: doc.at, front: doc.front_pid, old, data: read(old, at('site').value) });
+  readings.push({ at: doc.at, began: doc.began, old, data: read(old, at('site').value) });
   if (readings.length > KEPT + 1) readings.shift();
   [failures, lostSince] = [0, null];
   at('main').hidden = at('controls').hidden = false;
