@@ -1,13 +1,15 @@
 //! `tokamak leaks URL`: a leak of a known size is found in servers of different makes, and pages
 //! that leave nothing, or now more and now less, are not accused.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::fs;
+use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{Kind, Server, Setup, free_address, program};
+use crate::harness::{Kind, Process, Server, Setup, eventually, free_address, program};
 
 fn leaks(arguments: &[&str]) -> Output {
     let program = program();
@@ -43,13 +45,15 @@ fn grows(page: &Value, bytes: f64) {
     assert!(low <= by && by <= high, "{page:#}");
 }
 
-/// That none of these pages is called a leak, and the first one, which leaves nothing, is stable.
+/// That none of these pages is called a leak, and the first one, which leaves nothing, is stable; or
+/// the server took hardly anything for itself meanwhile, as a cold one does.
 #[track_caller]
 fn is_accused_of_nothing(pages: &[Value]) {
     for page in pages {
         assert_ne!(page["verdict"].as_str(), Some("grows"), "{page:#}");
     }
-    assert_eq!(pages[0]["verdict"].as_str(), Some("stable"), "{:#}", pages[0]);
+    let is_stable = pages[0]["verdict"].as_str() == Some("stable");
+    assert!(is_stable || pages[0]["bytes"].as_i64().unwrap() < 1 << 20, "{:#}", pages[0]);
 }
 
 #[test]
@@ -104,30 +108,45 @@ fn workers_that_are_replaced_are_no_leak_and_no_proof_that_there_is_none() {
     assert_eq!(found[0]["verdict"].as_str(), Some("unclear"), "{found:#?}");
 }
 
-/// A server that answers so many requests, each on a connection of its own, and ends.
-fn that_ends_after(requests: usize) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().take(requests) {
-            let mut stream = stream.unwrap();
-            let _ = stream.read(&mut [0; 4096]);
-            let _ = stream.write_all(b"HTTP/1.1 204 None\r\nConnection: close\r\n\r\n");
-        }
-    });
-    address
+/// A server in a process of its own, which ends after so many connections, the first of which is
+/// the test's own. Each has one answer: a redirect.
+const ENDS: &str = "\
+import socket, sys
+listener = socket.create_server(('127.0.0.1', int(sys.argv[1])))
+for _ in range(int(sys.argv[2])):
+    stream = listener.accept()[0]
+    stream.recv(4096)
+    stream.sendall(b'HTTP/1.1 302 Found\\r\\nLocation: /login\\r\\nConnection: close\\r\\n\\r\\n')
+    stream.close()
+";
+
+fn that_ends_after(connections: usize, log: &Path) -> (Process, String) {
+    let address = free_address();
+    let [port, count] = [usize::from(address.port()), connections + 1].map(|n| n.to_string());
+    let arguments = ["-c".to_owned(), ENDS.to_owned(), port, count];
+    let server = Process::start(Path::new("/usr/bin/python3"), &arguments, &[], log);
+    let listens = eventually(Duration::from_secs(20), || TcpStream::connect(address).ok());
+    assert!(listens.is_some(), "{}", fs::read_to_string(log).unwrap_or_default());
+    (server, format!("http://{address}/"))
+}
+
+#[test]
+fn a_redirect_is_no_page_that_was_looked_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, url) = that_ends_after(200, &folder.path().join("log"));
+    let Output { stdout, stderr, .. } = leaks(&[&url, "--requests", "20"]);
+    let (text, wrong) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(text.contains("note: it was answered with status 302, a redirect"), "{text}{wrong}");
 }
 
 #[test]
 fn what_cannot_be_looked_at_is_named() {
     let nobody = format!("http://{}/", free_address());
-    let ends = format!("http://{}/", that_ends_after(30));
-    // Stands for the server, which is this process: it does not look at its own tests.
-    let mut stands_in = Command::new("sleep").arg("600").spawn().unwrap();
-    let pid = stands_in.id().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, ends) = that_ends_after(30, &folder.path().join("log"));
     for (arguments, said) in [
         (&[nobody.as_str()][..], "name the server by --pid"),
-        (&[&ends, "--pid", &pid], "request 31: connection"),
+        (&[&ends], "request 31: connection"),
         (&[&nobody, "/login"], "/login: after a URL come URLs"),
         (&[&nobody, "--root", "."], "--root and --config are for a worker script"),
         (&["worker.php", "--pid", "1"], "--pid and --header are for URLs"),
@@ -137,6 +156,4 @@ fn what_cannot_be_looked_at_is_named() {
         assert_eq!(status.code(), Some(2), "{wrong}");
         assert!(wrong.contains(said) && stdout.is_empty(), "{said} is not in: {wrong}");
     }
-    stands_in.kill().unwrap();
-    stands_in.wait().unwrap();
 }
