@@ -15,7 +15,6 @@ use tokamak_load::target::Template;
 use tokamak_load::trial::Trial;
 use tokamak_load::watch::Watch;
 use tokamak_load::{page, print as show, target};
-use tokamak_supervisor::client::Target;
 
 use super::trust::TrustArguments;
 use super::{At, print, report};
@@ -133,10 +132,7 @@ impl Capacity {
         let target = target::Target::new(&self.url, &template)?;
         let address = target.address;
         let bounds = self.bounds();
-        let server = match self.at.target() {
-            Target::Only => Target::Listening(address),
-            named => named,
-        };
+        let server = self.at.target_at(address);
         let ask = || control::status_of(server.clone());
         let longest = bounds.iter().map(|bound| bound.limit).max().unwrap_or_default();
         if bounds.iter().any(|bound| bound.limit.is_zero()) {

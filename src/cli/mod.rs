@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use tokamak_config::{address, option};
-use tokamak_supervisor::client::Target;
+use tokamak_supervisor::client::{self, Target};
 
 pub use anatomy::Anatomy;
 pub use cache::Cache;
@@ -117,6 +117,19 @@ impl At {
             (Some(socket), _) => Target::Socket(socket),
             (None, Some(address)) => Target::Listening(address),
             (None, None) => named.map_or(Target::Only, |socket| Target::Socket(socket.into())),
+        }
+    }
+
+    /// The server that listens where a URL leads, unless a flag names another. The environment may
+    /// name one that has nothing to do with the URL.
+    pub fn target_at(self, address: SocketAddr) -> Target {
+        let is_flag = self.control.is_some() || self.listen.is_some();
+        match self.target() {
+            Target::Socket(socket) if !is_flag && !client::listens_on(&socket, address) => {
+                Target::Listening(address)
+            }
+            Target::Only => Target::Listening(address),
+            named => named,
         }
     }
 }

@@ -120,7 +120,7 @@ fn live_in(folder: &Path) -> Vec<PathBuf> {
 
 /// Whether the server behind this control socket says that it listens on the address. A server on
 /// every address of the machine (`0.0.0.0`, `[::]`) listens on each of them.
-fn listens_on(socket: &Path, wanted: SocketAddr) -> bool {
+pub fn listens_on(socket: &Path, wanted: SocketAddr) -> bool {
     let report = ask(socket, "status json", FIND_LIMIT).ok();
     let report = report.and_then(|json| serde_json::from_str::<serde_json::Value>(&json).ok());
     let urls = report.as_ref().and_then(|report| report["listen"].as_array());

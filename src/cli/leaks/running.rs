@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use tokamak_load::leaks::{Course, heading, json, look, row};
 use tokamak_load::target::{self, Template};
 use tokamak_load::watch::Watch;
-use tokamak_supervisor::client::Target;
 
 use super::super::print;
 use super::{LEAKS, Leaks};
@@ -49,10 +48,7 @@ impl Leaks {
         };
         let targets = urls.iter().map(|url| target::Target::new(url, &template));
         let targets = targets.collect::<Result<Vec<_>, _>>()?;
-        let server = match self.at.target() {
-            Target::Only => Target::Listening(targets[0].address),
-            named => named,
-        };
+        let server = self.at.target_at(targets[0].address);
         let ask = || control::status_of(server.clone());
         let requests = self.requests.unwrap_or(OF_A_SERVER) as usize;
         let wide = urls.iter().map(|url| url.chars().count()).max().unwrap_or(0);
