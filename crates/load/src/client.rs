@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::Request;
+use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -284,15 +284,20 @@ impl Sender {
                 }
                 // The server may close a kept connection at the moment at which it is used. A new
                 // one shows whether it was that: the server would see a third request otherwise.
-                Err(error) if was_kept && may_try_again(&error) => is_again = true,
+                Err(error) if was_kept && may_try_again(&self.target.method, &error) => {
+                    is_again = true;
+                }
                 Err(_) => return Outcome::Broken,
             }
         }
     }
 }
 
-fn may_try_again(error: &hyper::Error) -> bool {
-    error.is_canceled() || error.is_closed() || error.is_incomplete_message()
+/// Whether the request was never sent, or may be sent twice. A server may have worked on one that
+/// has no answer: it would take an order twice.
+fn may_try_again(method: &Method, error: &hyper::Error) -> bool {
+    let was_not_sent = error.is_canceled() || error.is_closed();
+    was_not_sent || (method.is_safe() && error.is_incomplete_message())
 }
 
 /// Why there is no connection.
@@ -364,8 +369,9 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_request_whose_kept_connection_ends_is_tried_once_more_on_a_new_one() {
+    /// What came of three requests, the last of them on a kept connection that ends, and how many
+    /// requests the server has read.
+    fn three_requests(template: &Template) -> (Vec<Outcome>, usize) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         // Each connection has one answer, and ends without one when a second request comes. Two
@@ -388,12 +394,27 @@ mod tests {
                 });
             }
         });
-        let target = Target::new(&format!("http://{address}/"), &Template::default()).unwrap();
+        let target = Target::new(&format!("http://{address}/"), template).unwrap();
         let times = [0, 0, 500].map(Duration::from_millis);
         let rules =
             Rules { connections: 2, timeout: Duration::from_secs(60), threads: 1, give_up: None };
         let load = run(&target, &times, rules).unwrap();
-        assert!(load.answers.iter().all(|answer| answer.outcome.is_good()), "{load:?}");
-        assert_eq!(asked.load(Ordering::Relaxed), 4, "two, one on a kept connection, one more");
+        let outcomes = load.answers.iter().map(|answer| answer.outcome).collect();
+        (outcomes, asked.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn a_request_whose_kept_connection_ends_is_tried_once_more_on_a_new_one() {
+        let (outcomes, asked) = three_requests(&Template::default());
+        assert!(outcomes.iter().all(|outcome| outcome.is_good()), "{outcomes:?}");
+        assert_eq!(asked, 4, "two, one on a kept connection, one more");
+    }
+
+    #[test]
+    fn an_order_is_not_sent_twice() {
+        let form = Template { body: Some(b"thing=tea".to_vec()), ..Template::default() };
+        let (outcomes, asked) = three_requests(&form);
+        let broken = outcomes.iter().filter(|outcome| **outcome == Outcome::Broken);
+        assert_eq!((broken.count(), asked), (1, 3), "{outcomes:?}");
     }
 }

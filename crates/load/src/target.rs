@@ -83,7 +83,7 @@ impl Target {
         let mut lines = HeaderMap::new();
         let value = HeaderValue::from_str(authority.as_str()).map_err(|error| named(&error))?;
         lines.insert(header::HOST, value);
-        lines.insert(header::USER_AGENT, HeaderValue::from_static("tokamak-capacity"));
+        lines.insert(header::USER_AGENT, HeaderValue::from_static("tokamak"));
         lines.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
         if template.body.is_some() {
             lines.insert(header::CONTENT_TYPE, FORM);

@@ -103,10 +103,18 @@ impl Tls {
     }
 }
 
+/// What rustls says of an authority's certificate that a server shows for its own, as openssl makes
+/// it unless told otherwise; there is no variant of its own for it.
+const AUTHORITY: &str = "CaUsedAsEndEntity";
+
 /// What a failed handshake says, and what helps.
 fn advice(error: &io::Error) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match inner {
+        Some(Error::InvalidCertificate(wrong)) if wrong.to_string().contains(AUTHORITY) => format!(
+            "{error}: the server shows the certificate of an authority; make one for the server \
+             (openssl req -addext basicConstraints=critical,CA:FALSE), or trust any with --insecure"
+        ),
         Some(Error::InvalidCertificate(_)) => format!(
             "{error}: name the authority that has signed it by --cacert FILE, or trust any \
              certificate with --insecure"

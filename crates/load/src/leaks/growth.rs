@@ -12,7 +12,7 @@ use tokamak_trend::{Trend, median, trend};
 const STRETCHES: usize = 10;
 
 /// Of the steps between stretches that neighbour, so many may go down. Steps of chance go up and
-/// down alike: that at most one of nine goes down has a probability of 2 %.
+/// down alike: of ten stretches that are independent at most one step goes down in 0.03 % of cases.
 const FALLS: usize = 1;
 
 /// The least that a process's memory grows by.

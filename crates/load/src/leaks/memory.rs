@@ -46,6 +46,8 @@ fn value(text: &str, key: &str) -> Option<u64> {
 pub struct Ledger {
     last: BTreeMap<u32, u64>,
     grown: BTreeMap<u32, i64>,
+    /// What each process had filled, at each look but the first.
+    looks: Vec<BTreeMap<u32, u64>>,
     is_begun: bool,
     /// Processes that were started after the first look.
     pub born: usize,
@@ -78,9 +80,22 @@ impl Ledger {
             }
         }
         self.ended += self.last.keys().filter(|pid| !now.contains_key(pid)).count();
+        if self.is_begun {
+            self.looks.push(now.clone());
+        }
         self.last = now;
         self.is_begun = true;
         self.grown.values().sum()
+    }
+
+    /// The bytes of the processes that were there at every look from this one on, after each look.
+    pub fn of_those_that_stayed(&self, from: usize) -> Vec<i64> {
+        let stayed = |pid: &u32| self.looks[from..].iter().all(|look| look.contains_key(pid));
+        let pids: Vec<u32> = self.last.keys().copied().filter(stayed).collect();
+        let bytes = |look: &BTreeMap<u32, u64>| -> u64 {
+            pids.iter().filter_map(|pid| look.get(pid)).sum()
+        };
+        self.looks.iter().map(|look| bytes(look) as i64).collect()
     }
 
     /// The process that grew most, if one did.
@@ -102,6 +117,9 @@ mod tests {
         assert_eq!(ledger.note(BTreeMap::from([(1, 150), (3, 5000)])), 40);
         assert_eq!(ledger.note(BTreeMap::from([(1, 150), (3, 5007)])), 47);
         assert_eq!((ledger.born, ledger.ended, ledger.largest()), (1, 1, Some(1)));
+        // Only the first process was there from the beginning to the end.
+        assert_eq!(ledger.of_those_that_stayed(0), [150, 150, 150]);
+        assert_eq!(ledger.of_those_that_stayed(1), [150, 5150, 5157]);
     }
 
     #[test]

@@ -113,7 +113,13 @@ impl<'a> Visit<'a> {
             let nth = self.levels.len();
             let outcome = self.visitor.ask();
             match outcome {
-                Outcome::Status(200..=399) => {}
+                Outcome::Status(200..=299) => {}
+                Outcome::Status(300..=399) => {
+                    self.error = Some(format!(
+                        "{}, a redirect: name the address that it leads to",
+                        outcome.name()
+                    ));
+                }
                 Outcome::Status(_) => self.error = Some(outcome.name()),
                 _ => return Err(format!("{}: request {}: {}", self.url, nth + 1, outcome.name())),
             }
@@ -128,9 +134,16 @@ impl<'a> Visit<'a> {
 
     /// Requests on, and judges these requests: they are half of all.
     fn judge_after(&mut self, count: usize) -> Result<Course, String> {
-        let (born, ended) = (self.ledger.born, self.ledger.ended);
+        let (born, ended, from) = (self.ledger.born, self.ledger.ended, self.levels.len());
         self.request(count)?;
         let (born, ended) = (self.ledger.born - born, self.ledger.ended - ended);
+        if born + ended > 0 {
+            // Those that were there all the time may grow, though others came and went.
+            let stayed = judge(&self.ledger.of_those_that_stayed(from));
+            if matches!(stayed, Course::Grows(_)) {
+                return Ok(stayed);
+            }
+        }
         Ok(match judge(&self.levels) {
             // A new process grows until it is warm.
             Course::Grows(_) if born > 0 => Course::Replaced(born),
