@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -26,6 +26,9 @@ use crate::phase::{Kind, Phase, kind};
 const BEGIN: Duration = Duration::from_secs(20);
 /// Calls by which the cost of one is measured.
 const CALLS: u32 = 2000;
+/// More notes are not read: each becomes a call of some 250 bytes, so these take half a gigabyte.
+/// They are those of a thousand requests of a large application.
+const MOST_NOTES: usize = 2_000_000;
 
 /// The end of a call, as the kernel noted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,17 +80,19 @@ impl Light {
         }
     }
 
-    /// Ends it; the calls that it noted, by the names that strace has for their numbers.
-    pub fn finish(mut self, names: &BTreeMap<u32, String>) -> Option<Vec<Call>> {
+    /// Ends it; the calls that it noted, by the names that strace has for their numbers, or why
+    /// there are none.
+    pub fn finish(mut self, names: &BTreeMap<u32, String>) -> Result<Vec<Call>, String> {
         self.stop();
         let ends = read(&self.folder)?;
-        let offset = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_nanos() as u64 - now();
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let offset = (since_1970.as_nanos() as u64).saturating_sub(now());
         let named = |end: &End| {
             let name = names.get(&end.number)?;
             let result = if end.failed { "-1 E" } else { "0" };
             Some(call(end.thread, name, "", result, end.time + offset, 0))
         };
-        Some(ends.iter().filter_map(named).collect())
+        Ok(ends.iter().filter_map(named).collect())
     }
 
     fn stop(&mut self) {
@@ -123,16 +128,37 @@ fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// What perf has noted, in the order of time.
-fn read(folder: &TempDir) -> Option<Vec<End>> {
+/// What perf has noted, in the order of time, or why it is not known.
+fn read(folder: &TempDir) -> Result<Vec<End>, String> {
     let mut command = Command::new("perf");
     command.args(["script", "--ns", "-F", "tid,time,trace", "-i"]).arg(folder.path().join("notes"));
-    let output = command.stdin(Stdio::null()).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    // A call without a number (-1) is one that a signal has ended: it is made again.
-    let mut ends: Vec<End> = text.lines().filter_map(end).collect();
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let unreadable = |error| format!("its notes cannot be read: {error}");
+    let mut script = command.spawn().map_err(unreadable)?;
+    let lines = BufReader::new(script.stdout.take().expect("a pipe")).lines();
+    let ends = ends(lines, MOST_NOTES);
+    // Nobody reads the rest, so perf ends in any case.
+    let status = script.wait().map_err(unreadable)?;
+    let mut ends = ends?;
+    if !status.success() {
+        return Err(format!("its notes cannot be read: perf script: {status}"));
+    }
     ends.sort_by_key(|end| end.time);
-    output.status.success().then_some(ends)
+    Ok(ends)
+}
+
+/// The calls of these lines, unless there are more than so many. A call without a number (-1) is
+/// one that a signal has ended: it is made again.
+fn ends(lines: impl Iterator<Item = io::Result<String>>, most: usize) -> Result<Vec<End>, String> {
+    let found = lines.filter_map(|line| line.map(|line| end(&line)).transpose());
+    let found: Vec<End> = found
+        .take(most + 1)
+        .collect::<io::Result<_>>()
+        .map_err(|error| format!("its notes cannot be read: {error}"))?;
+    match found.len() > most {
+        true => Err(format!("it noted more than {most} calls: make fewer requests (-n)")),
+        false => Ok(found),
+    }
 }
 
 /// A line of `perf script`: `442 84333.406032519: NR 43 = 5`.
@@ -156,7 +182,7 @@ pub fn cost_of_a_call() -> Option<f64> {
     if !command.status().ok()?.success() {
         return None;
     }
-    let ends = read(&folder)?;
+    let ends = read(&folder).ok()?;
     let mut gaps: Vec<u64> = ends.windows(2).map(|pair| pair[1].time - pair[0].time).collect();
     gaps.sort_unstable();
     let noted = *gaps.get(gaps.len() / 2)? as f64;
@@ -266,6 +292,22 @@ mod tests {
         for wrong in ["", "442", "442 1.0 NR 0 = 1", "442 1.0: NR x = 1", "442 1.0: NR 1 1"] {
             assert_eq!(end(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn more_notes_than_memory_is_for_are_refused() {
+        let read = |most| {
+            ends(
+                ["1 1.0: NR 0 = 1", "x", "1 2.0: NR 0 = 1"]
+                    .map(|line| Ok(line.to_owned()))
+                    .into_iter(),
+                most,
+            )
+        };
+        assert_eq!(read(2).unwrap().len(), 2);
+        assert!(read(1).unwrap_err().contains("more than 1 calls"));
+        let broken = || Err(io::Error::other("broken"));
+        assert!(ends([broken()].into_iter(), 1).unwrap_err().ends_with("read: broken"));
     }
 
     #[test]

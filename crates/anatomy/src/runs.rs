@@ -114,7 +114,6 @@ fn noted(
     };
     let exchanges = drive(&plan.url, plan.load)?;
     let calls = light.finish(&trace.numbers);
-    let found = calls.zip(light::cost_of_a_call());
-    let found = found.map(|(calls, cost)| Noted { calls, exchanges, cost });
-    Ok(found.ok_or_else(|| "its notes cannot be read".to_owned()))
+    let cost = || light::cost_of_a_call().ok_or_else(|| "the cost of a note is unknown".to_owned());
+    Ok(calls.and_then(|calls| Ok(Noted { calls, exchanges, cost: cost()? })))
 }
