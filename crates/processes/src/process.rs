@@ -16,6 +16,12 @@ pub struct Process {
     pub cpu: f64,
 }
 
+/// A file of /proc. The name in it need not be UTF-8: the kernel cuts it after 15 bytes, which may
+/// be within a letter.
+fn read(path: &str) -> Option<String> {
+    fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// Parses `/proc/PID/stat`; `tick` is the number of ticks of a second.
 fn parse_stat(text: &str, tick: f64) -> Option<Process> {
     // The name may contain blanks and parentheses.
@@ -41,7 +47,7 @@ pub fn all() -> BTreeMap<u32, Process> {
     let tick = tick();
     numbers("/proc")
         .filter_map(|pid| {
-            let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            let text = read(&format!("/proc/{pid}/stat"))?;
             Some((pid, parse_stat(&text, tick)?))
         })
         .collect()
@@ -53,7 +59,7 @@ pub fn threads(pids: &BTreeSet<u32>) -> BTreeMap<(u32, u32), Process> {
     let of = |pid: &u32| {
         let pid = *pid;
         numbers(&format!("/proc/{pid}/task")).filter_map(move |thread| {
-            let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
+            let text = read(&format!("/proc/{pid}/task/{thread}/stat"))?;
             Some(((pid, thread), parse_stat(&text, tick)?))
         })
     };
@@ -62,7 +68,7 @@ pub fn threads(pids: &BTreeSet<u32>) -> BTreeMap<(u32, u32), Process> {
 
 /// CPU time of this process in seconds, with the threads that have ended.
 pub fn own_cpu() -> f64 {
-    let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let text = read("/proc/self/stat").unwrap_or_default();
     parse_stat(&text, tick()).map_or(0.0, |own| own.cpu)
 }
 
@@ -112,7 +118,7 @@ fn parse_machine_cpu(text: &str, tick: f64) -> Option<(f64, f64)> {
 
 /// The process that a thread belongs to; itself, if it has ended.
 pub fn process_of(thread: u32) -> u32 {
-    let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
+    let status = read(&format!("/proc/{thread}/status")).unwrap_or_default();
     let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
     group.and_then(|group| group.trim().parse().ok()).unwrap_or(thread)
 }
@@ -129,6 +135,14 @@ mod tests {
         assert!(parse_stat("7 (php", 100.0).is_none());
         let orders = parse_stat(&line.replace("pool", "\u{9b}2J\x1b"), 100.0).unwrap();
         assert_eq!(orders.name, "php (?2J?) 1");
+    }
+
+    #[test]
+    fn a_name_that_is_cut_within_a_letter_hides_nothing() {
+        let of_test = std::thread::Builder::new().name("fourteen-bytes\u{e9}".to_owned());
+        let found = of_test.spawn(|| threads(&BTreeSet::from([std::process::id()])));
+        let names = found.unwrap().join().unwrap().into_values().map(|thread| thread.name);
+        assert!(names.into_iter().any(|name| name.starts_with("fourteen-bytes")));
     }
 
     #[test]
