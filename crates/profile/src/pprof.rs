@@ -179,7 +179,7 @@ fn proto(profile: &Profile, clock: Clock) -> Proto {
         }],
         location,
         function,
-        duration_nanos: profile.nanoseconds(profile.ticks + profile.late),
+        duration_nanos: profile.nanoseconds(profile.periods),
         period_type: Some(strings.value_type("wall", "nanoseconds")),
         period: profile.nanoseconds(1),
         comment: vec![strings.number(&profile.to_string())],

@@ -123,6 +123,8 @@ pub struct Profile {
     pub torn: u64,
     /// Samples beyond what a profile holds.
     pub lost: u64,
+    /// How long it was taken for, in times between two samples.
+    pub periods: u64,
 }
 
 impl Profile {
@@ -139,6 +141,8 @@ impl Profile {
         self.late += other.late;
         self.torn += other.torn;
         self.lost += other.lost;
+        // The sites are sampled at the same time.
+        self.periods = self.periods.max(other.periods);
     }
 
     /// All samples by this clock.

@@ -74,6 +74,7 @@ fn end(columns: &str, profile: &mut Profile) -> Option<()> {
     profile.late = numbers.next()??;
     profile.torn = numbers.next()??;
     profile.lost = numbers.next()??;
+    profile.periods = profile.ticks + profile.late;
     Some(())
 }
 
@@ -100,6 +101,13 @@ pub(crate) mod tests {
             profile.to_string(),
             "11 samples in 11 looks, 9 of them on a processor, 1 late, 2 torn, 3 lost"
         );
+    }
+
+    #[test]
+    fn sites_are_sampled_at_the_same_time() {
+        let mut both = read("default", TEXT).unwrap();
+        both.join(read("other", &TEXT.replace("end\t11\t1", "end\t9\t2")).unwrap());
+        assert_eq!((both.ticks, both.late, both.periods), (20, 3, 12));
     }
 
     #[test]
