@@ -1,7 +1,8 @@
 //! `tokamak profile`: where the PHP workers of a running server spend their time.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -138,6 +139,8 @@ struct Output<'a> {
     path: &'a Path,
     /// None: standard output.
     file: Option<File>,
+    /// Whether the file is ours to remove: there was none before, and nothing whole is in it.
+    is_new: bool,
 }
 
 fn outputs<'a>(wanted: &[(Option<&'a Path>, Form)]) -> Result<Vec<Output<'a>>, String> {
@@ -147,34 +150,69 @@ fn outputs<'a>(wanted: &[(Option<&'a Path>, Form)]) -> Result<Vec<Output<'a>>, S
         Ok(outputs) if outputs.iter().filter(|output| output.file.is_none()).count() > 1 => {
             Err("only one of the files can be standard output (-)".into())
         }
-        outputs => outputs,
+        Ok(outputs) => match same_file(&outputs) {
+            Some(path) => Err(format!("{} is named for two results: name two", path.display())),
+            None => Ok(outputs),
+        },
+        refused => refused,
     }
+}
+
+/// The second name of a file in which the later result would replace the earlier one.
+fn same_file<'a>(outputs: &[Output<'a>]) -> Option<&'a Path> {
+    let mut seen = Vec::new();
+    outputs.iter().find_map(|output| {
+        let data = output.file.as_ref()?.metadata().ok().filter(Metadata::is_file)?;
+        let file = (data.dev(), data.ino());
+        let is_second = seen.contains(&file);
+        seen.push(file);
+        is_second.then_some(output.path)
+    })
 }
 
 impl Output<'_> {
     /// What is in the file stays there until there is a result.
     fn open(path: &Path, form: Form) -> Result<Output<'_>, String> {
-        let file = (path != Path::new(STANDARD_OUTPUT))
-            .then(|| OpenOptions::new().write(true).create(true).truncate(false).open(path));
-        let file = file.transpose().map_err(|error| cannot_write(path, &error))?;
-        Ok(Output { form, path, file })
+        if path == Path::new(STANDARD_OUTPUT) {
+            return Ok(Output { form, path, file: None, is_new: false });
+        }
+        let mut options = File::options();
+        options.write(true);
+        let (opened, is_new) = match options.clone().create_new(true).open(path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                (options.create(true).truncate(false).open(path), false)
+            }
+            opened => (opened, true),
+        };
+        let file = opened.map_err(|error| cannot_write(path, &error))?;
+        Ok(Output { form, path, file: Some(file), is_new })
     }
 
-    fn write(self, profile: &Sampled, clock: Clock, by: &[By]) -> Result<(), String> {
+    fn write(mut self, profile: &Sampled, clock: Clock, by: &[By]) -> Result<(), String> {
         let bytes = match self.form {
             Form::Folded => folded(profile, clock, by).into_bytes(),
             Form::Page => page(profile, clock, by).into_bytes(),
             Form::Pprof => pprof(profile, clock),
         };
-        let written = match self.file {
+        let written = match &mut self.file {
             None => print(&bytes),
-            Some(mut file) => {
+            Some(file) => {
                 // A pipe has no length.
                 let _ = file.set_len(0);
                 file.write_all(&bytes)
             }
         };
+        self.is_new &= written.is_err();
         written.map_err(|error| cannot_write(self.path, &error))
+    }
+}
+
+/// A profile that fails leaves no empty file.
+impl Drop for Output<'_> {
+    fn drop(&mut self) {
+        if self.is_new {
+            let _ = fs::remove_file(self.path);
+        }
     }
 }
 
