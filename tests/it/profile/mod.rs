@@ -3,11 +3,13 @@
 mod page;
 mod pprof;
 
-use std::process::{Command, Output, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output};
 use std::sync::Mutex;
+use std::time::Duration;
 
-use crate::harness::{Connection, Kind, Response, Server, Setup, get, in_every_mode, program};
-use crate::harness::{eventually, under_load};
+use crate::harness::{Connection, Kind, Process, Response, Server, Setup};
+use crate::harness::{eventually, get, in_every_mode, is_root, program, under_load};
 use crate::operate::command;
 
 /// Enough samples that chance moves a share by about a point. A worker that waits for a processor
@@ -133,29 +135,73 @@ fn what_cannot_be_profiled_is_said() {
     assert!(why.contains("only one of the files can be standard output"), "{why}");
 }
 
+/// A file that was not there is not there after a profile that failed; each result has its own.
+#[test]
+fn files_are_neither_left_empty_nor_written_twice() {
+    let server = started(Kind::Classic);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (new, again) = (path("new"), path("./new"));
+    refusal(&command(&server, &["profile", "--site", "nowhere", "--folded", &new]));
+    let words = ["profile", "--for", "1ms", "--folded", &new, "--html", &again];
+    let why = refusal(&command(&server, &words));
+    assert!(why.contains("is named for two results"), "{why}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    std::fs::write(&new, "of before").unwrap();
+    refusal(&command(&server, &["profile", "--site", "nowhere", "--folded", &new]));
+    assert_eq!(std::fs::read_to_string(&new).unwrap(), "of before");
+}
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A profile of these sites that is being taken until this is dropped, and how another is refused.
+#[track_caller]
+fn held(server: &Server, sites: &[&str]) -> (Process, String) {
+    let control = server.places.top().join("control").to_str().unwrap().to_owned();
+    let words = [&["profile", "--for", "10m", "--control", &control], sites].concat();
+    let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+    let log = server.places.top().join("held.log");
+    let begin = || Process::start(&program(), &words, &[], &log);
+    let mut first = begin();
+    let refused = eventually(PATIENCE, || {
+        // The one below may have been ahead of it.
+        if first.ended().is_some() {
+            first = begin();
+        }
+        let second = command(server, &[&["profile", "--for", "1ms"], sites].concat());
+        (!second.status.success()).then_some(second)
+    });
+    (first, refusal(&refused.expect("a refusal")))
+}
+
 /// The profile of a site is being taken: another one gets those of the other sites.
 #[test]
 fn a_site_that_refuses_takes_no_profile_of_others_away() {
     let server = Setup::new(Kind::Classic).workers(2).also("other.example", "php").start();
-    let control = server.places.top().join("control");
-    let mut first = Command::new(program())
-        .args(["profile", "--site", "other.example", "--for", "10m", "--control"])
-        .arg(control)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let patience = std::time::Duration::from_secs(20);
-    let both = || command(&server, &["profile", "--for", "300ms", "--rate", "500"]);
-    let partly = under_load(&server, ask("/hot.php"), |_| {
-        eventually(patience, || Some(both()).filter(|output| !output.stderr.is_empty()))
-    });
-    let output = partly.expect("a refusal");
+    let (_first, _) = held(&server, &["--site", "other.example"]);
+    let words = ["profile", "--for", "2s", "--rate", "500"];
+    let output = under_load(&server, ask("/hot.php"), |_| command(&server, &words));
     let why = String::from_utf8_lossy(&output.stderr);
     assert!(why.contains("no profile of site other.example: a profile of this site is"), "{why}");
     assert!(output.status.success(), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("  spend_most"), "{output:?}");
-    first.kill().unwrap();
-    first.wait().unwrap();
+}
+
+/// Limits the descriptors of a process, as its own user: root may do so to processes of others only
+/// with a capability that containers withhold.
+#[track_caller]
+fn limit_descriptors(pid: &str, most: &str) {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let id = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_whitespace().next().unwrap().parse::<u32>().unwrap()
+    };
+    let mut command = Command::new("prlimit");
+    command.args(["--pid", pid, &format!("--nofile={most}:")]);
+    if is_root() {
+        command.gid(id("Gid:")).uid(id("Uid:"));
+    }
+    assert!(command.status().expect("prlimit runs (package util-linux)").success());
 }
 
 /// At the limit of its descriptors a zygote takes no profile, and lives.
@@ -164,20 +210,14 @@ fn a_zygote_without_descriptors_lives() {
     let server = started(Kind::Classic);
     let worker: u32 = server.text("/pid.php").trim().parse().unwrap();
     let stat = std::fs::read_to_string(format!("/proc/{worker}/stat")).unwrap();
-    let zygote = stat.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap().to_owned();
-    let limit = |open: &str| {
-        let words = ["--pid", &zygote, &format!("--nofile={open}:")];
-        let limit = Command::new("prlimit").args(words).status();
-        assert!(limit.expect("prlimit runs (package util-linux)").success());
-    };
-    limit("3");
+    let zygote = stat.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap();
+    limit_descriptors(zygote, "3");
     let why = refusal(&command(&server, &["profile", "--for", "1ms"]));
     assert!(why.contains("its error log says why"), "{why}");
     server.log_line(&["zygote: no profile: it may open no more files"]);
-    limit("1024");
-    let patience = std::time::Duration::from_secs(20);
+    limit_descriptors(zygote, "1024");
     let again = || command(&server, &["profile", "--for", "1ms"]);
-    eventually(patience, || Some(again()).filter(|output| output.status.success())).expect("one");
+    eventually(PATIENCE, || Some(again()).filter(|output| output.status.success())).expect("one");
     assert!(!server.log().contains("message too long"), "{}", server.log());
 }
 
@@ -185,19 +225,10 @@ fn a_zygote_without_descriptors_lives() {
 #[test]
 fn one_profile_of_a_site_is_taken_at_a_time() {
     let server = started(Kind::Classic);
-    let mut first = Command::new(program())
-        .args(["profile", "--for", "10m", "--control"])
-        .arg(server.places.top().join("control"))
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let patience = std::time::Duration::from_secs(10);
-    let second = || command(&server, &["profile", "--for", "1ms"]);
-    let refused = eventually(patience, || Some(second()).filter(|output| !output.status.success()));
-    let why = refusal(&refused.expect("a refusal"));
+    let (first, why) = held(&server, &[]);
     assert!(why.contains("a profile of this site is being taken already"), "{why}");
-    first.kill().unwrap();
-    first.wait().unwrap();
-    eventually(patience, || Some(second()).filter(|output| output.status.success()))
+    drop(first);
+    let next = || command(&server, &["profile", "--for", "1ms"]);
+    eventually(PATIENCE, || Some(next()).filter(|output| output.status.success()))
         .expect("the next profile");
 }
