@@ -38,6 +38,15 @@ pub struct Calls {
 }
 
 impl Calls {
+    /// Adds those that another answer to the same request has made. Numbers of workers may be
+    /// anything.
+    pub fn add(&mut self, other: &Calls) {
+        for (sum, one) in self.sums.iter_mut().zip(other.sums) {
+            sum.count = sum.count.saturating_add(one.count);
+            sum.nanos = sum.nanos.saturating_add(one.nanos);
+        }
+    }
+
     /// Those of a kind.
     pub fn of(&self, kind: CallKind) -> CallSum {
         self.sums[kind as usize]

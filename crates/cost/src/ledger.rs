@@ -110,9 +110,10 @@ impl Ledger {
         self.request
     }
 
-    /// What PHP has called for it; calls are counted.
-    pub fn set_calls(&mut self, calls: Calls) {
-        self.calls = Some(calls);
+    /// What PHP has called for it; calls are counted. If PHP is asked again, as after an
+    /// authorizer, they add up as the phases do.
+    pub fn add_calls(&mut self, calls: &Calls) {
+        self.calls.get_or_insert_default().add(calls);
     }
 
     /// What PHP has called for it; none if calls are not counted, or PHP has not had it.
@@ -150,6 +151,7 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::CallSum;
 
     #[test]
     fn phases_add_up_to_the_total() {
@@ -180,6 +182,18 @@ mod tests {
         let mut ledger = Ledger::begin(1);
         ledger.mark(Phase::Route);
         assert!(ledger.spent(Phase::Route) > 0);
+    }
+
+    #[test]
+    fn calls_add_up() {
+        let mut ledger = Ledger::begin(1);
+        assert_eq!(ledger.calls(), None);
+        for (count, nanos) in [(3, 70), (4, u64::MAX)] {
+            let sums = [CallSum::default(), CallSum { count, nanos }];
+            ledger.add_calls(&Calls { sums });
+        }
+        let sums = [CallSum::default(), CallSum { count: 7, nanos: u64::MAX }];
+        assert_eq!(ledger.calls(), Some(&Calls { sums }));
     }
 
     #[test]

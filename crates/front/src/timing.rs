@@ -203,7 +203,7 @@ mod tests {
     fn calls_are_told_with_their_number() {
         let mut ledger = Ledger::begin(0);
         let sums = [CallSum { count: 2, nanos: 3_000_001 }, CallSum::default()];
-        ledger.set_calls(Calls { sums });
+        ledger.add_calls(&Calls { sums });
         let mut headers = HeaderMap::new();
         tell(&ledger, &mut headers);
         let told = headers.get(SERVER_TIMING).unwrap();

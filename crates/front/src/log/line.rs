@@ -277,7 +277,7 @@ mod tests {
         let mut ledger = Ledger::begin(0);
         assert!(json(&line(), &ledger).ends_with(",\"phases_us\":{}}\n"));
         let sums = [CallSum { count: 3, nanos: 1_234_567 }, CallSum::default()];
-        ledger.set_calls(Calls { sums });
+        ledger.add_calls(&Calls { sums });
         let text = json(&line(), &ledger);
         let tail = "},\"sql_calls\":3,\"sql_us\":1234.567,\"http_calls\":0,\"http_us\":0.000}\n";
         assert!(text.ends_with(tail), "{text}");

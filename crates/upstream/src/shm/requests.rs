@@ -81,8 +81,8 @@ impl Ended {
     pub fn stamp(&self, ledger: &mut Ledger) {
         // The worker's times are its own word: they count within what the front knows itself.
         ledger.set_request(self.id);
-        if let Some(calls) = self.calls {
-            ledger.set_calls(calls);
+        if let Some(calls) = &self.calls {
+            ledger.add_calls(calls);
         }
         ledger.stamp(Phase::Queue, self.id.taken_at().min(self.seen_at));
         ledger.stamp(Phase::Php, self.finished_at.min(self.seen_at));
