@@ -87,8 +87,12 @@ fn digits(to: &mut [u8], mut number: u64) {
 
 /// Nanoseconds since 1970 when the clock of the ledgers was zero.
 pub fn epoch() -> u64 {
+    // The thread may lose its processor between two readings: the middle is wrong by no more than
+    // half of that.
+    let before = tokamak_cost::now();
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    (since.as_nanos() as u64).saturating_sub(tokamak_cost::now())
+    let middle = before + (tokamak_cost::now() - before) / 2;
+    (since.as_nanos() as u64).saturating_sub(middle)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! a store; `/metrics` adds up the numbers of all loops. All of it is filled in one place:
 //! where a request ends.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use http::uri::PathAndQuery;
 use tokamak_cost::{CallKind, Calls, Ledger, Phase};
@@ -14,11 +14,17 @@ use crate::slowest::Slowest;
 /// The classes of statuses, in the order of [`SiteCounters::requests`].
 pub const STATUSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
+/// Counters that are there from the first request on.
+type LazyCounters = OnceLock<Box<RouteCounters>>;
+
 /// What one event loop has counted.
 #[derive(Debug)]
 pub struct LoopCounters {
-    /// Of each site first those that belong to no route, then those of each route.
-    sites: Box<[Box<[RouteCounters]>]>,
+    /// Of each site first those that belong to no route, then those of each route. They are some
+    /// KiB, so a route gets its own at its first request.
+    sites: Box<[Box<[LazyCounters]>]>,
+    /// Whether requests belong to traces.
+    is_traced: bool,
     /// Connections of clients that it has accepted.
     pub accepted: Counter,
     /// Those of them that it has turned away.
@@ -66,22 +72,27 @@ pub struct RouteCounts {
 impl LoopCounters {
     /// For sites with this many routes. `is_traced`: whether requests belong to traces.
     pub fn new(sites: impl Iterator<Item = usize>, is_traced: bool) -> LoopCounters {
-        let route = || RouteCounters {
-            exemplars: is_traced.then(Box::default),
-            ..RouteCounters::default()
-        };
-        let site = |routes| (0..=routes).map(|_| route()).collect();
+        let site = |routes| (0..=routes).map(|_| OnceLock::new()).collect();
         let (accepted, refused) = (Counter::default(), Counter::default());
         let sites = sites.map(site).collect();
-        LoopCounters { sites, accepted, refused, slowest: Slowest::default() }
+        LoopCounters { sites, is_traced, accepted, refused, slowest: Slowest::default() }
     }
 
-    fn route(&self, site: usize, route: Option<usize>) -> &RouteCounters {
+    fn route(&self, site: usize, route: Option<usize>) -> &LazyCounters {
         &self.sites[site][route.map_or(0, |route| route + 1)]
+    }
+
+    /// The counters of a route that has a request.
+    fn used(&self, site: usize, route: Option<usize>) -> &RouteCounters {
+        self.route(site, route).get_or_init(|| {
+            let exemplars = self.is_traced.then(Box::default);
+            Box::new(RouteCounters { exemplars, ..RouteCounters::default() })
+        })
     }
 
     /// Adds what was counted of a route of a site; `None`: of requests that belong to none.
     pub fn read(&self, site: usize, route: Option<usize>, counts: &mut RouteCounts) {
+        let Some(counted) = self.route(site, route).get() else { return };
         let RouteCounters {
             requests,
             received,
@@ -91,7 +102,7 @@ impl LoopCounters {
             phases,
             calls,
             call_times,
-        } = self.route(site, route);
+        } = &**counted;
         counts.requests.iter_mut().zip(requests).for_each(|(sum, one)| *sum += one.get());
         counts.received += received.get();
         counts.sent += sent.get();
@@ -140,7 +151,7 @@ impl Counted {
 
     /// The request is over; `received` bytes came, and `sent` bytes of its body went out.
     pub fn count(&self, received: u64, sent: u64, ledger: &Ledger) {
-        let route = self.counters.route(self.site, self.route);
+        let route = self.counters.used(self.site, self.route);
         // PHP cannot set any other status: HTTP has three digits.
         let class = usize::from(self.status / 100).min(STATUSES.len() - 1);
         route.requests[class].add(1);
@@ -189,7 +200,7 @@ mod tests {
             total += ledger.total();
             if nth < 2 {
                 let sums = [CallSum { count: 3, nanos: 5 }, CallSum::default()];
-                ledger.set_calls(Calls { sums });
+                ledger.add_calls(&Calls { sums });
             }
             let counted =
                 Counted { status, ..Counted::new(&loops[nth % 2], (1, Some(0)), None, None) };
@@ -212,5 +223,19 @@ mod tests {
             loops.iter().for_each(|counters| counters.read(site, None, &mut other));
             assert_eq!(other.duration.count(), 0);
         }
+    }
+
+    #[test]
+    fn a_route_without_requests_takes_no_memory() {
+        let counters = Arc::new(LoopCounters::new([2, 0].into_iter(), true));
+        let taken = || {
+            let sites = counters.sites.iter();
+            let used = |site: &[OnceLock<_>]| site.iter().filter(|it| it.get().is_some()).count();
+            sites.map(|site| used(site)).collect::<Vec<_>>()
+        };
+        counters.read(0, Some(0), &mut RouteCounts::default());
+        assert_eq!(taken(), [0, 0]);
+        Counted::new(&counters, (0, Some(1)), None, None).count(0, 0, &Ledger::begin(1));
+        assert_eq!(taken(), [1, 0]);
     }
 }

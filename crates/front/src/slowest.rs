@@ -1,7 +1,8 @@
 //! The slowest requests of the last minutes, one of each path, for the dashboard. Each event loop
-//! has a table of a fixed size, so any number of different URLs takes no more memory. A request
-//! that is not among the slowest costs two loads and two comparisons.
+//! has a table of a fixed size, so any number of different URLs takes no more memory. Once a
+//! table is full, a request that is not among the slowest costs two loads and two comparisons.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::mem;
@@ -74,29 +75,31 @@ impl Slowest {
         let longest = Phase::ALL.iter().max_by_key(|phase| ledger.spent(**phase));
         let phase = longest.copied().unwrap_or(Phase::Send);
         let kept = &path.as_bytes()[..path.len().min(LONGEST_PATH)];
-        let path = String::from_utf8_lossy(kept).into_owned();
-        self.enter(Slow { site, path, took, at, status, phase });
+        let path = String::from_utf8_lossy(kept);
+        self.enter(path, Slow { site, path: String::new(), took, at, status, phase });
     }
 
-    fn enter(&self, slow: Slow) {
-        let mut tables = self.tables();
+    /// Enters a request whose path is still missing: it is copied only if it is kept.
+    fn enter(&self, path: Cow<'_, str>, slow: Slow) {
+        // The admin listener reads: an event loop does not wait for it, but leaves one request out.
+        let Ok(mut tables) = self.tables.try_lock() else { return };
         let until = self.until.load(Ordering::Relaxed);
         if slow.at >= until {
             tables.before = mem::take(&mut tables.present);
             self.until.store(slow.at + WINDOW, Ordering::Relaxed);
         }
         let present = &mut tables.present;
-        let is_same = |other: &&mut Slow| other.site == slow.site && other.path == slow.path;
+        let is_same = |other: &&mut Slow| other.site == slow.site && other.path == path;
         if let Some(same) = present.iter_mut().find(is_same) {
             if slow.took > same.took {
-                *same = slow;
+                *same = Slow { path: mem::take(&mut same.path), ..slow };
             }
         } else if present.len() < PLACES {
-            present.push(slow);
+            present.push(Slow { path: path.into_owned(), ..slow });
         } else {
             let least = present.iter_mut().min_by_key(|slow| slow.took);
             if let Some(least) = least.filter(|least| slow.took > least.took) {
-                *least = slow;
+                *least = Slow { path: path.into_owned(), ..slow };
             }
         }
         let least = present.iter().map(|slow| slow.took).min();
@@ -184,6 +187,16 @@ mod tests {
         assert_eq!(paths(&slowest, 2 * WINDOW), [("/new".into(), 5)]);
         slowest.note(0, "/last", 200, &ledger(3 * WINDOW, 3 * MS));
         assert_eq!(paths(&slowest, 3 * WINDOW + 3 * MS), [("/last".into(), 3)]);
+    }
+
+    #[test]
+    fn an_event_loop_does_not_wait_for_a_reader() {
+        let slowest = Slowest::default();
+        let reading = slowest.tables();
+        slowest.note(0, "/left/out", 200, &ledger(0, 5 * MS));
+        drop(reading);
+        slowest.note(0, "/next", 200, &ledger(0, 5 * MS));
+        assert_eq!(paths(&slowest, 5 * MS), [("/next".into(), 5)]);
     }
 
     #[test]

@@ -90,11 +90,12 @@ rows! {
         the name of the failure in the error log and by who caused it: `client`, `server` or \
         `backend`"
     Connections Gauge "connections" "" []
-        "Open connections of clients"
+        "Open connections of clients and web servers"
     ConnectionsAccepted Counter "connections_accepted" "" []
-        "Connections of clients that were accepted"
+        "Connections of clients and web servers that were accepted"
     ConnectionsRefused Counter "connections_refused" "" []
-        "Those of them that were turned away because of `limits.connections`"
+        "Those of them that were turned away: because of `limits.connections`, or because the web \
+        server may not connect"
     ConnectionsClosed Counter "connections_closed" "" []
         "The others that are closed, as seen when the metrics were read"
     EventLoops Gauge "event_loops" "" ["state"]

@@ -101,12 +101,16 @@ impl Figures {
         }
         samples.add(Row::RequestBytes, &labels, counts.received as f64);
         samples.add(Row::ResponseBytes, &labels, counts.sent as f64);
+        // A histogram is 25 lines, and most routes of many sites have no requests for long.
+        let has_times = route.is_none() || counts.duration.count() > 0;
         // The loops' clock is that of the ledgers.
         let epoch = epoch();
         counts.duration.exemplars.iter_mut().flatten().for_each(|one| one.at += epoch);
-        samples.add_times(Row::Duration, &labels, counts.duration);
+        if has_times {
+            samples.add_times(Row::Duration, &labels, counts.duration);
+        }
         for (phase, reading) in Phase::ALL.iter().zip(counts.phases) {
-            // Most sites never have most phases, and each is 25 lines.
+            // Most sites never have most phases.
             if reading.count() > 0 {
                 samples.add_times(Row::Phases, &[site, name, phase.name()], reading);
             }
@@ -115,7 +119,9 @@ impl Figures {
             for (nth, kind) in CallKind::ALL.iter().enumerate() {
                 let labels = [site, name, kind.name()];
                 samples.add(Row::Calls, &labels, counts.calls[nth] as f64);
-                samples.add_times(Row::CallTimes, &labels, counts.call_times[nth].clone());
+                if has_times {
+                    samples.add_times(Row::CallTimes, &labels, counts.call_times[nth].clone());
+                }
             }
         }
     }

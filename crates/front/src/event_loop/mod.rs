@@ -93,13 +93,14 @@ impl EventLoop {
     /// the loops run scripts themselves, such connections are spread over all of them.
     fn place(self: &Arc<Self>, accepted: Accepted) {
         let counters = self.context.counters.as_deref();
-        counters.iter().for_each(|counters| counters.accepted.add(1));
-        if self.context.connections() >= self.context.config.limits.connections {
+        // After it is refused or counted as open: until then it must not look closed. And before
+        // the client gets any answer, because it may read the metrics next.
+        let count_accepted = || counters.iter().for_each(|counters| counters.accepted.add(1));
+        let is_full = self.context.connections() >= self.context.config.limits.connections;
+        if is_full || !self.admits(&accepted) {
             counters.iter().for_each(|counters| counters.refused.add(1));
+            count_accepted();
             return turn_away(accepted);
-        }
-        if !self.admits(&accepted) {
-            return;
         }
         let now = tokamak_cost::coarse();
         let chosen = match accepted {
@@ -110,8 +111,12 @@ impl EventLoop {
         };
         if chosen == self.context.index {
             self.open(accepted);
+            count_accepted();
         } else if let Ok(handoff) = accepted.detach() {
-            self.send(chosen, handoff);
+            let is_client = handoff.is_client();
+            self.announce(chosen, is_client);
+            count_accepted();
+            self.send(chosen, Some(handoff), is_client);
         }
     }
 
@@ -119,25 +124,24 @@ impl EventLoop {
     fn hand_over(&self, target: usize, io: H1Io, open: OpenConnection) {
         // Counted there before it is no longer counted here, so that it never looks closed.
         let is_client = open.is_client;
-        self.context.balancer.joined(target, is_client);
+        self.announce(target, is_client);
         // What is watched has a half of the socket.
         drop(open);
         // If the connection cannot be taken out of the event loop, it is closed, as one that has
         // been idle for too long.
         let handoff =
             io.leave().and_then(|(stream, history)| Accepted::Http(stream, history).detach().ok());
-        self.post(target, handoff, is_client);
+        self.send(target, handoff, is_client);
     }
 
-    fn send(&self, to: usize, handoff: Handoff) {
-        // Counted at once, so that a burst is spread too.
-        let is_client = handoff.is_client();
+    /// Counts a connection for the loop that it will be sent to: at once, so that a burst is spread
+    /// too. That loop takes this count back.
+    fn announce(&self, to: usize, is_client: bool) {
         self.context.balancer.joined(to, is_client);
-        self.post(to, Some(handoff), is_client);
     }
 
-    /// Sends a connection that is counted there already to a loop, which takes that count back.
-    fn post(&self, to: usize, handoff: Option<Handoff>, is_client: bool) {
+    /// Sends a connection that has been announced.
+    fn send(&self, to: usize, handoff: Option<Handoff>, is_client: bool) {
         let sent = handoff.map(|handoff| self.peers[to].send(Message::Connection(handoff)));
         if !matches!(sent, Some(Ok(()))) {
             self.context.balancer.left(to, is_client);
@@ -237,7 +241,7 @@ async fn attended(event_loop: Arc<EventLoop>, mut task: Pin<Box<impl Future<Outp
     .await;
 }
 
-/// Tells a client that there are too many connections.
+/// Closes a connection; tells a client that there are too many.
 fn turn_away(accepted: Accepted) {
     // A web server whose connection is closed tries again, or tries another server.
     if let Accepted::Http(stream, _) = accepted {

@@ -99,9 +99,12 @@ impl SpanQueue {
 
     /// Takes the next requests, at most [`BATCH`].
     pub fn take(&self) -> VecDeque<Box<RequestSpan>> {
+        // The event loops wait for the lock, so the memory is there before it is taken.
+        let mut batch = VecDeque::with_capacity(BATCH);
         let mut state = self.state();
         let count = state.waiting.len().min(BATCH);
-        state.waiting.drain(..count).collect()
+        batch.extend(state.waiting.drain(..count));
+        batch
     }
 
     /// Returns when a whole batch has come together.
