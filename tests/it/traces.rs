@@ -238,8 +238,8 @@ fn lines_since(server: &Server, count: usize) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// Whoever looks for a request in the log finds all that was said of it: by scripts, by PHP, by the
-/// slow log, by the server when its worker dies.
+/// An operator who looks for a request in the log finds all lines about it: by scripts, by PHP, by
+/// the slow log, by the server when its worker dies.
 #[test]
 fn every_line_about_a_request_names_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -37,7 +37,7 @@ pub enum Trust {
     System,
     /// Those that an authority in this file has signed.
     File(PathBuf),
-    /// All: whoever answers may be anybody.
+    /// All of them: any server may answer, also one that is not the one meant.
     Anybody,
 }
 

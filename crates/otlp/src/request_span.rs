@@ -5,7 +5,7 @@ use tokamak_trace::TraceContext;
 
 /// A request, from which a span is made when it is over.
 ///
-/// Texts are as the client sent them, and may be cut: whoever fills them in bounds them.
+/// Texts are as the client sent them, and may be cut: the front bounds them.
 #[derive(Clone, Debug)]
 pub struct RequestSpan {
     /// The index of its site.

@@ -221,7 +221,7 @@ fn only_recorded_traces_are_exported() {
     }
 }
 
-/// Whoever may say that traces are recorded cannot make the export grow without bounds.
+/// Clients that say that their traces are recorded cannot make the export grow without bounds.
 #[test]
 fn a_flood_of_recorded_traces_is_bounded() {
     let collector = Collector::start();
