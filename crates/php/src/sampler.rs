@@ -115,6 +115,9 @@ pub fn run(order: &Order, mut targets: Vec<Target>, line: Channel, to: OwnedFd) 
     profile.write(order, &mut BufWriter::new(client))
 }
 
+/// Bytes that one of the kernel's buffers for a Unix socket holds.
+const ONE_BUFFER: usize = 16 << 10;
+
 /// A client that has so long to take all that is written to it, however little it takes at a time.
 struct Patient {
     client: UnixStream,
@@ -128,7 +131,8 @@ impl Write for Patient {
             return Err(io::ErrorKind::TimedOut.into());
         }
         self.client.set_write_timeout(Some(left))?;
-        self.client.write(bytes)
+        // The kernel begins anew with the time for each buffer of its own that a write fills.
+        self.client.write(&bytes[..bytes.len().min(ONE_BUFFER)])
     }
 
     fn flush(&mut self) -> io::Result<()> {
