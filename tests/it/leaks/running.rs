@@ -45,8 +45,8 @@ fn grows(page: &Value, bytes: f64) {
     assert!(low <= by && by <= high, "{page:#}");
 }
 
-/// That none of these pages is called a leak, and the first one, which leaves nothing, is stable; or
-/// the server took hardly anything for itself meanwhile, as a cold one does.
+/// That none of these pages is called a leak, and the first one, which leaves nothing, is stable;
+/// or the server took hardly anything for itself meanwhile, as a cold one does.
 #[track_caller]
 fn is_accused_of_nothing(pages: &[Value]) {
     for page in pages {
