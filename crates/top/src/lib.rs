@@ -1,7 +1,7 @@
 //! `tokamak top`: the dashboard of a running server in a terminal.
 //!
-//! [`client`] asks the admin listener for the same document as the page, [`figures`] reads it,
-//! [`view`] makes lines of it, and [`screen`] shows them until a key, a signal or a closed terminal
+//! `client` asks the admin listener for the same document as the page, `figures` reads it,
+//! `view` makes lines of it, and `screen` shows them until a key, a signal or a closed terminal
 //! ends it.
 
 mod client;
