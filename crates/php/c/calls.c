@@ -5,8 +5,8 @@
  * stands in the request's slot of the queue, in shared memory; the request is the one that is
  * served when the function is called, and again when it returns, so requests of async mode that
  * take turns meanwhile have each their own. A function that throws returns all the same. One that
- * never does, because a fatal error jumps out of it, stays open; the front, which reads the numbers,
- * lets it end with its request.
+ * never does, because a fatal error jumps out of it, stays open; the front, which reads the
+ * numbers, lets it end with its request.
  */
 #include <time.h>
 
