@@ -59,6 +59,12 @@ fn findings(run: &Value) -> Vec<(&str, &str, &str, f64)> {
         .collect()
 }
 
+/// What is in the image and another one at each boot: verdict and name.
+fn frozen(report: &Value) -> Vec<(&str, &str)> {
+    let list = report["frozen"].as_array().unwrap_or_else(|| panic!("no list in {report:#}"));
+    list.iter().map(|of| (text(of, "verdict"), text(of, "name"))).collect()
+}
+
 /// What `leaky.php` leaks in each request: by how much, in bytes of 64-bit PHP.
 const PLANTED: &[(&str, &str, &str, f64)] = &[
     ("grows", "static properties", "Cart::$items", 1048.0),
@@ -161,15 +167,9 @@ fn what_a_warm_up_request_draws_is_named() {
 #[test]
 fn what_boots_without_warm_up_draw_alike_is_not_the_warm_ups() {
     let (code, report) = json(&root().join("tests/report"), &["drawn_alike.php"]);
-    let frozen: Vec<_> = report["frozen"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|of| (text(of, "verdict"), text(of, "name")))
-        .collect();
     // The length of the file is the number of the boot.
     let at_boot = ["$drawn", "$nth"].map(|name| ("frozen at boot", name));
-    assert_eq!((code, &frozen[..]), (0, &at_boot[..]), "{report:#}");
+    assert_eq!((code, &frozen(&report)[..]), (0, &at_boot[..]), "{report:#}");
 }
 
 /// Each with its place; nothing else of the script is named.
@@ -229,13 +229,7 @@ fn what_a_boot_script_reads_is_named_with_its_file_and_line() {
         ("environment", "getenv()", "9"),
     ];
     assert_eq!(found, expected);
-    let frozen: Vec<_> = report["frozen"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|of| (text(of, "verdict"), text(of, "name")))
-        .collect();
-    assert_eq!(frozen, [("frozen at boot", "$key"), ("frozen at boot", "$started")]);
+    assert_eq!(frozen(&report), [("frozen at boot", "$key"), ("frozen at boot", "$started")]);
     assert!(findings(&report["sealed"]).is_empty(), "{:#}", report["sealed"]);
     assert_eq!((code, &report["worker"]), (0, &Value::Null), "{report:#}");
     let answer = seal_report(&directory, &["--boot", "boot.php", "/missing", "--rounds", "2"]);

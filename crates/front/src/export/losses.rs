@@ -55,7 +55,8 @@ fn line(rejected: u64, undelivered: u64, dropped: u64, reason: &str) -> String {
     }
     if dropped > 0 {
         parts.push(format!(
-            "{dropped} were more than `trace.export_rate` allows, or than may wait for the collector"
+            "{dropped} were more than `trace.export_rate` allows, or than may wait for the \
+                collector"
         ));
     }
     let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
