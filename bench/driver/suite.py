@@ -161,6 +161,7 @@ APART = {
     "anatomy": "compares tables of `tokamak anatomy` with strace's, and no servers",
     "before-after": "needs a second build",
     "check": "reads a record",
+    "compression": "compares what compression costs, and no requests/s",
     "guard": "counts, and is a part of `make test`",
     "lua": "runs the contest with some of its rows",
     "metrics": "compares the server with itself, without metrics, and needs many rounds",

@@ -23,6 +23,8 @@ pub struct Serve {
     config: Option<PathBuf>,
     #[arg(long, value_name = "ADDRESS", help = help("--listen"))]
     listen: Vec<String>,
+    #[arg(long, value_name = "ADDRESS", help = help("--listen-tls"))]
+    listen_tls: Vec<String>,
     #[arg(long, value_parser = choices("--mode"), help = help("--mode"))]
     mode: Option<String>,
     #[arg(long, value_name = "FILE", help = help("--worker"))]
@@ -110,9 +112,12 @@ impl Wrong {
 impl Serve {
     /// All that decides the configuration: these flags, the environment, the current directory.
     pub fn request(self) -> Result<Request, Wrong> {
-        let listen = Some(self.listen.join(",")).filter(|addresses| !addresses.is_empty());
+        let joined = |addresses: Vec<String>| {
+            Some(addresses.join(",")).filter(|addresses| !addresses.is_empty())
+        };
         let flags = [
-            ("--listen", listen),
+            ("--listen", joined(self.listen)),
+            ("--listen-tls", joined(self.listen_tls)),
             ("--mode", self.mode),
             ("--worker", self.worker),
             ("--boot", self.boot),
@@ -147,17 +152,25 @@ impl Check {
     pub fn run(self) -> ExitCode {
         match self.serve.request().and_then(|request| Ok(request.load()?)) {
             Ok(server) if self.print => report(print(server.to_toml().as_bytes())),
-            Ok(server) => {
-                report(print(format!("configuration is good: {}\n", summary(&server)).as_bytes()))
-            }
+            Ok(server) => report(verify(&server)),
             Err(wrong) => wrong.report(),
         }
     }
 }
 
+/// What only a look into the certificates shows.
+fn verify(server: &Server) -> Result<(), String> {
+    for warning in tokamak_supervisor::verify_certificates(server)? {
+        eprintln!("tokamak: warning: {warning}");
+    }
+    let good = format!("configuration is good: {}\n", summary(server));
+    print(good.as_bytes()).map_err(|error| error.to_string())
+}
+
 fn summary(server: &Server) -> String {
-    let listen: Vec<String> =
-        server.listen.iter().map(|address| format!("http://{address}")).collect();
+    let plain = server.listen.iter().map(|address| format!("http://{address}"));
+    let tls = server.listen_tls.iter().map(|address| format!("https://{address}"));
+    let listen: Vec<String> = plain.chain(tls).collect();
     let workers = server
         .sites
         .iter()

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokamak_config::{Admin, AdminAddress};
-use tokamak_front::{Access, AdminStart, Answer};
+use tokamak_front::{Access, AdminStart, Answer, Reply};
 use tokamak_sys::channel::Channel;
 use tokamak_sys::control::FromFront;
 
@@ -52,7 +52,17 @@ impl Questions {
         }
         if is_last && let Some((answer, text)) = open.waiting.remove(&question) {
             // Its client may have gone.
-            let _ = answer.send(text);
+            let _ = answer.send(Reply::Text(text));
+        }
+    }
+
+    /// Another process gives the answer, over this socket; without it there is no answer.
+    pub fn hear_stream(&self, question: u32, stream: Option<OwnedFd>) {
+        if let Some((answer, _)) = self.open().waiting.remove(&question)
+            && let Some(stream) = stream
+        {
+            // If its client has gone, the other process sees the socket closed.
+            let _ = answer.send(Reply::Stream(stream));
         }
     }
 

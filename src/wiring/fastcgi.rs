@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokamak_config::{
-    Cache, Caching, Limits, Log, Lua, Mode, Pool, PoolSize, Scripts, Server, Site, Timeouts, Trace,
+    Cache, Caching, Compression, Http2, Limits, Log, Lua, Mode, Pool, PoolSize, Proxies, Scripts,
+    Server, Site, Timeouts, Trace,
 };
 
 /// Bytes of a request's parameters. Web servers send up to 64 KiB in one record, and their headers
@@ -39,6 +40,8 @@ pub fn server(sites: Vec<Site>) -> Server {
         user: None,
         group: None,
         control: None,
+        proxies: Proxies::default(),
+        request_ids: false,
         admin: None,
         pid_file: None,
         limits: Limits {
@@ -48,15 +51,19 @@ pub fn server(sites: Vec<Site>) -> Server {
             buffer: BUFFER,
             connections: CONNECTIONS,
         },
+        http2: Http2::default(),
         timeouts: Timeouts {
             head: SILENCE,
             body: SILENCE,
             idle: AGES,
             send: SEND,
             drain: AGES,
+            drain_delay: Duration::ZERO,
             watchdog: WATCHDOG,
         },
         log: Log { access: None, error: None },
+        listen_tls: Vec::new(),
+        tls: tokamak_config::Tls::default(),
         resolver: Vec::new(),
         lua: Lua::default(),
         cache: Cache::default(),
@@ -85,8 +92,14 @@ pub fn site(name: &str, root: PathBuf) -> Site {
         upstream: None,
         authorizer: None,
         routes: Vec::new(),
+        rules: Vec::new(),
+        canonical_host: None,
+        path: String::new(),
+        internal: Default::default(),
+        error_pages: Default::default(),
         lua: Scripts::default(),
         cache: Caching::default(),
+        compression: Compression::default(),
         keep: Vec::new(),
         pool: Pool {
             size: PoolSize::Static { workers: 0 },
@@ -101,6 +114,7 @@ pub fn site(name: &str, root: PathBuf) -> Site {
         php_admin_value: BTreeMap::new(),
         env: BTreeMap::new(),
         inherit_env: true,
+        tls: tokamak_config::SiteTls::default(),
         dumpable: false,
         count_calls: false,
         server_timing: false,

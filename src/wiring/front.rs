@@ -14,7 +14,9 @@ use tokamak_front::{Alarm, Death, Front, PoolLink, Purge, Start, Want};
 use tokamak_supervisor::FrontStart;
 use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{self, CacheStatus, FromFront, Heard, ToFront, Why};
+use tokamak_sys::memory_file;
 use tokamak_sys::process;
+use tokamak_tls::Credentials;
 
 use super::admin::Questions;
 
@@ -53,6 +55,9 @@ pub fn main(start: FrontStart) -> u8 {
     let start = Start {
         pools: pools.collect(),
         listeners: start.listeners.into_iter().map(TcpListener::from).collect(),
+        tls: start.tls.map(|(listeners, credentials)| {
+            (listeners.into_iter().map(TcpListener::from).collect(), credentials)
+        }),
         sockets: start.sockets,
         admin: start.admin.map(|admin| questions.listener(admin, channel.clone())),
         scripts: None,
@@ -75,6 +80,9 @@ pub fn main(start: FrontStart) -> u8 {
         match control::receive_within::<ToFront>(&channel, Some(BEAT)) {
             Ok(Heard::Message(ToFront::Answer { question, part, is_last }, _)) => {
                 questions.hear(question, &part, is_last);
+            }
+            Ok(Heard::Message(ToFront::Stream { question }, streams)) => {
+                questions.hear_stream(question, streams.into_iter().next());
             }
             Ok(Heard::Message(ToFront::Dropped { question }, _)) => questions.forget(question),
             Ok(Heard::Message(message, files)) => obey(&front, &channel, &drained, message, files),
@@ -138,9 +146,20 @@ fn obey(
                 std::process::exit(FAILED.into());
             }
         }
+        ToFront::Certificates => {
+            let credentials = match files.into_iter().next().map(memory_file::read) {
+                Some(Ok(bytes)) => Credentials::decode(&bytes).map_err(|error| error.to_string()),
+                Some(Err(error)) => Err(format!("they cannot be read: {error}")),
+                None => Err("they came without their file".into()),
+            };
+            if let Err(problem) = credentials.and_then(|all| front.renew_credentials(&all)) {
+                // The supervisor has read them already, so this is not for its reader to correct.
+                eprintln!("tokamak: new certificates are not used: {problem}");
+            }
+        }
         ToFront::Forget { pool } => front.forget(pool),
         // Heard before.
-        ToFront::Answer { .. } | ToFront::Dropped { .. } => {}
+        ToFront::Answer { .. } | ToFront::Stream { .. } | ToFront::Dropped { .. } => {}
         ToFront::Drain => {
             front.drain();
             let _ = control::send(channel, &FromFront::Draining, &[]);

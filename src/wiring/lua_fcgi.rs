@@ -64,6 +64,7 @@ pub fn serve(request: Request) -> Result<(), String> {
     server.timeouts.drain = request.lua.total + LAST_BYTES;
     server.lua = request.lua;
     let front = Front::start(Start {
+        tls: None,
         server,
         listeners: Vec::new(),
         sockets: vec![socket],

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use tokamak_profile::{Profile, read};
+use tokamak_profile::{Profile, Taken, gather, read};
 use tokamak_supervisor::client::{self, Target};
 
 /// For finding the workers at the beginning, and writing the profile at the end.
@@ -20,14 +20,6 @@ pub struct ProfileOrder {
     pub length: Duration,
     /// Only of requests whose path begins so.
     pub prefix: String,
-}
-
-/// A profile of the sites that gave one, and why the others did not.
-pub struct Taken {
-    /// All samples together.
-    pub profile: Profile,
-    /// A line for each site that gave none.
-    pub refusals: Vec<String>,
 }
 
 /// Waits until the profile is taken.
@@ -48,17 +40,7 @@ pub fn profile(target: Target, order: &ProfileOrder) -> Result<Taken, String> {
             .map(|part| part.unwrap_or_else(|_| Err("a thread failed".into())))
             .collect::<Vec<_>>()
     });
-    let mut taken = Taken { profile: Profile::default(), refusals: Vec::new() };
-    for (part, site) in parts.into_iter().zip(&sites) {
-        match part {
-            Ok(part) => taken.profile.join(part),
-            Err(why) => taken.refusals.push(format!("no profile of site {site}: {why}")),
-        }
-    }
-    if !sites.is_empty() && taken.refusals.len() == sites.len() {
-        return Err(taken.refusals.join("; "));
-    }
-    Ok(taken)
+    gather(sites.into_iter().zip(parts))
 }
 
 fn of_site(socket: &Path, site: &str, order: &ProfileOrder) -> Result<Profile, String> {

@@ -19,6 +19,9 @@ use crate::layers::{dependencies, manifests, root, tracked};
 /// The address that examples speak of; the tests put a free one in its place.
 const ADDRESS: &str = "127.0.0.1:8080";
 
+/// The address for TLS in the examples.
+const SECURE: &str = "127.0.0.1:8443";
+
 /// One fenced block of a page.
 #[derive(Debug, PartialEq)]
 struct Block {
@@ -97,6 +100,8 @@ fn pages() -> Vec<(String, String)> {
 struct Desk {
     folder: TempDir,
     address: SocketAddr,
+    /// In place of [`SECURE`].
+    secure: SocketAddr,
     server: Option<Process>,
     /// Programs of `sh start` blocks, until the end of the page.
     programs: Vec<Process>,
@@ -107,7 +112,8 @@ impl Desk {
         let folder = tempfile::Builder::new().prefix("tokamak-docs-").tempdir().expect("a folder");
         // Examples started by root serve as another user, who has to be able to read them.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
-        Desk { folder, address: free_address(), server: None, programs: Vec::new() }
+        let (address, secure) = (free_address(), free_address());
+        Desk { folder, address, secure, server: None, programs: Vec::new() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -117,7 +123,7 @@ impl Desk {
     fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().expect("a file has a folder")).expect("a folder");
-        fs::write(&path, text).expect("a file");
+        fs::write(&path, text.replace(SECURE, &self.secure.to_string())).expect("a file");
         path
     }
 
@@ -133,8 +139,14 @@ impl Desk {
         ]
     }
 
+    /// The text with addresses that are free.
+    fn with_addresses(&self, text: &str) -> String {
+        let text = text.replace(ADDRESS, &self.address.to_string());
+        text.replace(SECURE, &self.secure.to_string())
+    }
+
     fn shell(&self, script: &str) -> Output {
-        let script = script.replace(ADDRESS, &self.address.to_string());
+        let script = self.with_addresses(script);
         Command::new("timeout")
             .args(["60", "bash", "-euo", "pipefail", "-c", &script])
             .current_dir(self.folder.path())
@@ -159,7 +171,7 @@ impl Desk {
     /// Starts the server of a `sh serve` block in place of the one before.
     fn serve(&mut self, command: &str) {
         self.server = None;
-        let command = command.trim().replace(ADDRESS, &self.address.to_string());
+        let command = self.with_addresses(command.trim());
         assert!(
             command.starts_with("tokamak serve") && command.lines().count() == 1,
             "not one serve: {command}"

@@ -137,16 +137,11 @@ fn each_slow_request_has_its_own_entry_and_stack() {
             "waits_for_a_deferred() ",
         ),
     ] {
-        let entry = format!("uri={target} waits for ");
-        let told = line(&server, &["WARN", "slow request seconds=", &entry]);
-        assert!(told.contains(&what), "{told}");
-        line(&server, &[&format!("slow request request=\"GET {target}\"")]);
-        // Below its headline, before any other one.
-        let log = server.log();
-        let stack = log.split(&format!("request=\"GET {target}\"")).nth(1).unwrap();
-        let frames: Vec<_> =
-            stack.lines().skip(1).take_while(|line| line.contains("\"    #")).collect();
-        assert!(frames.iter().any(|frame| frame.contains(function)), "{target}: {log}");
+        let does = format!("uri={target}\n    waits for ");
+        let entry = server.log_entry(&["WARN", "slow request seconds=", &does]);
+        assert!(entry.contains(&what), "{entry}");
+        let mut frames = entry.lines().filter(|line| line.starts_with("    #"));
+        assert!(frames.any(|frame| frame.contains(function)), "{entry}");
     }
     assert_eq!(server.log().matches("slow request seconds=").count(), 3, "{}", server.log());
 }
@@ -156,10 +151,12 @@ fn a_request_that_holds_its_worker_is_named_as_such() {
     let server = site().site_line("pool.slow = \"300ms\"").start();
     let _open = begin(&server, "/index.php?do=waits_for_time");
     server.get("/index.php?do=holds_the_worker&n=5000").expect(200);
-    let told =
-        line(&server, &["WARN", "/index.php?do=holds_the_worker&n=5000 blocks its worker for "]);
-    assert!(told.contains("in a call that waits, and holds 1 other(s)"), "{told}");
-    line(&server, &["#", "holds_the_worker() "]);
+    let entry = server.log_entry(&[
+        "WARN",
+        "uri=/index.php?do=holds_the_worker&n=5000\n    blocks its worker for ",
+        " in a call that waits, and holds 1 other(s)\n",
+    ]);
+    assert!(entry.contains("holds_the_worker() "), "{entry}");
     // Others see it, too.
     assert!(requests(&status(&server)).len() == 1);
 }

@@ -68,26 +68,36 @@ const RULES: &[Rule] = &[
     Rule { name: "outbound", ours: &[], never: &["libc", "toml_edit", "serde"] },
     // Headers of strangers as bytes; whose headers they are is the front's.
     Rule { name: "trace", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
+    // Certificates and keys as bytes; who reads them, and for which connections, others know.
+    Rule {
+        name: "tls",
+        ours: &[],
+        never: &["tokio", "tokio-rustls", "hyper", "http", "libc", "serde", "toml_edit"],
+    },
     // Requests in, the bytes for a collector out; who sends them is the front's.
     Rule {
         name: "otlp",
         ours: &["cost", "trace"],
         never: &["tokio", "hyper", "http", "libc", "serde"],
     },
-    Rule {
-        name: "front",
-        ours: &[
-            "cache", "config", "cost", "fastcgi", "fpm", "lua", "metrics", "otlp", "outbound",
-            "trace", "upstream",
-        ],
-        never: &["toml_edit", "serde"],
-    },
-    // It forks, and must not have a runtime to fork.
-    Rule { name: "supervisor", ours: &["config", "cost", "fpm", "metrics", "sys"], never: REACTOR },
     // Text in, text out; it needs nothing of anybody, so that whatever prints can use it.
     Rule { name: "text", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
     // Text in, text and bytes out.
     Rule { name: "profile", ours: &["text"], never: &["tokio", "hyper", "http", "libc", "serde"] },
+    Rule {
+        name: "front",
+        ours: &[
+            "cache", "config", "cost", "fastcgi", "fpm", "lua", "metrics", "otlp", "outbound",
+            "profile", "tls", "trace", "upstream",
+        ],
+        never: &["toml_edit", "serde"],
+    },
+    // It forks, and must not have a runtime to fork.
+    Rule {
+        name: "supervisor",
+        ours: &["config", "cost", "fpm", "metrics", "sys", "tls"],
+        never: REACTOR,
+    },
     // A client of the admin listener: it knows the server only by its document.
     Rule { name: "top", ours: &["text"], never: &["tokio", "hyper", "http", "libc", "serde"] },
     // Numbers in, numbers out.
@@ -134,6 +144,7 @@ const ROOT: &[&str] = &[
     "supervisor",
     "sys",
     "text",
+    "tls",
     "top",
     "upstream",
 ];

@@ -8,6 +8,8 @@ mod anatomy;
 mod attributes;
 /// Malformed requests, and requests that hide in others: refused, and PHP never sees them.
 mod bad_input;
+/// Behind a balancer: what proxies say of clients, PROXY headers, names of requests, slow stops.
+mod balancer;
 /// The command line: what is typed and how it is answered.
 mod c_state;
 /// The content cache.
@@ -21,6 +23,8 @@ mod capacity;
 /// No import circles inside a crate.
 mod circles;
 mod cli;
+/// Compressed responses: to whom, of what, and when it is left.
+mod compression;
 /// Async mode with real services and libraries.
 mod concurrent;
 /// The dashboard of the admin listener: its figures, its page, and the same in a terminal.
@@ -51,6 +55,8 @@ mod fuzzing;
 mod harness;
 /// The HTTP front: connections, requests in a row, chunks, expectations, upgrades.
 mod http;
+/// HTTP/2: what the front serves by it, its limits, and h2spec's cases.
+mod http2;
 /// The requests that a worker has under way, as an operator sees them.
 mod in_flight;
 /// Connections that sealed mode keeps: they stay open, and nothing of one visitor stays in them.
@@ -101,6 +107,8 @@ mod renewal;
 mod roll_back;
 /// Which script, and which site, answers.
 mod routing;
+/// Rules of a site: redirects, rewrites, refusals, response headers.
+mod rules;
 /// The seal report: planted leaks are named, and nothing else is.
 mod seal_report;
 /// What tests of real applications lean on: a database, a browser, visitors with cookies.
@@ -109,6 +117,8 @@ mod services;
 mod shared_connections;
 /// Slow clients hold no worker; a full queue says so.
 mod slow_clients;
+/// The slow log: slow requests as whole entries of the error log.
+mod slow_log;
 /// Files that are sent as they are, and files that never are.
 mod static_files;
 /// Async mode's worker that ends, and the one that follows it.
@@ -117,6 +127,8 @@ mod successor;
 mod supervise;
 /// A Symfony application in either mode.
 mod symfony;
+/// TLS for clients: handshakes, certificates, sessions.
+mod tls;
 /// Traces over several services, of which this server is one.
 mod traces;
 /// WordPress from its installation to its readers.

@@ -82,6 +82,5 @@ fn a_slow_request_is_traced_all_the_same(kind: Kind) {
     let server = Setup::new(kind).workers(1).site_line("pool.slow = \"200ms\"").start();
     // A signal would cut it short.
     assert_eq!(server.text("/privacy/sleep.php"), "slept for the whole time");
-    server.log_line(&["#0 sleep()"]);
-    server.log_line(&["#1 linger() ", "/privacy/sleep.php:"]);
+    server.log_entry(&["\n    #0 sleep()\n    #1 linger() ", "/privacy/sleep.php:"]);
 }

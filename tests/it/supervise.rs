@@ -191,9 +191,9 @@ fn logs_a_slow_request_with_its_backtrace_once() {
     let server = operated(Kind::Classic).site_line("pool.slow = \"300ms\"").start();
     booted(&server);
     server.get("/index.php?do=wait&n=1500").expect(200);
-    let line = server.log_line(&["WARN", "slow request", "/index.php?do=wait&n=1500"]);
-    assert!(line.contains("seconds=") && line.contains("method=GET"), "{line}");
-    server.log_line(&["wait_for_nothing", "waiting.php"]);
+    let entry = server.log_entry(&["WARN", "slow request", "/index.php?do=wait&n=1500"]);
+    assert!(entry.contains("seconds=") && entry.contains("method=GET"), "{entry}");
+    assert!(entry.contains("wait_for_nothing") && entry.contains("waiting.php"), "{entry}");
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(server.log().matches("slow request seconds=").count(), 1, "{}", server.log());
     assert_eq!(server.log().matches("#0 ").count(), 1, "{}", server.log());

@@ -234,7 +234,7 @@ fn a_script_s_own_trace_is_left_as_it_is() {
 /// Lines of the error log since it had so many, that are not of a stack.
 fn lines_since(server: &Server, count: usize) -> Vec<String> {
     let log = server.log();
-    let lines = log.lines().skip(count).filter(|line| !line.contains("\"    #"));
+    let lines = log.lines().skip(count).filter(|line| !line.starts_with("    "));
     lines.map(str::to_owned).collect()
 }
 
@@ -259,7 +259,6 @@ fn every_line_about_a_request_names_it() {
     let mut connection = server.connect();
     connection.send(get("/dies.php").header("traceparent", &parent("01")).bytes());
     server.log_line(&["slow request seconds=", "/dies.php"]);
-    server.log_line(&["slow request request=", "/dies.php"]);
     fs::write(server.places.root().join("go"), "").unwrap();
     assert!(connection.try_response("GET").is_err());
     server.log_line(&["a worker died"]);
@@ -270,7 +269,7 @@ fn every_line_about_a_request_names_it() {
     // The first request of a cold worker may be slow, too, and be told of late.
     let mut lines = lines_since(&server, before);
     lines.retain(|line| !line.contains("/hello.php"));
-    for what in ["a script has said", "PHP has said", "undefined", "seconds=", "request=", "died"] {
+    for what in ["a script has said", "PHP has said", "undefined", "seconds=", "died"] {
         assert!(lines.iter().any(|line| line.contains(what)), "{what}: {lines:#?}");
     }
     for line in lines {

@@ -10,6 +10,9 @@
 //! Each step has one traced call in it, so one call's overhead is taken off, and no step becomes
 //! shorter than nothing. The overhead is the one with which the steps together take as long as the
 //! quickest tenth of the requests without a tracer.
+//!
+//! Where the kernel has noted the calls, next to nothing is taken off, and the same load ran beside
+//! it without notes: then a step's mean is that of all its times.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -105,6 +108,8 @@ pub struct Step {
     quiet_share: f64,
     /// The mean of its times in those, in nanoseconds, the tracer's included.
     quiet: f64,
+    /// The mean of all its times, in nanoseconds, the tracer's included.
+    mean: f64,
     /// Half of what the middle half of all its times spreads over.
     spread: f64,
     /// Where it comes in its requests, on average.
@@ -191,6 +196,7 @@ pub fn steps<'a>(
                 share: count as f64 / requests.len() as f64,
                 quiet_share: sums.quiet_count as f64 / quiet.len() as f64,
                 quiet: sums.quiet as f64 / sums.quiet_count.max(1) as f64,
+                mean: sums.lengths.iter().sum::<u64>() as f64 / count as f64,
                 spread: (at(3) - at(1)) / 2.0 * count as f64 / requests.len() as f64,
                 position: sums.positions as f64 / count as f64,
             }
@@ -205,10 +211,19 @@ pub fn steps<'a>(
 }
 
 impl Step {
-    /// Nanoseconds in a request without the tracer's.
+    /// Nanoseconds in one of the quickest requests without the tracer's.
     pub fn own(&self, overhead: f64) -> f64 {
+        self.quiet_share * self.without(self.quiet, overhead)
+    }
+
+    /// Nanoseconds in a request, on average over all, without the tracer's.
+    fn own_mean(&self, overhead: f64) -> f64 {
+        self.share * self.without(self.mean, overhead)
+    }
+
+    fn without(&self, time: f64, overhead: f64) -> f64 {
         let overhead = if self.call.is_some() { overhead } else { 0.0 };
-        self.quiet_share * (self.quiet - overhead).max(0.0)
+        (time - overhead).max(0.0)
     }
 }
 
@@ -229,6 +244,63 @@ pub fn overhead(steps: &[Step], untraced: f64) -> f64 {
     low
 }
 
+/// Which part of the time of each phase its threads computed, before their calls. `calls` have
+/// their beginnings; `cost` is what each note of the kernel takes.
+pub fn computed(
+    calls: &[Call],
+    places: &[Place],
+    exchanges: &[Exchange],
+    cost: f64,
+) -> HashMap<Phase, f64> {
+    let mut now: Vec<u64> = exchanges.iter().map(|exchange| exchange.start).collect();
+    // Before the calls, and in them.
+    let mut times: HashMap<Phase, (f64, f64)> = HashMap::new();
+    for (call, place) in calls.iter().zip(places) {
+        let Some((request, phase)) = *place else { continue };
+        let (exchange, now) = (&exchanges[request], &mut now[request]);
+        if *now >= exchange.end {
+            continue;
+        }
+        let until = call.end.clamp(*now, exchange.end);
+        // A thread that waited since before has not computed meanwhile.
+        let begun = call.start.clamp(*now, until);
+        let (before, within) = times.entry(phase).or_default();
+        let noted = |is_within| if is_within { cost } else { 0.0 };
+        *before += (begun - *now) as f64 - noted(begun > *now && begun == call.start);
+        *within += (until - begun) as f64 - noted(until == call.end);
+        *now = until;
+    }
+    let part = |(phase, (before, within)): (Phase, (f64, f64))| {
+        let (before, within) = (before.max(0.0), within.max(0.0));
+        (before > 0.0).then(|| (phase, before / (before + within)))
+    };
+    times.into_iter().filter_map(part).collect()
+}
+
+/// Moves what was computed in each row into rows of its own, so that the sum stays what it is.
+pub fn divided(rows: Vec<Row>, computed: &HashMap<Phase, f64>) -> Vec<Row> {
+    let mut found: BTreeMap<Phase, Row> = BTreeMap::new();
+    for mut row in rows {
+        let part = computed.get(&row.phase).copied().unwrap_or_default();
+        let phase = row.phase.computed();
+        if part > 0.0 {
+            let none = Row { phase, quiet: 0.0, mean: 0.0, spread: 0.0, after: 0.0, calls: 0.0 };
+            let to = found.entry(phase).or_insert(none);
+            for (to, from) in [
+                (&mut to.quiet, &mut row.quiet),
+                (&mut to.mean, &mut row.mean),
+                (&mut to.spread, &mut row.spread),
+            ] {
+                let moved = *from * part;
+                *to += moved;
+                *from -= moved;
+            }
+        }
+        found.insert(row.phase, row);
+    }
+    ROWS.iter().filter_map(|row| found.remove(&row.0)).collect()
+}
+
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
@@ -236,7 +308,8 @@ pub struct Row {
     pub phase: Phase,
     /// Its part of the response time where nothing disturbs, in nanoseconds.
     pub quiet: f64,
-    /// Its part of the mean response time: the same share of that.
+    /// Its part of the mean response time: measured where the kernel noted the calls, else the same
+    /// share of it as of the quiet one.
     pub mean: f64,
     /// Half of what the middle half of the requests spread over, with calls noted or traced.
     pub spread: f64,
@@ -252,14 +325,15 @@ pub struct Timed<'a> {
     pub steps: &'a [Step],
     /// What is taken off each call.
     pub overhead: f64,
+    /// How many times as long the mean response is as a quiet one without a tracer: for steps whose
+    /// own mean is the tracer's work. Disturbances make it; which phase they hit without a tracer
+    /// is not known, so each phase gets its share of them.
+    pub scale: Option<f64>,
 }
 
-/// The table: the phases that occur, in their order. Calls are those of `counted`. Disturbances
-/// make the mean larger; which phase they hit without a tracer is not known, so each phase gets its
-/// share of them.
-pub fn rows(counted: &[Step], timed: &Timed<'_>, untraced: &Spread) -> Vec<Row> {
-    let scale = if untraced.quiet > 0.0 { untraced.mean / untraced.quiet } else { 1.0 };
-    let overhead = timed.overhead;
+/// The table: the phases that occur, in their order. Calls are those of `counted`.
+pub fn rows(counted: &[Step], timed: &Timed<'_>) -> Vec<Row> {
+    let &Timed { overhead, scale, .. } = timed;
     let row = |&(phase, ..): &(Phase, &str, &str)| {
         let calls = counted.iter().filter(|step| step.phase == phase);
         let of = timed.steps.iter().filter(|step| step.phase == phase);
@@ -271,7 +345,10 @@ pub fn rows(counted: &[Step], timed: &Timed<'_>, untraced: &Spread) -> Vec<Row> 
         calls.clone().chain(of.clone()).next().map(|_| Row {
             phase,
             quiet,
-            mean: quiet * scale,
+            mean: match scale {
+                Some(scale) => quiet * scale,
+                None => sum(false, &|step| step.own_mean(overhead)),
+            },
             spread: sum(false, &|step| step.spread),
             after: sum(true, &|step| step.own(overhead)),
             calls: calls.filter(|s| s.call.is_some()).map(|s| s.share).sum::<f64>() + 0.0,
@@ -331,11 +408,22 @@ mod tests {
         let steps = steps(&calls, &requests, |_| "server");
         let overhead = overhead(&steps, 77.0);
         assert!((overhead - 35.0).abs() < 0.001, "{overhead}");
-        let untraced = Spread { mean: 154.0, quiet: 77.0, ..Spread::default() };
-        let rows = rows(&steps, &Timed { steps: &steps, overhead }, &untraced);
+        let rows = rows(&steps, &Timed { steps: &steps, overhead, scale: Some(2.0) });
         assert!((rows.iter().map(|row| row.quiet).sum::<f64>() - 77.0).abs() < 0.001);
         assert!((rows.iter().map(|row| row.mean).sum::<f64>() - 154.0).abs() < 0.001);
         assert_eq!((rows[2].quiet, rows[3].quiet), (0.0, 7.0));
+    }
+
+    #[test]
+    fn means_of_noted_calls_are_those_of_all_requests() {
+        let calls = ["read", "write"].map(|name| call(name, 9));
+        let requests = [40, 70].map(|read| {
+            vec![piece(Phase::ReadRequest, Some(0), read), piece(Phase::Respond, Some(1), 20)]
+        });
+        let steps = steps(&calls, &requests, |_| "server");
+        let rows = rows(&steps, &Timed { steps: &steps, overhead: 5.0, scale: None });
+        let found: Vec<_> = rows.iter().map(|row| (row.quiet, row.mean)).collect();
+        assert_eq!(found, [(35.0, 50.0), (15.0, 15.0)]);
     }
 
     #[test]
@@ -362,6 +450,39 @@ mod tests {
         let requests = vec![vec![piece(Phase::Work, Some(0), 100)], Vec::new()];
         let steps = steps(&calls, &requests, |_| "server");
         assert_eq!((steps.len(), steps[0].share, steps[0].own(20.0)), (1, 0.5, 0.0));
+    }
+
+    #[test]
+    fn what_a_thread_does_before_its_calls_is_computed() {
+        let at = |start, end| crate::line::call(1, "read", "", "0", start, end - start);
+        // It waits, reads, computes, writes; the client has its response; it computes on.
+        let calls = [at(50, 110), at(112, 122), at(182, 202), at(250, 260)];
+        let exchanges = [Exchange { port: 1, start: 100, end: 210 }];
+        let place = |phase| Some((0, phase));
+        let places = [
+            place(Phase::Accept),
+            place(Phase::BackendRead),
+            place(Phase::BackendRun),
+            place(Phase::BackendRun),
+        ];
+        let parts = computed(&calls, &places, &exchanges, 2.0);
+        // The two nanoseconds before the read are the note's; of the write 58 and 18 are left, and
+        // after it the client's last byte comes before the next note.
+        assert_eq!(parts.len(), 1, "{parts:?}");
+        assert!((parts[&Phase::BackendRun] - 66.0 / 84.0).abs() < 1e-9, "{parts:?}");
+        let row = |phase, mean| Row {
+            phase,
+            quiet: mean / 2.0,
+            mean,
+            spread: 1.0,
+            after: 0.0,
+            calls: 1.0,
+        };
+        let rows = divided(vec![row(Phase::BackendRun, 82.0), row(Phase::Respond, 5.0)], &parts);
+        let phases: Vec<_> = rows.iter().map(|row| row.phase).collect();
+        assert_eq!(phases, [Phase::BackendRun, Phase::BackendCompute, Phase::Respond]);
+        assert!((rows.iter().map(|row| row.mean).sum::<f64>() - 87.0).abs() < 1e-9);
+        assert!((rows[1].mean / 82.0 - parts[&Phase::BackendRun]).abs() < 1e-9, "{rows:?}");
     }
 
     #[test]

@@ -79,36 +79,60 @@ pub struct Exchange {
     pub end: u64,
 }
 
-/// Makes all requests. The first that fails, or is answered by an error or a redirect, ends it.
-pub fn drive(url: &Url, load: Load) -> Result<Vec<Exchange>, Error> {
-    let left = AtomicUsize::new(load.requests);
-    let take = || {
-        left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
-    };
-    let client = || -> Result<Vec<Exchange>, Error> {
-        let mut done = Vec::new();
-        let mut kept = None;
-        while take() {
-            match request(url, load.keep_alive, &mut kept) {
-                Ok(exchange) => done.push(exchange),
-                Err(error) => {
-                    left.store(0, Ordering::Relaxed);
-                    return Err(error);
+/// The clients, with the connections that they keep between two loads.
+pub struct Clients<'a> {
+    url: &'a Url,
+    keep_alive: bool,
+    kept: Vec<Option<TcpStream>>,
+}
+
+impl<'a> Clients<'a> {
+    /// As many as the load has; none is connected yet.
+    pub fn new(url: &'a Url, load: Load) -> Self {
+        let kept = (0..load.clients.max(1)).map(|_| None).collect();
+        Self { url, keep_alive: load.keep_alive, kept }
+    }
+
+    /// Makes so many requests. The first that fails, or is answered by an error or a redirect, ends
+    /// it.
+    pub fn ask(&mut self, requests: usize) -> Result<Vec<Exchange>, Error> {
+        let Self { url, keep_alive, kept } = self;
+        let left = AtomicUsize::new(requests);
+        let take = || {
+            let less = |left: usize| left.checked_sub(1);
+            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+        };
+        let client = |kept: &mut Option<TcpStream>| -> Result<Vec<Exchange>, Error> {
+            let mut done = Vec::new();
+            while take() {
+                match request(url, *keep_alive, kept) {
+                    Ok(exchange) => done.push(exchange),
+                    Err(error) => {
+                        left.store(0, Ordering::Relaxed);
+                        return Err(error);
+                    }
                 }
             }
-        }
-        Ok(done)
-    };
-    let mut all = Vec::new();
-    std::thread::scope(|scope| {
-        let clients: Vec<_> = (0..load.clients.max(1)).map(|_| scope.spawn(client)).collect();
-        for client in clients {
-            all.extend(client.join().expect("a client does not panic")?);
-        }
-        Ok::<(), Error>(())
-    })?;
-    all.sort_by_key(|exchange| exchange.start);
-    Ok(all)
+            Ok(done)
+        };
+        let mut all = Vec::new();
+        std::thread::scope(|scope| {
+            let client = &client;
+            let clients: Vec<_> =
+                kept.iter_mut().map(|kept| scope.spawn(move || client(kept))).collect();
+            for client in clients {
+                all.extend(client.join().expect("a client does not panic")?);
+            }
+            Ok::<(), Error>(())
+        })?;
+        all.sort_by_key(|exchange| exchange.start);
+        Ok(all)
+    }
+}
+
+/// Makes all requests of a load, with new connections. Fails as [`Clients::ask`] does.
+pub fn drive(url: &Url, load: Load) -> Result<Vec<Exchange>, Error> {
+    Clients::new(url, load).ask(load.requests)
 }
 
 fn now() -> u64 {

@@ -21,7 +21,7 @@ mod text;
 mod trace;
 mod tracer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 pub use account::{Count, Row, Spread};
@@ -156,8 +156,21 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
     let overhead = account::overhead(&steps, untraced.quiet);
     let noted = noted(&runs, &places, &steps, program);
     let timed = match &noted {
-        Ok((steps, cost)) => account::Timed { steps, overhead: *cost },
-        Err(_) => account::Timed { steps: &steps, overhead },
+        Ok((steps, cost)) => account::Timed { steps, overhead: *cost, scale: None },
+        Err(_) => {
+            let scale = Some(untraced.mean / untraced.quiet.max(1.0));
+            account::Timed { steps: &steps, overhead, scale }
+        }
+    };
+    // Without the kernel's notes nothing tells a call from what was computed before it.
+    let computed = match &noted {
+        Ok(_) => computed(&runs, &places, &steps, program),
+        Err(why) => Err(why.clone()),
+    };
+    let rows = account::rows(&steps, &timed);
+    let rows = match &computed {
+        Ok(parts) => account::divided(rows, parts),
+        Err(_) => rows,
     };
     let mut report = Report {
         url: plan.url.text.clone(),
@@ -167,7 +180,7 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
         overhead,
         loop_cost: runs.loop_cost,
         noted_cost: noted.as_ref().map(|noted| noted.1).map_err(Clone::clone),
-        rows: account::rows(&steps, &timed, untraced),
+        rows,
         calls: account::calls_by_name(&trace.calls, program),
         of_nobody: places.iter().filter(|place| place.is_none()).count(),
         findings: findings::find(&trace.calls, &steps, overhead),
@@ -178,6 +191,11 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
     let is_followed = |request: &Vec<account::Piece>| request.iter().any(|p| p.call.is_some());
     let lost = pieces.iter().filter(|request| !is_followed(request)).count();
     report.notes = notes(&report, trace, lost);
+    if let (Ok(_), Err(why)) = (&noted, &computed) {
+        report.notes.push(format!(
+            "what is computed between two calls is in the row of the second one: {why}"
+        ));
+    }
     if backends.len() > 1 {
         report.notes.push(format!(
             "several programs answer behind the server ({}): their phases cannot be told apart, \
@@ -206,6 +224,30 @@ fn noted<'a>(
     program: impl Fn(u32) -> &'a str + Copy,
 ) -> Result<(Vec<account::Step>, f64), String> {
     let noted = runs.noted.as_ref().map_err(Clone::clone)?;
+    let (_, found) = followed(noted, runs, places, steps, program)?;
+    Ok((found, noted.cost))
+}
+
+/// Which part of the time of each phase was computed; or why that is not known.
+fn computed<'a>(
+    runs: &'a runs::Runs,
+    places: &[follow::Place],
+    steps: &[account::Step],
+    program: impl Fn(u32) -> &'a str + Copy,
+) -> Result<HashMap<phase::Phase, f64>, String> {
+    let divided = runs.divided.as_ref().map_err(Clone::clone)?;
+    let (places, _) = followed(divided, runs, places, steps, program)?;
+    Ok(account::computed(&divided.calls, &places, &divided.exchanges, divided.cost))
+}
+
+/// The places and steps of calls that the kernel noted, if they are most of those that strace saw.
+fn followed<'a>(
+    noted: &'a runs::Noted,
+    runs: &'a runs::Runs,
+    places: &[follow::Place],
+    steps: &[account::Step],
+    program: impl Fn(u32) -> &'a str + Copy,
+) -> Result<(Vec<follow::Place>, Vec<account::Step>), String> {
     let habits = light::Habits::learn(&runs.trace.calls, places, &runs.exchanges, program);
     let places = habits.places(&noted.calls, &noted.exchanges, program);
     let pieces = account::pieces(&noted.calls, &places, &noted.exchanges);
@@ -218,7 +260,7 @@ fn noted<'a>(
         (noted, seen) if noted < NOTED * seen => {
             Err(format!("of {seen:.1} calls for a request it noted {noted:.1}"))
         }
-        _ => Ok((found, noted.cost)),
+        _ => Ok((places, found)),
     }
 }
 

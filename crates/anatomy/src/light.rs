@@ -4,12 +4,17 @@
 //! It notes thread, time, number and result of a call, but no arguments. So a call's phase is taken
 //! from the trace of strace: it is that of the same call of the same program at the same place of a
 //! request there.
+//!
+//! In requests of their own the kernel notes the beginning of each call, too
+//! (`raw_syscalls:sys_enter`): up to there its thread has computed. That costs twice as much, so
+//! only the proportions are taken from these.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::iter;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -22,77 +27,91 @@ use crate::follow::Place;
 use crate::line::{Call, call, nanoseconds};
 use crate::phase::{Kind, Phase, kind};
 
-/// How long perf may take to begin.
-const BEGIN: Duration = Duration::from_secs(20);
+/// How long perf may take to do what it is told.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Calls by which the cost of one is measured.
 const CALLS: u32 = 2000;
 /// More notes are not read: each becomes a call of some 250 bytes, so these take half a gigabyte.
 /// They are those of a thousand requests of a large application.
 const MOST_NOTES: usize = 2_000_000;
 
-/// The end of a call, as the kernel noted it.
+/// What the kernel is to note of each call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct End {
+pub enum Wanted {
+    /// Its end.
+    Ends,
+    /// Its beginning and its end.
+    Both,
+}
+
+/// The beginning or the end of a call, as the kernel noted it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Note {
     thread: u32,
     /// Nanoseconds of the clock that never jumps.
     time: u64,
     number: u32,
-    failed: bool,
+    /// Whether it has failed; none at its beginning.
+    failed: Option<bool>,
 }
 
-/// A perf that notes.
+/// A perf that notes when it is told to.
 pub struct Light {
     perf: Child,
     /// Open until perf has ended, as its output is: it leaves its file unfinished if either is
     /// closed before.
-    _input: ChildStdin,
+    input: ChildStdin,
+    /// Whether it has done what it was told, each time.
+    done: Receiver<()>,
     folder: TempDir,
 }
 
 impl Light {
-    /// Begins to note the calls of all threads of these processes, or says why it cannot. Returns
-    /// when the kernel notes.
-    pub fn attach(pids: impl Iterator<Item = u32>) -> Result<Self, String> {
+    /// Starts a perf for all threads of these processes, or says why it cannot. It notes nothing
+    /// before [`Light::note`].
+    pub fn attach(pids: impl Iterator<Item = u32>, wanted: Wanted) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| format!("a folder: {error}"))?;
         let pids: Vec<String> = pids.map(|pid| pid.to_string()).collect();
-        let mut command = perf(&folder);
-        // It begins when it is told to, and says so.
+        let mut command = perf(&folder, wanted);
         command.args(["-D", "-1", "--control", "fd:0,1", "-p", &pids.join(",")]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut perf = command.spawn().map_err(|error| match error.kind() {
             ErrorKind::NotFound => "perf is not installed (Debian: linux-perf)".to_owned(),
             _ => format!("perf does not start: {error}"),
         })?;
-        let mut output = perf.stdout.take().expect("a pipe");
-        let (say, said) = mpsc::channel();
+        let output = perf.stdout.take().expect("a pipe");
+        let input = perf.stdin.take().expect("a pipe");
+        let (say, done) = mpsc::channel();
         std::thread::spawn(move || {
-            let mut answer = [0; 4];
-            let is_said = output.read_exact(&mut answer).is_ok() && answer == *b"ack\n";
-            let _ = say.send(is_said);
-            let _ = io::copy(&mut output, &mut io::sink());
+            // It says `ack`, with a null character that belongs to the next line.
+            let is_ack = |line: &Vec<u8>| line.strip_prefix(b"\0").unwrap_or(line) == b"ack";
+            let lines = BufReader::new(output).split(b'\n').map_while(Result::ok);
+            for _ in lines.filter(is_ack) {
+                // All is read, until perf closes its output, whether somebody waits or not.
+                let _ = say.send(());
+            }
         });
-        let mut input = perf.stdin.take().expect("a pipe");
-        let is_asked = input.write_all(b"enable\n").is_ok();
-        let light = Self { perf, _input: input, folder };
-        match is_asked && said.recv_timeout(BEGIN) == Ok(true) {
-            true => Ok(light),
+        Ok(Self { perf, input, done, folder })
+    }
+
+    /// Lets the kernel note calls from now on, or no more. Returns when that is so.
+    pub fn note(&mut self, is_on: bool) -> Result<(), String> {
+        let command: &[u8] = if is_on { b"enable\n" } else { b"disable\n" };
+        let is_told = self.input.write_all(command).is_ok();
+        match is_told && self.done.recv_timeout(PATIENCE).is_ok() {
+            true => Ok(()),
             false => Err("perf may not: see /proc/sys/kernel/perf_event_paranoid".to_owned()),
         }
     }
 
     /// Ends it; the calls that it noted, by the names that strace has for their numbers, or why
-    /// there are none.
+    /// there are none. They begin where they end, if only that was to be noted.
     pub fn finish(mut self, names: &BTreeMap<u32, String>) -> Result<Vec<Call>, String> {
         self.stop();
-        let ends = read(&self.folder)?;
+        let notes = read(&self.folder)?;
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let offset = (since_1970.as_nanos() as u64).saturating_sub(now());
-        let named = |end: &End| {
-            let name = names.get(&end.number)?;
-            let result = if end.failed { "-1 E" } else { "0" };
-            Some(call(end.thread, name, "", result, end.time + offset, 0))
-        };
-        Ok(ends.iter().filter_map(named).collect())
+        Ok(calls(&notes, offset, names))
     }
 
     fn stop(&mut self) {
@@ -110,10 +129,29 @@ impl Drop for Light {
     }
 }
 
+/// The calls of these notes, in the order of their ends.
+fn calls(notes: &[Note], offset: u64, names: &BTreeMap<u32, String>) -> Vec<Call> {
+    let mut begun: HashMap<u32, u64> = HashMap::new();
+    let ended = |note: &Note| {
+        let Some(failed) = note.failed else {
+            begun.insert(note.thread, note.time);
+            return None;
+        };
+        let start = begun.remove(&note.thread).unwrap_or(note.time);
+        let result = if failed { "-1 E" } else { "0" };
+        let (name, took) = (names.get(&note.number)?, note.time - start);
+        Some(call(note.thread, name, "", result, start + offset, took))
+    };
+    notes.iter().filter_map(ended).collect()
+}
+
 /// perf, which writes what the kernel notes into the folder.
-fn perf(folder: &TempDir) -> Command {
+fn perf(folder: &TempDir, wanted: Wanted) -> Command {
     let mut command = Command::new("perf");
     command.args(["record", "-q", "-k", "CLOCK_MONOTONIC", "-e", "raw_syscalls:sys_exit"]);
+    if wanted == Wanted::Both {
+        command.args(["-e", "raw_syscalls:sys_enter"]);
+    }
     // Memory for the notes of each thread that there is: 2 MiB, of some 30 000 calls. Threads to
     // come are not watched; for those there would have to be memory for each processor.
     command.args(["--per-thread", "--no-inherit", "-m", "512", "-o"]);
@@ -129,29 +167,32 @@ fn now() -> u64 {
 }
 
 /// What perf has noted, in the order of time, or why it is not known.
-fn read(folder: &TempDir) -> Result<Vec<End>, String> {
+fn read(folder: &TempDir) -> Result<Vec<Note>, String> {
     let mut command = Command::new("perf");
     command.args(["script", "--ns", "-F", "tid,time,trace", "-i"]).arg(folder.path().join("notes"));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let unreadable = |error| format!("its notes cannot be read: {error}");
     let mut script = command.spawn().map_err(unreadable)?;
     let lines = BufReader::new(script.stdout.take().expect("a pipe")).lines();
-    let ends = ends(lines, MOST_NOTES);
+    let notes = notes(lines, MOST_NOTES);
     // Nobody reads the rest, so perf ends in any case.
     let status = script.wait().map_err(unreadable)?;
-    let mut ends = ends?;
+    let mut notes = notes?;
     if !status.success() {
         return Err(format!("its notes cannot be read: perf script: {status}"));
     }
-    ends.sort_by_key(|end| end.time);
-    Ok(ends)
+    notes.sort_by_key(|note| note.time);
+    Ok(notes)
 }
 
-/// The calls of these lines, unless there are more than so many. A call without a number (-1) is
+/// The notes of these lines, unless there are more than so many. A call without a number (-1) is
 /// one that a signal has ended: it is made again.
-fn ends(lines: impl Iterator<Item = io::Result<String>>, most: usize) -> Result<Vec<End>, String> {
-    let found = lines.filter_map(|line| line.map(|line| end(&line)).transpose());
-    let found: Vec<End> = found
+fn notes(
+    lines: impl Iterator<Item = io::Result<String>>,
+    most: usize,
+) -> Result<Vec<Note>, String> {
+    let found = lines.filter_map(|line| line.map(|line| note(&line)).transpose());
+    let found: Vec<Note> = found
         .take(most + 1)
         .collect::<io::Result<_>>()
         .map_err(|error| format!("its notes cannot be read: {error}"))?;
@@ -161,21 +202,25 @@ fn ends(lines: impl Iterator<Item = io::Result<String>>, most: usize) -> Result<
     }
 }
 
-/// A line of `perf script`: `442 84333.406032519: NR 43 = 5`.
-fn end(line: &str) -> Option<End> {
+/// A line of `perf script`: `442 84333.406032519: NR 43 = 5`, or `NR 43 (7, ffff, 0)` where the
+/// call begins.
+fn note(line: &str) -> Option<Note> {
     let mut words = line.split_whitespace();
     let thread = words.next()?.parse().ok()?;
     let time = nanoseconds(words.next()?.strip_suffix(':')?)?;
     let number = (words.next()? == "NR").then(|| words.next())??.parse().ok()?;
-    let result: i64 = (words.next()? == "=").then(|| words.next())??.parse().ok()?;
-    Some(End { thread, time, number, failed: (-4095..0).contains(&result) })
+    let failed = match words.next()? {
+        "=" => Some((-4095..0).contains(&words.next()?.parse::<i64>().ok()?)),
+        arguments => arguments.starts_with('(').then_some(None)?,
+    };
+    Some(Note { thread, time, number, failed })
 }
 
 /// What a noted call costs, in nanoseconds: as much longer it is from the end of one call to the
-/// end of the next in a program that does nothing else (`dd`) than without perf.
+/// end of the next in a program that does nothing else (`dd`) than without notes.
 pub fn cost_of_a_call() -> Option<f64> {
     let folder = tempfile::tempdir().ok()?;
-    let mut command = perf(&folder);
+    let mut command = perf(&folder, Wanted::Ends);
     let count = format!("count={}", CALLS / 2);
     command.args(["dd", "if=/dev/zero", "of=/dev/null", "bs=1", &count]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -189,8 +234,12 @@ pub fn cost_of_a_call() -> Option<f64> {
     (ends.len() as u32 >= CALLS).then(|| (noted - bare().unwrap_or(0.0)).max(0.0))
 }
 
-/// The same calls without perf: nanoseconds for each, in the quickest of some rounds.
+/// The same calls without notes, in the quickest of some rounds: nanoseconds for each. As in a turn
+/// without notes, perf is attached: the kernel then goes a longer way through each call.
 fn bare() -> Option<f64> {
+    let mut idle = Light::attach(iter::once(std::process::id()), Wanted::Ends).ok()?;
+    // It says that it is attached.
+    idle.note(false).ok()?;
     let (mut zero, mut null) = (File::open("/dev/zero").ok()?, File::create("/dev/null").ok()?);
     let mut byte = [0];
     let mut round = || {
@@ -284,20 +333,43 @@ mod tests {
 
     #[test]
     fn lines_of_perf_are_read_and_others_are_not() {
-        let read = end("  442 84333.406032519: NR 43 = 5").unwrap();
-        let expected = End { thread: 442, time: 84_333_406_032_519, number: 43, failed: false };
+        let read = note("  442 84333.406032519: NR 43 = 5").unwrap();
+        let time = 84_333_406_032_519;
+        let expected = Note { thread: 442, time, number: 43, failed: Some(false) };
         assert_eq!(read, expected);
-        assert!(end("442 1.0: NR 0 = -11").unwrap().failed);
-        assert!(!end("442 1.0: NR 9 = -140000000000000").unwrap().failed, "an address");
+        let begun = note("  442 84333.406032519: NR 43 (7, ffff, 0, 0, 0, 0)");
+        assert_eq!(begun, Some(Note { failed: None, ..expected }));
+        assert_eq!(note("442 1.0: NR 0 = -11").unwrap().failed, Some(true));
+        let address = note("442 1.0: NR 9 = -140000000000000").unwrap();
+        assert_eq!(address.failed, Some(false));
         for wrong in ["", "442", "442 1.0 NR 0 = 1", "442 1.0: NR x = 1", "442 1.0: NR 1 1"] {
-            assert_eq!(end(wrong), None, "{wrong}");
+            assert_eq!(note(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_call_lasts_from_its_beginning_to_its_end() {
+        let noted = |thread, time, failed| Note { thread, time, number: 43, failed };
+        let ended = Some(false);
+        let notes = [
+            noted(1, 10, ended),
+            noted(1, 20, None),
+            noted(2, 25, None),
+            noted(2, 27, ended),
+            noted(1, 30, Some(true)),
+        ];
+        let calls = calls(&notes, 100, &BTreeMap::from([(43, "accept".to_owned())]));
+        let found: Vec<_> =
+            calls.iter().map(|it| (it.thread, it.start, it.end, it.error.is_some())).collect();
+        // The first one had begun before.
+        let expected = [(1, 110, 110, false), (2, 125, 127, false), (1, 120, 130, true)];
+        assert_eq!(found, expected);
     }
 
     #[test]
     fn more_notes_than_memory_is_for_are_refused() {
         let read = |most| {
-            ends(
+            notes(
                 ["1 1.0: NR 0 = 1", "x", "1 2.0: NR 0 = 1"]
                     .map(|line| Ok(line.to_owned()))
                     .into_iter(),
@@ -307,7 +379,7 @@ mod tests {
         assert_eq!(read(2).unwrap().len(), 2);
         assert!(read(1).unwrap_err().contains("more than 1 calls"));
         let broken = || Err(io::Error::other("broken"));
-        assert!(ends([broken()].into_iter(), 1).unwrap_err().ends_with("read: broken"));
+        assert!(notes([broken()].into_iter(), 1).unwrap_err().ends_with("read: broken"));
     }
 
     #[test]

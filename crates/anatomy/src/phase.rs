@@ -11,6 +11,8 @@ pub enum Phase {
     Files,
     /// What the server does itself besides, such as running a script.
     Work,
+    /// What the server computes between two calls of any phase.
+    Compute,
     /// A socket is made and connected to the backend.
     Connect,
     /// The request goes to the backend.
@@ -27,6 +29,8 @@ pub enum Phase {
     BackendFile,
     /// The backend runs the script and answers.
     BackendRun,
+    /// What the backend computes between two calls of any phase: mostly the script itself.
+    BackendCompute,
     /// The backend writes its logs.
     BackendLog,
     /// The backend takes the connection down.
@@ -51,6 +55,7 @@ pub const ROWS: &[(Phase, &str, &str)] = &[
     (Phase::ReadRequest, "read_request", "read request"),
     (Phase::Files, "files", "look at files"),
     (Phase::Work, "work", "work in the server"),
+    (Phase::Compute, "compute", "compute in the server"),
     (Phase::Connect, "connect", "connect to backend"),
     (Phase::Send, "send", "send to backend"),
     (Phase::BackendAccept, "backend_accept", "  accept"),
@@ -59,6 +64,7 @@ pub const ROWS: &[(Phase, &str, &str)] = &[
     (Phase::BackendOpen, "backend_open", "  open"),
     (Phase::BackendFile, "backend_file", "  read files"),
     (Phase::BackendRun, "backend_run", "  execute and respond"),
+    (Phase::BackendCompute, "backend_compute", "  compute"),
     (Phase::BackendLog, "backend_log", "  log"),
     (Phase::BackendClose, "backend_close", "  close"),
     (Phase::ReadResponse, "read_response", "wait for and read response"),
@@ -73,6 +79,11 @@ impl Phase {
     /// Its key in JSON.
     pub fn key(self) -> &'static str {
         ROWS.iter().find(|row| row.0 == self).map_or("", |row| row.1)
+    }
+
+    /// The row of what is computed between its calls.
+    pub fn computed(self) -> Phase {
+        if self.name().starts_with(' ') { Phase::BackendCompute } else { Phase::Compute }
     }
 
     /// Its name for people.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use tokamak_processes as system;
 
 use crate::account::Spread;
-use crate::driver::{Exchange, Load, drive};
-use crate::light::{self, Light};
+use crate::driver::{Clients, Exchange, Load, drive};
+use crate::light::{self, Light, Wanted};
 use crate::line::Call;
 use crate::trace::Trace;
 use crate::tracer::{self, Tracer};
@@ -14,6 +14,10 @@ use crate::{Error, Plan, processes, text};
 
 /// Requests before anything counts, so that caches are warm.
 const WARM_UP: usize = 20;
+/// Requests of a turn, where turns with the kernel's notes and without them alternate. How quickly
+/// a processor wakes up, and whether client and server share one, changes from moment to moment:
+/// what is compared has to be met by the same moments.
+const TURN: usize = 25;
 /// How often a server may have got new processes while strace attached to it.
 const ATTEMPTS: usize = 5;
 
@@ -45,9 +49,50 @@ pub struct Runs {
     pub threads: BTreeMap<u32, u32>,
     /// What the kernel noted of the same load, or why it did not.
     pub noted: Result<Noted, String>,
+    /// The same with the beginnings of calls, in requests of their own.
+    pub divided: Result<Noted, String>,
 }
 
-/// Drives the load under strace; then without a tracer, noted by the kernel, and without again.
+/// What is measured beside each other.
+struct Compared {
+    untraced: Vec<Exchange>,
+    noted: Result<Noted, String>,
+    divided: Result<Noted, String>,
+}
+
+/// Requests whose calls the kernel notes.
+struct Turns {
+    /// Or why it does not.
+    light: Result<Light, String>,
+    exchanges: Vec<Exchange>,
+}
+
+impl Turns {
+    fn of(programs: &BTreeMap<u32, String>, wanted: Wanted) -> Self {
+        let light = Light::attach(programs.keys().copied(), wanted);
+        Self { light, exchanges: Vec::new() }
+    }
+
+    /// One turn of so many requests, unless the kernel refuses.
+    fn ask(&mut self, clients: &mut Clients, count: usize) -> Result<(), Error> {
+        let Ok(light) = &mut self.light else { return Ok(()) };
+        let begun = light.note(true);
+        if begun.is_ok() {
+            self.exchanges.extend(clients.ask(count)?);
+        }
+        if let Err(why) = begun.and_then(|()| light.note(false)) {
+            self.light = Err(why);
+        }
+        Ok(())
+    }
+
+    /// The requests, and what the kernel has noted of them.
+    fn finish(self, trace: &Trace) -> Result<(Vec<Call>, Vec<Exchange>), String> {
+        Ok((self.light?.finish(&trace.numbers)?, self.exchanges))
+    }
+}
+
+/// Drives the load under strace; then by turns without a tracer and noted by the kernel.
 pub fn all(plan: &Plan) -> Result<Runs, Error> {
     let Plan { url, load, .. } = plan;
     // Of another machine's address a server here would be watched, with the same port.
@@ -65,16 +110,12 @@ pub fn all(plan: &Plan) -> Result<Runs, Error> {
     let (tracer, programs) = watch(plan)?;
     let exchanges = drive(url, *load)?;
     let (trace, mut threads) = tracer.finish()?;
-    // What is compared stands side by side, since machines drift.
-    let half = Load { requests: load.requests.div_ceil(2), ..*load };
-    let mut untraced = drive(url, half)?;
-    let noted = noted(plan, &programs, &trace)?;
-    untraced.extend(drive(url, half)?);
-    for call in noted.iter().flat_map(|noted| &noted.calls) {
+    let Compared { untraced, noted, divided } = compare(plan, &programs, &trace)?;
+    for call in noted.iter().chain(&divided).flat_map(|noted| &noted.calls) {
         threads.entry(call.thread).or_insert_with(|| system::process_of(call.thread));
     }
     let untraced = Spread::of_exchanges(&untraced);
-    Ok(Runs { programs, untraced, exchanges, trace, loop_cost, listeners, threads, noted })
+    Ok(Runs { programs, untraced, exchanges, trace, loop_cost, listeners, threads, noted, divided })
 }
 
 /// Watches the server. Its processes are looked for again when all are attached: a server may start
@@ -98,22 +139,39 @@ fn watch(plan: &Plan) -> Result<(Tracer, BTreeMap<u32, String>), Error> {
     )))
 }
 
-/// The load once more, with the kernel noting calls; or why there are no notes. Of several clients'
-/// calls it would not be known whose they are.
-fn noted(
+/// The load without a tracer, and the same load with the kernel noting calls, or why there are no
+/// notes: of several clients' calls it would not be known whose they are.
+fn compare(
     plan: &Plan,
     programs: &BTreeMap<u32, String>,
     trace: &Trace,
-) -> Result<Result<Noted, String>, Error> {
-    if plan.load.clients > 1 {
-        return Ok(Err("there are several clients".to_owned()));
+) -> Result<Compared, Error> {
+    let Plan { url, load, .. } = plan;
+    if load.clients > 1 {
+        let why = || Err("there are several clients".to_owned());
+        return Ok(Compared { untraced: drive(url, *load)?, noted: why(), divided: why() });
     }
-    let light = match Light::attach(programs.keys().copied()) {
-        Ok(light) => light,
-        Err(why) => return Ok(Err(why)),
+    let mut noted = Turns::of(programs, Wanted::Ends);
+    if let Err(why) = noted.light {
+        let divided = Err(why.clone());
+        return Ok(Compared { untraced: drive(url, *load)?, noted: Err(why), divided });
+    }
+    let mut divided = Turns::of(programs, Wanted::Both);
+    let mut clients = Clients::new(url, *load);
+    let mut untraced = Vec::new();
+    while untraced.len() < load.requests {
+        let turn = TURN.min(load.requests - untraced.len());
+        untraced.extend(clients.ask(turn)?);
+        noted.ask(&mut clients, turn)?;
+        divided.ask(&mut clients, turn)?;
+    }
+    let (noted, divided) = (noted.finish(trace), divided.finish(trace));
+    // Measured when no perf is attached any more.
+    let cost = light::cost_of_a_call();
+    let with_cost = |found: Result<(Vec<Call>, Vec<Exchange>), String>| {
+        let (calls, exchanges) = found?;
+        let cost = cost.ok_or_else(|| "the cost of a note is unknown".to_owned())?;
+        Ok(Noted { calls, exchanges, cost })
     };
-    let exchanges = drive(&plan.url, plan.load)?;
-    let calls = light.finish(&trace.numbers);
-    let cost = || light::cost_of_a_call().ok_or_else(|| "the cost of a note is unknown".to_owned());
-    Ok(calls.and_then(|calls| Ok(Noted { calls, exchanges, cost: cost()? })))
+    Ok(Compared { untraced, noted: with_cost(noted), divided: with_cost(divided) })
 }

@@ -46,7 +46,7 @@ pub enum Freshness {
 }
 
 /// A stored response.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Entry {
     /// Its status.
     pub status: StatusCode,
@@ -58,6 +58,8 @@ pub struct Entry {
     pub selection: Selection,
     /// Names by which it may be purged.
     pub tags: Box<[Box<str>]>,
+    /// The body in content codings, by their names, as far as it has been asked for in them.
+    encoded: Vec<(&'static str, Bytes)>,
     lifetimes: Lifetimes,
     /// When it was stored.
     stored: u64,
@@ -84,6 +86,7 @@ impl Entry {
             body,
             selection,
             tags: tags.into(),
+            encoded: Vec::new(),
             lifetimes,
             stored: now,
             asked: now,
@@ -112,7 +115,22 @@ impl Entry {
             }
         }
         let parts = (self.status, headers, self.body.clone());
-        Entry::new(parts, self.selection.clone(), self.tags.to_vec(), lifetimes, now)
+        let tags = self.tags.to_vec();
+        let entry = Entry::new(parts, self.selection.clone(), tags, lifetimes, now);
+        Entry { encoded: self.encoded.clone(), ..entry }
+    }
+
+    /// The body in the content coding with this name, if it is kept.
+    pub fn encoded(&self, coding: &str) -> Option<&Bytes> {
+        self.encoded.iter().find(|(name, _)| *name == coding).map(|(_, body)| body)
+    }
+
+    /// The same response, of which the body is also kept in this content coding.
+    pub fn with_encoded(&self, coding: &'static str, body: Bytes) -> Entry {
+        let mut entry = self.clone();
+        entry.encoded.retain(|(name, _)| *name != coding);
+        entry.encoded.push((coding, body));
+        entry
     }
 
     /// The same, asked for at that time.
@@ -207,7 +225,8 @@ impl Entry {
         let fields: usize =
             self.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 64).sum();
         let tags: usize = self.tags.iter().map(|tag| tag.len() + 16).sum();
-        OVERHEAD + fields + tags + self.selection.cost() + self.body.len()
+        let encoded: usize = self.encoded.iter().map(|(_, body)| body.len() + 64).sum();
+        OVERHEAD + fields + tags + self.selection.cost() + self.body.len() + encoded
     }
 }
 
@@ -290,6 +309,11 @@ mod tests {
         assert_eq!(new.headers[header::CACHE_CONTROL], "max-age=9");
         assert_eq!(new.headers[ETAG], "\"a\"");
         assert!(!new.headers.contains_key(AGE));
+        let encoded = old.with_encoded("gzip", Bytes::from_static(b"short"));
+        assert_eq!(encoded.cost(), old.cost() + 64 + 5);
+        let kept = encoded.freshened(&news, Lifetimes::default(), 200 * SECOND);
+        assert_eq!(kept.encoded("gzip").map(|body| &body[..]), Some(&b"short"[..]));
+        assert_eq!((kept.encoded("br"), old.encoded("gzip")), (None, None));
         assert_eq!(
             (new.age(200 * SECOND), new.ttl(200 * SECOND), &new.tags[..]),
             (0, 9, &["t".into()][..])

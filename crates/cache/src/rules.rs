@@ -77,15 +77,16 @@ impl Overrides {
 pub struct Request {
     /// Cookies that count.
     pub has_cookies: bool,
-    /// `Authorization`.
+    /// `Authorization`, or a client certificate of its connection.
     pub has_credentials: bool,
     /// What it says of the cache, if it says anything.
     pub said: Option<Directives>,
 }
 
 impl Request {
-    /// What these fields say. `None`: the cache has nothing to do with it.
-    pub fn of(headers: &HeaderMap, rules: &Rules) -> Option<Request> {
+    /// What these fields say. `has_certificate`: whether the client has shown a certificate, on
+    /// which a page may depend as on `Authorization`. `None`: the cache has nothing to do with it.
+    pub fn of(headers: &HeaderMap, has_certificate: bool, rules: &Rules) -> Option<Request> {
         if selection::overrides_method(headers) {
             return None;
         }
@@ -93,7 +94,7 @@ impl Request {
         let said = (speaks && !rules.ignores_request).then(|| Directives::of(headers));
         Some(Request {
             has_cookies: !rules.ignores_cookies && headers.contains_key(COOKIE),
-            has_credentials: headers.contains_key(AUTHORIZATION),
+            has_credentials: has_certificate || headers.contains_key(AUTHORIZATION),
             said,
         })
     }
@@ -233,7 +234,7 @@ mod tests {
         status: u16,
         response: &[&str],
     ) -> Option<Lifetimes> {
-        let request = Request::of(&headers(request), rules).unwrap();
+        let request = Request::of(&headers(request), false, rules).unwrap();
         let response = (StatusCode::from_u16(status).unwrap(), &headers(response));
         storable(
             rules,
@@ -248,6 +249,25 @@ mod tests {
     fn fresh(request: &[&str], status: u16, response: &[&str]) -> Option<u64> {
         ask(&Rules::default(), &Overrides::default(), request, status, response)
             .map(|lifetimes| lifetimes.fresh)
+    }
+
+    #[test]
+    fn a_certificate_of_the_client_counts_as_credentials() {
+        let rules = Rules { lifetime: Duration::from_secs(60), ..Rules::default() };
+        let now = (SystemTime::UNIX_EPOCH + NOW, Duration::ZERO);
+        for (has_certificate, response, is_kept) in [
+            (false, &[][..], true),
+            (true, &[], false),
+            (true, &["Cache-Control: max-age=60"], false),
+            (true, &["Cache-Control: public, max-age=60"], true),
+        ] {
+            let request = Request::of(&HeaderMap::new(), has_certificate, &rules).unwrap();
+            assert_eq!(request.is_own(), has_certificate);
+            let headers = headers(response);
+            let kept =
+                storable(&rules, &Overrides::NONE, &request, (StatusCode::OK, &headers), now);
+            assert_eq!(kept.is_some(), is_kept, "{has_certificate} {response:?}");
+        }
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use http::HeaderMap;
-use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::sync::{Cache, DefaultLifecycle, EntryAction};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use crate::entry::Entry;
@@ -231,6 +232,21 @@ impl Store {
         true
     }
 
+    /// Keeps the body of a stored response in this content coding too, if the response is still
+    /// there: it may have been purged, or replaced by a newer one.
+    pub fn keep_encoded(&self, key: &Key, entry: &Arc<Entry>, coding: &'static str, body: Bytes) {
+        // Dropping the outcome forgets the key again if there is nothing under it.
+        drop(self.map.entry(key, None, |_, resource: &mut Arc<Resource>| {
+            let Resource { variants, passed_until } = &**resource;
+            if let Some(at) = variants.iter().position(|other| Arc::ptr_eq(other, entry)) {
+                let mut variants = variants.clone();
+                variants[at] = Arc::new(entry.with_encoded(coding, body));
+                *resource = Arc::new(Resource { variants, passed_until: *passed_until });
+            }
+            EntryAction::Retain(())
+        }));
+    }
+
     /// Remembers until `until` that responses to such requests for this key cannot be kept.
     pub fn pass(&self, key: &Key, request: &Request, until: u64) {
         let old = self.map.peek(key.bytes());
@@ -255,8 +271,10 @@ impl Store {
         };
         match what {
             Purge::Key(key) => {
-                if let Some((_, resource)) = self.map.remove(&key[..]) {
-                    remove(&resource);
+                for key in [&key[..], &Key::secure(key)] {
+                    if let Some((_, resource)) = self.map.remove(key) {
+                        remove(&resource);
+                    }
                 }
             }
             Purge::All => self.map.retain(|_, resource| remove(resource)),
@@ -343,6 +361,37 @@ mod tests {
         }
         assert_eq!(find(&store, "a", &language("de")), None);
         assert_eq!(store.purge(&Purge::All), MOST_VARIANTS as u64);
+    }
+
+    #[test]
+    fn a_compressed_form_is_kept_as_long_as_its_response() {
+        let (store, key, german) = (store(1 << 20, 1 << 14), Key::of(b"a"), language("de"));
+        let encoded = |request: &HeaderMap| match store.find(b"a", &Request::default(), request, 0)
+        {
+            Found::Entry(entry) => entry.encoded("gzip").cloned(),
+            Found::Nothing | Found::Passed => None,
+        };
+        let keep = |entry| {
+            store.keep_encoded(&key, entry, "gzip", Bytes::from_static(b"short"));
+        };
+        let old = entry("old", &german, &[]);
+        keep(&old);
+        assert_eq!((store.tally().entries, encoded(&german)), (0, None), "it is not stored");
+        put(&store, "a", old.clone());
+        put(&store, "a", entry("english", &language("en"), &[]));
+        let before = store.tally().bytes;
+        keep(&old);
+        assert_eq!(encoded(&german).as_deref(), Some(&b"short"[..]));
+        assert_eq!(encoded(&language("en")), None);
+        assert_eq!(store.tally().bytes, before + 64 + 5, "its memory counts");
+        assert_eq!(find(&store, "a", &german).as_deref(), Some("old"));
+        let new = entry("new", &german, &[]);
+        put(&store, "a", new.clone());
+        keep(&old);
+        assert_eq!((find(&store, "a", &german).as_deref(), encoded(&german)), (Some("new"), None));
+        store.purge(&Purge::All);
+        keep(&new);
+        assert_eq!((store.tally().entries, find(&store, "a", &german)), (0, None));
     }
 
     #[test]

@@ -5,8 +5,13 @@
 
 mod admin;
 mod cache;
+mod compression;
+mod network;
+mod proxy;
+mod rule;
 mod secret;
 mod site;
+mod tls;
 mod trace;
 mod upstream;
 
@@ -21,8 +26,13 @@ use crate::fpm::{Fpm, FpmSocket};
 
 pub use admin::*;
 pub use cache::*;
+pub use compression::*;
+pub use network::Network;
+pub use proxy::*;
+pub use rule::*;
 pub use secret::Secret;
 pub use site::*;
+pub use tls::*;
 pub use trace::*;
 pub use upstream::*;
 
@@ -31,6 +41,10 @@ pub use upstream::*;
 pub struct Server {
     /// Addresses that accept HTTP connections.
     pub listen: Vec<SocketAddr>,
+    /// Addresses that accept HTTP connections over TLS.
+    pub listen_tls: Vec<SocketAddr>,
+    /// What is set once for TLS.
+    pub tls: Tls,
     /// Number of event loops of the front; one thread each.
     pub loops: usize,
     /// User that the front and the workers run as, when the server was started as root.
@@ -40,12 +54,18 @@ pub struct Server {
     /// Unix socket for `tokamak status` and `tokamak reload`. Absent: chosen by the wiring from
     /// user and port.
     pub control: Option<PathBuf>,
+    /// Proxies in front of the server, and what is believed of them.
+    pub proxies: Proxies,
+    /// Whether each request gets an `X-Request-Id`.
+    pub request_ids: bool,
     /// The admin listener, if there is to be one.
     pub admin: Option<Admin>,
     /// File that receives the supervisor's process id.
     pub pid_file: Option<PathBuf>,
     /// Limits on what a client may send.
     pub limits: Limits,
+    /// What a client may do on one HTTP/2 connection.
+    pub http2: Http2,
     /// How long the server waits, for whom.
     pub timeouts: Timeouts,
     /// Where the log lines go.
@@ -91,6 +111,25 @@ pub struct Limits {
     pub connections: usize,
 }
 
+/// What a client may do on one HTTP/2 connection. Sizes in bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Http2 {
+    /// Whether clients may use HTTP/2.
+    pub enabled: bool,
+    /// Requests that may be open at the same time.
+    pub streams: usize,
+    /// Requests after which the connection ends.
+    pub requests: usize,
+    /// Requests that may be cancelled within ten seconds.
+    pub resets: usize,
+    /// Frames of no request that may come within ten seconds, beside those that are due.
+    pub control_frames: usize,
+    /// Part of one request's body that may come before the server has taken it.
+    pub window: usize,
+    /// The same for all requests of a connection together.
+    pub connection_window: usize,
+}
+
 /// How long the server waits, for whom.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeouts {
@@ -104,6 +143,8 @@ pub struct Timeouts {
     pub send: Duration,
     /// How long a stopping or reloading server lets running requests finish.
     pub drain: Duration,
+    /// How long a stopping server still accepts connections, while it is not ready any more.
+    pub drain_delay: Duration,
     /// How long a process may give no sign of life before another takes its place; zero: for ever.
     pub watchdog: Duration,
 }

@@ -192,18 +192,22 @@ macro_rules! section {
     };
 }
 
+mod rule;
 mod server;
 mod site;
 mod upstream;
 
-pub(crate) use server::{Cache, Limits, Log, Lua, Timeouts, Top, Trace};
+pub(crate) use rule::Rule;
+pub(crate) use server::{Cache, Http2, Limits, Log, Lua, Timeouts, Tls, Top, Trace};
 pub(crate) use site::{Manager, Pool, Route, Site};
 pub(crate) use upstream::Upstream;
 
 /// Every option, table by table.
 pub const GROUPS: &[Group] = &[
     group::<Top>(""),
+    group::<Tls>("[tls]"),
     group::<Limits>("[limits]"),
+    group::<Http2>("[http2]"),
     group::<Timeouts>("[timeouts]"),
     group::<Log>("[log]"),
     group::<Lua>("[lua]"),
@@ -213,6 +217,7 @@ pub const GROUPS: &[Group] = &[
     group::<Site>("[[site]]"),
     group::<Pool>("[site.pool]"),
     group::<Route>("[[site.route]]"),
+    group::<Rule>("[[site.rule]]"),
 ];
 
 const fn group<S: Section>(heading: &'static str) -> Group {
@@ -234,7 +239,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::model::{LogFormat, Mode, Reset, TraceMode};
+    use crate::model::{LogFormat, Mode, Reset, TraceMode, TrustedHeader};
     use crate::value::Choice;
 
     #[test]
@@ -267,7 +272,7 @@ mod tests {
     fn every_scalar_option_has_a_variable_with_our_prefix() {
         for row in rows() {
             // Of these tables there are several, and a variable could not tell which it means.
-            if matches!(row.section, "upstream" | "site.route") {
+            if matches!(row.section, "upstream" | "site.route" | "site.rule") {
                 assert_eq!((row.variable, row.flag), (None, None), "{}", row.key());
                 continue;
             }
@@ -282,6 +287,7 @@ mod tests {
     #[test]
     fn every_default_is_within_its_bounds() {
         Top::defaults();
+        Tls::defaults();
         Limits::defaults();
         Timeouts::defaults();
         Log::defaults();
@@ -292,6 +298,7 @@ mod tests {
         Pool::defaults();
         Upstream::defaults();
         Route::defaults();
+        Rule::defaults();
     }
 
     #[test]
@@ -306,5 +313,6 @@ mod tests {
         assert_eq!(LogFormat::NAMES.len(), LogFormat::ALL.len());
         assert_eq!(Manager::NAMES.len(), Manager::ALL.len());
         assert_eq!(TraceMode::NAMES.len(), TraceMode::ALL.len());
+        assert_eq!(TrustedHeader::NAMES.len(), TrustedHeader::ALL.len());
     }
 }

@@ -88,7 +88,11 @@ impl Reader<'_> {
                     "route" => {
                         site.routes = self.repeated("site.route", item, self.line(table, name))
                     }
-                    _ => self.option(table, "site", name, item, &["pool", "route"], &mut site.site),
+                    "rule" => site.rules = self.repeated("site.rule", item, self.line(table, name)),
+                    _ => {
+                        let tables = ["pool", "route", "rule"];
+                        self.option(table, "site", name, item, &tables, &mut site.site);
+                    }
                 }
             }
             raw.sites.push(site);
@@ -246,7 +250,7 @@ fn unknown(section: &str, name: &str, names: &[&str]) -> String {
 fn place_of(section: &str) -> String {
     match section {
         "" => "the top of the file, before the first table".into(),
-        "upstream" | "site" | "site.route" => format!("[[{section}]]"),
+        "upstream" | "site" | "site.route" | "site.rule" => format!("[[{section}]]"),
         other => format!("[{other}]"),
     }
 }

@@ -26,7 +26,7 @@ impl<S: Section> Repeated<S> {
     }
 }
 
-/// One `[[site]]` with its `[site.pool]` and its `[[site.route]]`s.
+/// One `[[site]]` with its `[site.pool]`, its `[[site.route]]`s and its `[[site.rule]]`s.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RawSite {
     /// Where its heading stands.
@@ -34,11 +34,18 @@ pub(crate) struct RawSite {
     pub site: option::Site,
     pub pool: option::Pool,
     pub routes: Vec<Repeated<option::Route>>,
+    pub rules: Vec<Repeated<option::Rule>>,
 }
 
 impl RawSite {
     pub fn new(origin: Origin) -> RawSite {
-        RawSite { origin, site: Section::defaults(), pool: Section::defaults(), routes: Vec::new() }
+        RawSite {
+            origin,
+            site: Section::defaults(),
+            pool: Section::defaults(),
+            routes: Vec::new(),
+            rules: Vec::new(),
+        }
     }
 
     /// The table of this name, if a site has one of it.
@@ -57,7 +64,9 @@ pub(crate) struct Raw {
     /// The file, if there is one.
     pub file: Option<PathBuf>,
     pub top: option::Top,
+    pub tls: option::Tls,
     pub limits: option::Limits,
+    pub http2: option::Http2,
     pub timeouts: option::Timeouts,
     pub log: option::Log,
     pub lua: option::Lua,
@@ -73,7 +82,9 @@ impl Raw {
         Raw {
             file: file.map(Path::to_owned),
             top: Section::defaults(),
+            tls: Section::defaults(),
             limits: Section::defaults(),
+            http2: Section::defaults(),
             timeouts: Section::defaults(),
             log: Section::defaults(),
             lua: Section::defaults(),
@@ -88,7 +99,9 @@ impl Raw {
     pub fn table(&self, section: &str) -> Option<&dyn Values> {
         match section {
             "" => Some(&self.top),
+            "tls" => Some(&self.tls),
             "limits" => Some(&self.limits),
+            "http2" => Some(&self.http2),
             "timeouts" => Some(&self.timeouts),
             "log" => Some(&self.log),
             "lua" => Some(&self.lua),
@@ -102,7 +115,9 @@ impl Raw {
     pub fn table_mut(&mut self, section: &str) -> Option<&mut dyn Values> {
         match section {
             "" => Some(&mut self.top),
+            "tls" => Some(&mut self.tls),
             "limits" => Some(&mut self.limits),
+            "http2" => Some(&mut self.http2),
             "timeouts" => Some(&mut self.timeouts),
             "log" => Some(&mut self.log),
             "lua" => Some(&mut self.lua),

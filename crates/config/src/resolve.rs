@@ -4,17 +4,22 @@
 
 mod admin;
 mod cache;
+mod compression;
+mod mount;
 mod pool;
+mod proxy;
+mod rule;
 mod site;
 mod spawn;
+mod tls;
 mod trace;
 mod upstream;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::error::Errors;
-use crate::model::{AccessLog, Limits, Log, Lua, Secret, Server, Site, Timeouts};
+use crate::model::{AccessLog, Http2, Limits, Log, Lua, Secret, Server, Site, Timeouts};
 use crate::option;
 use crate::origin::{Given, Origin};
 use crate::raw::{Raw, RawSite};
@@ -37,9 +42,11 @@ pub(crate) struct Surroundings<'a> {
 pub(crate) fn server(raw: &Raw, around: &Surroundings, errors: &mut Errors) -> Server {
     let mut reader = Reader { raw, around, errors };
     let top = &raw.top;
-    reader.listen(&top.listen);
+    reader.listeners(top);
     Server {
         listen: top.listen.value.clone(),
+        listen_tls: top.listen_tls.value.clone(),
+        tls: reader.tls(),
         loops: match top.loops.value {
             Auto::Word => around.cores.min(256),
             Auto::Is(Count(loops)) => number(loops),
@@ -47,6 +54,8 @@ pub(crate) fn server(raw: &Raw, around: &Surroundings, errors: &mut Errors) -> S
         user: text(&top.user),
         group: text(&top.group),
         control: reader.optional_path(&top.control),
+        proxies: reader.proxies(top),
+        request_ids: top.request_ids.value,
         admin: reader.admin(top),
         pid_file: reader.optional_path(&top.pid_file),
         limits: Limits {
@@ -56,12 +65,14 @@ pub(crate) fn server(raw: &Raw, around: &Surroundings, errors: &mut Errors) -> S
             buffer: number(raw.limits.buffer.value.0),
             connections: number(raw.limits.connections.value.0),
         },
+        http2: http2(&raw.http2),
         timeouts: Timeouts {
             head: raw.timeouts.head.value,
             body: raw.timeouts.body.value,
             idle: raw.timeouts.idle.value,
             send: raw.timeouts.send.value,
             drain: raw.timeouts.drain.value,
+            drain_delay: raw.timeouts.drain_delay.value,
             watchdog: raw.timeouts.watchdog.value,
         },
         log: reader.log(&raw.log),
@@ -72,6 +83,24 @@ pub(crate) fn server(raw: &Raw, around: &Surroundings, errors: &mut Errors) -> S
         upstreams: reader.upstreams(),
         sites: reader.sites(),
         fpm: None,
+    }
+}
+
+fn http2(raw: &option::Http2) -> Http2 {
+    Http2 {
+        enabled: raw.enabled.value,
+        streams: number(raw.streams.value.0),
+        requests: number(raw.requests.value.0),
+        resets: number(raw.resets.value.0),
+        control_frames: number(raw.control_frames.value.0),
+        window: number(raw.window.value.0),
+        connection_window: number(raw.connection_window.value.0),
+    }
+}
+
+impl Default for Http2 {
+    fn default() -> Http2 {
+        http2(&option::Section::defaults())
     }
 }
 
@@ -140,22 +169,6 @@ impl Reader<'_> {
         given.value.as_ref().map(|path| self.absolute(path, given.origin))
     }
 
-    fn listen(&mut self, given: &Given<Vec<std::net::SocketAddr>>) {
-        if given.value.is_empty() {
-            self.report("", "listen", given.origin, "must name at least one address".into());
-        }
-        for (nth, address) in given.value.iter().enumerate() {
-            if given.value[..nth].contains(address) {
-                self.report(
-                    "",
-                    "listen",
-                    given.origin,
-                    format!("{address} is there twice; remove one"),
-                );
-            }
-        }
-    }
-
     fn log(&mut self, log: &option::Log) -> Log {
         let access = match &log.access.value {
             Off::Word => None,
@@ -193,14 +206,20 @@ impl Reader<'_> {
 
     fn sites(&mut self) -> Vec<Site> {
         let raw = self.raw;
-        let mut taken: BTreeMap<String, Origin> = BTreeMap::new();
+        let mut taken = BTreeSet::new();
         let several = raw.sites.len() > 1;
+        let own = raw.sites.iter().filter(|site| site.site.path.value.is_none()).count();
+        if let (0, Some(site)) = (own, raw.sites.first()) {
+            let problem = "every site has a `path`; one without it must answer the rest".into();
+            self.report("site", "path", site.origin, problem);
+        }
         let mut sites = Vec::new();
         for site in &raw.sites {
-            let hosts = self.hosts(site, several, &mut taken);
+            let hosts = self.hosts(site, own > 1, &mut taken);
             sites.push(self.site(site, hosts, several));
         }
         self.fallbacks(&mut sites);
+        self.inherit(&mut sites);
         sites
     }
 
@@ -211,33 +230,34 @@ impl Reader<'_> {
             let Some(host) = site.fallback.take().map(|host| host.to_ascii_lowercase()) else {
                 continue;
             };
-            let problem = match all.iter().find(|other| other.hosts.contains(&host)) {
-                None => {
-                    format!("no site has the host `{host}`; correct the name, or add that site")
-                }
-                Some(other) if other.name == site.name => {
-                    "a site cannot be its own fallback".into()
-                }
-                Some(other) if other.fallback.is_some() => {
-                    format!("`{host}` has a fallback itself; name that one")
-                }
-                Some(other) => {
-                    site.fallback = Some(other.name.clone());
-                    continue;
-                }
-            };
+            let problem =
+                match all.iter().find(|other| other.path.is_empty() && other.hosts.contains(&host))
+                {
+                    None => {
+                        format!("no site has the host `{host}`; correct the name, or add that site")
+                    }
+                    Some(other) if other.name == site.name => {
+                        "a site cannot be its own fallback".into()
+                    }
+                    Some(other) if other.fallback.is_some() => {
+                        format!("`{host}` has a fallback itself; name that one")
+                    }
+                    Some(other) => {
+                        site.fallback = Some(other.name.clone());
+                        continue;
+                    }
+                };
             self.report("site", "fallback", raw.site.fallback.origin, problem);
         }
     }
 
-    fn hosts(
-        &mut self,
-        raw: &RawSite,
-        several: bool,
-        taken: &mut BTreeMap<String, Origin>,
-    ) -> Vec<String> {
-        let given = &raw.site.host;
+    fn hosts(&mut self, raw: &RawSite, several: bool, taken: &mut BTreeSet<String>) -> Vec<String> {
+        let (given, path) = (&raw.site.host, site::path(&raw.site));
         let mut hosts = Vec::new();
+        if !path.is_empty() && given.value.is_empty() && !taken.insert(path.clone()) {
+            let problem = format!("`{path}` is there twice; a path has one site");
+            self.report("site", "path", raw.site.path.origin, problem);
+        }
         for Text(host) in &given.value {
             let host = host.to_ascii_lowercase();
             let name = host.strip_prefix("*.").unwrap_or(&host);
@@ -251,7 +271,7 @@ impl Reader<'_> {
                 let problem =
                     format!("`{host}` is not a host name; write it without scheme, port and path");
                 self.report("site", "host", given.origin, problem);
-            } else if taken.contains_key(&host) {
+            } else if !taken.insert(format!("{host}{path}")) {
                 self.report(
                     "site",
                     "host",
@@ -259,11 +279,10 @@ impl Reader<'_> {
                     format!("`{host}` is there twice; a name has one site"),
                 );
             } else {
-                taken.insert(host.clone(), given.origin);
                 hosts.push(host);
             }
         }
-        if several && given.value.is_empty() {
+        if several && path.is_empty() && given.value.is_empty() {
             let problem = "not set; with several sites each needs its host names".into();
             self.report("site", "host", raw.origin, problem);
         }

@@ -1,14 +1,18 @@
 //! Options back to TOML: the effective configuration for `tokamak check --print`, and the sample
 //! with every default. Both are written from the rows, so neither can miss an option.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use crate::model::{Cache, Mode, Pool, PoolSize, Route, Server, Site, Spawn, Trace, Upstream};
+use crate::model::{
+    Cache, CertificateFiles, HeaderChanges, Mode, Pool, PoolSize, Route, Rule, Server, Site, Spawn,
+    Template, Trace, Upstream,
+};
 use crate::option::{self, GROUPS, Manager, Reload, Row, Section, Values};
 use crate::origin::{Given, Origin};
 use crate::raw::{Raw, RawSite, Repeated};
-use crate::value::{Auto, Count, Direct, Nothing, Off, Settings, Share, Size, Text};
+use crate::value::{Auto, Codings, Count, Direct, Nothing, Off, Settings, Share, Size, Text};
 
 impl Server {
     /// The effective configuration as a `tokamak.toml` that means the same anywhere on this
@@ -33,6 +37,9 @@ impl Server {
             for route in &site.routes {
                 list("[[site.route]]", option::Route::ROWS, &route.values);
             }
+            for rule in &site.rules {
+                list("[[site.rule]]", option::Rule::ROWS, &rule.values);
+            }
         }
         out
     }
@@ -44,6 +51,7 @@ pub fn sample() -> String {
     let raw = Raw::new(None);
     let site = RawSite::new(Origin::Default);
     let (upstream, route) = (option::Upstream::defaults(), option::Route::defaults());
+    let rule = option::Rule::defaults();
     let mut out = String::new();
     for group in GROUPS {
         let Some(section) = group.rows.first().map(|row| row.section) else { continue };
@@ -52,6 +60,7 @@ pub fn sample() -> String {
             "site.pool" => &site.pool,
             "upstream" => &upstream,
             "site.route" => &route,
+            "site.rule" => &rule,
             section => match raw.table(section) {
                 Some(table) => table,
                 None => continue,
@@ -60,7 +69,7 @@ pub fn sample() -> String {
         let mut text = String::new();
         write_group(&mut text, group.heading, group.rows, values, true);
         // One of these that says nothing would mean nothing.
-        if matches!(group.heading, "[[upstream]]" | "[[site.route]]") {
+        if matches!(group.heading, "[[upstream]]" | "[[site.route]]" | "[[site.rule]]") {
             text = text.replace("\n# ", "\n").replace('\n', "\n# ");
             text = format!("{}\n", text.trim_end_matches([' ', '#', '\n']));
         }
@@ -128,8 +137,16 @@ fn text(value: &Option<String>) -> Given<Option<Text>> {
     plain(value.clone().map(Text))
 }
 
-fn paths(values: &[PathBuf]) -> Given<Vec<Text>> {
-    plain(values.iter().map(|path| Text(path.to_string_lossy().into_owned())).collect())
+fn paths<'a>(values: impl IntoIterator<Item = &'a PathBuf>) -> Given<Vec<Text>> {
+    plain(values.into_iter().map(|path| Text(path.to_string_lossy().into_owned())).collect())
+}
+
+fn certificates(files: &[CertificateFiles]) -> Given<Vec<Text>> {
+    paths(files.iter().map(|files| &files.certificate))
+}
+
+fn keys(files: &[CertificateFiles]) -> Given<Vec<Text>> {
+    paths(files.iter().map(|files| &files.key))
 }
 
 /// The opposite of `resolve`: what one would have to type. The struct literals make the compiler
@@ -139,14 +156,27 @@ fn raise(server: &Server) -> Raw {
         file: None,
         top: option::Top {
             listen: plain(server.listen.clone()),
+            listen_tls: plain(server.listen_tls.clone()),
             loops: plain(Auto::Is(count(server.loops))),
             user: text(&server.user),
             group: text(&server.group),
             control: plain(server.control.clone()),
             admin: plain(server.admin.as_ref().map(|admin| admin.address.clone())),
             admin_token: plain(server.admin.as_ref().and_then(|admin| admin.token.clone())),
+            trusted_proxies: plain(server.proxies.trusted.clone()),
+            trusted_headers: plain(server.proxies.headers.clone()),
+            proxy_protocol: plain(server.proxies.protocol.clone()),
+            request_ids: plain(server.request_ids),
             resolver: plain(server.resolver.clone()),
             pid_file: plain(server.pid_file.clone()),
+        },
+        tls: option::Tls {
+            certificate: certificates(&server.tls.certificates),
+            key: keys(&server.tls.certificates),
+            minimum: plain(server.tls.minimum),
+            client_auth: plain(server.tls.client_auth),
+            client_ca: plain(server.tls.client_ca.clone()),
+            unknown_name: plain(server.tls.unknown_name),
         },
         limits: option::Limits {
             head: plain(Size(server.limits.head as u64)),
@@ -155,12 +185,22 @@ fn raise(server: &Server) -> Raw {
             buffer: plain(Size(server.limits.buffer as u64)),
             connections: plain(count(server.limits.connections)),
         },
+        http2: option::Http2 {
+            enabled: plain(server.http2.enabled),
+            streams: plain(count(server.http2.streams)),
+            requests: plain(count(server.http2.requests)),
+            resets: plain(count(server.http2.resets)),
+            control_frames: plain(count(server.http2.control_frames)),
+            window: plain(Size(server.http2.window as u64)),
+            connection_window: plain(Size(server.http2.connection_window as u64)),
+        },
         timeouts: option::Timeouts {
             head: plain(server.timeouts.head),
             body: plain(server.timeouts.body),
             idle: plain(server.timeouts.idle),
             send: plain(server.timeouts.send),
             drain: plain(server.timeouts.drain),
+            drain_delay: plain(server.timeouts.drain_delay),
             watchdog: plain(server.timeouts.watchdog),
         },
         log: option::Log {
@@ -222,7 +262,6 @@ fn raise_trace(trace: &Trace) -> option::Trace {
 }
 
 fn raise_upstream(upstream: &Upstream) -> Repeated<option::Upstream> {
-    let internal = upstream.internal.iter();
     let (spawn, check, unset) =
         (upstream.spawn.as_ref(), upstream.check.as_ref(), option::Upstream::defaults());
     let values = option::Upstream {
@@ -264,13 +303,17 @@ fn raise_upstream(upstream: &Upstream) -> Repeated<option::Upstream> {
         read_timeout: plain(upstream.timeouts.read),
         head: plain(Size(upstream.head as u64)),
         params: plain(upstream.params.clone()),
-        internal: plain(
-            internal
-                .map(|(path, directory)| (path.clone(), directory.to_string_lossy().into()))
-                .collect(),
-        ),
+        internal: internal(&upstream.internal),
     };
     Repeated { origin: Origin::Default, values }
+}
+
+/// Directories by their URL paths.
+fn internal(directories: &BTreeMap<String, PathBuf>) -> Given<BTreeMap<String, String>> {
+    let text = |(path, directory): (&String, &PathBuf)| {
+        (path.clone(), directory.to_string_lossy().into_owned())
+    };
+    plain(directories.iter().map(text).collect())
 }
 
 /// The program and its arguments.
@@ -312,7 +355,47 @@ fn raise_route(route: &Route, upstreams: &[Upstream]) -> Repeated<option::Route>
         cache_ignore_query: plain(Auto::Is(
             route.cache.ignore_query.iter().cloned().map(Text).collect(),
         )),
+        compression: plain(Auto::Is(Codings(route.compression.codings.clone()))),
+        compression_types: plain(Auto::Is(
+            route.compression.types.iter().cloned().map(Text).collect(),
+        )),
+        compression_smallest: plain(Auto::Is(Size(route.compression.smallest as u64))),
         server_timing: plain(Auto::Is(route.server_timing)),
+    };
+    Repeated { origin: Origin::Default, values }
+}
+
+fn raise_rule(rule: &Rule) -> Repeated<option::Rule> {
+    let texts = |values: &[String]| plain(values.iter().cloned().map(Text).collect::<Vec<Text>>());
+    let path = |path: &String| Text(if path.is_empty() { "/".into() } else { path.clone() });
+    let paths = |paths: &[String]| plain(paths.iter().map(path).collect::<Vec<Text>>());
+    let template = |template: &Option<Template>| {
+        plain(template.as_ref().map(|template| Text(template.text().to_owned())))
+    };
+    let has_status = rule.redirect.is_some() || rule.refuses();
+    let HeaderChanges { set, add, remove, cache_control, expires, always } = &rule.headers;
+    let values = option::Rule {
+        path: paths(&rule.paths),
+        pattern: plain(rule.pattern.as_ref().map(|pattern| Text(pattern.text().to_owned()))),
+        extension: texts(&rule.extensions),
+        content_type: texts(&rule.content_types),
+        unless_file: plain(rule.unless_file),
+        redirect: template(&rule.redirect),
+        rewrite: template(&rule.rewrite),
+        status: plain(match has_status {
+            true => Auto::Is(Count(rule.status.into())),
+            false => Auto::Word,
+        }),
+        allow: plain(rule.allow.clone()),
+        deny: plain(rule.deny.clone()),
+        scripts: paths(&rule.scripts),
+        serve: plain(rule.serve),
+        set_headers: plain(set.clone()),
+        add_headers: plain(add.clone()),
+        remove_headers: texts(remove),
+        cache_control: text(cache_control),
+        expires: plain(*expires),
+        always: plain(*always),
     };
     Repeated { origin: Origin::Default, values }
 }
@@ -327,6 +410,12 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> RawSite {
         origin: Origin::Default,
         site: option::Site {
             host: texts(&site.hosts),
+            canonical_host: text(&site.canonical_host),
+            certificate: certificates(&site.tls.certificates),
+            key: keys(&site.tls.certificates),
+            hsts: plain(site.tls.hsts),
+            https_redirect: plain(site.tls.redirect),
+            path: plain((!site.path.is_empty()).then(|| Text(site.path.clone()))),
             root: plain(Auto::<PathBuf>::Is(site.root.clone())),
             index: texts(&site.index),
             front_controller: plain(Auto::Is(front_controller)),
@@ -353,6 +442,12 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> RawSite {
             cache_stale_if_error: plain(site.cache.if_error),
             cache_ignore: plain(site.cache.ignore.clone()),
             cache_ignore_query: texts(&site.cache.ignore_query),
+            compression: plain(Codings(site.compression.codings.clone())),
+            compression_types: texts(&site.compression.types),
+            compression_smallest: plain(Size(site.compression.smallest as u64)),
+            compression_cross_site: plain(site.compression.cross_site),
+            internal: internal(&site.internal),
+            error_pages: plain(site.error_pages.clone()),
             keep: plain(site.keep.clone()),
             env: plain(site.env.clone()),
             inherit_env: plain(site.inherit_env),
@@ -364,6 +459,7 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> RawSite {
         },
         pool: raise_pool(&site.pool),
         routes: site.routes.iter().map(|route| raise_route(route, upstreams)).collect(),
+        rules: site.rules.iter().map(raise_rule).collect(),
     }
 }
 

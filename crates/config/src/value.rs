@@ -2,6 +2,8 @@
 //! TOML, and how the documentation names it. No type looks at the file system or at another option.
 
 mod choice;
+mod codings;
+mod network;
 mod number;
 mod secret;
 mod table;
@@ -16,6 +18,7 @@ use crate::model::Split;
 use crate::unit;
 
 pub use choice::{Choice, did_you_mean, nearest};
+pub use codings::Codings;
 pub use number::{ANY, Bounds, Count, Share, Size, within};
 pub use secret::Settings;
 pub use upstream::Direct;
@@ -62,6 +65,8 @@ pub enum Kind {
     Direct,
     /// An address or a Unix socket to listen on.
     Listener,
+    /// An address, a network or all of them.
+    Network,
     /// A text that is not shown.
     Secret,
     /// What of a request binds it to an address.
@@ -72,6 +77,8 @@ pub enum Kind {
     Switch,
     /// One of a few words.
     Choice(&'static [&'static str]),
+    /// `true`, `false` or another type.
+    SwitchOr(&'static Kind),
     /// A fixed word, or another type.
     WordOr(&'static str, &'static Kind),
     /// One, or a list of them.
@@ -108,11 +115,17 @@ impl Kind {
             Kind::Endpoint => "`\"HOST:PORT\"`, `\"srv:NAME\"` or `\"unix:PATH\"`".into(),
             Kind::Direct => "`\"HOST:PORT\"` or `\"unix:PATH\"`".into(),
             Kind::Listener => "address or `\"unix:PATH\"`".into(),
+            Kind::Network => {
+                "address, network as in `\"10.0.0.0/8\"`, `\"private\"` or `\"all\"`".into()
+            }
             Kind::Secret => "text, not shown".into(),
             Kind::Affinity => "text as in `\"cookie:NAME\"`".into(),
             Kind::Split => "`\"path\"`, `\"whole\"` or an extension".into(),
             Kind::Switch => "`true` or `false`".into(),
             Kind::Choice(names) => quoted(names, "or"),
+            Kind::SwitchOr(other) => {
+                format!("{}, or {}", Kind::Switch.describe(), other.describe())
+            }
             Kind::WordOr(word, Kind::Choice(names)) => quoted(&[&[word], *names].concat(), "or"),
             Kind::WordOr(word, other) => format!("`\"{word}\"` or {}", other.describe()),
             Kind::List(Kind::Choice(names)) => format!("list of {}", quoted(names, "and")),

@@ -24,6 +24,8 @@ struct Steps {
 }
 
 impl Steps {
+    // The steps of few requests are kept.
+    #[cold]
     fn add(&mut self, step: Step) {
         let is_full = self.kept.len() == MOST_STEPS;
         match self.kept.last_mut() {
@@ -53,6 +55,7 @@ pub struct Ledger {
 
 impl Ledger {
     /// A ledger that begins at `start`, in nanoseconds of [`crate::now`].
+    #[inline]
     pub fn begin(start: u64) -> Self {
         Ledger {
             is_read: true,
@@ -65,22 +68,26 @@ impl Ledger {
         }
     }
 
-    /// A ledger that will not be read.
+    /// A ledger that will not be read. Nothing is booked in it.
+    #[inline]
     pub fn unread(start: u64) -> Self {
         Ledger { is_read: false, ..Ledger::begin(start) }
     }
 
     /// Keeps the steps from now on, for [`Ledger::steps`].
+    #[cold]
     pub fn keep_steps(&mut self) {
         self.steps = Some(Box::default());
     }
 
     /// The time now; up to some milliseconds late if the ledger will not be read.
+    #[inline]
     pub fn clock(&self) -> u64 {
         if self.is_read { crate::now() } else { crate::coarse() }
     }
 
     /// Books the time until now on `phase`, if anybody will read that.
+    #[inline]
     pub fn mark(&mut self, phase: Phase) {
         if self.is_read {
             self.stamp(phase, crate::now());
@@ -91,7 +98,11 @@ impl Ledger {
     ///
     /// A time before the last stamp counts as no time passed: stamps of a worker come out of shared
     /// memory and may be anything.
+    #[inline]
     pub fn stamp(&mut self, phase: Phase, now: u64) {
+        if !self.is_read {
+            return;
+        }
         let now = now.max(self.last);
         if let Some(steps) = &mut self.steps {
             steps.add(Step { phase, begin: self.last, end: now });
@@ -101,6 +112,7 @@ impl Ledger {
     }
 
     /// PHP has had the request, under this name.
+    #[inline]
     pub fn set_request(&mut self, id: RequestId) {
         self.request = Some(id);
     }
@@ -119,6 +131,11 @@ impl Ledger {
     /// What PHP has called for it; none if calls are not counted, or PHP has not had it.
     pub fn calls(&self) -> Option<&Calls> {
         self.calls.as_ref()
+    }
+
+    /// Whether anybody will read it, so that its phases are booked.
+    pub fn is_read(&self) -> bool {
+        self.is_read
     }
 
     /// When it began, in nanoseconds of [`crate::now`].
@@ -178,6 +195,7 @@ mod tests {
     fn what_nobody_reads_is_not_booked() {
         let mut ledger = Ledger::unread(crate::now());
         ledger.mark(Phase::Route);
+        ledger.stamp(Phase::Php, crate::now() + 1);
         assert_eq!(ledger.total(), 0);
         let mut ledger = Ledger::begin(1);
         ledger.mark(Phase::Route);

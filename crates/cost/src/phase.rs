@@ -38,5 +38,6 @@ phases! {
         come",
     Php   "php"   "inside the worker until its response was complete",
     Relay "relay" "from the end of the worker's part until the front saw it",
+    Compress "compress" "compressing a response that is compressed at once",
     Send  "send"  "writing the response to the client",
 }

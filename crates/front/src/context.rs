@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use http::Uri;
 use tokamak_config as config;
 use tokamak_lua::LuaState;
 use tokamak_upstream::fcgi::Upstream;
+use tokio::sync::Semaphore;
 
 use crate::balancer::Balancer;
 use crate::cache::Content;
+use crate::client::forwarded::Forwarding;
 use crate::counters::LoopCounters;
 use crate::export::SpanQueue;
 use crate::log::AccessLog;
@@ -18,12 +21,17 @@ use crate::route::hosts::Hosts;
 use crate::scoreboard::Scoreboard;
 use crate::site::Site;
 use crate::timing::Timing;
+use crate::tls::Tls;
 use crate::trace::Tracer;
 
 /// The data that the requests of one event loop share.
 pub struct Context {
     /// The configuration.
     pub config: Arc<config::Server>,
+    /// What handshakes need, if there are listeners for TLS.
+    pub tls: Option<Arc<Tls>>,
+    /// Which handshake goes on next; see [`Tls::handshake`].
+    pub handshake_turn: Semaphore,
     /// The sites, in the order of the configuration.
     pub sites: Vec<Site>,
     /// Maps host names to sites.
@@ -36,6 +44,8 @@ pub struct Context {
     pub calls: Calls,
     /// The content cache, if any site uses it.
     pub cache: Option<Arc<Content>>,
+    /// Tells whose requests those of trusted proxies are, if any is trusted.
+    pub forwarding: Option<Forwarding>,
     /// Gives requests their places in traces, if they are to have them.
     pub tracer: Option<Tracer>,
     /// Where the spans of recorded requests go, if they are exported.
@@ -46,6 +56,8 @@ pub struct Context {
     pub access_log: Option<Arc<AccessLog>>,
     /// Where the loop counts its requests, if anybody can see the numbers.
     pub counters: Option<Arc<LoopCounters>>,
+    /// Whether the slow log of any site shows where the time of requests went.
+    pub has_slow_log: bool,
     /// The requests that all loops are serving, for scripts that show them.
     pub scoreboard: Arc<Scoreboard>,
     /// Spreads the connections over the loops.
@@ -59,14 +71,27 @@ pub struct Context {
 }
 
 impl Context {
-    /// The site that a host name belongs to; the first one for an unknown name.
-    pub fn site_of(&self, host: Option<&str>) -> &Site {
-        &self.sites[self.hosts.find(host.unwrap_or(""))]
+    /// The site that a URL belongs to, by its host and path; the first one for an unknown name.
+    pub fn site_of(&self, host: Option<&str>, uri: &Uri) -> &Site {
+        &self.sites[self.hosts.find(host.unwrap_or(""), uri)]
+    }
+
+    /// Whether a request's site has to be named to be known.
+    pub fn has_several_sites(&self) -> bool {
+        self.sites.len() > 1
+    }
+
+    /// Whether anything is told of requests when they are over, or while they are passed on.
+    pub fn tells(&self) -> bool {
+        self.wants_exact_times() || self.tracer.is_some()
     }
 
     /// Whether exact times of requests are shown anywhere.
     pub fn wants_exact_times(&self) -> bool {
-        self.access_log.is_some() || self.counters.is_some() || self.timing.is_some()
+        self.access_log.is_some()
+            || self.counters.is_some()
+            || self.timing.is_some()
+            || self.has_slow_log
     }
 
     /// Open connections of all loops.

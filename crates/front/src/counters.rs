@@ -177,7 +177,7 @@ impl Counted {
         if let Some(calls) = ledger.calls() {
             route.count_calls(calls);
         }
-        let path = self.target.as_ref().map_or("", PathAndQuery::path);
+        let path = || self.target.as_ref().map_or("", PathAndQuery::path);
         self.counters.slowest.note(self.site, path, self.status, ledger);
     }
 }

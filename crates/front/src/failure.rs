@@ -86,6 +86,8 @@ macro_rules! failures {
 
 failures! {
     BadRequest            Client   Never  400  "The request is malformed."
+    PlainHttp             Client   Never  400  "The plain HTTP request was sent to an HTTPS port. Use \
+        https:// for this address."
     Forbidden             Client   Never  403  "This page may not be read."
     NotFound              Client   Never  404  "There is no page here."
     MethodNotAllowed      Client   Never  405  "This method is not allowed here."
@@ -113,7 +115,7 @@ failures! {
     WorkerSlow            Backend  Never  504  "The application took too long to answer."
     NotCached             Server  Never  504  "The page is not in the cache, and nothing else was \
         asked for."
-    VersionUnsupported    Client   Never  505  "The server speaks HTTP/1.0 and HTTP/1.1 here."
+    VersionUnsupported    Client   Never  505  "The server does not speak this version of HTTP here."
 }
 
 impl Failure {

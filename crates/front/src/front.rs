@@ -16,6 +16,7 @@ use tokamak_cache::{Purge, Tally};
 use tokamak_config as config;
 use tokamak_fpm::log::Style;
 use tokamak_lua::Engine;
+use tokamak_tls::Credentials;
 use tokamak_upstream::fcgi::{AddressChange, AddressStatus, Upstream};
 use tokamak_upstream::shm::{Death, OnLastDrop};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -27,6 +28,7 @@ use crate::event_loop::{self, EventLoop, Message, Sockets};
 use crate::export::Exporter;
 use crate::log;
 use crate::pools::{PoolLink, Queues};
+use crate::tls::Tls;
 use start::Shared;
 
 /// Stack size of an event loop. Subrequests are answered within the requests that they are made
@@ -44,6 +46,9 @@ pub struct Start {
     pub server: config::Server,
     /// Listening sockets for clients. All event loops accept on each of them.
     pub listeners: Vec<TcpListener>,
+    /// Listening sockets for clients with TLS, and what handshakes need; absent without such
+    /// sockets.
+    pub tls: Option<(Vec<TcpListener>, Credentials)>,
     /// Listening sockets for web servers, in the order of the configuration.
     pub sockets: Vec<OwnedFd>,
     /// The admin listener, if there is to be one.
@@ -71,6 +76,8 @@ pub struct Front {
     _lua: Option<Engine>,
     upstreams: Arc<[Upstream]>,
     cache: Option<Arc<Content>>,
+    /// What handshakes need, if there are listeners for TLS.
+    tls: Option<Arc<Tls>>,
     /// Access logs of pools.
     pool_logs: Mutex<Vec<log::Log>>,
     /// The queues in use.
@@ -102,9 +109,12 @@ impl Front {
             let (gates, bells) = pools.into_iter().unzip();
             let event_loop = EventLoop::new(context, gates, senders.clone(), turns.clone());
             let http = start.listeners.iter().map(TcpListener::try_clone);
+            let tls = start.tls.iter().flat_map(|(listeners, _)| listeners);
+            let tls = tls.map(TcpListener::try_clone);
             let fastcgi = start.sockets.iter().map(OwnedFd::try_clone);
             let sockets = Sockets {
                 http: http.collect::<io::Result<_>>()?,
+                tls: tls.collect::<io::Result<_>>()?,
                 fastcgi: fastcgi.collect::<io::Result<_>>()?,
             };
             let thread =
@@ -122,6 +132,7 @@ impl Front {
             _lua: shared.lua,
             upstreams: shared.upstreams,
             cache: shared.cache,
+            tls: shared.tls,
             pool_logs: Mutex::new(shared.pool_logs.into_values().collect()),
             queues: Mutex::new(shared.queues),
             turns,
@@ -152,6 +163,14 @@ impl Front {
             farewell: farewell.clone(),
         });
         Ok(())
+    }
+
+    /// Uses these certificates and keys for new connections.
+    ///
+    /// # Errors
+    /// Fails with what is wrong with them. The old ones stay in use.
+    pub fn renew_credentials(&self, credentials: &Credentials) -> Result<(), String> {
+        self.tls.as_ref().map_or(Ok(()), |tls| tls.renew(credentials))
     }
 
     /// Gives up a queue that is no longer in use and whose workers are all dead. Requests that are

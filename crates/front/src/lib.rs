@@ -12,8 +12,8 @@
 //! context                  what the requests of an event loop share
 //! site                     a site, with all that was made of its configuration
 //! caller  cache  lua  fpm  who asks; kept responses; scripts; pools of php-fpm's kind
-//! scoreboard  response  route  balancer  export  log  client  pools  trace  timing  clock
-//! counters  failure
+//! scoreboard  response  route  balancer  export  log  client  pools  trace  request_id  timing
+//! clock  counters  failure
 //! ```
 
 mod admin;
@@ -36,17 +36,25 @@ mod log;
 mod lua;
 mod pools;
 mod request;
+mod request_id;
 mod response;
 mod route;
 mod scoreboard;
 mod site;
 mod slowest;
 mod timing;
+mod tls;
 mod trace;
 
-pub use admin::{Access, AdminStart, Answer};
+pub use admin::{Access, AdminStart, Answer, Reply};
+pub use client::forwarded::chain;
 pub use front::{Front, Start};
 pub use http::h1::screen;
+pub use http::h2::Meter;
+pub use http::proxy_protocol::{
+    Decoder as ProxyHeaderDecoder, Ends as ProxyEnds, Malformed as MalformedProxyHeader,
+};
 pub use pools::PoolLink;
+pub use response::compression::accept as accept_encoding;
 pub use tokamak_cache::Purge;
 pub use tokamak_upstream::shm::{Alarm, Death, Want};

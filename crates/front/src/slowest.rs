@@ -64,16 +64,27 @@ impl Default for Slowest {
 }
 
 impl Slowest {
-    /// A request is over.
-    pub fn note(&self, site: usize, path: &str, status: u16, ledger: &Ledger) {
+    /// A request is over. `path` is asked for only if it was slow.
+    #[inline]
+    pub fn note<'a>(
+        &self,
+        site: usize,
+        path: impl FnOnce() -> &'a str,
+        status: u16,
+        ledger: &Ledger,
+    ) {
         let took = ledger.total();
+        if took <= FLOOR {
+            return;
+        }
         let at = ledger.start() + took;
         let is_new_window = at >= self.until.load(Ordering::Relaxed);
-        if took <= FLOOR || (took <= self.bar.load(Ordering::Relaxed) && !is_new_window) {
+        if took <= self.bar.load(Ordering::Relaxed) && !is_new_window {
             return;
         }
         let longest = Phase::ALL.iter().max_by_key(|phase| ledger.spent(**phase));
         let phase = longest.copied().unwrap_or(Phase::Send);
+        let path = path();
         let kept = &path.as_bytes()[..path.len().min(LONGEST_PATH)];
         let path = String::from_utf8_lossy(kept);
         self.enter(path, Slow { site, path: String::new(), took, at, status, phase });
@@ -152,7 +163,7 @@ mod tests {
     fn one_of_each_path_and_the_slowest_first() {
         let slowest = Slowest::default();
         for (path, took) in [("/a", 5), ("/b", 9), ("/a", 7), ("/a", 6), ("/fast", 1)] {
-            slowest.note(0, path, 200, &ledger(MS, took * MS));
+            slowest.note(0, || path, 200, &ledger(MS, took * MS));
         }
         assert_eq!(paths(&slowest, 20 * MS), [("/b".into(), 9), ("/a".into(), 7)]);
         let mut all = Vec::new();
@@ -165,7 +176,7 @@ mod tests {
         let slowest = Slowest::default();
         for nth in 1..=100_000_u64 {
             let path = format!("/{nth}{}", "x".repeat(1000));
-            slowest.note(0, &path, 404, &ledger(nth, FLOOR + nth));
+            slowest.note(0, || &path, 404, &ledger(nth, FLOOR + nth));
         }
         let tables = slowest.tables();
         assert_eq!((tables.present.len(), tables.before.len()), (PLACES, 0));
@@ -176,16 +187,17 @@ mod tests {
     #[test]
     fn what_is_older_than_the_window_is_gone() {
         let slowest = Slowest::default();
-        slowest.note(0, "/old", 200, &ledger(0, 9 * MS));
+        slowest.note(0, || "/old", 200, &ledger(0, 9 * MS));
         for nth in 0..PLACES as u64 {
-            slowest.note(0, &format!("/{nth}"), 200, &ledger(WINDOW / 2, 20 * MS));
+            let path = format!("/{nth}");
+            slowest.note(0, || &path, 200, &ledger(WINDOW / 2, 20 * MS));
         }
         assert_eq!(paths(&slowest, WINDOW).len(), PLACES);
         // The bar of a full table does not hold in the next window.
-        slowest.note(0, "/new", 200, &ledger(WINDOW + 10 * MS, 5 * MS));
+        slowest.note(0, || "/new", 200, &ledger(WINDOW + 10 * MS, 5 * MS));
         assert_eq!(paths(&slowest, WINDOW + 20 * MS).len(), PLACES);
         assert_eq!(paths(&slowest, 2 * WINDOW), [("/new".into(), 5)]);
-        slowest.note(0, "/last", 200, &ledger(3 * WINDOW, 3 * MS));
+        slowest.note(0, || "/last", 200, &ledger(3 * WINDOW, 3 * MS));
         assert_eq!(paths(&slowest, 3 * WINDOW + 3 * MS), [("/last".into(), 3)]);
     }
 
@@ -193,16 +205,17 @@ mod tests {
     fn an_event_loop_does_not_wait_for_a_reader() {
         let slowest = Slowest::default();
         let reading = slowest.tables();
-        slowest.note(0, "/left/out", 200, &ledger(0, 5 * MS));
+        slowest.note(0, || "/left/out", 200, &ledger(0, 5 * MS));
         drop(reading);
-        slowest.note(0, "/next", 200, &ledger(0, 5 * MS));
+        slowest.note(0, || "/next", 200, &ledger(0, 5 * MS));
         assert_eq!(paths(&slowest, 5 * MS), [("/next".into(), 5)]);
     }
 
     #[test]
     fn a_path_is_cut_where_it_may_be() {
         let slowest = Slowest::default();
-        slowest.note(0, &format!("/{}", "ä".repeat(200)), 200, &ledger(0, 5 * MS));
+        let long = format!("/{}", "ä".repeat(200));
+        slowest.note(0, || &long, 200, &ledger(0, 5 * MS));
         let path = paths(&slowest, 5 * MS).remove(0).0;
         assert!(path.starts_with("/ää") && path.chars().count() == 101, "{path}");
     }

@@ -32,6 +32,7 @@ pub struct Counter(AtomicU64);
 
 impl Counter {
     /// Adds to it.
+    #[inline]
     pub fn add(&self, count: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
     }
@@ -53,6 +54,7 @@ pub struct Histogram {
 
 impl Histogram {
     /// Counts a number, in thousandths of the unit of the [`BOUNDS`]: a time in nanoseconds.
+    #[inline]
     pub fn observe(&self, thousandths: u64) {
         self.buckets[bucket(thousandths)].add(1);
         self.sum.add(thousandths);
@@ -73,10 +75,11 @@ impl Histogram {
 }
 
 /// The bucket of a number: the first one whose bound is not less.
+#[inline]
 pub(crate) fn bucket(thousandths: u64) -> usize {
-    let below = thousandths.saturating_sub(1) / 1000;
-    let bits = u64::BITS - below.leading_zeros();
-    (bits.saturating_sub(FIRST) as usize).min(BOUNDS.len())
+    // With the lowest bits set it is in the first bucket at least.
+    let below = (thousandths.saturating_sub(1) / 1000) | ((1 << FIRST) - 1);
+    ((below.ilog2() - (FIRST - 1)) as usize).min(BOUNDS.len())
 }
 
 /// What histograms have counted, together.

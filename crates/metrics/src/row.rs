@@ -85,6 +85,10 @@ rows! {
         "Bytes of requests, heads and bodies, that were read until their responses were over"
     ResponseBytes Counter "response_body_bytes" "bytes" ["site" "route"]
         "Bytes of response bodies, as in the access log"
+    CompressionInput Counter "compression_input_bytes" "bytes" ["encoding"]
+        "Bytes of response bodies that were compressed, by the coding: `zstd`, `br`, `gzip`"
+    CompressionOutput Counter "compression_output_bytes" "bytes" ["encoding"]
+        "Bytes that they became; a body that the content cache keeps compressed counts once"
     Failures Counter "failures" "" ["kind" "side"]
         "Requests (those of scripts too), responses that broke off and connections that failed, by \
         the name of the failure in the error log and by who caused it: `client`, `server` or \
@@ -98,6 +102,14 @@ rows! {
         server may not connect"
     ConnectionsClosed Counter "connections_closed" "" []
         "The others that are closed, as seen when the metrics were read"
+    TlsHandshakes Counter "tls_handshakes" "" ["version" "resumed"]
+        "TLS handshakes with clients, by version and by whether an earlier connection was resumed"
+    TlsFailures Counter "tls_handshake_failures" "" ["reason"]
+        "Handshakes that failed: `closed`, the client has gone before the end; `plain_http`, it \
+        sent a request without TLS; `refused`, client and server do not agree; `timeout`"
+    TlsCertificates Gauge "tls_certificate_end_seconds" "seconds" ["name"]
+        "When the certificate for a name ends, in seconds since 1970; the name is the first one \
+        in the certificate"
     EventLoops Gauge "event_loops" "" ["state"]
         "Event loops: `serving` have connections of HTTP clients, `idle` do not need to at this \
         load"

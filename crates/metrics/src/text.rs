@@ -41,9 +41,12 @@ impl Format {
         let mut text = String::new();
         for &row in Row::ALL {
             self.write_head(row, &mut text);
+            let bounds = match row.kind() {
+                Kind::Histogram => bounds(row),
+                Kind::Counter | Kind::Gauge => Vec::new(),
+            };
             for (labels, value) in samples.of(row) {
-                let labels: Vec<(&str, &str)> =
-                    row.labels().iter().copied().zip(labels.iter().map(String::as_str)).collect();
+                let labels = pairs(row, labels);
                 match value {
                     Value::Number(number) => {
                         let ending = if row.kind() == Kind::Counter { "_total" } else { "" };
@@ -51,7 +54,7 @@ impl Format {
                     }
                     Value::Times(reading) => {
                         let is_open = self == Format::OpenMetrics;
-                        write_times(&mut text, row, labels, reading, is_open);
+                        write_times(&mut text, row, &labels, (&bounds, reading), is_open);
                     }
                 }
             }
@@ -75,17 +78,13 @@ impl Format {
     }
 }
 
-fn write_sample(text: &mut String, row: Row, ending: &str, labels: &[(&str, &str)], number: f64) {
-    write_value(text, row, ending, labels, number);
-    text.push('\n');
-}
-
-fn write_value(text: &mut String, row: Row, ending: &str, labels: &[(&str, &str)], number: f64) {
-    let _ = write!(text, "{}{ending}", row.name());
-    let mut separator = '{';
+/// The labels of a sample as `NAME="VALUE",…`, made once for all lines of a histogram.
+fn pairs(row: Row, values: &[String]) -> String {
+    let mut text = String::new();
     // One without a value is the same as none, in both formats.
-    for (name, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
-        let _ = write!(text, "{}{name}=\"", std::mem::replace(&mut separator, ','));
+    for (name, value) in row.labels().iter().zip(values).filter(|(_, value)| !value.is_empty()) {
+        let separator = if text.is_empty() { "" } else { "," };
+        let _ = write!(text, "{separator}{name}=\"");
         for character in value.chars() {
             match character {
                 '\\' => text.push_str("\\\\"),
@@ -96,25 +95,39 @@ fn write_value(text: &mut String, row: Row, ending: &str, labels: &[(&str, &str)
         }
         text.push('"');
     }
-    let _ = write!(text, "{} {number}", if separator == '{' { "" } else { "}" });
+    text
+}
+
+/// The bounds of the buckets in the unit of this row.
+fn bounds(row: Row) -> Vec<String> {
+    let whole = row.whole();
+    let finite = BOUNDS.iter().map(|bound| (*bound as f64 / whole).to_string());
+    finite.chain(["+Inf".to_owned()]).collect()
+}
+
+fn write_sample(text: &mut String, row: Row, ending: &str, labels: &str, number: f64) {
+    let name = row.name();
+    let _ = match labels {
+        "" => writeln!(text, "{name}{ending} {number}"),
+        labels => writeln!(text, "{name}{ending}{{{labels}}} {number}"),
+    };
 }
 
 /// Each bucket counts what is in those before it, too. Only OpenMetrics has exemplars.
 fn write_times(
     text: &mut String,
     row: Row,
-    labels: Vec<(&str, &str)>,
-    reading: &Reading,
+    labels: &str,
+    (bounds, reading): (&[String], &Reading),
     is_open: bool,
 ) {
-    let whole = row.whole();
+    let separator = if labels.is_empty() { "" } else { "," };
+    let begin = format!("{}_bucket{{{labels}{separator}le=\"", row.name());
     let mut count = 0_u64;
-    for (nth, bucket) in reading.buckets.iter().enumerate() {
+    for ((bucket, bound), exemplar) in reading.buckets.iter().zip(bounds).zip(&reading.exemplars) {
         count = count.saturating_add(*bucket);
-        let bound = BOUNDS.get(nth).map_or("+Inf".into(), |it| (*it as f64 / whole).to_string());
-        let labels: Vec<_> = labels.iter().copied().chain([("le", &bound[..])]).collect();
-        write_value(text, row, "_bucket", &labels, count as f64);
-        if let Some(exemplar) = reading.exemplars[nth].filter(|_| is_open) {
+        let _ = write!(text, "{begin}{bound}\"}} {count}");
+        if let Some(exemplar) = exemplar.filter(|_| is_open) {
             let Exemplar { trace, span, nanoseconds, at } = exemplar;
             let (value, at) = (nanoseconds as f64 / 1e9, at as f64 / 1e9);
             let labels = format!("trace_id=\"{trace:032x}\",span_id=\"{span:016x}\"");
@@ -122,8 +135,8 @@ fn write_times(
         }
         text.push('\n');
     }
-    write_sample(text, row, "_sum", &labels, reading.sum_in(row));
-    write_sample(text, row, "_count", &labels, count as f64);
+    write_sample(text, row, "_sum", labels, reading.sum_in(row));
+    write_sample(text, row, "_count", labels, count as f64);
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Spans from requests, by OpenTelemetry's semantic conventions for HTTP servers.
 
 use prost::Message;
-use tokamak_cost::Step;
+use tokamak_cost::{CallKind, Calls, Step};
 use tokamak_trace::{SpanId, TraceContext};
 
 use crate::RequestSpan;
@@ -130,6 +130,12 @@ fn attributes(request: &RequestSpan, method: Option<&str>) -> Vec<KeyValue> {
         attributes.push(text("error.type", &request.status.to_string()));
     }
     attributes.extend(request.request.map(|id| text("tokamak.request.id", &id.to_string())));
+    let of = |calls: Calls| CallKind::ALL.map(|kind| (kind.name(), calls.of(kind)));
+    for (name, sum) in request.calls.into_iter().flat_map(of) {
+        attributes.push(number(&format!("tokamak.{name}.calls"), sum.count));
+        let nanoseconds = i64::try_from(sum.nanos).unwrap_or(i64::MAX);
+        attributes.push(number(&format!("tokamak.{name}.nanoseconds"), nanoseconds));
+    }
     if request.steps_left_out > 0 {
         attributes.push(number("tokamak.steps_left_out", request.steps_left_out));
     }
@@ -161,7 +167,7 @@ fn attribute(key: &str, value: Value) -> KeyValue {
 
 #[cfg(test)]
 mod tests {
-    use tokamak_cost::Phase;
+    use tokamak_cost::{CallSum, Phase};
     use tokamak_trace::{Parent, Sampling};
 
     use super::*;
@@ -244,6 +250,21 @@ mod tests {
             "http.response.body.size=7",
         ];
         assert_eq!(shown(&server.attributes), expected);
+    }
+
+    #[test]
+    fn calls_are_told_if_they_are_counted() {
+        let sums = [CallSum { count: 3, nanos: 1_234_567 }, CallSum { count: 0, nanos: u64::MAX }];
+        let sites = decoded(&[RequestSpan { calls: Some(Calls { sums }), ..request(None) }]);
+        let attributes = shown(&sites[0].scope_spans[0].spans[0].attributes);
+        let calls: Vec<_> = attributes.iter().filter(|it| it.starts_with("tokamak.")).collect();
+        let expected = [
+            "tokamak.sql.calls=3",
+            "tokamak.sql.nanoseconds=1234567",
+            "tokamak.http.calls=0",
+            "tokamak.http.nanoseconds=9223372036854775807",
+        ];
+        assert_eq!(calls, expected);
     }
 
     #[test]

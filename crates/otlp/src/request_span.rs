@@ -1,6 +1,6 @@
 //! What is kept of a request for its span.
 
-use tokamak_cost::{RequestId, Step};
+use tokamak_cost::{Calls, RequestId, Step};
 use tokamak_trace::TraceContext;
 
 /// A request, from which a span is made when it is over.
@@ -38,6 +38,8 @@ pub struct RequestSpan {
     pub sent: u64,
     /// The name by which PHP's lines in the error log call it.
     pub request: Option<RequestId>,
+    /// What PHP has called for it, if calls are counted.
+    pub calls: Option<Calls>,
     /// When it began, in nanoseconds of [`tokamak_cost::now`].
     pub begin: u64,
     /// When it ended.
@@ -67,6 +69,7 @@ impl RequestSpan {
             error: None,
             sent: 0,
             request: None,
+            calls: None,
             begin: 0,
             end: 0,
             steps: Vec::new(),

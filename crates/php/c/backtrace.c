@@ -1,13 +1,12 @@
-/* Where a slow request is: its PHP stack goes to the error log, and the request goes on.
+/* Where a slow request is: its PHP stack, for its entry in the error log. The request goes on.
  *
  * The zygote reads it out of the worker's memory, see peek.c. The worker notices nothing, wherever
  * it is: a signal would cut a sleep() or a query short. Where the zygote may not read the memory,
- * the worker is sent a signal after all, and does the same with itself. Because of the signal: only
+ * the worker is sent a signal after all, and writes its stack itself. Because of the signal: only
  * async-signal-safe calls, no allocation, no PHP function.
  */
 #include <errno.h>
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backtrace.h"
@@ -39,7 +38,7 @@ static void add_end(char end)
     text[used++] = end;
 }
 
-static void add_number(uint64_t n, int width)
+static void add_number(uint64_t n)
 {
     char digits[24];
     int at = sizeof(digits);
@@ -47,8 +46,7 @@ static void add_number(uint64_t n, int width)
     do {
         digits[--at] = '0' + (char)(n % 10);
         n /= 10;
-        width--;
-    } while ((n > 0 || width > 0) && at > 0);
+    } while (n > 0);
     add(digits + at, sizeof(digits) - (size_t)at);
 }
 
@@ -74,39 +72,6 @@ static void add_string(const zend_string *string)
     }
 }
 
-/* Days since 1970 to a date, after the proleptic Gregorian calendar (gmtime is not
- * async-signal-safe). */
-static void add_time(void)
-{
-    struct timespec now;
-    int64_t days, era, year;
-    uint64_t in_era, year_of_era, day_of_year, month, second;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    second = (uint64_t)now.tv_sec % 86400;
-    days = now.tv_sec / 86400 + 719468;
-    era = days / 146097;
-    in_era = (uint64_t)(days - era * 146097);
-    year_of_era = (in_era - in_era / 1460 + in_era / 36524 - in_era / 146096) / 365;
-    day_of_year = in_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    month = (5 * day_of_year + 2) / 153;
-    year = (int64_t)year_of_era + era * 400 + (month >= 10);
-    add_number((uint64_t)year, 4);
-    add_text("-");
-    add_number(month < 10 ? month + 3 : month - 9, 2);
-    add_text("-");
-    add_number(day_of_year - (153 * month + 2) / 5 + 1, 2);
-    add_text("T");
-    add_number(second / 3600, 2);
-    add_text(":");
-    add_number(second / 60 % 60, 2);
-    add_text(":");
-    add_number(second % 60, 2);
-    add_text(".");
-    add_number((uint64_t)now.tv_nsec / 1000000, 3);
-    add_text("Z");
-}
-
 static void add_frame(int depth, const zend_execute_data *frame)
 {
     zend_uchar type;
@@ -119,7 +84,7 @@ static void add_frame(int depth, const zend_execute_data *frame)
         return;
     }
     add_text("    #");
-    add_number((uint64_t)depth, 1);
+    add_number((uint64_t)depth);
     add_text(" ");
     if (type == ZEND_INTERNAL_FUNCTION) {
         if (peek(&inner, frame->func, sizeof(inner))) {
@@ -142,7 +107,7 @@ static void add_frame(int depth, const zend_execute_data *frame)
         add_string(code.filename);
         if (frame->opline && peek(&line, frame->opline, sizeof(line))) {
             add_text(":");
-            add_number(line.lineno, 1);
+            add_number(line.lineno);
         }
     }
     add_end('\n');
@@ -158,90 +123,11 @@ static void add_field(const shim_text *field)
     }
 }
 
-/* By which the access log and the worker's own lines name it. */
+/* The request's name, as all logs have it. */
 static void add_id(const shim_request *request)
 {
-    add_text(" id=");
     add_hexadecimal(request->begun, 16);
     add_hexadecimal(request->ticket, 8);
-}
-
-/* The second part of the header, if it is one as W3C Trace Context has it. */
-static void add_trace(const shim_request *request)
-{
-    enum { MOST_HEADERS = 128, BEFORE = 3, DIGITS = 32, LENGTH = 55 };
-    static const char name[] = "traceparent";
-    const size_t name_len = sizeof(name) - 1;
-
-    for (size_t i = 0; i < request->header_count && i < MOST_HEADERS; i++) {
-        char known[sizeof(name)], value[LENGTH + 1] = {0};
-        shim_pair header;
-
-        if (!peek(&header, &request->headers[i], sizeof(header))) {
-            return;
-        }
-        if (header.name.len == name_len && header.value.len >= LENGTH &&
-            peek(known, header.name.at, name_len) && strncasecmp(known, name, name_len) == 0 &&
-            peek(value, header.value.at, LENGTH) &&
-            strspn(value + BEFORE, "0123456789abcdef") == DIGITS) {
-            add_text(" trace=");
-            add(value + BEFORE, DIGITS);
-            return;
-        }
-    }
-}
-
-static void add_microseconds(const char *name, uint64_t nanoseconds)
-{
-    add_text(name);
-    add_number(nanoseconds / 1000, 1);
-}
-
-/* What it has called so far; calls that have not returned end now. */
-static void add_calls(const shim_request *request, uint64_t took, uint64_t now)
-{
-    static const char *const count_names[] = {" sql_calls=", " http_calls="};
-    static const char *const time_names[] = {" sql_us=", " http_us="};
-    static const char *const longest_names[] = {" longest_sql_us=", " longest_http_us="};
-    shim_calls calls;
-    uint64_t longest;
-
-    if (!shim.config->count_calls || !peek(&calls, request->calls, sizeof(calls))) {
-        return;
-    }
-    for (size_t kind = 0; kind < SHIM_CALL_KINDS; kind++) {
-        const shim_call_sum *sum = &calls.sum[kind];
-        const uint64_t time = sum->time + sum->open * now;
-
-        add_text(count_names[kind]);
-        add_number(sum->count, 1);
-        /* It may have been read in the middle of a change. */
-        add_microseconds(time_names[kind], time <= took * (sum->count + 1) ? time : 0);
-    }
-    longest = calls.longest;
-    if (calls.latest && now - calls.latest > longest && now - calls.latest <= took) {
-        longest = now - calls.latest;
-        calls.longest_kind = calls.latest_kind;
-    }
-    if (longest > 0 && calls.longest_kind < SHIM_CALL_KINDS) {
-        add_microseconds(longest_names[calls.longest_kind], longest);
-    }
-}
-
-/* What is known of a request besides its stack: as what it is found elsewhere, and what has taken
- * its time. */
-static void add_request(const shim_request *request)
-{
-    struct timespec time;
-    uint64_t now, took;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    now = (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
-    took = now > request->begun ? now - request->begun : 0;
-    add_id(request);
-    add_trace(request);
-    add_microseconds(" php_us=", took);
-    add_calls(request, took, now);
 }
 
 /* As php-fpm's slow log has it: which call, and where it was made from. 0: it is the script
@@ -262,7 +148,7 @@ static int add_call(const zend_execute_data *at, const zend_execute_data *frame)
         ZEND_CALL_KIND_EX(frame->This.u1.type_info) == ZEND_CALL_TOP_CODE) {
         return 0;
     }
-    add_number((uint64_t)(uintptr_t)at, 1);
+    add_number((uint64_t)(uintptr_t)at);
     add_end('\t');
     if (called.common.function_name) {
         add_string(called.common.function_name);
@@ -282,7 +168,7 @@ static int add_call(const zend_execute_data *at, const zend_execute_data *frame)
         next = caller.prev_execute_data;
     }
     add_end('\t');
-    add_number(line.lineno, 1);
+    add_number(line.lineno);
     add_end('\n');
     return 1;
 }
@@ -306,8 +192,8 @@ static request_state *find(uint32_t slot, request_state *copied)
     return NULL;
 }
 
-/* What a process is at; 0: it cannot be read, or the request of this slot has ended. Its request is
- * NULL or a copy. */
+/* What a process is at; 0: it cannot be read. Its request is NULL or a copy; it is NULL, too, if
+ * that of this slot has ended. */
 static int look_at(pid_t pid, int memory, uint32_t slot, const shim_request **request,
                    const zend_execute_data **frames)
 {
@@ -315,6 +201,7 @@ static int look_at(pid_t pid, int memory, uint32_t slot, const shim_request **re
 
     peek_at(pid, memory);
     used = 0;
+    *request = NULL;
     if (!peek(&running, &serving, sizeof(running)) ||
         !peek(frames, &EG(current_execute_data), sizeof(*frames))) {
         return 0;
@@ -324,7 +211,7 @@ static int look_at(pid_t pid, int memory, uint32_t slot, const shim_request **re
             return 0;
         }
     } else if (!(at = find(slot, &state))) {
-        return 0;
+        return 1;
     } else if (at != running) {
         *frames = state.frames;
     }
@@ -381,8 +268,9 @@ size_t backtrace_of_this(const char *headline, const char **to)
     return used;
 }
 
-/* 0: the process cannot be read. */
-static int write_backtrace(pid_t pid, int memory, uint32_t slot)
+/* In a line a headline and the name of the request that a process is at, then its stack; without
+ * them: it is at none. 0: the process cannot be read. */
+static int describe(const char *headline, pid_t pid, int memory, uint32_t slot)
 {
     const shim_request *request;
     const zend_execute_data *next;
@@ -390,49 +278,42 @@ static int write_backtrace(pid_t pid, int memory, uint32_t slot)
     if (!look_at(pid, memory, slot, &request, &next)) {
         return 0;
     }
-    add_time();
-    add_text(" WARN [");
-    add_text(shim.config->site);
-    add_text("] slow request");
+    add_text(headline);
     if (request) {
-        add_text(" request=\"");
-        add_field(&request->field[SHIM_METHOD]);
-        add_text(" ");
-        add_field(&request->field[SHIM_URI]);
-        add_text("\" script_filename=\"");
-        add_field(&request->field[SHIM_SCRIPT_FILENAME]);
-        add_text("\"");
-    }
-    add_text(" pid=");
-    add_number((uint64_t)pid, 1);
-    if (request) {
-        add_request(request);
+        add_id(request);
     }
     add_end('\n');
-    add_frames(next);
-    /* A log that cannot be written leaves nobody to tell. */
-    return write(2, text, used) >= 0 || 1;
+    if (request) {
+        add_frames(next);
+    }
+    return 1;
+}
+
+size_t shim_stack(int pid, int memory, uint32_t slot, const char **to)
+{
+    *to = text;
+    return describe("", pid, memory, slot) ? used : 0;
 }
 
 static void on_backtrace(int number, siginfo_t *info, void *context)
 {
     int kept = errno;
+    uint32_t slot =
+        info->si_code == SI_QUEUE ? (uint32_t)info->si_value.sival_int : SHIM_NOBODY;
 
     (void)number;
     (void)context;
-    if (image_is_rolling_back()) {
-        return;
+    if (!image_is_rolling_back() &&
+        describe("the stack of a slow request, id=", getpid(), -1, slot)) {
+        /* A log that cannot be written leaves nobody to tell. */
+        (void)!write(2, text, used);
     }
-    write_backtrace(getpid(), -1,
-                    info->si_code == SI_QUEUE ? (uint32_t)info->si_value.sival_int : SHIM_NOBODY);
     errno = kept;
 }
 
-void shim_backtrace(int pid, int memory, uint32_t slot, int signal_number)
+void shim_backtrace(int pid, uint32_t slot, int signal_number)
 {
-    if (!write_backtrace(pid, memory, slot)) {
-        sigqueue(pid, signal_number, (union sigval){.sival_int = (int)slot});
-    }
+    sigqueue(pid, signal_number, (union sigval){.sival_int = (int)slot});
 }
 
 void backtrace_install(int signal_number)

@@ -162,7 +162,7 @@ typedef struct {
     uint32_t version;
     uint32_t reset;
     const char *software;       /* SERVER_SOFTWARE */
-    const char *site;           /* for lines that a signal handler writes */
+    const char *site;           /* its name */
     const char *ini;            /* php.ini text that overrides the file; NULL: none */
     const char *const *locked;  /* settings that scripts cannot change */
     size_t locked_count;
@@ -254,11 +254,14 @@ int shim_stale_sockets(void);
 size_t shim_memory(void);
 /* In async mode: waits that held all of the worker's requests. */
 uint32_t shim_held(void);
-/* In the zygote: writes the PHP stack of a worker to the error log, or has the worker do it on that
- * signal: of the request with this slot in async mode, or of what runs (SHIM_NOBODY). The memory is
- * the worker's /proc/self/mem, or -1. */
-void shim_backtrace(int pid, int memory, uint32_t slot, int signal_number);
-/* The same as text for a slow log: the script's file in a line, then one for each call, the
+/* In the zygote: where a worker is, as text for the error log: the name of its request in a line
+ * (empty: it has none), then one for each call, the innermost first. Of the request with this slot
+ * in async mode, or of what runs (SHIM_NOBODY). The memory is the worker's /proc/self/mem, or -1. 0
+ * bytes: it cannot be read. The text lives until the next one. */
+size_t shim_stack(int pid, int memory, uint32_t slot, const char **text);
+/* Has a worker whose memory cannot be read write that to its standard error, on that signal. */
+void shim_backtrace(int pid, uint32_t slot, int signal_number);
+/* For the slow log of a pool of php-fpm: the script's file in a line, then one for each call, the
  * innermost first, with address, function, file and line number between tabs. 0 bytes: the worker's
  * memory cannot be read. */
 size_t shim_trace(int pid, int memory, const char **text);

@@ -230,18 +230,29 @@ pub fn memory() -> u64 {
     unsafe { ffi::shim_memory() as u64 }
 }
 
-/// A worker's PHP stack for a slow log, as [`tokamak_sys::control::FromZygote::Slow`] has it; none
-/// if it cannot be read. `memory`: a descriptor of its memory, or -1.
+/// A worker's PHP stack for the slow log of a pool of `tokamak fpm`, as
+/// [`tokamak_sys::control::FromZygote::Slow`] has it; none if it cannot be read. `memory`: a
+/// descriptor of its memory, or -1.
 pub fn trace(pid: libc::pid_t, memory: c_int) -> Option<String> {
+    // SAFETY: reads another process's memory by copying.
+    text_of(|text| unsafe { ffi::shim_trace(pid, memory, text) })
+}
+
+/// The same for the error log. `slot`: see [`tokamak_sys::control::Signal::Backtrace`].
+pub fn stack(pid: libc::pid_t, memory: c_int, slot: Option<u32>) -> Option<String> {
+    // SAFETY: as in `trace`.
+    text_of(|text| unsafe { ffi::shim_stack(pid, memory, slot.unwrap_or(ffi::NOBODY), text) })
+}
+
+/// What C says to the text of `backtrace.c`, and the length of which it answers; none if that is 0.
+fn text_of(say: impl FnOnce(*mut *const c_char) -> usize) -> Option<String> {
     let mut text = null();
-    // SAFETY: reads another process's memory by copying; the text lives until the next call, and is
-    // copied at once.
-    let bytes = unsafe {
-        match ffi::shim_trace(pid, memory, &mut text) {
-            0 => return None,
-            len => std::slice::from_raw_parts(text.cast::<u8>(), len),
-        }
-    };
+    let len = say(&mut text);
+    if len == 0 {
+        return None;
+    }
+    // SAFETY: the text has this length, lives until the next call, and is copied at once.
+    let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), len) };
     Some(String::from_utf8_lossy(bytes).into_owned())
 }
 
@@ -259,11 +270,11 @@ pub fn sample(pid: libc::pid_t, memory: c_int) -> Option<String> {
     Some(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Writes a worker's PHP stack to the error log. `slot`: see [`Signal::Backtrace`].
+/// Has a worker whose memory cannot be read write its PHP stack to its standard error. `slot`: see
+/// [`Signal::Backtrace`].
 ///
 /// [`Signal::Backtrace`]: tokamak_sys::control::Signal::Backtrace
-pub fn backtrace(pid: libc::pid_t, memory: c_int, slot: Option<u32>, signal: c_int) {
-    // SAFETY: reads another process's memory by copying, and signals only `pid`, which the caller
-    // has forked and not reaped.
-    unsafe { ffi::shim_backtrace(pid, memory, slot.unwrap_or(ffi::NOBODY), signal) }
+pub fn backtrace(pid: libc::pid_t, slot: Option<u32>, signal: c_int) {
+    // SAFETY: signals only `pid`, which the caller has forked and not reaped.
+    unsafe { ffi::shim_backtrace(pid, slot.unwrap_or(ffi::NOBODY), signal) }
 }

@@ -193,6 +193,7 @@ unsafe extern "C" {
     pub fn shim_stale_sockets() -> c_int;
     pub fn shim_memory() -> usize;
     pub fn shim_held() -> u32;
+    pub fn shim_stack(pid: c_int, memory: c_int, slot: u32, text: *mut *const c_char) -> usize;
     pub fn shim_trace(pid: c_int, memory: c_int, text: *mut *const c_char) -> usize;
     pub fn shim_sample(
         pid: c_int,
@@ -200,5 +201,5 @@ unsafe extern "C" {
         text: *mut *const c_char,
         len: *mut usize,
     ) -> c_int;
-    pub fn shim_backtrace(pid: c_int, memory: c_int, slot: u32, signal_number: c_int);
+    pub fn shim_backtrace(pid: c_int, slot: u32, signal_number: c_int);
 }

@@ -6,7 +6,7 @@
 use std::ptr::null;
 
 use tokamak_cost::RequestId;
-use tokamak_sys::queue::record::{Field, Origin, Reader};
+use tokamak_sys::queue::record::{self, Field, Origin, Reader};
 use tokamak_sys::queue::{CallWords, Doing, Job};
 
 use crate::engine;
@@ -166,12 +166,7 @@ impl Request {
 
     /// The name of the trace that it belongs to, for the log; none if it says none.
     pub fn trace(&self) -> Option<&[u8]> {
-        let is_it = |pair: &&ffi::Pair| match self.bytes(pair.name) {
-            b"HTTP_TRACEPARENT" => true,
-            name => name.eq_ignore_ascii_case(b"traceparent"),
-        };
-        let pair = self.pairs.iter().find(is_it)?;
-        trace(self.bytes(pair.value))
+        record::trace(self.pairs.iter().map(|pair| (self.bytes(pair.name), self.bytes(pair.value))))
     }
 
     /// The bytes of a text of `self.shim` or `self.pairs`.
@@ -180,13 +175,6 @@ impl Request {
         // `self`, and are changed by `take` only, which sets the fields and the pairs anew.
         unsafe { std::slice::from_raw_parts(text.at.cast(), text.len) }
     }
-}
-
-/// The name of a trace in a `traceparent`; none if that is malformed. A client may have sent it.
-fn trace(traceparent: &[u8]) -> Option<&[u8]> {
-    let (trace, rest) = traceparent.get(3..)?.split_at_checked(32)?;
-    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    (rest.first() == Some(&b'-') && trace.iter().all(is_digit)).then_some(trace)
 }
 
 /// A NUL follows: the reader has checked it, and the environment put it there.

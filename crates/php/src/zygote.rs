@@ -345,15 +345,18 @@ impl Zygote {
         else {
             return Ok(());
         };
-        let has_slow_log = signal == Signal::Backtrace(None) && self.settings.fpm.is_some();
-        if let Some(trace) =
-            has_slow_log.then(|| engine::trace(place.pid, place.memory())).flatten()
-        {
-            return control::send(&self.channel, &FromZygote::Slow { index, instance, trace }, &[]);
-        }
         match signal {
             Signal::Backtrace(slot) => {
-                engine::backtrace(place.pid, place.memory(), slot, signal.number())
+                let (pid, memory) = (place.pid, place.memory());
+                let trace = match self.settings.fpm {
+                    Some(_) => engine::trace(pid, memory),
+                    None => engine::stack(pid, memory, slot),
+                };
+                if let Some(trace) = trace {
+                    let slow = FromZygote::Slow { index, instance, trace };
+                    return control::send(&self.channel, &slow, &[]);
+                }
+                engine::backtrace(pid, slot, signal.number());
             }
             // SAFETY: signals our child, which we have not reaped.
             Signal::Kill => unsafe {

@@ -7,11 +7,13 @@ mod pprof;
 mod profile;
 mod read;
 mod table;
+mod taken;
 mod tree;
 
 pub use folded::folded;
-pub use page::page;
+pub use page::{SCRIPT_DIGEST, STYLE_DIGEST, page};
 pub use pprof::pprof;
 pub use profile::{By, Call, Clock, Profile, Sample};
 pub use read::read;
 pub use table::table;
+pub use taken::{Taken, gather};

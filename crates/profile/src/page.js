@@ -176,8 +176,30 @@ function whole() {
   choose(all[0], false);
 }
 
+// Lets each head of the table sort its rows: numbers from the largest, names by the alphabet.
+function sortable(table) {
+  const heads = [...table.tHead.rows[0].cells];
+  const body = table.tBodies[0];
+  heads.forEach((head, column) => {
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.append(...head.childNodes);
+    head.append(button);
+    const text = (row) => row.cells[column].textContent;
+    const [order, compare] = head === heads.at(-1)
+      ? ['ascending', (a, b) => text(a).localeCompare(text(b))]
+      : ['descending', (a, b) => text(b) - text(a)];
+    button.addEventListener('click', () => {
+      body.append(...[...body.rows].sort(compare));
+      heads.forEach((other) => other.removeAttribute('aria-sort'));
+      head.setAttribute('aria-sort', order);
+    });
+  });
+}
+
 function begin() {
   link();
+  sortable(document.querySelector('table'));
   tree.classList.add('drawn');
   tree.setAttribute('role', 'tree');
   tree.addEventListener('click', (event) => {

@@ -1,6 +1,7 @@
 //! The profile as one HTML page that needs nothing else: a flame graph with the callers above, and
 //! the hottest functions as a table. Without its script the page shows the calls as a list.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -12,8 +13,11 @@ use crate::tree::{Frame, Kind, frames, without_small};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-/// The digest of the script: a browser runs no other one in the page, whatever a name contains.
-const DIGEST: &str = "pcmalMuNi//owjK0MagcAgKPVdH46jp/gH9KoDGfi78=";
+/// The digest of the page's script, SHA-256 in Base64, for a `Content-Security-Policy`: a browser
+/// runs no other script in the page, whatever a name contains.
+pub const SCRIPT_DIGEST: &str = "1WmuOT7Cd7lngCAzyuO2qXH5QutpTGSidtc2MevwO+M=";
+/// The digest of the page's style, for the policy of a page that opens this one.
+pub const STYLE_DIGEST: &str = "IeEUageJy5L46Squ0J40hVIM98FiMjE5fm++9i49eQQ=";
 
 /// The part of all samples that a frame has at least: a pixel of a large screen.
 const LEAST: f64 = 1.0 / 2000.0;
@@ -30,8 +34,8 @@ pub fn page(profile: &Profile, clock: Clock, by: &[By]) -> String {
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-        style-src 'unsafe-inline'; script-src 'sha256-{DIGEST}'\">\n\
-        <title>Profile: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+        style-src 'unsafe-inline'; script-src 'sha256-{SCRIPT_DIGEST}'\">\n\
+        <title>Profile: {title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
         <h1>Where {title} spends its time</h1>\n<p>{}.</p>\n",
         for_html(&profile.to_string())
     );
@@ -43,25 +47,36 @@ pub fn page(profile: &Profile, clock: Clock, by: &[By]) -> String {
         "<p>Each call stands below its caller, and is as wide as its part of the samples.</p>\n";
     controls(&mut page, clock);
     picture(&mut page, profile, by);
-    explain(&mut page, profile, by);
+    legend(&mut page, by);
+    explain(&mut page, profile);
     table(&mut page, profile, clock);
     let _ = write!(page, "<script>{SCRIPT}</script>\n</body>\n</html>\n");
     page
 }
 
-fn explain(page: &mut String, profile: &Profile, by: &[By]) {
-    let groups: Vec<_> = by.iter().map(|by| by.name()).collect();
-    let groups = if groups.is_empty() { String::new() } else { format!(", {}", groups.join(", ")) };
+fn legend(page: &mut String, by: &[By]) {
+    let groups: String = by.iter().map(|by| format!(", {}", by.name())).collect();
+    let _ = writeln!(
+        page,
+        "<ul class=\"legend\" aria-label=\"Legend\">\n\
+        <li><i class=\"code\"></i>PHP code: one colour for all code of a file</li>\n\
+        <li><i class=\"own\"></i>functions of PHP itself</li>\n\
+        <li><i class=\"group\"></i>no function: all{groups}, no PHP call</li>\n\
+        <li><i class=\"hit\"></i>found by the search</li>\n\
+        <li>Width: the part of the samples in which the call was under way. From left to right is \
+        not the order of time: the call with most samples is at the left.</li>\n</ul>"
+    );
+}
+
+fn explain(page: &mut String, profile: &Profile) {
     let _ = writeln!(
         page,
         "<p class=\"faint keys\">A click, or Enter, zooms to a call. Arrow keys go to the callers \
         above, the calls below and beside, Home to the first one, / to the search, and Escape to \
         the whole picture.</p>\n\
-        <p class=\"faint\">A sample was taken of each worker every {:.1} ms. Calls are not in the \
-        order of time: the one with most samples is at the left. Wall time is all time in which a \
-        request was under way, also while it waited; CPU time is that in which its worker ran, or \
-        waited for a processor. The code of a file has one colour. Blue are functions of PHP \
-        itself, grey is what no function is (all{groups}, no PHP call).</p>",
+        <p class=\"faint\">A sample was taken of each worker every {:.1} ms. Wall time is all time \
+        in which a request was under way, also while it waited; CPU time is that in which its \
+        worker ran, or waited for a processor.</p>",
         profile.period.as_secs_f64() * 1e3
     );
 }
@@ -131,15 +146,30 @@ fn table(page: &mut String, profile: &Profile, clock: Clock) {
         "<h2>Hottest functions</h2>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" \
         aria-label=\"Hottest functions\"><table>\n\
         <caption>In percent; own: in the function itself, all: also in what it calls</caption>\n\
-        <thead><tr><th scope=\"col\">wall, own</th><th scope=\"col\">wall, all</th>\
-        <th scope=\"col\">CPU, own</th><th scope=\"col\">CPU, all</th>\
-        <th scope=\"col\">function</th></tr></thead>\n<tbody>\n",
+        <thead><tr>",
     );
+    let sorted = match clock {
+        Clock::Wall => "wall, own",
+        Clock::Cpu => "CPU, own",
+    };
+    for head in ["wall, own", "wall, all", "CPU, own", "CPU, all", "function"] {
+        let order = if head == sorted { " aria-sort=\"descending\"" } else { "" };
+        let _ = write!(page, "<th scope=\"col\"{order}>{head}</th>");
+    }
+    page.push_str("</tr></thead>\n<tbody>\n");
     let shown = match clock {
         Clock::Wall => &wall,
         Clock::Cpu => &cpu,
     };
-    for (name, _) in hottest(shown) {
+    // The hottest by any column, so that each order begins with its true first rows.
+    let rows: BTreeSet<&str> = [&wall, &cpu]
+        .into_iter()
+        .flat_map(|of| [hottest(of, |share| share.own), hottest(of, |share| share.all)])
+        .flatten()
+        .collect();
+    let mut rows: Vec<_> = rows.into_iter().collect();
+    rows.sort_by_key(|name| Reverse(shown.get(*name).map(|share| (share.own, share.all))));
+    for name in rows {
         let [on_wall, on_cpu]: [Share; 2] =
             [&wall, &cpu].map(|of| of.get(name).copied().unwrap_or_default());
         let _ = writeln!(
@@ -165,8 +195,9 @@ mod tests {
     use crate::read::{read, tests::TEXT};
 
     #[test]
-    fn the_digest_is_that_of_the_script() {
-        assert_eq!(DIGEST, BASE64_STANDARD.encode(Sha256::digest(SCRIPT)));
+    fn the_digests_are_those_of_script_and_style() {
+        let digest = |text| BASE64_STANDARD.encode(Sha256::digest(text));
+        assert_eq!((SCRIPT_DIGEST, STYLE_DIGEST), (&*digest(SCRIPT), &*digest(STYLE)));
     }
 
     #[test]

@@ -27,18 +27,18 @@ pub fn table(profile: &Profile, clock: Clock) -> String {
     let shares = shares(profile, clock);
     let percent = |count: u64| count as f64 * 100.0 / total as f64;
     let _ = writeln!(text, "\n   OWN     ALL   FUNCTION ({})", clock.name());
-    for (name, Share { own, all }) in hottest(&shares) {
+    for name in hottest(&shares, |share| share.own) {
+        let Share { own, all } = shares[name];
         let _ = writeln!(text, "{:5.1} %  {:5.1} %  {name}", percent(own), percent(all));
     }
     text
 }
 
-/// Those with most time of their own, the hottest first.
-pub(crate) fn hottest(shares: &BTreeMap<String, Share>) -> Vec<(&str, Share)> {
-    let mut rows: Vec<_> = shares.iter().map(|(name, share)| (&name[..], *share)).collect();
-    rows.sort_by_key(|(name, share)| (Reverse((share.own, share.all)), *name));
-    rows.truncate(ROWS);
-    rows
+/// Those with most time of this kind, the hottest first.
+pub(crate) fn hottest(shares: &BTreeMap<String, Share>, by: fn(&Share) -> u64) -> Vec<&str> {
+    let mut rows: Vec<_> = shares.iter().collect();
+    rows.sort_by_key(|(name, share)| (Reverse((by(share), share.own, share.all)), *name));
+    rows.into_iter().take(ROWS).map(|(name, _)| &name[..]).collect()
 }
 
 pub(crate) fn shares(profile: &Profile, clock: Clock) -> BTreeMap<String, Share> {

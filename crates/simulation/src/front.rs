@@ -198,6 +198,7 @@ impl Front {
                 inbox: 100_000,
                 queued: pool.queue,
                 share: pool.queue.div_ceil(server.loops),
+                has_slow_log: false,
             };
             let ours = says.clone();
             let want: Want = Arc::new(move |pool| {

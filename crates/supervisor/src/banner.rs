@@ -6,15 +6,14 @@ use std::net::SocketAddr;
 use tokamak_config::{PoolSize, Server, Site};
 
 /// Prints a line for each site to standard output.
-pub fn print(server: &Server, addresses: &[SocketAddr]) {
+pub fn print(server: &Server, urls: &[String]) {
     let text: String =
-        server.sites.iter().map(|site| line(site, server.sites.len() > 1, addresses)).collect();
+        server.sites.iter().map(|site| line(site, server.sites.len() > 1, urls)).collect();
     // A closed standard output must not stop a server.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-fn line(site: &Site, is_one_of_many: bool, addresses: &[SocketAddr]) -> String {
-    let urls: Vec<String> = addresses.iter().map(|address| url(*address)).collect();
+fn line(site: &Site, is_one_of_many: bool, urls: &[String]) -> String {
     let mode = site.mode.name();
     let workers = match site.pool.size {
         _ if !site.has_workers() => "no workers".to_owned(),
@@ -33,16 +32,16 @@ fn line(site: &Site, is_one_of_many: bool, addresses: &[SocketAddr]) -> String {
 }
 
 /// The address as a browser on this machine reaches it.
-pub fn url(address: SocketAddr) -> String {
+pub fn url(scheme: &str, address: SocketAddr) -> String {
     let host = match address {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => "127.0.0.1".to_owned(),
         SocketAddr::V4(v4) => v4.ip().to_string(),
         SocketAddr::V6(v6) if v6.ip().is_unspecified() => "[::1]".to_owned(),
         SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
     };
-    match address.port() {
-        80 => format!("http://{host}/"),
-        port => format!("http://{host}:{port}/"),
+    match (scheme, address.port()) {
+        ("http", 80) | ("https", 443) => format!("{scheme}://{host}/"),
+        (_, port) => format!("{scheme}://{host}:{port}/"),
     }
 }
 
@@ -55,7 +54,9 @@ mod tests {
     #[test]
     fn lines() {
         let mut site = crate::settings::tests::server(Path::new("/srv/site")).sites.remove(0);
-        let addresses = ["0.0.0.0:8080".parse().unwrap(), "[::]:80".parse().unwrap()];
+        let addresses =
+            [url("http", "0.0.0.0:8080".parse().unwrap()), url("http", "[::]:80".parse().unwrap())];
+        assert_eq!(url("https", "0.0.0.0:443".parse().unwrap()), "https://127.0.0.1/");
         assert_eq!(
             line(&site, false, &addresses),
             "tokamak: serving /srv/site at http://127.0.0.1:8080/ http://[::1]/ (classic mode, 2 \

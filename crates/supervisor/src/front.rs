@@ -14,6 +14,7 @@ use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{FromFront, Heard, ToFront};
 use tokamak_sys::process;
 use tokamak_sys::queue::Segment;
+use tokamak_tls::Credentials;
 
 use crate::endpoint::Endpoint;
 use crate::means::{FrontPlan, PoolPlan, Process, Started};
@@ -27,6 +28,9 @@ pub struct FrontStart {
     pub server: Server,
     /// The listening sockets, in the order of `server.listen`.
     pub listeners: Vec<OwnedFd>,
+    /// The listening sockets for TLS, in the order of `server.listen_tls`, and what handshakes on
+    /// them need. Absent without such sockets.
+    pub tls: Option<(Vec<OwnedFd>, Credentials)>,
     /// The FastCGI sockets, in the order of `server.fpm`.
     pub sockets: Vec<OwnedFd>,
     /// The admin listener, if there is one, and its socket.
@@ -63,6 +67,10 @@ pub struct PoolLink {
 pub struct Lent {
     /// HTTP sockets and where they are.
     pub listeners: Vec<(SocketAddr, OwnedFd)>,
+    /// Sockets for TLS and where they are.
+    pub tls_listeners: Vec<(SocketAddr, OwnedFd)>,
+    /// What handshakes need, if there are such sockets.
+    pub credentials: Option<Credentials>,
     /// FastCGI sockets, in the order of the configuration.
     pub sockets: Vec<OwnedFd>,
     /// The admin listener, if there is one, and its socket.
@@ -203,10 +211,12 @@ pub fn fork(plan: FrontPlan<'_>, lent: Lent, main: &FrontMain) -> io::Result<Sta
         Some(access) if access.path != Path::new("-") => Some(open_log(&access.path)?.into()),
         _ => None,
     };
-    let server = Server { listen: addresses, ..server.clone() };
+    let (tls_addresses, tls_listeners) = lent.tls_listeners.into_iter().unzip();
+    let server = Server { listen: addresses, listen_tls: tls_addresses, ..server.clone() };
     let start = FrontStart {
         server,
         listeners,
+        tls: lent.credentials.map(|credentials| (tls_listeners, credentials)),
         sockets: lent.sockets,
         admin: lent.admin,
         pools: links,
@@ -247,6 +257,7 @@ fn descriptors(start: &FrontStart) -> Vec<RawFd> {
     let listeners = start
         .listeners
         .iter()
+        .chain(start.tls.iter().flat_map(|(listeners, _)| listeners))
         .chain(&start.sockets)
         .chain(start.admin.iter().map(|(_, socket)| socket))
         .chain(&start.access_log)

@@ -12,6 +12,7 @@ pub mod asker;
 mod banner;
 mod bind;
 mod bounds;
+mod certificates;
 mod change;
 pub mod client;
 mod control_socket;
@@ -45,6 +46,7 @@ mod words;
 mod zygote;
 
 pub use application::Folder;
+pub use certificates::verify as verify_certificates;
 pub use front::{FrontMain, FrontStart, PoolLink};
 pub use run::{Failure, Setup, serve};
 pub use sockets::{listens, web_server_socket};

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use socket2::Socket;
+use tokamak_config::Server;
 
 use crate::bind;
 
@@ -104,8 +105,34 @@ impl Listeners {
         self.own.retain(|address, _| addresses.iter().any(|list| list.contains(address)));
     }
 
+    /// The sockets of a configuration for HTTP without TLS: as [`Listeners::lend`].
+    pub fn lend_plain(&self, server: &Server) -> io::Result<Vec<(SocketAddr, OwnedFd)>> {
+        self.lend_either(server, &server.listen, false)
+    }
+
+    /// The sockets of a configuration for TLS: as [`Listeners::lend`].
+    pub fn lend_tls(&self, server: &Server) -> io::Result<Vec<(SocketAddr, OwnedFd)>> {
+        self.lend_either(server, &server.listen_tls, true)
+    }
+
+    /// Of the service manager's sockets, those are for TLS whose port the configuration has among
+    /// its addresses for TLS.
+    fn lend_either(
+        &self,
+        server: &Server,
+        addresses: &[SocketAddr],
+        is_tls: bool,
+    ) -> io::Result<Vec<(SocketAddr, OwnedFd)>> {
+        let mut lent = self.lend(addresses)?;
+        if self.are_passed() {
+            let has_tls = |port| server.listen_tls.iter().any(|other| other.port() == port);
+            lent.retain(|(address, _)| has_tls(address.port()) == is_tls);
+        }
+        Ok(lent)
+    }
+
     /// The real addresses of a configuration's sockets, and a duplicate of each for a front.
-    pub fn lend(&self, addresses: &[SocketAddr]) -> io::Result<Vec<(SocketAddr, OwnedFd)>> {
+    fn lend(&self, addresses: &[SocketAddr]) -> io::Result<Vec<(SocketAddr, OwnedFd)>> {
         if self.are_passed() {
             return self
                 .passed

@@ -1,9 +1,9 @@
 //! The supervisor's lines in the error log: `2026-11-20T12:00:00.123Z LEVEL [site] message
 //! key=value…`.
 //!
-//! Each line is one write to standard error, so lines of several processes never mix. A server that
-//! stands in for php-fpm writes as php-fpm does, since monitoring looks for its words:
-//! `[20-Nov-2026 12:00:00] LEVEL: [pool NAME] message`.
+//! Each line, and each entry of several lines, is one write to standard error, so those of several
+//! processes never mix. A server that stands in for php-fpm writes as php-fpm does, since
+//! monitoring looks for its words: `[20-Nov-2026 12:00:00] LEVEL: [pool NAME] message`.
 
 mod backlog;
 
@@ -67,6 +67,19 @@ pub fn site(level: Level, site: &str, message: fmt::Arguments<'_>) {
     } else {
         write(&format(SystemTime::now(), level, site, message));
     }
+}
+
+/// Longest entry of several lines. A pipe takes no more at once (`PIPE_BUF`), so a longer one could
+/// have lines of other processes in its middle.
+const LONGEST_ENTRY: usize = 4096;
+/// What the lines of an entry below its first one begin with. No other line begins so, so none of
+/// them can be taken for an entry.
+const INDENT: &str = "    ";
+
+/// Writes an entry of several lines about one site, at once. Lines for which it has no room are
+/// left out, and counted.
+pub fn entry(level: Level, site: &str, message: fmt::Arguments<'_>, below: &[String]) {
+    write(&with_lines(format(SystemTime::now(), level, site, message), below));
 }
 
 /// Writes a line that php-fpm has other words for.
@@ -245,6 +258,20 @@ fn format(now: SystemTime, level: Level, site: &str, message: fmt::Arguments<'_>
     format!("{} {level} [{site}] {message}\n", Timestamp(since))
 }
 
+/// An entry that begins with this line, which has an end.
+fn with_lines(mut entry: String, below: &[String]) -> String {
+    for (nth, line) in below.iter().enumerate() {
+        let line = line.replace(|c: char| c.is_control(), " ");
+        let rest = format!("{INDENT}{} more lines\n", below.len() - nth);
+        if entry.len() + INDENT.len() + line.len() + 1 + rest.len() > LONGEST_ENTRY {
+            entry.push_str(&rest);
+            break;
+        }
+        entry.extend([INDENT, &line, "\n"]);
+    }
+    entry
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -266,5 +293,17 @@ mod tests {
     fn a_quoted_text_cannot_forge_a_line() {
         let line = format(at(0, 0), Level::Info, "-", format_args!("{}", "a\r\nb"));
         assert_eq!(line, "1970-01-01T00:00:00.000Z INFO [-] a  b\n");
+    }
+
+    #[test]
+    fn lines_of_an_entry_are_indented_and_bounded() {
+        let below = |lines: &[&str]| lines.iter().map(|line| line.to_string()).collect::<Vec<_>>();
+        let entry =
+            with_lines("first\n".to_owned(), &below(&["#0 f()", "2026 ERROR\n[-] \u{85}x"]));
+        assert_eq!(entry, "first\n    #0 f()\n    2026 ERROR [-]  x\n");
+        let long = "x".repeat(1000);
+        let entry = with_lines("first\n".to_owned(), &below(&[&*long; 9]));
+        assert!(entry.len() <= LONGEST_ENTRY, "{}", entry.len());
+        assert!(entry.ends_with("x\n    5 more lines\n"), "{entry}");
     }
 }

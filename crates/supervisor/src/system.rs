@@ -10,6 +10,7 @@ use tokamak_sys::process::{Guard, Program};
 
 use crate::admin_socket::AdminSocket;
 use crate::bounds;
+use crate::certificates::Certificates;
 use crate::front::{self, FrontMain};
 use crate::listen::Listeners;
 use crate::means::{FrontPlan, Means, Started, ZygoteStart};
@@ -23,6 +24,8 @@ pub struct System<'a> {
     pub php: &'a Path,
     /// The listening sockets.
     pub listeners: &'a Listeners,
+    /// The certificates.
+    pub certificates: &'a Certificates,
     /// The FastCGI sockets.
     pub sockets: &'a Sockets,
     /// The socket of the admin listener.
@@ -41,7 +44,9 @@ impl Means for System<'_> {
 
     fn front(&self, plan: FrontPlan<'_>) -> io::Result<Started> {
         let lent = front::Lent {
-            listeners: self.listeners.lend(&plan.server.listen)?,
+            listeners: self.listeners.lend_plain(plan.server)?,
+            tls_listeners: self.listeners.lend_tls(plan.server)?,
+            credentials: self.certificates.of(plan.server),
             sockets: self.sockets.lend(plan.server)?,
             admin: self.admin.lend()?,
         };

@@ -23,6 +23,7 @@
 //!   Spawn{index, instance} ──────▶      forks a worker
 //!                          ◀──────      Spawned{index, instance, pid}
 //!   Kill{index, …, signal} ──────▶      signals that worker if it is still that instance
+//!                          ◀──────      Slow{index, instance, trace}, if a backtrace was wanted
 //!                          ◀──────      Exited{index, instance, status}
 //!                          ◀──────      Outdated{reason}
 //!   Ask                    ──────▶

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What was counted, of all sites together.
+/// What was counted, of one site or of all together; the cache's is that of all.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {
     /// Requests.
@@ -15,6 +15,8 @@ pub struct Counts {
     pub duration: Times,
     /// Of each phase, in order.
     pub phases: Vec<(String, Times)>,
+    /// By kind: calls of PHP, and the time that the requests have spent in them that made any.
+    pub calls: [(&'static str, f64, Times); 2],
     /// Requests that asked the content cache, and those that it answered.
     pub cache: (f64, f64),
 }
@@ -36,7 +38,25 @@ pub fn samples<'a>(document: &'a Value, name: &str) -> impl Iterator<Item = &'a 
 /// The sum of those samples whose labels have these values.
 pub fn sum(document: &Value, name: &str, labels: &[(&str, &str)]) -> f64 {
     let numbers = samples(document, name).filter(|one| fits(one, labels));
-    numbers.filter_map(|one| one["value"].as_f64()).sum()
+    // The standard sum of nothing is -0, and would be shown so.
+    numbers.filter_map(|one| one["value"].as_f64()).fold(0.0, |sum, one| sum + one)
+}
+
+/// Labels, and that of a site if one is meant.
+pub fn with_site<'a>(
+    site: Option<&'a str>,
+    labels: &[(&'a str, &'a str)],
+) -> Vec<(&'a str, &'a str)> {
+    labels.iter().copied().chain(site.map(|site| ("site", site))).collect()
+}
+
+/// The names of all sites.
+pub fn sites(document: &Value) -> Vec<&str> {
+    let named = samples(document, "tokamak_requests_total");
+    let mut names: Vec<_> = named.filter_map(|one| one["labels"]["site"].as_str()).collect();
+    // A site has a series for each class of status.
+    names.dedup();
+    names
 }
 
 fn fits(sample: &Value, labels: &[(&str, &str)]) -> bool {
@@ -58,22 +78,28 @@ pub fn times(document: &Value, name: &str, labels: &[(&str, &str)]) -> Times {
 }
 
 impl Counts {
-    /// Since the front's start.
-    pub fn of(document: &Value) -> Counts {
+    /// Since the front's start; of all sites if none is named.
+    pub fn of(document: &Value, site: Option<&str>) -> Counts {
         let phases = document["phases"].as_array().into_iter().flatten();
         let names = phases.filter_map(|phase| phase["name"].as_str());
         let phase = |name: &str| {
-            let labels = [("phase", name)];
+            let labels = with_site(site, &[("phase", name)]);
             (name.to_owned(), times(document, "tokamak_request_phase_seconds", &labels))
+        };
+        let called = |kind: &'static str| {
+            let labels = with_site(site, &[("kind", kind)]);
+            let calls = sum(document, "tokamak_calls_total", &labels);
+            (kind, calls, times(document, "tokamak_request_calls_seconds", &labels))
         };
         let cached = |result| sum(document, "tokamak_cache_requests_total", &[("result", result)]);
         let answered = cached("hit") + cached("stale") + cached("coalesced");
         Counts {
-            requests: sum(document, "tokamak_requests_total", &[]),
-            errors: sum(document, "tokamak_requests_total", &[("status", "5xx")]),
-            bytes: sum(document, "tokamak_response_body_bytes_total", &[]),
-            duration: times(document, "tokamak_request_duration_seconds", &[]),
+            requests: sum(document, "tokamak_requests_total", &with_site(site, &[])),
+            errors: sum(document, "tokamak_requests_total", &with_site(site, &[("status", "5xx")])),
+            bytes: sum(document, "tokamak_response_body_bytes_total", &with_site(site, &[])),
+            duration: times(document, "tokamak_request_duration_seconds", &with_site(site, &[])),
             phases: names.map(phase).collect(),
+            calls: ["sql", "http"].map(called),
             cache: (answered + cached("miss") + cached("bypassed"), answered),
         }
     }
@@ -84,12 +110,18 @@ impl Counts {
             let before = early.phases.iter().find(|(other, _)| other == name);
             (name.clone(), before.map_or(times.clone(), |(_, before)| times.since(before)))
         });
+        let mut calls = self.calls.clone();
+        for ((_, count, times), (_, count_before, before)) in calls.iter_mut().zip(&early.calls) {
+            *count -= count_before;
+            *times = times.since(before);
+        }
         Counts {
             requests: self.requests - early.requests,
             errors: self.errors - early.errors,
             bytes: self.bytes - early.bytes,
             duration: self.duration.since(&early.duration),
             phases: phases.collect(),
+            calls,
             cache: (self.cache.0 - early.cache.0, self.cache.1 - early.cache.1),
         }
     }
@@ -146,7 +178,7 @@ mod tests {
         for text in ["null", "[]", "{\"metrics\":{\"tokamak_requests_total\":[{\"value\":\"x\"}]}}"]
         {
             let document: Value = serde_json::from_str(text).unwrap();
-            assert_eq!(Counts::of(&document).requests, 0.0);
+            assert_eq!(Counts::of(&document, None).requests, 0.0);
         }
     }
 }

@@ -14,28 +14,12 @@ use std::io::{self, IsTerminal, Write};
 use std::thread::sleep;
 use std::time::Duration;
 
-use serde_json::Value;
-
 pub use client::Address;
-use figures::Counts;
 use view::{Order, View};
 
 /// Time between two documents. With a tenth, the view itself would be seen among the figures of a
 /// small machine; ten times more would look as if it hung.
 const EVERY: Duration = Duration::from_secs(1);
-
-/// A document and what it has counted.
-struct Reading {
-    document: Value,
-    counts: Counts,
-}
-
-impl Reading {
-    fn take(address: &Address, token: Option<&str>) -> Result<Reading, String> {
-        let document = client::document(address, token)?;
-        Ok(Reading { counts: Counts::of(&document), document })
-    }
-}
 
 /// Shows the server until a key ends it; once, as plain text, if `once` is set or standard output
 /// is no terminal.
@@ -43,11 +27,12 @@ impl Reading {
 /// # Errors
 /// Fails if the server does not answer at first, or the terminal cannot be used.
 pub fn run(address: &Address, token: Option<&str>, once: bool) -> Result<(), String> {
-    let first = Reading::take(address, token)?;
+    let first = client::document(address, token)?;
     if once || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         sleep(EVERY);
-        let second = Reading::take(address, token)?;
-        let view = View { address, early: Some(&first), late: &second, order: Order::State };
+        let second = client::document(address, token)?;
+        let view =
+            View { address, early: Some(&first), late: &second, site: None, order: Order::State };
         let lines: String = view.lines(None).iter().map(|line| line.plain() + "\n").collect();
         return match io::stdout().lock().write_all(lines.as_bytes()) {
             // A reader that has seen enough (`| head`).

@@ -16,11 +16,15 @@ use crossterm::terminal::{
     enable_raw_mode, size,
 };
 use crossterm::{execute, queue};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use serde_json::Value;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::low_level::emulate_default_handler;
+use tokamak_text::for_terminal;
 
+use crate::figures::sites;
 use crate::text::{Line, Style, cut};
 use crate::view::{Order, View};
-use crate::{Address, EVERY, Reading};
+use crate::{Address, EVERY, client};
 
 /// How long a key or a signal may wait for its effect: too short to be noticed.
 const GLANCE: Duration = Duration::from_millis(100);
@@ -28,11 +32,8 @@ const GLANCE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// Shows the server until a key or a signal ends it, or the terminal is gone.
-pub fn watch(address: &Address, token: Option<&str>, first: Reading) -> io::Result<()> {
-    let ended = Arc::new(AtomicBool::new(false));
-    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
-        signal_hook::flag::register(signal, ended.clone())?;
-    }
+pub fn watch(address: &Address, token: Option<&str>, first: Value) -> io::Result<()> {
+    let signals = Signals::take()?;
     let readings = ask(address.clone(), token.map(str::to_owned));
     let terminal = Terminal::take()?;
     let mut screen = Screen {
@@ -41,11 +42,12 @@ pub fn watch(address: &Address, token: Option<&str>, first: Reading) -> io::Resu
         early: None,
         late: first,
         lost: None,
+        site: None,
         order: Order::State,
         top: 0,
         is_paused: false,
     };
-    let outcome = screen.run(&readings, &ended);
+    let outcome = screen.run(&readings, (&signals, &terminal));
     drop(terminal);
     match outcome {
         // The terminal is gone, and with it who would read of an error.
@@ -54,14 +56,35 @@ pub fn watch(address: &Address, token: Option<&str>, first: Reading) -> io::Resu
     }
 }
 
-/// Readings from a thread of their own, so that a server that hangs holds up no key.
-fn ask(address: Address, token: Option<String>) -> Receiver<Result<Reading, String>> {
+/// The signals that have come.
+struct Signals {
+    /// The view is to end.
+    ended: Arc<AtomicBool>,
+    /// The process is to be stopped, for its shell.
+    stopped: Arc<AtomicBool>,
+    /// The process goes on. Its shell may have used the terminal meanwhile.
+    continued: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn take() -> io::Result<Signals> {
+        let [ended, stopped, continued] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+        let all = [SIGHUP, SIGINT, SIGQUIT, SIGTERM].map(|signal| (signal, &ended));
+        for (signal, flag) in all.into_iter().chain([(SIGTSTP, &stopped), (SIGCONT, &continued)]) {
+            signal_hook::flag::register(signal, flag.clone())?;
+        }
+        Ok(Signals { ended, stopped, continued })
+    }
+}
+
+/// Documents from a thread of their own, so that a server that hangs holds up no key.
+fn ask(address: Address, token: Option<String>) -> Receiver<Result<Value, String>> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         let mut pause = EVERY;
         loop {
             thread::sleep(pause);
-            let reading = Reading::take(&address, token.as_deref());
+            let reading = client::document(&address, token.as_deref());
             pause = if reading.is_ok() { EVERY } else { (pause * 2).min(LONGEST_PAUSE) };
             if sender.send(reading).is_err() {
                 return;
@@ -81,10 +104,28 @@ impl Terminal {
             give_back();
             before(reason);
         }));
+        Terminal::enter().map(|()| Terminal)
+    }
+
+    fn enter() -> io::Result<()> {
         enable_raw_mode()?;
-        let terminal = Terminal;
-        execute!(io::stdout(), EnterAlternateScreen, Hide)?;
-        Ok(terminal)
+        let entered = execute!(io::stdout(), EnterAlternateScreen, Hide);
+        if entered.is_err() {
+            give_back();
+        }
+        entered
+    }
+
+    /// Stops the process, as the key for that does elsewhere, until it is continued.
+    fn stop(&self) -> io::Result<()> {
+        give_back();
+        emulate_default_handler(SIGTSTP)
+    }
+
+    /// Takes the terminal anew, which the shell had meanwhile.
+    fn go_on(&self) -> io::Result<()> {
+        disable_raw_mode()?;
+        Terminal::enter()
     }
 }
 
@@ -103,9 +144,11 @@ fn give_back() {
 struct Screen<'a> {
     out: Stdout,
     address: &'a Address,
-    early: Option<Reading>,
-    late: Reading,
+    early: Option<Value>,
+    late: Value,
     lost: Option<String>,
+    /// The site that is shown; all if there is none.
+    site: Option<String>,
     order: Order,
     /// Lines that are above the screen.
     top: usize,
@@ -115,11 +158,18 @@ struct Screen<'a> {
 impl Screen<'_> {
     fn run(
         &mut self,
-        readings: &Receiver<Result<Reading, String>>,
-        ended: &AtomicBool,
+        readings: &Receiver<Result<Value, String>>,
+        (signals, terminal): (&Signals, &Terminal),
     ) -> io::Result<()> {
         let mut is_new = true;
-        while !ended.load(Ordering::Relaxed) {
+        while !signals.ended.load(Ordering::Relaxed) {
+            if signals.stopped.swap(false, Ordering::Relaxed) {
+                terminal.stop()?;
+            }
+            if signals.continued.swap(false, Ordering::Relaxed) {
+                terminal.go_on()?;
+                is_new = true;
+            }
             while let Ok(reading) = readings.try_recv() {
                 is_new |= self.take(reading);
             }
@@ -131,7 +181,7 @@ impl Screen<'_> {
             if is_new
                 && let Event::Key(key) = event::read()?
                 && key.kind != KeyEventKind::Release
-                && self.ends_at(key)
+                && self.ends_at(key, signals)
             {
                 return Ok(());
             }
@@ -140,7 +190,7 @@ impl Screen<'_> {
     }
 
     /// Whether there is something new to show.
-    fn take(&mut self, reading: Result<Reading, String>) -> bool {
+    fn take(&mut self, reading: Result<Value, String>) -> bool {
         match reading {
             Ok(_) if self.is_paused => return false,
             Ok(reading) => {
@@ -153,12 +203,18 @@ impl Screen<'_> {
     }
 
     /// Whether the key ends the view; if not, it has had its effect.
-    fn ends_at(&mut self, key: KeyEvent) -> bool {
+    fn ends_at(&mut self, key: KeyEvent, signals: &Signals) -> bool {
         let page = size().map_or(1, |(_, rows)| usize::from(rows).saturating_sub(2).max(1));
         match key.code {
             KeyCode::Char('q') | KeyCode::Esc => return true,
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return true,
+            // The terminal makes no signal of it while it is ours.
+            KeyCode::Char('z') if key.modifiers.contains(KeyModifiers::CONTROL) => {
+                signals.stopped.store(true, Ordering::Relaxed);
+            }
             KeyCode::Char('s') => self.order = self.order.next(),
+            KeyCode::Tab => self.choose_site(1),
+            KeyCode::BackTab => self.choose_site(-1),
             KeyCode::Char(' ') => self.is_paused = !self.is_paused,
             KeyCode::Down | KeyCode::Char('j') => self.top += 1,
             KeyCode::Up | KeyCode::Char('k') => self.top = self.top.saturating_sub(1),
@@ -170,16 +226,30 @@ impl Screen<'_> {
         false
     }
 
+    /// Shows the site that is so many places behind the present one; all stand before the first.
+    fn choose_site(&mut self, places: isize) {
+        let mut choices = vec![None];
+        choices.extend(sites(&self.late).into_iter().map(Some));
+        let now = choices.iter().position(|site| *site == self.site.as_deref()).unwrap_or(0);
+        let count = choices.len() as isize;
+        let next = (now as isize + places).rem_euclid(count);
+        self.site = choices[next as usize].map(str::to_owned);
+        self.top = 0;
+    }
+
     fn draw(&mut self) -> io::Result<()> {
         let (columns, rows) = size()?;
         let (columns, rows) = (usize::from(columns), usize::from(rows));
         if rows < 2 || columns < 2 {
             return Ok(());
         }
+        // A reload may have taken the site away.
+        self.site.take_if(|site| !sites(&self.late).contains(&site.as_str()));
         let view = View {
             address: self.address,
             early: self.early.as_ref(),
             late: &self.late,
+            site: self.site.as_deref(),
             order: self.order,
         };
         let lines = view.lines(self.lost.as_deref());
@@ -190,7 +260,9 @@ impl Screen<'_> {
             self.write(row, line.style, &line.cut(columns))?;
         }
         let pause = if self.is_paused { "space go on (paused)" } else { "space pause" };
-        let keys = format!("q quit  s workers: {}  {pause}  ↑↓ scroll", self.order.name());
+        let site = for_terminal(self.site.as_deref().unwrap_or("all"));
+        let order = self.order.name();
+        let keys = format!("q quit  s workers: {order}  tab site: {site}  {pause}  ↑↓ scroll");
         self.write(rows - 1, Style::Head, &cut(&keys, columns))?;
         self.out.flush()
     }

@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use serde_json::Value;
 use tokamak_text::for_terminal;
 
-use crate::figures::{Counts, samples, sum, times};
+use crate::Address;
+use crate::figures::{Counts, samples, sum, times, with_site};
 use crate::text::{Line, Style, age, bytes, columns, cut, few, share, time};
-use crate::{Address, Reading};
 
 /// Columns that the longest text in a table may take, unless it is in the last column.
 const LONGEST_CELL: usize = 48;
@@ -45,14 +45,16 @@ impl Order {
     }
 }
 
-/// A server between two readings.
+/// A server between two documents.
 pub struct View<'a> {
     /// Where it was asked.
     pub address: &'a Address,
     /// Of the same front; without one, counts are those since its start.
-    pub early: Option<&'a Reading>,
+    pub early: Option<&'a Value>,
     /// The present.
-    pub late: &'a Reading,
+    pub late: &'a Value,
+    /// The site that is shown; all if there is none.
+    pub site: Option<&'a str>,
     /// In which order workers stand.
     pub order: Order,
 }
@@ -60,30 +62,31 @@ pub struct View<'a> {
 impl View<'_> {
     /// All lines; `lost` says that the server does not answer any more.
     pub fn lines(&self, lost: Option<&str>) -> Vec<Line> {
-        let document = &self.late.document;
+        let document = self.late;
         let early = self.early.filter(|early| {
-            early.document["began"] == document["began"]
-                && early.document["at"].as_f64() < document["at"].as_f64()
+            early["began"] == document["began"] && early["at"].as_f64() < document["at"].as_f64()
         });
+        let counts = Counts::of(document, self.site);
         let counts =
-            early.map_or(self.late.counts.clone(), |early| self.late.counts.since(&early.counts));
-        let at = |reading: &Reading| reading.document["at"].as_f64().unwrap_or(0.0);
-        let seconds = early.map(|early| at(self.late) - at(early));
+            early.map_or(counts.clone(), |early| counts.since(&Counts::of(early, self.site)));
+        let at = |document: &Value| document["at"].as_f64().unwrap_or(0.0);
+        let seconds = early.map(|early| at(document) - at(early));
         let mut lines = vec![self.title()];
         if let Some(lost) = lost {
             lines.push(Line::new(&format!("the figures are old: {lost}"), Style::Bad));
         }
         self.summary(&counts, seconds, &mut lines);
         phases(document, &counts, &mut lines);
-        sites(document, &mut lines);
-        slowest(document, &mut lines);
+        calls(&counts, &mut lines);
+        self.sites(&mut lines);
+        self.slowest(&mut lines);
         upstreams(document, &mut lines);
         self.workers(&mut lines);
         lines
     }
 
     fn title(&self) -> Line {
-        let document = &self.late.document;
+        let document = self.late;
         let version = document["version"].as_str().unwrap_or("?");
         let number = |name| sum(document, name, &[]);
         let known = if document["status"].is_null() {
@@ -96,12 +99,13 @@ impl View<'_> {
     }
 
     fn summary(&self, counts: &Counts, seconds: Option<f64>, lines: &mut Vec<Line>) {
-        let document = &self.late.document;
+        let document = self.late;
         let bounds = document["bounds"].as_array().into_iter().flatten();
         let bounds: Vec<f64> = bounds.filter_map(Value::as_f64).collect();
         let p = |share| time(counts.duration.quantile(share, &bounds));
         let a_second = |count: f64| seconds.map(|seconds| count / seconds);
         let number = |name, labels: &[(&str, &str)]| sum(document, name, labels);
+        let own = |labels: &[(&'static str, &'static str)]| with_site(self.site, labels);
         let rate = a_second(counts.requests).map_or("-".to_owned(), few);
         let sent = a_second(counts.bytes).map_or("-".to_owned(), bytes);
         lines.push(Line::new(
@@ -114,12 +118,12 @@ impl View<'_> {
             ),
             Style::Plain,
         ));
-        let waiting = number("tokamak_queue_length", &[]);
+        let waiting = number("tokamak_queue_length", &own(&[]));
         lines.push(Line::new(
             &format!(
                 "workers {} of {} busy, {waiting} requests wait, connections {}, event loops {}",
-                number("tokamak_workers", &[("state", "busy")]),
-                number("tokamak_workers_limit", &[]),
+                number("tokamak_workers", &own(&[("state", "busy")])),
+                number("tokamak_workers_limit", &own(&[])),
                 number("tokamak_connections", &[]),
                 number("tokamak_event_loops", &[("state", "serving")])
             ),
@@ -135,9 +139,71 @@ impl View<'_> {
         }
     }
 
+    /// Whether the site with this name is shown.
+    fn shows(&self, site: &Value) -> bool {
+        self.site.is_none_or(|wanted| *site == *wanted)
+    }
+
+    /// The pools of workers that are shown.
+    fn pools(&self) -> impl Iterator<Item = &Value> {
+        let pools = self.late["status"]["pools"].as_array().into_iter().flatten();
+        pools.filter(|pool| self.shows(&pool["site"]))
+    }
+
+    fn sites(&self, lines: &mut Vec<Line>) {
+        let document = self.late;
+        let rows = self.pools().map(|pool| {
+            let ended = samples(document, "tokamak_worker_endings_total").filter_map(|one| {
+                let count = one["value"].as_f64().filter(|count| *count > 0.0)?;
+                let is_own = one["labels"]["site"] == pool["site"];
+                is_own.then(|| format!("{} {count}", word(&one["labels"], "reason")))
+            });
+            let ended = ended.collect::<Vec<_>>().join(", ");
+            let failure = pool["failure"].as_str().map_or(ended, str::to_owned);
+            let hot = times(document, "tokamak_roll_back_pages", &[("site", &word(pool, "site"))]);
+            let mean = (hot.count() > 0.0).then(|| few(hot.sum / hot.count()));
+            let counted = |key: &str| pool[key].to_string();
+            let fixed = ["max", "idle", "busy", "queue", "requests"].map(counted);
+            let names = [word(pool, "site"), word(pool, "mode")];
+            names
+                .into_iter()
+                .chain(fixed)
+                .chain([mean.unwrap_or("-".to_owned()), failure])
+                .collect()
+        });
+        let heads = [
+            "SITE",
+            "MODE",
+            ">MOST",
+            ">IDLE",
+            ">BUSY",
+            ">WAITING",
+            ">REQUESTS",
+            ">HOT PAGES",
+            "ENDED WORKERS, FAILURES",
+        ];
+        table(&heads, rows.collect(), lines);
+    }
+
+    fn slowest(&self, lines: &mut Vec<Line>) {
+        let urls = self.late["slowest"]["urls"].as_array().into_iter().flatten();
+        let rows = urls.filter(|url| self.shows(&url["site"])).take(SLOW).map(|url| {
+            let status = url["status"].as_u64().unwrap_or(0);
+            vec![
+                time(url["seconds"].as_f64()),
+                word(url, "phase"),
+                if status == 0 { "none".to_owned() } else { status.to_string() },
+                age(url["ago"].as_f64().unwrap_or(0.0)),
+                word(url, "site"),
+                word(url, "path"),
+            ]
+        });
+        table(&[">SLOWEST", "MOST OF IT", "STATUS", ">AGO", "SITE", "URL"], rows.collect(), lines);
+    }
+
     fn workers(&self, lines: &mut Vec<Line>) {
-        let pools = self.late.document["status"]["pools"].as_array().into_iter().flatten();
-        let mut all: Vec<(&Value, &Value)> = pools
+        let mut all: Vec<(&Value, &Value)> = self
+            .pools()
             .flat_map(|pool| {
                 let workers = pool["workers"].as_array().into_iter().flatten();
                 workers.map(move |worker| (pool, worker))
@@ -187,51 +253,20 @@ fn phases(document: &Value, counts: &Counts, lines: &mut Vec<Line>) {
     table(&["PHASE", ">SHARE", ">MEAN", ">90 % BELOW", ""], rows.collect(), lines);
 }
 
-fn sites(document: &Value, lines: &mut Vec<Line>) {
-    let pools = document["status"]["pools"].as_array().into_iter().flatten();
-    let rows = pools.map(|pool| {
-        let ended = samples(document, "tokamak_worker_endings_total").filter_map(|one| {
-            let count = one["value"].as_f64().filter(|count| *count > 0.0)?;
-            let is_own = one["labels"]["site"] == pool["site"];
-            is_own.then(|| format!("{} {count}", word(&one["labels"], "reason")))
-        });
-        let ended = ended.collect::<Vec<_>>().join(", ");
-        let failure = pool["failure"].as_str().map_or(ended, str::to_owned);
-        let hot = times(document, "tokamak_roll_back_pages", &[("site", &word(pool, "site"))]);
-        let mean = (hot.count() > 0.0).then(|| few(hot.sum / hot.count()));
-        let counted = |key: &str| pool[key].to_string();
-        let fixed = ["max", "idle", "busy", "queue", "requests"].map(counted);
-        let names = [word(pool, "site"), word(pool, "mode")];
-        names.into_iter().chain(fixed).chain([mean.unwrap_or("-".to_owned()), failure]).collect()
-    });
-    let heads = [
-        "SITE",
-        "MODE",
-        ">MOST",
-        ">IDLE",
-        ">BUSY",
-        ">WAITING",
-        ">REQUESTS",
-        ">HOT PAGES",
-        "ENDED WORKERS, FAILURES",
-    ];
-    table(&heads, rows.collect(), lines);
-}
-
-fn slowest(document: &Value, lines: &mut Vec<Line>) {
-    let urls = document["slowest"]["urls"].as_array().into_iter().flatten();
-    let rows = urls.take(SLOW).map(|url| {
-        let status = url["status"].as_u64().unwrap_or(0);
+/// What PHP has called, if a site counts that and PHP has called anything.
+fn calls(counts: &Counts, lines: &mut Vec<Line>) {
+    let there = counts.calls.iter().filter(|(_, _, times)| times.count() > 0.0);
+    let rows = there.map(|(kind, calls, times)| {
         vec![
-            time(url["seconds"].as_f64()),
-            word(url, "phase"),
-            if status == 0 { "none".to_owned() } else { status.to_string() },
-            age(url["ago"].as_f64().unwrap_or(0.0)),
-            word(url, "site"),
-            word(url, "path"),
+            (*kind).to_owned(),
+            calls.to_string(),
+            times.count().to_string(),
+            few(calls / times.count()),
+            time(Some(times.sum / times.count())),
         ]
     });
-    table(&[">SLOWEST", "MOST OF IT", "STATUS", ">AGO", "SITE", "URL"], rows.collect(), lines);
+    let heads = ["CALLS", ">NUMBER", ">REQUESTS", ">OF ONE", ">TIME OF ONE"];
+    table(&heads, rows.collect(), lines);
 }
 
 fn upstreams(document: &Value, lines: &mut Vec<Line>) {
@@ -290,8 +325,8 @@ mod tests {
 
     use super::*;
 
-    fn reading(at: f64, requests: f64) -> Reading {
-        let document = json!({
+    fn reading(at: f64, requests: f64) -> Value {
+        json!({
             "version": "1.2.3", "at": at, "began": 7.5, "bounds": [0.001, 0.002],
             "phases": [{"name": "php", "meaning": "in PHP"}],
             "metrics": {
@@ -310,13 +345,16 @@ mod tests {
                         "method": "GET", "uri": "/idle"},
                     {"pid": 2, "state": "busy", "seconds": 0.5, "requests": 1, "memory": 4096,
                         "method": "GET", "uri": "/busy\nevil"}]}]},
-        });
-        Reading { counts: Counts::of(&document), document }
+        })
     }
 
-    fn text(early: Option<&Reading>, late: &Reading, order: Order) -> String {
+    fn text(early: Option<&Value>, late: &Value, order: Order) -> String {
+        of_site(None, early, late, order)
+    }
+
+    fn of_site(site: Option<&str>, early: Option<&Value>, late: &Value, order: Order) -> String {
         let address = "127.0.0.1:1".parse().unwrap();
-        let lines = View { address: &address, early, late, order }.lines(None);
+        let lines = View { address: &address, early, late, site, order }.lines(None);
         lines.iter().map(|line| line.plain() + "\n").collect()
     }
 
@@ -328,7 +366,7 @@ mod tests {
         assert!(shown.contains("php    100.0 %  1.50 ms"), "{shown}");
         // Another front counts from zero.
         let mut other = reading(9.0, 500.0);
-        other.document["began"] = 8.5.into();
+        other["began"] = 8.5.into();
         assert!(text(Some(&other), &late, Order::State).contains("requests -/s"));
     }
 
@@ -345,8 +383,35 @@ mod tests {
     }
 
     #[test]
+    fn a_site_is_shown_alone() {
+        let mut late = reading(12.0, 400.0);
+        let mut more = |name: &str, sample: Value| {
+            late["metrics"][name].as_array_mut().unwrap().push(sample);
+        };
+        let labels = json!({"site": "b", "status": "2xx"});
+        more("tokamak_requests_total", json!({"labels": labels, "value": 7}));
+        let labels = json!({"site": "b", "phase": "php"});
+        more(
+            "tokamak_request_phase_seconds",
+            json!({"labels": labels, "buckets": [7, 0, 0], "sum": 0.0007}),
+        );
+        late["metrics"]["tokamak_calls_total"] =
+            json!([{"labels": {"site": "b", "kind": "sql"}, "value": 21}]);
+        late["metrics"]["tokamak_request_calls_seconds"] =
+            json!([{"labels": {"site": "b", "kind": "sql"}, "buckets": [7, 0, 0], "sum": 0.0014}]);
+        assert_eq!(crate::figures::sites(&late), ["a", "b"]);
+        let shown = of_site(Some("b"), None, &late, Order::State);
+        assert!(shown.contains("php    100.0 %  100 µs"), "{shown}");
+        let calls = shown.lines().find(|line| line.starts_with("sql")).expect("a row");
+        let calls: Vec<_> = calls.split_whitespace().collect();
+        assert_eq!(calls, ["sql", "21", "7", "3.00", "200", "µs"], "{shown}");
+        assert!(!shown.contains("/?2J") && !shown.contains("/busy"), "{shown}");
+        let shown = of_site(Some("a"), None, &late, Order::State);
+        assert!(shown.contains("/?2J") && !shown.contains("CALLS"), "{shown}");
+    }
+
+    #[test]
     fn an_empty_document_is_shown_as_such() {
-        let late = Reading { document: Value::Null, counts: Counts::default() };
-        assert!(text(None, &late, Order::State).contains("the supervisor does not answer"));
+        assert!(text(None, &Value::Null, Order::State).contains("the supervisor does not answer"));
     }
 }

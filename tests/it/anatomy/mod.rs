@@ -102,6 +102,29 @@ fn the_calls_of_several_clients_at_once_are_told_apart() {
 }
 
 #[test]
+fn what_a_script_computes_has_a_row_of_its_own() {
+    let server = Setup::new(Kind::Classic).site("anatomy").start();
+    let report = measured(&[&url(&server, "/computes.php"), "--keep-alive"]);
+    let [compute, run] = ["backend_compute", "backend_run"].map(|key| phase(&report, key));
+    if report["noted_by_the_kernel"] == false {
+        // Where perf may not be used, no call is told from what comes before it.
+        return assert_eq!(compute, None, "{report:#}");
+    }
+    let (compute, run) = (compute.expect("a row"), run.expect("a worker runs the script"));
+    // As in the test of the sleep, a part of either may be in a phase beside it.
+    assert!((0.6 * SLEEP..1.5 * SLEEP).contains(&compute), "{report:#}");
+    assert!((0.6 * SLEEP..1.5 * SLEEP).contains(&run), "{report:#}");
+    let of = |key: &str| {
+        let phases = report["phases"].as_array().unwrap();
+        phases.iter().map(|row| row[key].as_f64().unwrap()).sum::<f64>()
+    };
+    assert!((of("mean_ms") - report["sum_ms"].as_f64().unwrap()).abs() < 0.001, "{report:#}");
+    // The page that only sleeps computes next to nothing.
+    let report = measured(&[&url(&server, "/index.php"), "--keep-alive"]);
+    assert!(phase(&report, "backend_compute").unwrap_or_default() < 0.2 * SLEEP, "{report:#}");
+}
+
+#[test]
 fn this_server_is_followed_to_its_worker_and_the_page_has_all_in_it() {
     let server = Setup::new(Kind::Classic).site("anatomy").start();
     let page = tempfile::NamedTempFile::new().unwrap();

@@ -42,7 +42,11 @@ class Browser:
         self.buffer, self.number, self.session, self.console = b"", 0, None, []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
-        self.session = attached["sessionId"]
+        self.attach(attached["sessionId"])
+
+    def attach(self, session):
+        """Drives the page of this session from now on."""
+        self.session = session
         for domain in ["Page", "Runtime", "Log", "Network"]:
             self.call(f"{domain}.enable")
 
@@ -77,6 +81,21 @@ class Browser:
     def open(self, url):
         """Loads a page."""
         return self.call("Page.navigate", url=url).get("errorText")
+
+    def follow(self, begin):
+        """Goes on in the page that a link has opened, whose address begins so."""
+        end = time.monotonic() + PATIENCE
+        # Of the browser, not of the page.
+        self.session = None
+        while time.monotonic() < end:
+            for target in self.call("Target.getTargets")["targetInfos"]:
+                if target["type"] == "page" and target["url"].startswith(begin):
+                    attached = self.call("Target.attachToTarget", targetId=target["targetId"],
+                                         flatten=True)
+                    self.attach(attached["sessionId"])
+                    return
+            time.sleep(0.1)
+        raise TimeoutError(f"no page {begin}")
 
     def value(self, script):
         """What a script evaluates to."""

@@ -1,6 +1,7 @@
 //! The dashboard of the admin listener: its figures are those of the metrics and of the access log.
 
 mod page;
+mod profile;
 mod script;
 mod top;
 

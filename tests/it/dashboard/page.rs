@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::script::Script;
 use super::{ask, document_of, start, sum};
-use crate::harness::{Kind, Server, Setup, eventually};
+use crate::harness::{Kind, Server, Setup, eventually, free_address};
 use crate::operate::command;
+use crate::tls::secured;
 
 const TOKEN: &str = "0123456789abcdef";
 
@@ -80,6 +81,49 @@ fn the_page_shows_the_figures_of_the_document() {
     assert!(slowest.iter().any(|row| row[0].contains("/&amp;\"'")), "{slowest:?}");
     assert_eq!(browser.value("document.querySelectorAll('main img, #slowest td b').length"), 0);
     assert_eq!(browser.ask(json!(["said"])), json!([]), "no complaint, none of its policy either");
+}
+
+#[test]
+fn calls_are_shown_if_a_site_counts_them() {
+    let (_server, port) = served();
+    let mut browser = Script::start("browser.py", &[]);
+    browser.ask(json!(["open", format!("http://127.0.0.1:{port}/")]));
+    shows(&mut browser, 5);
+    assert_eq!(browser.value("document.getElementById('s-calls').hidden"), true);
+    assert_eq!(browser.value("document.getElementById('s-certificates').hidden"), true);
+    let (server, port) = start(Setup::new(Kind::Classic).site_line("count_calls = true"), "");
+    let page = "<?php $base = new PDO('sqlite::memory:'); $base->exec('CREATE TABLE a (b INT)');
+        for ($n = 0; $n < 6; $n++) $base->query('SELECT * FROM a')->fetchAll();";
+    std::fs::write(server.places.root().join("calls.php"), page).unwrap();
+    for target in ["/calls.php", "/calls.php", "/hello.php"] {
+        server.get(target).expect(200);
+    }
+    document_of(port, 3.0);
+    browser.ask(json!(["open", format!("http://127.0.0.1:{port}/")]));
+    shows(&mut browser, 3);
+    let calls = cells(&mut browser, "calls");
+    assert_eq!(calls[1][..4], ["sql", "14", "2", "7"], "{calls:?}");
+    assert!(calls[1][4].starts_with(|c: char| c.is_ascii_digit()), "{calls:?}");
+    assert_eq!(calls[2], ["http", "0", "0", "–", "–", "–"]);
+}
+
+#[test]
+fn certificates_are_shown_with_their_ends() {
+    let port = free_address().port();
+    let admin = format!("admin = \"127.0.0.1:{port}\"");
+    let _secured = secured(Kind::Classic, &[&admin], &[]);
+    document_of(port, 0.0);
+    let mut browser = Script::start("browser.py", &[]);
+    browser.ask(json!(["open", format!("http://127.0.0.1:{port}/")]));
+    browser.until("document.querySelectorAll('#certificates td').length");
+    let shown = cells(&mut browser, "certificates");
+    assert_eq!((shown.len(), &shown[1][0][..]), (2, "localhost"), "{shown:?}");
+    let end = browser.value(
+        "JSON.stringify(Math.round((new Date(document.querySelectorAll('#certificates td')[0]
+            .textContent) - Date.now()) / 86400e3))",
+    );
+    let days = |text: &str| text.replace(',', "").parse::<f64>().expect("days");
+    assert!((days(end.as_str().unwrap()) - days(&shown[1][2])).abs() <= 1.0, "{shown:?} {end}");
 }
 
 /// On the page, and in a terminal.

@@ -19,10 +19,10 @@ import time
 PATIENCE = 30
 
 
-def settings():
+def settings(terminal=0):
     """How the terminal treats what is typed and shown, and its keys; not its speed, which a program
     may only have written in another way."""
-    return [termios.tcgetattr(0)[nth] for nth in (0, 1, 3, 6)]
+    return [termios.tcgetattr(terminal)[nth] for nth in (0, 1, 3, 6)]
 
 
 def inside(theirs, report, command):
@@ -50,6 +50,7 @@ class Terminal:
         self.ours, theirs = pty.openpty()
         self.size(100, 30)
         self.seen = b""
+        self.theirs, self.before = theirs, termios.tcgetattr(theirs)
         report, to = os.pipe()
         if os.fork() == 0:
             inside(theirs, to, command)
@@ -84,6 +85,21 @@ class Terminal:
     def kill(self, name):
         """Sends a signal to the command."""
         os.kill(self.pid, getattr(signal, name))
+
+    def stopped(self):
+        """Waits until the command is stopped: whether the terminal's settings are then those from
+        before."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            with open(f"/proc/{self.pid}/stat", encoding="utf-8") as stat:
+                if stat.read().rsplit(") ", 1)[1][0] == "T":
+                    return settings(self.theirs) == [self.before[nth] for nth in (0, 1, 3, 6)]
+            self.read(0.05)
+        raise TimeoutError(f"it is not stopped: {self.seen!r}")
+
+    def cook(self):
+        """Gives the terminal the settings that it had before the command, as a shell does."""
+        termios.tcsetattr(self.theirs, termios.TCSANOW, self.before)
 
     def end(self):
         """Waits for the command: its status, what it wrote last, and whether the terminal's

@@ -91,3 +91,80 @@ fn another_size_and_another_order_are_drawn_at_once() {
     terminal.ask(json!(["key", "q"]));
     assert_eq!(terminal.ask(json!(["end"]))["status"], 0);
 }
+
+/// The keys have their effects although no new figures come.
+#[test]
+fn keys_are_answered_while_paused() {
+    let (_server, port) = served();
+    let mut terminal = in_a_terminal(port);
+    terminal.ask(json!(["until", "space pause"]));
+    terminal.ask(json!(["key", " "]));
+    terminal.ask(json!(["until", "space go on \\(paused\\)"]));
+    terminal.ask(json!(["key", "s"]));
+    terminal.ask(json!(["until", "workers: by requests.*\\(paused\\)"]));
+    terminal.ask(json!(["key", "q"]));
+    assert_eq!(terminal.ask(json!(["end"]))["status"], 0);
+}
+
+#[test]
+fn a_site_is_chosen_by_a_key() {
+    let (server, port) = start(Setup::new(Kind::Classic).also("other.example", "php"), "");
+    let script = "<?php usleep(30000); echo 'done';";
+    std::fs::write(server.places.root().join("wait.php"), script).unwrap();
+    server.get("/wait.php?q=1").expect(200);
+    let mut terminal = in_a_terminal(port);
+    terminal.ask(json!(["until", "/wait.php.*tab site: all"]));
+    terminal.ask(json!(["key", "\t"]));
+    let shown = terminal.ask(json!(["until", "tab site: localhost"]));
+    let shown = shown.as_str().unwrap();
+    assert!(shown.contains("/wait.php") && !shown.contains("other.example"), "{shown:?}");
+    terminal.ask(json!(["key", "\t"]));
+    let shown = terminal.ask(json!(["until", "tab site: other.example"]));
+    assert!(!shown.as_str().unwrap().contains("/wait.php"), "{shown:?}");
+    // Behind the last one, and before the first one, are all.
+    terminal.ask(json!(["key", "\t"]));
+    terminal.ask(json!(["until", "/wait.php.*tab site: all"]));
+    terminal.ask(json!(["key", "\u{1b}[Z"]));
+    terminal.ask(json!(["until", "tab site: other.example"]));
+    terminal.ask(json!(["key", "q"]));
+    assert_eq!(terminal.ask(json!(["end"]))["status"], 0);
+}
+
+/// By the key, and by the signal of another process; then its shell has used the terminal.
+#[test]
+fn a_stopped_view_gives_the_terminal_back_and_draws_anew() {
+    let (_server, port) = served();
+    let ways: [Value; 2] = [json!(["key", "\u{1a}"]), json!(["kill", "SIGTSTP"])];
+    for stop in ways {
+        let mut terminal = in_a_terminal(port);
+        terminal.ask(json!(["until", "q quit"]));
+        terminal.ask(stop.clone());
+        terminal.ask(json!(["until", "\u{1b}\\[\\?25h.*\u{1b}\\[\\?1049l"]));
+        assert_eq!(terminal.ask(json!(["stopped"])), true, "{stop}: the settings are the old ones");
+        terminal.ask(json!(["kill", "SIGCONT"]));
+        terminal.ask(json!(["until", "\u{1b}\\[\\?1049h.*q quit"]));
+        terminal.ask(json!(["key", "s"]));
+        terminal.ask(json!(["until", "workers: by requests"]));
+        terminal.ask(json!(["key", "q"]));
+        let end = terminal.ask(json!(["end"]));
+        assert_eq!((&end["status"], &end["same"]), (&json!(0), &json!(true)), "{stop} {end}");
+    }
+}
+
+/// A signal that no process can catch: its shell takes the terminal back itself.
+#[test]
+fn a_view_that_was_halted_takes_the_terminal_anew() {
+    let (_server, port) = served();
+    let mut terminal = in_a_terminal(port);
+    terminal.ask(json!(["until", "q quit"]));
+    terminal.ask(json!(["kill", "SIGSTOP"]));
+    terminal.ask(json!(["stopped"]));
+    terminal.ask(json!(["cook"]));
+    terminal.ask(json!(["kill", "SIGCONT"]));
+    terminal.ask(json!(["until", "\u{1b}\\[\\?1049h.*q quit"]));
+    // Without the end of a line, which a cooked terminal waits for.
+    terminal.ask(json!(["key", "s"]));
+    terminal.ask(json!(["until", "workers: by requests"]));
+    terminal.ask(json!(["key", "q"]));
+    assert_eq!(terminal.ask(json!(["end"]))["status"], 0);
+}

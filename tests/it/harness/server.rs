@@ -98,6 +98,27 @@ impl Server {
         found.unwrap_or_else(|| panic!("no log line with {texts:?}"))
     }
 
+    /// The entries of the log so far: lines, each with the indented ones that follow it.
+    pub fn log_entries(&self) -> Vec<String> {
+        let mut entries: Vec<String> = Vec::new();
+        for line in self.log().split_inclusive('\n') {
+            match entries.last_mut() {
+                Some(entry) if line.starts_with("    ") => entry.push_str(line),
+                _ => entries.push(line.to_owned()),
+            }
+        }
+        entries
+    }
+
+    /// Waits for an entry of the log that contains all of these texts, and returns it.
+    #[track_caller]
+    pub fn log_entry(&self, texts: &[&str]) -> String {
+        let matches = |entry: &String| texts.iter().all(|text| entry.contains(text));
+        let found =
+            eventually(Duration::from_secs(20), || self.log_entries().into_iter().find(matches));
+        found.unwrap_or_else(|| panic!("no log entry with {texts:?}"))
+    }
+
     /// A file in the directory that scripts may write to.
     pub fn state_file(&self, name: &str) -> PathBuf {
         self.places.state().join(name)

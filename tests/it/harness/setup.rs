@@ -68,6 +68,7 @@ pub struct Setup {
     pub(super) lines: Vec<String>,
     pub(super) site_lines: Vec<String>,
     pub(super) more_sites: Vec<MoreSite>,
+    pub(super) more_tables: String,
     pub(super) fallback: Option<String>,
     pub(super) upstream: Option<String>,
     pub(super) fpm_lines: Vec<String>,
@@ -115,6 +116,7 @@ impl Setup {
             lines: Vec::new(),
             site_lines: Vec::new(),
             more_sites: Vec::new(),
+            more_tables: String::new(),
             fallback: None,
             upstream: None,
             fpm_lines: Vec::new(),
@@ -253,6 +255,12 @@ impl Setup {
     /// Serves a further site, a directory below `tests`, under this host name.
     pub fn also(mut self, host: &str, name: &str) -> Setup {
         self.more_sites.push(MoreSite { host: host.into(), site: tests().join(name) });
+        self
+    }
+
+    /// Adds tables to the end of Tokamak's configuration.
+    pub fn more(mut self, tables: &str) -> Setup {
+        self.more_tables = tables.into();
         self
     }
 

@@ -68,6 +68,7 @@ fn configuration_text(setup: &Setup, places: &Places, port: u16, fpm: Option<&Pa
             "worker.php",
         );
     }
+    text.push_str(&setup.more_tables);
     text
 }
 

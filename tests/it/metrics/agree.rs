@@ -1,11 +1,12 @@
 //! All that shows the figures of one request shows the same figures:
 //!
 //! ```text
-//! metrics    the difference of two scrapes: sums in nanoseconds, and the buckets
+//! metrics    the difference of two scrapes: sums in nanoseconds, and the buckets; calls of PHP
 //! dashboard  the document that it is drawn from: the sums and counts of the second scrape
-//! log        the access log as JSON: phases in nanoseconds, the duration cut to microseconds
-//! header     Server-Timing: in nanoseconds the phases that are over when the head is sent
-//! trace      the spans that a collector gets: the steps of each phase, in nanoseconds
+//! log        the access log as JSON: phases and calls in nanoseconds, the duration cut to
+//!            microseconds, the site if there are several
+//! header     Server-Timing: in nanoseconds the phases that are over when the head is sent; calls
+//! trace      the spans that a collector gets: the steps of each phase, in nanoseconds; calls
 //! client     the status, the bytes of the body, and those of its own request
 //! ```
 
@@ -20,23 +21,31 @@ use crate::traces::parent;
 /// Nanoseconds by phase.
 type Phases = BTreeMap<String, u64>;
 
+/// What PHP may call.
+const KINDS: [&str; 2] = ["sql", "http"];
+
+/// How many calls of each kind, and their nanoseconds; none if calls are not counted.
+type Calls = [Option<(u64, u64)>; 2];
+
 /// A server, and the collector of its spans.
 struct Shown {
     server: Server,
     collector: Collector,
     /// The paths that have been asked for.
     asked: Vec<String>,
+    /// What the log calls the site.
+    site: serde_json::Value,
 }
 
 impl Shown {
     fn start(setup: Setup) -> Shown {
         let collector = Collector::start();
         let server = setup.line(&collector.line()).start();
-        Shown { server, collector, asked: Vec::new() }
+        Shown { server, collector, asked: Vec::new(), site: serde_json::Value::Null }
     }
 
-    /// The steps of the last request for a path.
-    fn in_trace(&self, path: &str) -> Phases {
+    /// The last request for a path: its steps, and its calls.
+    fn in_trace(&self, path: &str) -> (Phases, Calls) {
         let number = |value: &serde_json::Value| value.as_u64().expect("a time");
         let is_it = |span: &&serde_json::Value| span["attributes"]["url.path"] == *path;
         let asked = self.asked.iter().filter(|asked| *asked == path).count();
@@ -49,7 +58,10 @@ impl Shown {
             let name = step["name"].as_str().expect("a name").to_owned();
             *steps.entry(name).or_default() += number(&step["end"]) - number(&step["begin"]);
         }
-        steps
+        let of =
+            |kind: &str, what: &str| last["attributes"][format!("tokamak.{kind}.{what}")].as_u64();
+        let calls = KINDS.map(|kind| Some((of(kind, "calls")?, of(kind, "nanoseconds")?)));
+        (steps, calls)
     }
 }
 
@@ -83,10 +95,25 @@ fn in_log(line: &serde_json::Value) -> Phases {
     phases.map(|(name, us)| (name.clone(), thousandths(us))).collect()
 }
 
-fn in_header(response: &Response) -> Phases {
+/// Phases, and calls.
+fn in_header(response: &Response) -> (Phases, Calls) {
     let value = response.header("server-timing").expect("Server-Timing");
-    let phases = value.split(", ").filter_map(|phase| phase.split_once(";dur="));
-    phases.map(|(name, ms)| (name.into(), ms.replace('.', "").parse().expect("digits"))).collect()
+    let digits = |ms: &str| ms.replace('.', "").parse::<u64>().expect("digits");
+    let told = value.split(", ").filter_map(|part| part.split_once(";dur="));
+    let (calls, phases): (Vec<_>, Vec<_>) = told.partition(|(_, rest)| rest.contains(";desc="));
+    let call = |kind| {
+        let (_, rest) = calls.iter().find(|(name, _)| *name == kind)?;
+        let (ms, count) = rest.split_once(";desc=\"calls: ").expect("a number of calls");
+        Some((count.trim_end_matches('"').parse().expect("a number"), digits(ms)))
+    };
+    (phases.into_iter().map(|(name, ms)| (name.into(), digits(ms))).collect(), KINDS.map(call))
+}
+
+fn calls_in_log(line: &serde_json::Value) -> Calls {
+    KINDS.map(|kind| {
+        let count = line.get(format!("{kind}_calls"))?.as_u64().expect("a number");
+        Some((count, thousandths(&line[format!("{kind}_us")])))
+    })
 }
 
 /// The figures of requests that the dashboard is drawn from, named as in the metrics.
@@ -113,7 +140,9 @@ fn in_dashboard(server: &Server) -> Samples {
 }
 
 fn is_of_requests(name: &str) -> bool {
-    ["tokamak_request", "tokamak_response"].iter().any(|start| name.starts_with(start))
+    ["tokamak_request", "tokamak_response", "tokamak_calls"]
+        .iter()
+        .any(|start| name.starts_with(start))
 }
 
 /// What was added between two scrapes.
@@ -139,11 +168,16 @@ impl Grown {
         assert_eq!(self.by(&format!("{name}_count{{{labels}}}")), 1.0, "{name} {labels}");
         let sum = self.nanoseconds(&format!("{name}_sum{{{labels}}}"));
         assert_eq!(sum, nanoseconds, "{name} {labels}");
-        let start = format!("{name}_bucket{{le=\"");
+        let start = format!("{name}_bucket{{");
         let mut buckets = 0;
-        for sample in self.after.keys().filter(|sample| sample.ends_with(&format!(",{labels}}}"))) {
-            let Some(bound) = sample.strip_prefix(&start) else { continue };
-            let bound = bound.split('"').next().unwrap().replace("+Inf", "inf");
+        for sample in self.after.keys() {
+            let Some(all) = sample.strip_prefix(&start) else { continue };
+            let (before, rest) = all.split_once("le=\"").expect("a bound");
+            let (bound, behind) = rest.split_once("\",").expect("another label");
+            if format!("{before}{behind}") != format!("{labels}}}") {
+                continue;
+            }
+            let bound = bound.replace("+Inf", "inf");
             let fits = nanoseconds as f64 / 1e9 <= bound.parse::<f64>().expect("a bound");
             assert_eq!(self.by(sample), f64::from(u8::from(fits)), "{sample}: {nanoseconds} ns");
             buckets += 1;
@@ -183,10 +217,22 @@ fn agree(shown: &mut Shown, request: Request, over: &[&str]) {
     grown.has_one_more("tokamak_request_duration_seconds", "site=\"localhost\"", total);
     assert_eq!(line["duration_us"], total / 1000, "the log cuts it: {line}");
 
-    if can_read() {
-        assert_eq!(shown.in_trace(&request.target), logged);
+    let calls = calls_in_log(line);
+    for (kind, calls) in KINDS.iter().zip(calls) {
+        let labels = format!("kind=\"{kind}\",site=\"localhost\"");
+        let (count, nanoseconds) = calls.unwrap_or_default();
+        assert_eq!(grown.by(&format!("tokamak_calls_total{{{labels}}}")), count as f64);
+        if count > 0 {
+            grown.has_one_more("tokamak_request_calls_seconds", &labels, nanoseconds);
+        }
     }
-    let told = in_header(&response);
+    assert_eq!(line["site"], shown.site, "{line}");
+
+    if can_read() {
+        assert_eq!(shown.in_trace(&request.target), (logged.clone(), calls));
+    }
+    let (told, told_calls) = in_header(&response);
+    assert_eq!(told_calls, calls, "{line}");
     for (phase, nanoseconds) in &told {
         assert_eq!(logged.get(phase), Some(nanoseconds), "{phase}: {told:?} {line}");
     }
@@ -236,6 +282,30 @@ fn of_a_page_in_async_mode() {
 #[test]
 fn of_a_page_of_a_fastcgi_application() {
     in_php(Kind::Fastcgi);
+}
+
+/// Calls of a page, in one of several sites; what a request calls after its response is nobody's.
+fn of_a_page_that_calls(kind: Kind) {
+    let setup = setup(kind).site_line("count_calls = true").also("other.example", "php");
+    let mut shown = Shown::start(setup);
+    shown.site = "localhost".into();
+    let page = "<?php $base = new PDO('sqlite::memory:'); $base->exec('CREATE TABLE a (b INT)');
+        for ($n = 0; $n < 6; $n++) $base->query('SELECT * FROM a')->fetchAll(); echo 'done';";
+    fs::write(shown.server.places.root().join("calls.php"), page).unwrap();
+    agree(&mut shown, get("/calls.php"), &["queue", "php"]);
+    let calls = calls_in_log(&lines(&shown.server, 1)[0]);
+    assert!(matches!(calls, [Some((7, 1..)), Some((0, 0))]), "{calls:?}");
+    agree(&mut shown, get("/hello.php"), &["queue", "php"]);
+}
+
+#[test]
+fn of_a_page_that_calls_in_classic_mode() {
+    of_a_page_that_calls(Kind::Classic);
+}
+
+#[test]
+fn of_a_page_that_calls_in_sealed_mode() {
+    of_a_page_that_calls(Kind::Sealed);
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn connect(server: &Server) -> UnixStream {
 }
 
 /// Media type and text.
-fn scrape(server: &Server, accept: &str) -> (String, String) {
+pub fn scrape(server: &Server, accept: &str) -> (String, String) {
     ask(server, "/metrics", accept)
 }
 

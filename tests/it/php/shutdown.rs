@@ -231,11 +231,12 @@ fn is_compressed(server: &Server, target: &str) -> bool {
 /// `zlib.output_compression` compresses each response, or the one whose script sets it.
 fn compressed_output(kind: Kind) {
     let target = "/shutdown/compressed.php";
-    let server = Setup::new(kind).workers(1).php_value("zlib.output_compression", "4096").start();
+    let setup = || Setup::new(kind).workers(1).site_line("compression = false");
+    let server = setup().php_value("zlib.output_compression", "4096").start();
     assert!(is_compressed(&server, target));
     assert!(!is_compressed(&server, &format!("{target}?set=0")));
     assert!(is_compressed(&server, target));
-    let server = Setup::new(kind).workers(1).start();
+    let server = setup().start();
     assert!(!is_compressed(&server, target));
     assert!(is_compressed(&server, &format!("{target}?set=1")));
     assert!(!is_compressed(&server, target));
@@ -243,7 +244,7 @@ fn compressed_output(kind: Kind) {
 
 /// So does a `.user.ini`, for its directory.
 fn own_compression(kind: Kind) {
-    let server = scripts(kind).start();
+    let server = scripts(kind).site_line("compression = false").start();
     assert!(is_compressed(&server, "/shutdown/compression/index.php"));
     assert!(!is_compressed(&server, "/shutdown/compressed.php"));
 }

@@ -1,5 +1,6 @@
 //! `tokamak profile`: where PHP workers spend their time, read from outside.
 
+mod listener;
 mod page;
 mod pprof;
 

@@ -87,6 +87,42 @@ fn a_flame_graph_is_clicked_searched_and_typed_at() {
 }
 
 #[test]
+fn a_table_is_sorted_by_its_heads_and_a_legend_has_the_colours() {
+    let (_folder, mut page) = profiled("url");
+    page.value(HELP);
+    page.value(
+        "column = (nth) => [...document.querySelectorAll('tbody tr')]
+            .map(row => row.cells[nth].textContent);
+        falls = (nth) => column(nth).every((cell, at, all) => !at || +cell <= +all[at - 1]);
+        sorted = () => [...document.querySelectorAll('th[aria-sort]')]
+            .map(th => th.textContent + ' ' + th.ariaSort).join();
+        press = (nth) => document.querySelectorAll('th button')[nth].click();
+        void 0",
+    );
+    check(&mut page, "sorted() === 'wall, own descending' && falls(0)");
+    // The script has called all else, and computed nothing itself.
+    page.value("press(1)");
+    check(&mut page, "sorted() === 'wall, all descending' && falls(1)");
+    check(&mut page, "column(4)[0].endsWith('.php')");
+    page.value("press(2)");
+    check(&mut page, "sorted() === 'CPU, own descending' && falls(2)");
+    page.value("press(4)");
+    check(&mut page, "sorted() === 'function ascending'");
+    check(&mut page, "column(4).every((n, at, all) => !at || all[at - 1].localeCompare(n) <= 0)");
+
+    page.value(
+        "colour = (element) => getComputedStyle(element).backgroundColor;
+        legend = (name) => colour(document.querySelector('.legend .' + name));
+        void 0",
+    );
+    check(&mut page, "legend('group') === colour(frame('all'))");
+    check(&mut page, "legend('own') === colour(frame('usleep'))");
+    page.press("/");
+    page.write("spin");
+    check(&mut page, "legend('hit') === colour(frame('spin'))");
+}
+
+#[test]
 fn a_page_asks_for_nothing_and_runs_no_name() {
     let (_folder, mut page) = profiled("url,worker,site");
     page.value(HELP);

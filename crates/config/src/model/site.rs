@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokamak_fpm::Pool as FpmPool;
 
-use super::{Caching, Secret};
+use super::{Caching, Compression, Rule, Secret, SiteTls};
 
 /// Paths that are 404 unless the front controller is to answer for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,10 +66,13 @@ impl Scripts {
 /// One site: a document root and the PHP pool that serves it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
-    /// Name in logs and status: the first host name, or `default`.
+    /// Name in logs and status: the first host name, or `default`, and the path of a mounted site.
     pub name: String,
     /// Host names in lower case; `*.example.org` matches every name below.
     pub hosts: Vec<String>,
+    /// The path under which it is mounted in other sites, with a slash at the start and none at
+    /// the end; empty for a site of its own.
+    pub path: String,
     /// Document root, absolute, not resolved: a symlink is resolved anew at each reload.
     pub root: PathBuf,
     /// File names tried for a directory.
@@ -79,6 +82,8 @@ pub struct Site {
     pub front_controller: Option<String>,
     /// For what else it answers.
     pub front_controller_for: Vec<Leftover>,
+    /// Its certificates, and whether browsers are sent to `https`.
+    pub tls: SiteTls,
     /// How requests are served.
     pub mode: Mode,
     /// Requests that each worker serves at once: 1, but for [`Mode::Async`].
@@ -101,10 +106,23 @@ pub struct Site {
     pub authorizer: Option<usize>,
     /// Paths that applications have to do with; the longest first.
     pub routes: Vec<Route>,
+    /// What holds for which of its paths, in the order of the file.
+    pub rules: Vec<Rule>,
+    /// The one host name under which it answers, perhaps with a port; requests with others are
+    /// redirected.
+    pub canonical_host: Option<String>,
     /// Scripts in the server that see its requests.
     pub lua: Scripts,
     /// Which of its responses are kept.
     pub cache: Caching,
+    /// Which of its responses are compressed.
+    pub compression: Compression,
+    /// Directories whose files scripts may have sent, by the URL path under which they name them,
+    /// with a slash at both ends.
+    pub internal: BTreeMap<String, PathBuf>,
+    /// The pages for refused and failed requests, as paths of the site: by status, or by `4xx` and
+    /// `5xx`.
+    pub error_pages: BTreeMap<String, String>,
     /// State that worker mode leaves alone between requests.
     pub keep: Vec<Reset>,
     /// The processes.
@@ -156,6 +174,15 @@ impl Mode {
 }
 
 impl Site {
+    /// The page for a refused or failed request with this status.
+    pub fn error_page(&self, status: u16) -> Option<&str> {
+        if self.error_pages.is_empty() {
+            return None;
+        }
+        let page = |status: &str| self.error_pages.get(status).map(String::as_str);
+        page(&status.to_string()).or_else(|| page(&format!("{}xx", status / 100)))
+    }
+
     /// Whether it has PHP processes of ours.
     pub fn has_workers(&self) -> bool {
         self.mode != Mode::Fastcgi
@@ -183,6 +210,8 @@ pub struct Route {
     pub lua: Scripts,
     /// Which of its responses are kept.
     pub cache: Caching,
+    /// Which of its responses are compressed.
+    pub compression: Compression,
     /// Whether clients are told the phases of their requests.
     pub server_timing: bool,
 }

@@ -5,7 +5,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{AdminAddress, LogFormat, Secret, TraceMode};
+use crate::model::{
+    AdminAddress, ClientAuth, LogFormat, Network, Secret, TlsVersion, TraceMode, TrustedHeader,
+    UnknownName,
+};
 use crate::unit::{GIB, HOUR, KIB, MIB, SECOND};
 use crate::value::{ANY, Auto, Count, Direct, Off, Share, Size, Text, within};
 
@@ -15,6 +18,9 @@ section! {
         /// Addresses that accept HTTP connections. `":80"` is every IPv4 address, `"[::]:80"` every
         /// address.
         listen: Vec<SocketAddr> = "127.0.0.1:8080", ANY, Live, env "TOKAMAK_LISTEN", flag "--listen";
+        /// Addresses that accept HTTP connections over TLS (`https`), as in `":443"`. They need a
+        /// certificate, in `[tls]` or in a `[[site]]`.
+        listen_tls: Vec<SocketAddr> = "", ANY, Live, env "TOKAMAK_LISTEN_TLS", flag "--listen-tls";
         /// Most event loops that serve HTTP, one thread each; `"auto"` is one for each core. Only
         /// as many serve as the load needs.
         loops: Auto<Count> = "auto", within(1, 256), Live, env "TOKAMAK_LOOPS";
@@ -33,11 +39,54 @@ section! {
         /// they send `Authorization: Bearer` with it. Without it they may look from this machine,
         /// and change nothing.
         admin_token: Option<Secret> = "", ANY, Restart, env "TOKAMAK_ADMIN_TOKEN";
+        /// Proxies and load balancers whose word about clients is believed: networks, addresses,
+        /// and `"private"` for this machine and the ranges of private networks. What all others say
+        /// is passed on and not believed.
+        trusted_proxies: Vec<Network> = "", ANY, Live, env "TOKAMAK_TRUSTED_PROXIES";
+        /// The header fields of trusted proxies that are believed. Name only those that your proxy
+        /// sets, or removes, in each request: others pass it as the client sends them.
+        trusted_headers: Vec<TrustedHeader> = "x-forwarded-for,x-forwarded-proto", ANY, Live, env "TOKAMAK_TRUSTED_HEADERS";
+        /// Those addresses of `listen` and `listen_tls` where each connection begins with a PROXY
+        /// header, version 1 or 2, of a trusted proxy. Connections there without one, and those
+        /// from other addresses, are closed.
+        proxy_protocol: Vec<SocketAddr> = "", ANY, Live, env "TOKAMAK_PROXY_PROTOCOL";
+        /// Whether each request has an `X-Request-Id`: that of a trusted proxy, if `x-request-id`
+        /// is in `trusted_headers`, else a new one. PHP, applications, scripts and the access log
+        /// get it.
+        request_ids: bool = "false", ANY, Live, env "TOKAMAK_REQUEST_IDS";
         /// Name servers that are asked for the addresses of upstreams, as in `"127.0.0.1:53"`; if
         /// not set, `/etc/hosts` and those of `/etc/resolv.conf`.
         resolver: Vec<SocketAddr> = "", ANY, Live;
         /// File that receives the supervisor's process id.
         pid_file: Option<PathBuf> = "", ANY, Restart, env "TOKAMAK_PID_FILE";
+    }
+}
+
+section! {
+    /// TLS, for the addresses of `listen_tls`. Certificates and keys are files (PEM), which are
+    /// read as the user who starts the server. When they change they are read again, without a
+    /// reload.
+    Tls "tls" {
+        /// Files of the certificate for names that no site has a certificate for, each with the
+        /// certificates of the authorities between it and a known one. Several are certificates of
+        /// different kinds, as with an ECDSA and an RSA key, of which a client gets the first that
+        /// it understands.
+        certificate: Vec<Text> = "", ANY, Live, env "TOKAMAK_TLS_CERTIFICATE";
+        /// Files of the keys, in the order of `certificate`; if not set, each key is in the file of
+        /// its certificate.
+        key: Vec<Text> = "", ANY, Live, env "TOKAMAK_TLS_KEY";
+        /// Oldest version of TLS that is spoken.
+        minimum: TlsVersion = "1.2", ANY, Live, env "TOKAMAK_TLS_MINIMUM";
+        /// Whether clients are asked for a certificate: with `"optional"` those without one are
+        /// served too, with `"required"` they are not. Applications find what it says in
+        /// `SSL_CLIENT_S_DN` and the other variables of Apache.
+        client_auth: ClientAuth = "none", ANY, Live, env "TOKAMAK_TLS_CLIENT_AUTH";
+        /// File with the certificates of the authorities whose clients are known (PEM).
+        client_ca: Option<PathBuf> = "", ANY, Live, env "TOKAMAK_TLS_CLIENT_CA";
+        /// What a client gets that asks for a name without a certificate, or for none: `"default"`
+        /// is the certificate of `[tls]`, else that of the first site that has one; `"refuse"` is
+        /// an error of TLS.
+        unknown_name: UnknownName = "default", ANY, Live, env "TOKAMAK_TLS_UNKNOWN_NAME";
     }
 }
 
@@ -59,6 +108,32 @@ section! {
 }
 
 section! {
+    /// HTTP/2: what a client may do on one connection.
+    Http2 "http2" {
+        /// Whether clients may use HTTP/2. With TLS they choose it in the handshake; without, they
+        /// begin with it ("prior knowledge").
+        enabled: bool = "true", ANY, Live, env "TOKAMAK_HTTP2_ENABLED";
+        /// Requests that a connection may have open at the same time; more are refused before they
+        /// begin, and clients send them again later.
+        streams: Count = "128", within(1, 10_000), Live, env "TOKAMAK_HTTP2_STREAMS";
+        /// Requests after which a connection ends, once all of them are answered; clients go on
+        /// with a new one.
+        requests: Count = "10000", within(1, 1_000_000_000), Live, env "TOKAMAK_HTTP2_REQUESTS";
+        /// Requests that a client may cancel within ten seconds; after more the connection is
+        /// closed.
+        resets: Count = "200", within(1, 1_000_000), Live, env "TOKAMAK_HTTP2_RESETS";
+        /// Frames that belong to no request and answer nothing (PING, SETTINGS, PRIORITY, unknown
+        /// ones …) that a client may send within ten seconds, beside some for each request and for
+        /// what it gets; after more the connection is closed.
+        control_frames: Count = "2000", within(10, 1_000_000), Live, env "TOKAMAK_HTTP2_CONTROL_FRAMES";
+        /// Bytes of one request's body that a client may send before the server has taken them.
+        window: Size = "256KiB", within(64 * KIB, GIB), Live, env "TOKAMAK_HTTP2_WINDOW";
+        /// As `window`, for all requests of a connection together.
+        connection_window: Size = "1MiB", within(64 * KIB, GIB), Live, env "TOKAMAK_HTTP2_CONNECTION_WINDOW";
+    }
+}
+
+section! {
     /// How long the server waits for a client, and for its own processes.
     Timeouts "timeouts" {
         /// From the first byte of a request to the end of its headers.
@@ -72,6 +147,9 @@ section! {
         send: Duration = "60s", within(1, HOUR), Live, env "TOKAMAK_TIMEOUTS_SEND";
         /// How long a stopping or reloading server lets running requests finish.
         drain: Duration = "30s", within(1, 24 * HOUR).or_zero("end them at once"), Live, env "TOKAMAK_TIMEOUTS_DRAIN";
+        /// How long a stopping server still accepts connections before it drains. `/ready` of the
+        /// admin listener fails meanwhile, so balancers take the server out before it is gone.
+        drain_delay: Duration = "0s", within(1, HOUR).or_zero("none"), Live, env "TOKAMAK_TIMEOUTS_DRAIN_DELAY";
         /// How long a front, an event loop or a PHP zygote may give no sign of life before another
         /// one takes its place, and whether the processes of a site with a spoiled queue are
         /// replaced. Zero while a debugger stops them.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::model::{Ignored, Leftover, Mode, Reset, Secret, Split};
 use crate::unit::{GIB, HOUR, MIB, SECOND};
-use crate::value::{ANY, Auto, Choice, Count, Nothing, Settings, Size, Text, within};
+use crate::value::{ANY, Auto, Choice, Codings, Count, Nothing, Settings, Size, Text, within};
 
 /// How the number of a pool's processes changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +31,27 @@ section! {
         /// Host names; `"*.example.org"` matches every name below. The first site also answers for
         /// unknown names.
         host: Vec<Text> = "", ANY, Live;
+        /// The one host name under which the site answers, such as `"www.example.org"`. Requests
+        /// with another name are redirected to it, with path and query: 301 for `GET` and `HEAD`,
+        /// else 308. Without a port here, the port of the request stays.
+        canonical_host: Option<Text> = "", ANY, Live, env "TOKAMAK_CANONICAL_HOST";
+        /// Files of the certificate for the host names (PEM); as in `[tls]`.
+        certificate: Vec<Text> = "", ANY, Live, env "TOKAMAK_CERTIFICATE";
+        /// Files of the keys, in the order of `certificate`; if not set, each key is in the file of
+        /// its certificate.
+        key: Vec<Text> = "", ANY, Live, env "TOKAMAK_KEY";
+        /// How long browsers are told to use `https` only for the host
+        /// (`Strict-Transport-Security`). They obey for that long, whatever is set meanwhile.
+        hsts: Duration = "0", within(SECOND, 17_520 * HOUR).or_zero("they are not told"), Live, env "TOKAMAK_HSTS";
+        /// Whether requests over plain HTTP are answered with a redirect (308) to the same address
+        /// with `https`.
+        https_redirect: bool = "false", ANY, Live, env "TOKAMAK_HTTPS_REDIRECT";
+        /// The path of another site under which this one is mounted, as in `"/phpmyadmin"`: with
+        /// its own root, scripts, processes and settings. It is mounted in the sites that have its
+        /// `host`, in all of them without one. Paths of its rules and routes begin behind this one.
+        /// If it does not set `https_redirect`, `hsts` or `canonical_host`, it has those of the
+        /// site around it.
+        path: Option<Text> = "", ANY, Live, env "TOKAMAK_PATH";
         /// Document root; `"auto"` is `public` if that has an `index.php`, else the directory of
         /// the file.
         root: Auto<PathBuf> = "auto", ANY, Live, env "TOKAMAK_ROOT";
@@ -74,6 +95,13 @@ section! {
         /// The `[[upstream]]` that is asked before anything of the site is served whether it may be
         /// (FastCGI's role Authorizer); a route may have another.
         authorizer: Option<Text> = "", ANY, Live, env "TOKAMAK_AUTHORIZER";
+        /// Directories whose files scripts may have sent, by the URL path under which
+        /// `X-Accel-Redirect` names them; `X-Sendfile` names the files themselves. Other files of
+        /// the root may be sent then, too. Without any, these headers go to the client.
+        internal: BTreeMap<String, String> = "", ANY, Live;
+        /// The pages for responses with which the server refuses a request or reports a failure, as
+        /// files or scripts of the site: by status as in `404 = "/404.html"`, or `4xx` and `5xx`.
+        error_pages: BTreeMap<String, String> = "", ANY, Live;
         /// State that worker mode leaves alone between requests, instead of resetting it. Sealed
         /// mode keeps nothing, and in async mode each request has its own.
         keep: Vec<Reset> = "", ANY, Live;
@@ -106,6 +134,18 @@ section! {
         cache_ignore: Vec<Ignored> = "", ANY, Live;
         /// Query parameters that make no difference, as in `"utm_*"`; `"*"` is the whole query.
         cache_ignore_query: Vec<Text> = "", ANY, Live;
+        /// Whether responses are compressed for clients that accept it; a list of `"zstd"`, `"br"`
+        /// and `"gzip"` says with which codings, the preferred one first. `true` is all three in
+        /// this order.
+        compression: Codings = "true", ANY, Live, env "TOKAMAK_COMPRESSION";
+        /// Media types that are compressed; `*` stands for any text at the start or the end.
+        compression_types: Vec<Text> = "text/*, *+json, *+xml, application/json, application/javascript, application/x-javascript, application/xml, application/wasm, application/vnd.ms-fontobject, application/x-protobuf, font/ttf, font/otf, image/bmp, image/x-icon, image/vnd.microsoft.icon", ANY, Live;
+        /// Bytes of the smallest response that is compressed, if its length is known.
+        compression_smallest: Size = "512", within(1, GIB), Live, env "TOKAMAK_COMPRESSION_SMALLEST";
+        /// Whether a response is compressed too if a page of another site has made the request with
+        /// the user's cookies or credentials. Then that page can guess what is in the response, by
+        /// its length (BREACH).
+        compression_cross_site: bool = "false", ANY, Live, env "TOKAMAK_COMPRESSION_CROSS_SITE";
         /// Environment of the PHP workers, also found in `$_SERVER`.
         env: BTreeMap<String, Secret> = "", ANY, Live;
         /// Whether the PHP workers see the server's own environment too.
@@ -215,6 +255,12 @@ section! {
         cache_ignore: Auto<Vec<Ignored>> = "auto", ANY, Live;
         /// As in `[[site]]`.
         cache_ignore_query: Auto<Vec<Text>> = "auto", ANY, Live;
+        /// As in `[[site]]`.
+        compression: Auto<Codings> = "auto", ANY, Live;
+        /// As in `[[site]]`.
+        compression_types: Auto<Vec<Text>> = "auto", ANY, Live;
+        /// As in `[[site]]`.
+        compression_smallest: Auto<Size> = "auto", within(1, GIB), Live;
         /// As in `[[site]]`.
         server_timing: Auto<bool> = "auto", ANY, Live;
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::pool::or;
-use super::{Reader, cache, discover, text};
+use super::{Reader, cache, discover, mount, text};
 use crate::model::{Mode, Scripts, Site};
 use crate::option;
 use crate::origin::{Given, Origin};
@@ -30,9 +30,48 @@ fn is_tried(site: &option::Site) -> bool {
 /// the memory and connections.
 const AT_ONCE: usize = 32;
 
+/// The path of a mounted site, without a slash at its end.
+pub(super) fn path(site: &option::Site) -> String {
+    let path = site.path.value.as_ref().map_or("", |text| &text.0);
+    path.trim_end_matches('/').to_owned()
+}
+
+/// A host and its port, if it has one. IPv6 addresses keep their brackets.
+pub(super) fn split_port(host: &str) -> (&str, Option<&str>) {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, Some(port)),
+        _ => (host, None),
+    }
+}
+
 impl Reader<'_> {
+    /// Checks what a mounted site says.
+    fn mount(&mut self, site: &option::Site) {
+        let Some(Text(path)) = &site.path.value else { return };
+        let origin = site.path.origin;
+        let clean = path.trim_end_matches('/');
+        if clean.is_empty() || !path.starts_with('/') || clean.contains("//") || path.contains("/.")
+        {
+            let problem = format!(
+                "`{path}` must begin with `/`, name a folder, and have no empty or hidden part"
+            );
+            self.report("site", "path", origin, problem);
+        }
+        let option::Site {
+            lua_raw_url, lua_physical, lua_content, lua_response, lua_store, ..
+        } = site;
+        let scripts = [lua_raw_url, lua_physical, lua_content, lua_response, lua_store];
+        if scripts.iter().any(|scripts| !scripts.value.is_empty()) {
+            let problem = "a mounted site has no Lua scripts; leave them out, or serve it under a \
+                host of its own";
+            self.report("site", "path", origin, problem.into());
+        }
+    }
+
     pub(super) fn site(&mut self, raw: &RawSite, hosts: Vec<String>, several: bool) -> Site {
         let site = &raw.site;
+        let path = path(site);
+        self.mount(site);
         let root = self.root(raw, several);
         let front_controller = root.as_ref().and_then(|root| self.front_controller(site, root));
         let mode = mode(site);
@@ -47,16 +86,27 @@ impl Reader<'_> {
         );
         let lua = self.site_scripts(site);
         let cache = cache::site(site);
-        let routes = self.routes(raw, authorizer, (&lua, &cache));
+        let compression = self.compression(site);
+        let routes = self.routes(raw, authorizer, (&lua, &cache, &compression));
+        let rules = self.rules(&raw.rules);
+        let canonical_host = self.canonical_host(site, &hosts);
+        let internal = self.internal("site", &site.internal);
+        self.error_pages(site, root.as_deref());
         self.names_of_files(site);
         self.php_settings(site);
         Site {
-            name: hosts.first().cloned().unwrap_or_else(|| "default".into()),
+            name: match hosts.first() {
+                Some(host) => format!("{host}{path}"),
+                None if path.is_empty() => "default".into(),
+                None => path.clone(),
+            },
             hosts,
+            path,
             root: root.unwrap_or_default(),
             index: site.index.value.iter().map(|text| text.0.clone()).collect(),
             front_controller,
             front_controller_for: site.front_controller_for.value.clone(),
+            tls: self.site_tls(site),
             mode,
             concurrency: self.concurrency(site, mode),
             worker,
@@ -65,10 +115,15 @@ impl Reader<'_> {
             fallback: text(&site.fallback),
             lua,
             cache,
+            compression,
+            internal,
+            error_pages: site.error_pages.value.clone(),
             keep: site.keep.value.clone(),
             upstream,
             authorizer,
             routes,
+            rules,
+            canonical_host,
             pool: self.pool(&raw.pool),
             php_value: site.php_value.value.0.clone(),
             php_admin_value: site.php_admin_value.value.0.clone(),
@@ -78,6 +133,53 @@ impl Reader<'_> {
             count_calls: site.count_calls.value,
             server_timing: site.server_timing.value,
             fpm: None,
+        }
+    }
+
+    /// The host that others are redirected to. It must be one of the site's, or the redirected
+    /// request would be another site's.
+    fn canonical_host(&mut self, site: &option::Site, hosts: &[String]) -> Option<String> {
+        let given = &site.canonical_host;
+        let host = given.value.as_ref()?.0.to_ascii_lowercase();
+        let (name, port) = split_port(&host);
+        let is_name = !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte));
+        if !is_name || port.is_some_and(|port| !matches!(port.parse::<u16>(), Ok(1..))) {
+            let problem = format!(
+                "`{host}` is not a host name; write it without scheme and path, as in \
+                    \"www.example.org\""
+            );
+            self.report("site", "canonical_host", given.origin, problem);
+        }
+        if !mount::is_one_of(name, hosts) {
+            let problem = format!("`{name}` is no host of this site; add it to `host`");
+            self.report("site", "canonical_host", given.origin, problem);
+        }
+        Some(host)
+    }
+
+    fn error_pages(&mut self, site: &option::Site, root: Option<&Path>) {
+        let given = &site.error_pages;
+        for (status, page) in &given.value {
+            let is_class = matches!(&**status, "4xx" | "5xx");
+            let is_status = status.len() == 3
+                && status.parse().is_ok_and(|status: u16| (400..600).contains(&status));
+            let relative = page.strip_prefix('/').map(Path::new);
+            let is_plain = relative.is_some_and(|path| {
+                path.components().all(|part| matches!(part, std::path::Component::Normal(_)))
+            });
+            let problem = if !is_class && !is_status {
+                format!("`{status}` is no status from 400 to 599, nor `4xx` or `5xx`")
+            } else if !is_plain {
+                format!("`{page}` must be a path below the root, as in \"/404.html\"")
+            } else if let (Some(root), Some(relative)) = (root, relative)
+                && !root.join(relative).is_file()
+            {
+                format!("{} is not a file; create it or correct it", root.join(relative).display())
+            } else {
+                continue;
+            };
+            self.report("site", "error_pages", given.origin, problem);
         }
     }
 

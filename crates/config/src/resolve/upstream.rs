@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::pool::or;
 use super::{Reader, number};
 use crate::model::{
-    Address, Caching, Check, Endpoint, Filter, Health, Mode, Route, Scripts, Upstream,
+    Address, Caching, Check, Compression, Endpoint, Filter, Health, Mode, Route, Scripts, Upstream,
     UpstreamTimeouts,
 };
 use crate::option;
@@ -90,7 +90,7 @@ impl Reader<'_> {
             },
             head: number(values.head.value.0),
             params: values.params.value.clone(),
-            internal: self.internal(&values.internal),
+            internal: self.internal("upstream", &values.internal),
         }
     }
 
@@ -142,19 +142,23 @@ impl Reader<'_> {
     }
 
     /// Paths with a slash at both ends, so that one is never the beginning of a longer name.
-    fn internal(&mut self, given: &Given<BTreeMap<String, String>>) -> BTreeMap<String, PathBuf> {
+    pub(super) fn internal(
+        &mut self,
+        section: &str,
+        given: &Given<BTreeMap<String, String>>,
+    ) -> BTreeMap<String, PathBuf> {
         let mut all = BTreeMap::new();
         for (path, directory) in &given.value {
             let directory = self.absolute(Path::new(directory), given.origin);
             if !path.starts_with('/') {
                 let problem = format!("`{path}` must begin with `/`, as in \"/protected/\"");
-                self.report("upstream", "internal", given.origin, problem);
+                self.report(section, "internal", given.origin, problem);
             } else if !directory.is_dir() {
                 let problem = format!(
                     "{} is not a directory; create it or correct the path",
                     directory.display()
                 );
-                self.report("upstream", "internal", given.origin, problem);
+                self.report(section, "internal", given.origin, problem);
             }
             all.insert(format!("{}/", path.trim_end_matches('/')), directory);
         }
@@ -182,7 +186,7 @@ impl Reader<'_> {
         &mut self,
         site: &RawSite,
         authorizer: Option<usize>,
-        (lua, cache): (&Scripts, &Caching),
+        (lua, cache, compression): (&Scripts, &Caching, &Compression),
     ) -> Vec<Route> {
         let mut routes: Vec<(Route, bool)> = Vec::new();
         for table in &site.routes {
@@ -203,11 +207,15 @@ impl Reader<'_> {
             let option::Route { authorizer: guard, filter, .. } = &table.values;
             let scripts = self.route_scripts(&table.values);
             let caching = super::cache::route(&table.values, cache);
-            let is_plain = upstream.value.is_none() && filter.value.is_none() && caching == *cache;
+            let compressing = self.route_compression(&table.values, compression);
+            let is_plain = upstream.value.is_none()
+                && filter.value.is_none()
+                && caching == *cache
+                && compressing == *compression;
             if is_plain && matches!(guard.value, Auto::Word) && scripts.all().next().is_none() {
                 let problem =
                     "not set; a route needs an `upstream`, an `authorizer`, a `filter`, a script \
-                        or its own `cache`"
+                        or its own `cache` or `compression`"
                         .into();
                 self.report("site.route", "upstream", table.origin, problem);
             }
@@ -230,6 +238,7 @@ impl Reader<'_> {
                 files: files.value,
                 lua: scripts.or(lua),
                 cache: caching,
+                compression: compressing,
                 server_timing: match table.values.server_timing.value {
                     Auto::Is(is_on) => is_on,
                     Auto::Word => site.site.server_timing.value,

@@ -1,6 +1,8 @@
 //! The whole way: text, variables and flags in, a [`Server`] or every error out.
 
 mod invented;
+mod proxies;
+mod rules;
 mod secrets;
 mod sites;
 mod upstreams;
@@ -357,4 +359,54 @@ fn a_route_may_keep_what_its_site_does_not() {
         errors.contains("cache.largest") && errors.contains("a quarter of `memory`"),
         "{errors}"
     );
+}
+
+#[test]
+fn a_route_may_be_compressed_in_another_way_than_its_site() {
+    let place = Place::with(&["index.php"]);
+    let usual = Compression::default();
+    assert_eq!(usual.codings, Coding::ALL);
+    assert_eq!(place.load("").unwrap().sites[0].compression, usual);
+    let text = r#"
+        [[site]]
+        compression = ["gzip", "zstd"]
+        compression_types = ["text/*", "*+JSON"]
+        compression_cross_site = true
+        [[site.route]]
+        path = "/none"
+        compression = false
+        [[site.route]]
+        path = "/all"
+        compression = true
+        compression_types = "*/*"
+        compression_smallest = "1KiB"
+    "#;
+    let server = place.load(text).unwrap();
+    let site = Compression {
+        codings: vec![Coding::Gzip, Coding::Zstd],
+        types: vec!["text/*".into(), "*+json".into()],
+        cross_site: true,
+        ..usual
+    };
+    assert_eq!(server.sites[0].compression, site);
+    let route = |path| server.sites[0].routes.iter().find(|route| route.path == path).unwrap();
+    let none = Compression { codings: Vec::new(), ..site.clone() };
+    assert_eq!(route("/none").compression, none);
+    let (codings, types) = (Coding::ALL.to_vec(), vec!["*/*".to_owned()]);
+    assert_eq!(route("/all").compression, Compression { codings, types, smallest: 1024, ..site });
+    assert_eq!(place.load(&server.to_toml()).unwrap(), server);
+    for (line, problem) in [
+        ("compression = ['gzip', 'deflate']", "`deflate` is unknown; use zstd, br or gzip"),
+        ("compression = 'yes'", "(or true or false)"),
+        ("compression = ['gzip', 'gzip']", "`gzip` is there twice"),
+        ("compression_types = 'html'", "`html` is not a media type"),
+        ("compression_types = 'text/html; charset=utf-8'", "without parameters"),
+        ("compression_types = 'te*t/html'", "is not a media type"),
+        ("compression_smallest = 0", "0 is out of bounds"),
+    ] {
+        let errors = place.errors(&format!("[[site]]\n{line}\n"));
+        has(&errors, &["tokamak.toml:2: site.compression", problem]);
+    }
+    let plain = "[[site]]\n[[site.route]]\npath = '/a'\ncompression = true\n";
+    has(&place.errors(plain), &["site.route.upstream", "`compression`"]);
 }

@@ -48,6 +48,7 @@ fn upstreams_and_routes_are_found_by_name() {
         files,
         lua: Scripts::default(),
         cache: Caching::default(),
+        compression: Compression::default(),
         server_timing: false,
     };
     assert_eq!(

@@ -2,7 +2,10 @@
 
 use super::{Bounds, Kind, Value, ValueError, quote, quoted, wrong};
 use crate::literal::Literal;
-use crate::model::{Balance, Ignored, Leftover, LogFormat, Mode, Reset, StopSignal, TraceMode};
+use crate::model::{
+    Balance, ClientAuth, Ignored, Leftover, LogFormat, Mode, Reset, Serve, StopSignal, TlsVersion,
+    TraceMode, TrustedHeader, UnknownName,
+};
 
 /// Types with a few values, each with a name.
 pub trait Choice: Copy + PartialEq + 'static {
@@ -73,6 +76,41 @@ impl Choice for TraceMode {
     const ALL: &'static [TraceMode] = &[TraceMode::Off, TraceMode::Begin, TraceMode::Continue];
 }
 
+impl Choice for TlsVersion {
+    const NAMES: &'static [&'static str] = &["1.2", "1.3"];
+    const ALL: &'static [TlsVersion] = &[TlsVersion::V12, TlsVersion::V13];
+}
+
+impl Choice for ClientAuth {
+    const NAMES: &'static [&'static str] = &["none", "optional", "required"];
+    const ALL: &'static [ClientAuth] =
+        &[ClientAuth::None, ClientAuth::Optional, ClientAuth::Required];
+}
+
+impl Choice for UnknownName {
+    const NAMES: &'static [&'static str] = &["default", "refuse"];
+    const ALL: &'static [UnknownName] = &[UnknownName::Default, UnknownName::Refuse];
+}
+
+impl Choice for TrustedHeader {
+    const NAMES: &'static [&'static str] = &[
+        "x-forwarded-for",
+        "x-forwarded-proto",
+        "x-forwarded-host",
+        "x-forwarded-port",
+        "forwarded",
+        "x-request-id",
+    ];
+    const ALL: &'static [TrustedHeader] = &[
+        TrustedHeader::For,
+        TrustedHeader::Proto,
+        TrustedHeader::Host,
+        TrustedHeader::Port,
+        TrustedHeader::Forwarded,
+        TrustedHeader::RequestId,
+    ];
+}
+
 impl Choice for Balance {
     const NAMES: &'static [&'static str] = &["round_robin", "least_busy"];
     const ALL: &'static [Balance] = &[Balance::RoundRobin, Balance::LeastBusy];
@@ -102,6 +140,11 @@ impl Choice for Ignored {
 impl Choice for Leftover {
     const NAMES: &'static [&'static str] = &["php", "hidden"];
     const ALL: &'static [Leftover] = &[Leftover::Php, Leftover::Hidden];
+}
+
+impl Choice for Serve {
+    const NAMES: &'static [&'static str] = &["all", "existing", "files"];
+    const ALL: &'static [Serve] = &[Serve::All, Serve::Existing, Serve::Files];
 }
 
 impl Choice for StopSignal {

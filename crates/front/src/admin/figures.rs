@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tokamak_config as config;
+use tokamak_config::{self as config, Coding};
 use tokamak_cost::{CallKind, Phase};
 use tokamak_metrics::{Counter, Row, Samples};
 use tokamak_upstream::fcgi::{AddressState, Upstream};
@@ -14,7 +14,9 @@ use crate::clock::epoch;
 use crate::counters::{LoopCounters, RouteCounts, STATUSES};
 use crate::export::{Fate, SpanQueue};
 use crate::failure::{Failure, Side};
+use crate::response::compression;
 use crate::slowest::{Slow, merged};
+use crate::tls::Tls;
 
 /// What the figures are read from.
 pub struct Figures {
@@ -36,6 +38,8 @@ pub struct Figures {
     pub cut: Counter,
     /// Connections of clients that have been seen to be closed.
     pub closed: Counter,
+    /// Handshakes and certificates, if there are listeners for TLS.
+    pub tls: Option<Arc<Tls>>,
 }
 
 impl Figures {
@@ -62,6 +66,12 @@ impl Figures {
         self.add_connections(&mut samples);
         samples.add(Row::EventLoops, &["serving"], serving as f64);
         samples.add(Row::EventLoops, &["idle"], idle as f64);
+        self.add_tls(&mut samples);
+        for coding in Coding::ALL {
+            let [before, after] = compression::counted(coding);
+            samples.add(Row::CompressionInput, &[coding.name()], before as f64);
+            samples.add(Row::CompressionOutput, &[coding.name()], after as f64);
+        }
         self.add_cache(&mut samples);
         self.add_upstreams(&mut samples);
         if let Some(spans) = &self.spans {
@@ -142,6 +152,20 @@ impl Figures {
             (Row::ConnectionsClosed, self.closed.get()),
         ] {
             samples.add(row, &[], count as f64);
+        }
+    }
+
+    fn add_tls(&self, samples: &mut Samples) {
+        let Some(tls) = &self.tls else { return };
+        for (version, is_resumed, count) in tls.counters.succeeded() {
+            let resumed = if is_resumed { "yes" } else { "no" };
+            samples.add(Row::TlsHandshakes, &[version, resumed], count as f64);
+        }
+        for (why, count) in tls.counters.failed() {
+            samples.add(Row::TlsFailures, &[why.name()], count as f64);
+        }
+        for (name, end) in tls.ends() {
+            samples.add(Row::TlsCertificates, &[&name], end as f64);
         }
     }
 

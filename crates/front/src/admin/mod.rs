@@ -7,6 +7,7 @@ mod document;
 mod figures;
 mod io;
 mod page;
+mod profile;
 mod questions;
 mod room;
 mod route;
@@ -33,6 +34,7 @@ pub use access::Access;
 use access::Refusal;
 pub use figures::Figures;
 use io::AdminIo;
+use profile::Profiles;
 use questions::{NoAnswer, Questions};
 use room::{Room, Seat};
 use route::{Right, Wish, Wrong};
@@ -46,7 +48,16 @@ const SUPERVISOR_PATIENCE: Duration = Duration::from_secs(2);
 pub type Ask = Arc<dyn Fn(String, Answer) + Send + Sync>;
 
 /// Where the answer goes.
-pub type Answer = oneshot::Sender<String>;
+pub type Answer = oneshot::Sender<Reply>;
+
+/// An answer, as on the control socket.
+#[derive(Debug)]
+pub enum Reply {
+    /// The whole answer.
+    Text(String),
+    /// A socket: another process writes the answer to it, and closes it then.
+    Stream(OwnedFd),
+}
 
 /// What an admin listener needs.
 pub struct AdminStart {
@@ -95,7 +106,8 @@ async fn accept(start: AdminStart, figures: Figures, mut stopped: watch::Receive
     let AdminStart { socket, access, ask } = start;
     let Ok(listener) = Listener::new(socket) else { return };
     let (questions, began) = (Questions::new(ask), tokamak_cost::now());
-    let service = Arc::new(Service { access, questions, figures, began });
+    let profiles = Profiles::new(stopped.clone());
+    let service = Arc::new(Service { access, questions, profiles, figures, began });
     let (room, for_connection) = (Room::default(), stopped.clone());
     let mut connections = JoinSet::new();
     loop {
@@ -153,6 +165,7 @@ async fn converse(
 struct Service {
     access: Access,
     questions: Questions,
+    profiles: Profiles,
     figures: Figures,
     /// When the front began to count, in nanoseconds.
     began: u64,
@@ -181,6 +194,7 @@ impl Service {
             Wish::Metrics => self.metrics(headers).await,
             Wish::Page => page::page(),
             Wish::Figures => self.document().await,
+            Wish::Profile(order) => self.profiles.answer(&self.questions, order).await,
             Wish::Command { line, json, .. } => match self.questions.command(line).await {
                 Ok(answer) => translated(answer, json),
                 Err(why) => unanswered(why),
@@ -257,8 +271,8 @@ fn misunderstood(wrong: &Wrong) -> Response<Full<Bytes>> {
     match wrong {
         Wrong::Path => text(
             StatusCode::NOT_FOUND,
-            "there are / (the dashboard), /live, /ready, /status, /metrics and /dashboard.json, and \
-                for POST /reload, /purge and /drain\n",
+            "there are / (the dashboard), /live, /ready, /status, /metrics, /dashboard.json and \
+                /profile, and for POST /reload, /purge and /drain\n",
         ),
         Wrong::Method(allowed) => {
             let response = text(StatusCode::METHOD_NOT_ALLOWED, format!("it wants {allowed}\n"));

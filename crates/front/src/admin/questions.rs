@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
 
-use super::Ask;
+use super::{Ask, Reply};
 
 /// Commands that the supervisor has not answered yet; the supervisor takes twice as many before it
 /// calls a front hostile. A client that goes away does not take back what it has asked.
@@ -50,6 +50,18 @@ impl Questions {
     /// # Errors
     /// Fails if too many wait, or the supervisor is gone.
     pub async fn command(&self, line: String) -> Result<String, NoAnswer> {
+        match self.reply(line).await? {
+            Reply::Text(answer) => Ok(answer),
+            // Not to a command whose answer is text.
+            Reply::Stream(_) => Err(NoAnswer::Silent),
+        }
+    }
+
+    /// The same, of a command that another process may answer.
+    ///
+    /// # Errors
+    /// As [`Questions::command`].
+    pub async fn reply(&self, line: String) -> Result<Reply, NoAnswer> {
         let permit = self.room.clone().try_acquire_owned().map_err(|_| NoAnswer::Busy)?;
         let answer = self.send(line);
         // In a task of its own: the place is taken until the answer comes, even if the client goes.
@@ -78,7 +90,9 @@ impl Questions {
             // In a task of its own, which keeps the lock: a client that goes away does not make
             // the next one ask again.
             let waiting = tokio::spawn(async move {
-                let answer = timeout(PROBE_LIMIT, answer).await.ok()?.ok()?;
+                let Reply::Text(answer) = timeout(PROBE_LIMIT, answer).await.ok()?.ok()? else {
+                    return None;
+                };
                 *last = Some((Instant::now(), answer.clone()));
                 Some(answer)
             });
@@ -87,7 +101,7 @@ impl Questions {
         timeout(PROBE_LIMIT, asked).await.unwrap_or(Err(NoAnswer::Silent))
     }
 
-    fn send(&self, line: String) -> oneshot::Receiver<String> {
+    fn send(&self, line: String) -> oneshot::Receiver<Reply> {
         let (sender, receiver) = oneshot::channel();
         (self.ask)(line, sender);
         receiver
@@ -120,7 +134,7 @@ mod tests {
         assert_eq!(questions.command("status".into()).await, Err(NoAnswer::Busy));
         assert_eq!(asked.lock().unwrap().len(), AT_ONCE);
         for (_, answer) in asked.lock().unwrap().drain(..) {
-            let _ = answer.send("ok".into());
+            let _ = answer.send(Reply::Text("ok".into()));
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
         let short = timeout(Duration::from_millis(1), questions.command("status".into()));
@@ -143,7 +157,7 @@ mod tests {
         }
         let (_, answer) = asked.lock().unwrap().pop().unwrap();
         assert!(asked.lock().unwrap().is_empty());
-        answer.send("ok ready".into()).unwrap();
+        answer.send(Reply::Text("ok ready".into())).unwrap();
         assert_eq!(questions.ready().await, Ok("ok ready".into()));
     }
 
@@ -159,7 +173,7 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(1)).await;
         let (line, answer) = asked.lock().unwrap().pop().unwrap();
         assert_eq!((&line[..], asked.lock().unwrap().len()), ("ready", 0));
-        answer.send("ok ready".into()).unwrap();
+        answer.send(Reply::Text("ok ready".into())).unwrap();
         for one in all {
             assert_eq!(one.await.unwrap(), Ok("ok ready".into()));
         }

@@ -29,6 +29,8 @@ pub enum Wish {
     Page,
     /// What the dashboard shows.
     Figures,
+    /// A profile of PHP workers.
+    Profile(ProfileOrder),
     /// The answer to this command.
     Command {
         /// As on the control socket, without the end of the line.
@@ -38,6 +40,30 @@ pub enum Wish {
         /// Whether the answer is JSON.
         json: bool,
     },
+}
+
+/// Which profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileOrder {
+    /// Which site; all if absent.
+    pub site: Option<String>,
+    /// Only of requests whose path begins so.
+    pub prefix: String,
+    /// For how long.
+    pub seconds: u32,
+    /// What it becomes.
+    pub format: ProfileFormat,
+}
+
+/// What a profile becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProfileFormat {
+    /// A page with a flame graph.
+    Html,
+    /// A line for each stack.
+    Folded,
+    /// What `go tool pprof` reads.
+    Pprof,
 }
 
 /// Why a request cannot be understood.
@@ -57,7 +83,7 @@ impl Wish {
         match self {
             Wish::Live | Wish::Ready => Right::Probe,
             Wish::Page => Right::Shell,
-            Wish::Metrics | Wish::Figures => Right::Look,
+            Wish::Metrics | Wish::Figures | Wish::Profile(_) => Right::Look,
             Wish::Command { right, .. } => *right,
         }
     }
@@ -80,6 +106,12 @@ impl Wish {
             "/dashboard.json" => return look(Wish::Figures),
             "/ready" => return look(Wish::Ready),
             "/status" => return look(command("status json", Right::Look, true)),
+            // HEAD would take a profile for nothing.
+            "/profile" if method != Method::GET => return Err(Wrong::Method("GET")),
+            "/profile" => {
+                let pairs = pairs(query).ok_or(Wrong::Query(CONTROL))?;
+                return profile(&pairs).map(Wish::Profile).map_err(Wrong::Query);
+            }
             "/reload" => reload,
             "/purge" => purge,
             "/drain" => drain,
@@ -88,7 +120,7 @@ impl Wish {
         if method != Method::POST {
             return Err(Wrong::Method("POST"));
         }
-        let pairs = pairs(query).ok_or(Wrong::Query("the query has control characters"))?;
+        let pairs = pairs(query).ok_or(Wrong::Query(CONTROL))?;
         let (line, json) = change(&pairs).map_err(Wrong::Query)?;
         if line.len() > MOST_COMMAND {
             return Err(Wrong::Query("the query is too long"));
@@ -96,6 +128,9 @@ impl Wish {
         Ok(Wish::Command { line, right: Right::Change, json })
     }
 }
+
+/// What is wrong with a query that [`pairs`] does not read.
+const CONTROL: &str = "the query has control characters";
 
 /// Bytes of a command: a message to the supervisor takes twice as much.
 const MOST_COMMAND: usize = 2048;
@@ -136,6 +171,53 @@ fn drain(pairs: &Pairs) -> Change {
     }
 }
 
+/// Seconds of a profile: of ten times more, the client would wait for ten minutes, and a tenth is
+/// too short to catch what happens seldom.
+const LONGEST_PROFILE: u32 = 60;
+/// Seconds of a profile unless its query says otherwise, as of `tokamak profile`.
+const USUAL_PROFILE: u32 = 10;
+/// Bytes of a path's beginning or of a site's name in the query of a profile; both together with
+/// the rest fit into a command.
+const MOST_WORD: usize = 960;
+
+fn profile(pairs: &Pairs) -> Result<ProfileOrder, &'static str> {
+    let mut order = ProfileOrder {
+        site: None,
+        prefix: String::new(),
+        seconds: USUAL_PROFILE,
+        format: ProfileFormat::Html,
+    };
+    let mut seen = Vec::new();
+    for (key, value) in pairs {
+        if seen.contains(key) {
+            return Err("/profile takes each of its words once");
+        }
+        seen.push(key.clone());
+        match &key[..] {
+            _ if value.len() > MOST_WORD => return Err("the query is too long"),
+            "seconds" => {
+                let seconds = value.parse().ok();
+                let fits = seconds.filter(|seconds| (1..=LONGEST_PROFILE).contains(seconds));
+                order.seconds = fits.ok_or("`seconds` is a whole number, 1 to 60")?;
+            }
+            // As if it had not been there: a form sends fields that are not filled in.
+            "site" => order.site = Some(value.clone()).filter(|site| !site.is_empty()),
+            "url" if value.is_empty() || value.starts_with('/') => order.prefix = value.clone(),
+            "url" => return Err("`url` is the beginning of a path, with / as its first character"),
+            "format" => {
+                order.format = match &value[..] {
+                    "html" => ProfileFormat::Html,
+                    "folded" => ProfileFormat::Folded,
+                    "pprof" => ProfileFormat::Pprof,
+                    _ => return Err("`format` is html, folded or pprof"),
+                }
+            }
+            _ => return Err("/profile takes `seconds`, `site`, `url` and `format`"),
+        }
+    }
+    Ok(order)
+}
+
 /// The pairs of a query; none, if there is a control character: it could end a word of a command.
 fn pairs(query: &str) -> Option<Vec<(String, String)>> {
     let decoded = |text: &str| {
@@ -164,6 +246,10 @@ mod tests {
     fn what_is_shown_and_what_is_changed() {
         let command =
             |line: &str, right, json| Ok(Wish::Command { line: line.into(), right, json });
+        let profile = |site: Option<&str>, prefix: &str, seconds, format| {
+            let site = site.map(str::to_owned);
+            Ok(Wish::Profile(ProfileOrder { site, prefix: prefix.into(), seconds, format }))
+        };
         for (method, target, result) in [
             (Method::GET, "/live", Ok(Wish::Live)),
             (Method::HEAD, "/ready", Ok(Wish::Ready)),
@@ -183,6 +269,19 @@ mod tests {
                 "/drain?upstream=app&address=unix:/run/a",
                 command("upstream\tjson\tdrain\tapp\tunix:/run/a", Right::Change, true),
             ),
+            (Method::GET, "/profile", profile(None, "", 10, ProfileFormat::Html)),
+            (
+                Method::GET,
+                "/profile?seconds=60&site=a%20b&url=%2Fshop%2F&format=pprof",
+                profile(Some("a b"), "/shop/", 60, ProfileFormat::Pprof),
+            ),
+            (
+                Method::GET,
+                "/profile?site=&url=&format=folded",
+                profile(None, "", 10, ProfileFormat::Folded),
+            ),
+            (Method::HEAD, "/profile", Err(Wrong::Method("GET"))),
+            (Method::POST, "/profile", Err(Wrong::Method("GET"))),
             (Method::GET, "/?anything", Ok(Wish::Page)),
             (Method::GET, "/index.html", Err(Wrong::Path)),
             (Method::POST, "/", Err(Wrong::Method("GET, HEAD"))),
@@ -192,6 +291,21 @@ mod tests {
             (Method::POST, "/status", Err(Wrong::Method("GET, HEAD"))),
         ] {
             assert_eq!(wish(method, target), result, "{target}");
+        }
+        for target in [
+            "/profile?seconds=0",
+            "/profile?seconds=61",
+            "/profile?seconds=1.5",
+            "/profile?seconds=",
+            "/profile?seconds=1&seconds=2",
+            "/profile?url=shop",
+            "/profile?url=/%09",
+            "/profile?format=svg",
+            "/profile?rate=1000",
+            &format!("/profile?site={}", "x".repeat(MOST_WORD + 1)),
+        ] {
+            let result = wish(Method::GET, target);
+            assert!(matches!(result, Err(Wrong::Query(_))), "{target}: {result:?}");
         }
         for target in [
             "/reload?all",

@@ -64,10 +64,11 @@ pub fn describe(sink: &mut impl ParamSink, call: &BackendRequest<'_>, length: u6
     let headers = request.headers();
     sink.field(Field::Method, request.method().as_str().as_bytes());
     sink.field(Field::Uri, uri.path_and_query().map_or("/", |p| p.as_str()).as_bytes());
-    sink.field(Field::Query, uri.query().unwrap_or("").as_bytes());
+    let query = script.query().or(uri.query()).unwrap_or("");
+    sink.field(Field::Query, query.as_bytes());
     sink.field(Field::ScriptFilename, script.filename.as_os_str().as_encoded_bytes());
     sink.field(Field::ScriptName, &script.script_name);
-    sink.field(Field::PathInfo, &script.path_info);
+    sink.field(Field::PathInfo, script.path_info());
     sink.field(Field::DocumentRoot, &site.root);
     // As with nginx, whose `try_files` goes on with the script's own name.
     sink.field(Field::DocumentUri, &script.script_name);
@@ -88,6 +89,9 @@ pub fn describe(sink: &mut impl ParamSink, call: &BackendRequest<'_>, length: u6
     }
     if said {
         sink.header(b"content-length", number.text(length));
+    }
+    if let Some(session) = &caller.addresses().tls {
+        session.variables(|name, value| sink.variable(name.as_bytes(), value.as_bytes()));
     }
     for (name, value) in call.variables {
         sink.variable(name.as_bytes(), value.as_bytes());

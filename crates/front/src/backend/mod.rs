@@ -3,6 +3,7 @@
 
 pub mod cgi;
 pub mod fastcgi;
+mod internal;
 pub mod php;
 pub mod response_head;
 
@@ -93,8 +94,7 @@ pub async fn authorize(
     index: usize,
     ledger: &mut Ledger,
 ) -> Result<Authorization, Failure> {
-    let script =
-        Script { filename: Path::new("").into(), script_name: path.into(), path_info: Vec::new() };
+    let script = Script::named(Path::new("").into(), path);
     let call = arrival.call(request, &script, &[]);
     let verdict = fastcgi::authorize(index, &call).await;
     ledger.mark(Phase::Authorize);
@@ -114,7 +114,7 @@ pub async fn filter(
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
     let filename = file.path.as_path().into();
-    let script = Script { filename, script_name: path.into(), path_info: Vec::new() };
+    let script = Script::named(filename, path);
     let call = arrival.call(request, &script, variables);
     fastcgi::filter(index, &call, file, ledger).await.map_err(|error| arrival.told(error, request))
 }

@@ -14,7 +14,7 @@ use tokamak_upstream::shm::{
 };
 
 use super::response_head::{drop_connection_fields, is_interim, put_header};
-use super::{BackendError, BackendRequest, cgi};
+use super::{BackendError, BackendRequest, cgi, internal};
 use crate::caller::Caller;
 use crate::failure::{Failure, Retry};
 use crate::response::{Source, length};
@@ -68,7 +68,10 @@ impl WorkerCall {
         loop {
             let exchange = match &mut self.exchange {
                 Some(exchange) => exchange,
-                None => self.exchange.insert(submit(gate, call, std::mem::take(&mut self.body))?),
+                None => {
+                    let body = std::mem::take(&mut self.body);
+                    self.exchange.insert(submit(gate, call, body, ledger)?)
+                }
             };
             match ready!(exchange.poll_event(cx)) {
                 Ok(Event::Head(head)) if head.status() == DECLINED => {
@@ -77,7 +80,7 @@ impl WorkerCall {
                 Ok(Event::Head(head)) => {
                     let exchange = self.exchange.take();
                     let response = exchange.map(|exchange| respond(call, &head, exchange, ledger));
-                    return Poll::Ready(response.transpose().map_err(BackendError::from));
+                    return Poll::Ready(response.transpose());
                 }
                 Ok(Event::Interim(head)) => send_interim(call.arrival.caller, &head),
                 // A worker sends these only for requests over FastCGI.
@@ -118,11 +121,16 @@ fn no_fallback() -> BackendError {
     BackendError { failure: Failure::WorkerBroken, reason: reason.into() }
 }
 
-fn submit(gate: &Gate, call: &BackendRequest<'_>, body: Body) -> Result<QueuedRequest, Failure> {
+fn submit(
+    gate: &Gate,
+    call: &BackendRequest<'_>,
+    body: Body,
+    ledger: &Ledger,
+) -> Result<QueuedRequest, Failure> {
     RECORD.with_borrow_mut(|record| {
         record.clear();
         cgi::describe(record, call, body.left());
-        gate.submit(record.bytes(), body).map_err(|(refused, _)| match refused {
+        gate.submit(record.bytes(), body, Some(ledger)).map_err(|(refused, _)| match refused {
             Refused::Full => Failure::QueueFull,
             Refused::TooLarge => Failure::HeadTooLarge,
         })
@@ -151,22 +159,30 @@ fn respond(
     head: &ResponseHead,
     exchange: QueuedRequest,
     ledger: &mut Ledger,
-) -> Result<Response<Source>, Failure> {
+) -> Result<Response<Source>, BackendError> {
     let mut response = Response::new(Source::Empty);
     *response.status_mut() = match StatusCode::from_u16(head.status()) {
         Ok(status) if !status.is_informational() => status,
-        _ => return Err(Failure::WorkerBroken),
+        _ => return Err(Failure::WorkerBroken.into()),
     };
     let headers = response.headers_mut();
     for (name, value) in head.headers() {
         match (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
             (Ok(name), Ok(value)) => put_header(headers, name, value),
-            _ => return Err(Failure::WorkerBroken),
+            _ => return Err(Failure::WorkerBroken.into()),
         }
     }
     drop_connection_fields(headers);
+    let config = &call.arrival.site.config;
+    if !config.internal.is_empty()
+        && let Some(wanted) = internal::wanted(headers)
+    {
+        // The worker's own body is dropped, as if the client had gone.
+        let told = std::mem::take(headers);
+        return internal::send(call, &config.internal, told, &wanted);
+    }
     let source = match exchange.whole() {
-        Some((_, Outcome::Broken)) => return Err(Failure::WorkerBroken),
+        Some((_, Outcome::Broken)) => return Err(Failure::WorkerBroken.into()),
         // The worker is done and the whole body is here: send it as one piece, with its real
         // length.
         Some((body, Outcome::Complete)) => {
@@ -175,6 +191,6 @@ fn respond(
         }
         None => Source::Worker(Box::new(exchange)),
     };
-    length::give(&call.arrival.site.config, call.request, &mut response, source);
+    length::give(config, call.request, &mut response, source);
     Ok(response)
 }

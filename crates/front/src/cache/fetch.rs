@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::fill::Lead;
 use super::reply::{self, CacheStatus};
 use super::tier::Ticket;
-use super::{CachePolicy, Content, Lookup, PASSED, unconditional};
+use super::{CachePolicy, Content, Lookup, PASSED, stored, unconditional};
 use crate::failure::{Failure, Side};
 use crate::response::{Source, TeeWriter, tee};
 
@@ -308,6 +308,8 @@ impl Fetch {
         *other.uri_mut() = request.uri().clone();
         *other.version_mut() = request.version();
         *other.headers_mut() = self.headers();
+        // Its name and its trace, for the error log.
+        *other.extensions_mut() = request.extensions().clone();
         other
     }
 
@@ -326,6 +328,7 @@ impl Fetch {
         ask: impl Future<Output = (Outcome, Ledger, Option<Overrides>, T)> + Send + 'static,
     ) -> (Outcome, T) {
         let (method, headers) = (self.method.clone(), self.miss.headers.clone());
+        let (content, key) = (self.miss.content.clone(), self.miss.key.clone());
         let (tell, told) = oneshot::channel();
         tokio::spawn(async move {
             let (outcome, mut ledger, overrides, rest) = ask.await;
@@ -346,7 +349,8 @@ impl Fetch {
             FetchResult::Response(response) => Some(Ok(response)),
             FetchResult::Entry(entry, how) => {
                 let now = tokamak_cost::now();
-                Some(Ok(reply::answer(&entry, &method, &headers, how, now)))
+                let response = reply::answer(&entry, &method, &headers, how, now);
+                Some(Ok(stored(response, &headers, &content, &entry, || key)))
             }
             FetchResult::Failure(failure) => Some(Err(failure)),
             FetchResult::Restart => None,

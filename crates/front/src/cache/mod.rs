@@ -19,8 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{
-    CONTENT_LENGTH, HeaderMap, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE, TRANSFER_ENCODING,
+    ACCEPT_ENCODING, CONTENT_LENGTH, HeaderMap, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE,
+    TRANSFER_ENCODING,
 };
 use http::{Method, Request, Response};
 use tokamak_cache::{Counts, Entry, Found, Freshness, Key, Overrides, Purge, Store};
@@ -28,6 +30,7 @@ use tokamak_config as config;
 use tokio::time::timeout;
 
 use crate::failure::Failure;
+use crate::response::compression::{KeepEncoded, Stored};
 use crate::response::{Budget, Source};
 use crate::route::hosts::host;
 
@@ -107,12 +110,41 @@ impl Content {
         let (content, Some(tier)) = (self.clone(), self.tier.clone()) else { return };
         tokio::spawn(async move {
             tier.follow(|what| match what {
-                Purge::Key(key) => content.forget(key),
+                Purge::Key(key) => {
+                    content.forget(key);
+                    content.forget(&Key::secure(key));
+                }
                 what => drop(content.store.purge(what)),
             })
             .await;
         });
     }
+}
+
+impl KeepEncoded for Content {
+    fn keep_encoded(&self, key: &Key, entry: &Arc<Entry>, coding: &'static str, body: Bytes) {
+        self.store.keep_encoded(key, entry, coding, body);
+    }
+}
+
+/// Gives a response with the whole body of an entry the body's compressed forms, if the client may
+/// accept one.
+fn stored(
+    mut response: Response<Source>,
+    request: &HeaderMap,
+    content: &Arc<Content>,
+    entry: &Arc<Entry>,
+    key: impl FnOnce() -> Key,
+) -> Response<Source> {
+    if request.contains_key(ACCEPT_ENCODING)
+        && let Source::Whole(body) = response.body()
+        // Not a part of it, and not an error page in its place.
+        && (body.as_ptr(), body.len()) == (entry.body.as_ptr(), entry.body.len())
+    {
+        let (entry, store) = (entry.clone(), content.clone());
+        *response.body_mut() = Source::Stored(Box::new(Stored { entry, store, key: key() }));
+    }
+    response
 }
 
 /// Makes the response to a request from a stored entry.
@@ -143,6 +175,10 @@ pub struct Lookup<'a> {
     pub request: &'a Request<()>,
     /// The overrides of scripts for the cache.
     pub overrides: &'a Overrides,
+    /// The scheme of its URL.
+    pub scheme: &'static str,
+    /// Whether the client has shown a certificate.
+    pub has_certificate: bool,
     /// Set if the request is a subrequest that refreshes a stale entry.
     pub refresh: Option<&'a Refresh>,
 }
@@ -165,7 +201,7 @@ impl Lookup<'_> {
                 self.bypass()
             });
         }
-        let facts = tokamak_cache::Request::of(headers, &self.policy.rules);
+        let facts = tokamak_cache::Request::of(headers, self.has_certificate, &self.policy.rules);
         let has_body = headers.contains_key(TRANSFER_ENCODING)
             || headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0");
         let Some(facts) = facts.filter(|facts| !has_body && !facts.forbids_storing()) else {
@@ -283,7 +319,7 @@ impl Lookup<'_> {
         }
         KEY.with_borrow_mut(|key| {
             let host = host(self.request).unwrap_or_default();
-            Key::write(key, host, self.request.uri(), &self.policy.ignored_query);
+            Key::write(key, (self.scheme, host), self.request.uri(), &self.policy.ignored_query);
             then(key)
         })
     }
@@ -318,18 +354,20 @@ impl Lookup<'_> {
         Counts::count(counter(self.content.store.counts(self.loop_index)));
     }
 
-    fn hit(&self, entry: &Entry, refresh: Option<Refresh>, now: u64) -> LookupResult {
+    fn hit(&self, entry: &Arc<Entry>, refresh: Option<Refresh>, now: u64) -> LookupResult {
         let is_fresh = entry.ttl(now) >= 0;
         self.count(if is_fresh { |counts| &counts.hits } else { |counts| &counts.stale });
         LookupResult::Answer(self.response(entry, CacheStatus::Hit, now), refresh)
     }
 
-    fn answer(&self, entry: &Entry, how: CacheStatus, now: u64) -> LookupResult {
+    fn answer(&self, entry: &Arc<Entry>, how: CacheStatus, now: u64) -> LookupResult {
         LookupResult::Answer(self.response(entry, how, now), None)
     }
 
-    fn response(&self, entry: &Entry, how: CacheStatus, now: u64) -> Response<Source> {
-        reply::answer(entry, self.request.method(), self.request.headers(), how, now)
+    fn response(&self, entry: &Arc<Entry>, how: CacheStatus, now: u64) -> Response<Source> {
+        let headers = self.request.headers();
+        let response = reply::answer(entry, self.request.method(), headers, how, now);
+        stored(response, headers, self.content, entry, || self.key())
     }
 
     fn bypass(&self) -> LookupResult {

@@ -4,6 +4,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::time::Duration;
+
+/// An idle connection of a draining front is closed after this long: a client that has just been
+/// answered may be about to send its next request, which is still served. An HTTP/2 client has as
+/// long to answer when it is told that its connection ends.
+pub const DRAIN_IDLE: Duration = Duration::from_secs(1);
 
 /// What a connection waits for. Each state has a timeout of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

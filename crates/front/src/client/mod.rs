@@ -2,12 +2,15 @@
 //! know its protocol and its socket.
 
 pub mod activity;
+pub mod forwarded;
+pub mod host;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::task;
 
 use http::{HeaderMap, StatusCode, Version};
+use tokamak_tls::Session;
 use tokamak_upstream::record::Fields;
 
 use crate::failure::Failure;
@@ -18,6 +21,11 @@ pub struct Addresses {
     pub peer: SocketAddr,
     /// The address on which the connection came in.
     pub local: SocketAddr,
+    /// What its handshake has settled, if it has TLS.
+    pub tls: Option<Box<Session>>,
+    /// Whether a proxy has opened it for a client that it does not name (PROXY protocol): requests
+    /// on it are that client's own words.
+    pub is_for_unnamed: bool,
     /// Both as text; written for the first who asks.
     text: OnceLock<Text>,
     /// Both with their ports, as records of requests have them; written with the first record.
@@ -33,9 +41,30 @@ pub struct Text {
 }
 
 impl Addresses {
-    /// The addresses of a connection between these two.
+    /// The addresses of a connection between these two. An IPv4 address in IPv6 form
+    /// (`::ffff:192.0.2.1`), as sockets of both families have it, becomes an IPv4 address: limits,
+    /// logs and applications know a client by one address.
     pub fn new(peer: SocketAddr, local: SocketAddr) -> Addresses {
-        Addresses { peer, local, text: OnceLock::new(), record: OnceLock::new() }
+        let [peer, local] = [peer, local].map(canonical);
+        let (text, record) = (OnceLock::new(), OnceLock::new());
+        Addresses { peer, local, tls: None, is_for_unnamed: false, text, record }
+    }
+
+    /// The same with what a handshake has settled.
+    pub fn secured(&self, session: Session) -> Addresses {
+        let Addresses { peer, local, is_for_unnamed, .. } = *self;
+        let tls = Some(Box::new(session));
+        Addresses { tls, is_for_unnamed, ..Addresses::new(peer, local) }
+    }
+
+    /// The same for a client that the proxy at the other end does not name.
+    pub fn for_unnamed(&self) -> Addresses {
+        Addresses { is_for_unnamed: true, ..Addresses::new(self.peer, self.local) }
+    }
+
+    /// Whether the client has shown a certificate.
+    pub fn has_certificate(&self) -> bool {
+        self.tls.as_ref().is_some_and(|session| session.client.is_some())
     }
 
     /// Both addresses as text.
@@ -43,6 +72,14 @@ impl Addresses {
         let Addresses { peer, local, .. } = self;
         let write = || Text { peer: peer.ip().to_string(), local: local.ip().to_string() };
         self.text.get_or_init(write)
+    }
+}
+
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V4(ip) => SocketAddr::from((ip, address.port())),
+        // It keeps its scope.
+        IpAddr::V6(_) => address,
     }
 }
 
@@ -88,5 +125,20 @@ pub fn protocol(version: Version) -> &'static str {
         Version::HTTP_2 => "HTTP/2.0",
         Version::HTTP_3 => "HTTP/3.0",
         _ => "HTTP/1.1",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ipv4_address_in_ipv6_form_becomes_an_ipv4_address() {
+        let [peer, local] = ["[::ffff:192.0.2.1]:4711", "[::ffff:192.0.2.9]:80"];
+        let addresses = Addresses::new(peer.parse().unwrap(), local.parse().unwrap());
+        assert_eq!(addresses.peer.to_string(), "192.0.2.1:4711");
+        assert_eq!(addresses.local.to_string(), "192.0.2.9:80");
+        let scoped: SocketAddr = "[fe80::1%2]:80".parse().unwrap();
+        assert_eq!(Addresses::new(scoped, scoped).peer, scoped);
     }
 }

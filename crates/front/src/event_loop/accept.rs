@@ -15,16 +15,37 @@ use crate::http::h1::ConnHistory;
 
 /// A listening socket in an event loop.
 pub enum Listener {
-    /// For HTTP clients; with the address of its connections, if that is always the same.
-    Http(TcpListener, Option<SocketAddr>),
+    /// For HTTP clients.
+    Http(HttpListener),
     /// For web servers, by its index in the configuration.
     Fastcgi(socket::Listener, usize),
+}
+
+/// A listening socket for HTTP clients.
+pub struct HttpListener {
+    socket: TcpListener,
+    /// The address of its connections, if that is always the same.
+    local: Option<SocketAddr>,
+    layers: Layers,
+}
+
+/// What each connection of a listening socket begins with, before HTTP.
+#[derive(Clone, Copy, Debug)]
+pub struct Layers {
+    /// A PROXY header.
+    pub is_proxied: bool,
+    /// Then a handshake.
+    pub is_tls: bool,
 }
 
 /// An accepted connection of which nothing has been read yet.
 pub enum Accepted {
     /// Of an HTTP client.
     Http(TcpStream, ConnHistory),
+    /// Of a client whose connection begins with a handshake.
+    Tls(TcpStream, Arc<Addresses>),
+    /// Of a proxy, which sends a PROXY header first; and whether a handshake follows.
+    Proxied(TcpStream, Arc<Addresses>, bool),
     /// Of a web server, and the index of the FastCGI socket in the configuration.
     Fastcgi(Socket, usize),
 }
@@ -33,6 +54,10 @@ pub enum Accepted {
 pub enum Handoff {
     /// As [`Accepted::Http`].
     Http(std::net::TcpStream, ConnHistory),
+    /// As [`Accepted::Tls`].
+    Tls(std::net::TcpStream, Arc<Addresses>),
+    /// As [`Accepted::Proxied`].
+    Proxied(std::net::TcpStream, Arc<Addresses>, bool),
     /// As [`Accepted::Fastcgi`].
     Fastcgi(Socket, usize),
 }
@@ -42,12 +67,13 @@ impl Listener {
     ///
     /// # Errors
     /// Fails if the event loop cannot watch the socket.
-    pub fn http(listener: std::net::TcpListener) -> io::Result<Listener> {
+    pub fn http(listener: std::net::TcpListener, layers: Layers) -> io::Result<Listener> {
         listener.set_nonblocking(true)?;
         // Its connections inherit this.
         socket2::SockRef::from(&listener).set_tcp_nodelay(true)?;
         let local = listener.local_addr().ok().filter(|local| !local.ip().is_unspecified());
-        Ok(Listener::Http(TcpListener::from_std(listener)?, local))
+        let socket = TcpListener::from_std(listener)?;
+        Ok(Listener::Http(HttpListener { socket, local, layers }))
     }
 
     /// Adds a listening socket for web servers to this event loop.
@@ -76,11 +102,12 @@ impl Listener {
         rest: impl Future<Output = ()>,
         pause: Duration,
     ) -> io::Result<Listener> {
-        let Listener::Http(listener, _) = self else { return Ok(self) };
-        let listener = listener.into_std()?;
+        let Listener::Http(HttpListener { socket, layers, .. }) = self else { return Ok(self) };
+        let socket = socket.into_std()?;
         rest.await;
         loop {
-            match listener.try_clone().and_then(Listener::http) {
+            let cloned = socket.try_clone();
+            match cloned.and_then(|socket| Listener::http(socket, layers)) {
                 Ok(listener) => return Ok(listener),
                 Err(_) => tokio::time::sleep(pause).await,
             }
@@ -93,11 +120,14 @@ impl Listener {
     /// Fails as accept(2) does.
     pub async fn accept(&self) -> io::Result<Accepted> {
         Ok(match self {
-            Listener::Http(listener, local) => {
-                let (stream, peer) = listener.accept().await?;
+            Listener::Http(HttpListener { socket, local, layers }) => {
+                let (stream, peer) = socket.accept().await?;
                 let local = local.map_or_else(|| stream.local_addr(), Ok)?;
                 let addresses = Arc::new(Addresses::new(peer, local));
-                Accepted::Http(stream, ConnHistory { addresses, requests: 0 })
+                if layers.is_proxied {
+                    return Ok(Accepted::Proxied(stream, addresses, layers.is_tls));
+                }
+                Accepted::client(stream, addresses, layers.is_tls)
             }
             Listener::Fastcgi(listener, index) => {
                 Accepted::Fastcgi(listener.accept().await?, *index)
@@ -107,6 +137,14 @@ impl Listener {
 }
 
 impl Accepted {
+    /// The connection of a client.
+    pub fn client(stream: TcpStream, addresses: Arc<Addresses>, is_tls: bool) -> Accepted {
+        if is_tls {
+            return Accepted::Tls(stream, addresses);
+        }
+        Accepted::Http(stream, ConnHistory { addresses, requests: 0 })
+    }
+
     /// Takes the connection out of this event loop.
     ///
     /// # Errors
@@ -115,6 +153,10 @@ impl Accepted {
     pub fn detach(self) -> io::Result<Handoff> {
         Ok(match self {
             Accepted::Http(stream, history) => Handoff::Http(stream.into_std()?, history),
+            Accepted::Tls(stream, addresses) => Handoff::Tls(stream.into_std()?, addresses),
+            Accepted::Proxied(stream, proxy, is_tls) => {
+                Handoff::Proxied(stream.into_std()?, proxy, is_tls)
+            }
             Accepted::Fastcgi(socket, index) => Handoff::Fastcgi(socket, index),
         })
     }
@@ -123,7 +165,7 @@ impl Accepted {
 impl Handoff {
     /// Whether it is for HTTP.
     pub fn is_client(&self) -> bool {
-        matches!(self, Handoff::Http(..))
+        !matches!(self, Handoff::Fastcgi(..))
     }
 
     /// Adds the connection to this event loop.
@@ -133,6 +175,12 @@ impl Handoff {
     pub fn attach(self) -> io::Result<Accepted> {
         Ok(match self {
             Handoff::Http(stream, history) => Accepted::Http(TcpStream::from_std(stream)?, history),
+            Handoff::Tls(stream, addresses) => {
+                Accepted::Tls(TcpStream::from_std(stream)?, addresses)
+            }
+            Handoff::Proxied(stream, proxy, is_tls) => {
+                Accepted::Proxied(TcpStream::from_std(stream)?, proxy, is_tls)
+            }
             Handoff::Fastcgi(socket, index) => Accepted::Fastcgi(socket, index),
         })
     }
@@ -145,7 +193,8 @@ mod tests {
     async fn accepted_on(address: &str) {
         let listener = std::net::TcpListener::bind(address).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let listener = Listener::http(listener).unwrap();
+        let listener =
+            Listener::http(listener, Layers { is_proxied: false, is_tls: false }).unwrap();
         let client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
         let Ok(Accepted::Http(stream, history)) = listener.accept().await else {
             panic!("no connection");

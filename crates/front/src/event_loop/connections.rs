@@ -6,11 +6,19 @@ use tokio::task::AbortHandle;
 
 use super::{EventLoop, Message};
 use crate::client::activity::Activity;
-use crate::http::h1::ConnState;
+use crate::http::{h1, h2};
 
 /// A connection whose timeouts are watched.
 pub enum Watched {
-    Http(Arc<ConnState>),
+    /// A client's, before its handshake is over.
+    Handshake(Arc<Activity>),
+    /// A client's, with HTTP/1.
+    Http(Arc<h1::ConnState>),
+    /// A client's, with HTTP/2.
+    Http2(Arc<h2::ConnState>),
+    /// Of a proxy, before its PROXY header.
+    Proxied(Arc<Activity>),
+    /// A web server's.
     Fastcgi(Arc<Activity>),
 }
 
@@ -19,8 +27,22 @@ impl Watched {
     pub fn activity(&self) -> &Activity {
         match self {
             Watched::Http(state) => &state.activity,
-            Watched::Fastcgi(activity) => activity,
+            Watched::Http2(state) => &state.activity,
+            Watched::Proxied(activity)
+            | Watched::Handshake(activity)
+            | Watched::Fastcgi(activity) => activity,
         }
+    }
+
+    /// Has a connection that serves several requests at the same time ended by its own task, which
+    /// tells the client first. Returns whether the task has to do that now.
+    pub fn leave(&self, now: u64) -> bool {
+        matches!(self, Watched::Http2(state) if state.leave(now))
+    }
+
+    /// Whether its task is ending the connection.
+    pub fn is_leaving(&self) -> bool {
+        matches!(self, Watched::Http2(state) if state.is_leaving())
     }
 }
 
@@ -38,6 +60,13 @@ impl Connections {
             self.open.push(None);
             self.open.len() - 1
         })
+    }
+
+    /// Watches the connection at a position in another way.
+    pub fn replace(&mut self, position: usize, watched: Watched) {
+        if let Some((_, place)) = &mut self.open[position] {
+            *place = watched;
+        }
     }
 
     /// Frees the position of a closed connection.

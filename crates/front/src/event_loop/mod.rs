@@ -12,15 +12,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokamak_upstream::shm::{self, Death, Gate, OnLastDrop};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::client::activity::Activity;
+use crate::client::Addresses;
+use crate::client::activity::{Activity, Waiting};
 use crate::context::Context;
+use crate::failure::Failure;
 use crate::fastcgi_server;
-use crate::http::h1::{self, H1Io, screen};
+use crate::http::h1::{self, ConnHistory, H1Io, Next, screen};
+use crate::http::{h2, proxy_protocol, transport};
 use crate::log;
 use crate::site::Handler;
+use crate::tls::{NotSecured, Protocol};
 use accept::{Accepted, Handoff};
 use connections::{Connections, OpenConnection, Watched};
 
@@ -107,7 +113,9 @@ impl EventLoop {
             Accepted::Fastcgi(..) => {
                 self.context.balancer.for_server(self.context.index, !self.runs_scripts(), now)
             }
-            Accepted::Http(..) => self.context.balancer.for_client(self.context.index, now),
+            Accepted::Http(..) | Accepted::Tls(..) | Accepted::Proxied(..) => {
+                self.context.balancer.for_client(self.context.index, now)
+            }
         };
         if chosen == self.context.index {
             self.open(accepted);
@@ -134,6 +142,17 @@ impl EventLoop {
         self.send(target, handoff, is_client);
     }
 
+    /// Goes on with a connection whose client began with HTTP/2.
+    async fn http2(self: Arc<Self>, io: H1Io, come: Bytes, open: OpenConnection) {
+        let state = Arc::new(h2::ConnState::new(io.addresses().clone(), "http"));
+        // What was watched has a half of the socket.
+        self.connections().replace(open.position, Watched::Http2(state.clone()));
+        if let Some((stream, _)) = io.leave() {
+            h2::converse(self.context.clone(), stream, come, state).await;
+        }
+        drop(open);
+    }
+
     /// Counts a connection for the loop that it will be sent to: at once, so that a burst is spread
     /// too. That loop takes this count back.
     fn announce(&self, to: usize, is_client: bool) {
@@ -153,8 +172,15 @@ impl EventLoop {
         self.context.sites.iter().any(|site| matches!(site.handler, Handler::Scripts(_)))
     }
 
-    /// Whether a web server may connect from its address.
+    /// Whether a web server may connect from its address, or a proxy.
     fn admits(&self, accepted: &Accepted) -> bool {
+        if let Accepted::Proxied(_, addresses, _) = accepted {
+            let admits = self.context.config.proxies.trusts(addresses.peer.ip());
+            if !admits {
+                log::unproxied(&addresses.peer, "its address is not in `trusted_proxies`");
+            }
+            return admits;
+        }
         let Accepted::Fastcgi(stream, socket) = accepted else { return true };
         let pool = self.context.config.fpm_sockets().nth(*socket).map(|(_, pool)| pool);
         let (Some(pool), Some(peer)) = (pool, stream.peer()) else { return true };
@@ -170,20 +196,43 @@ impl EventLoop {
         let context = self.context.clone();
         match accepted {
             Accepted::Http(stream, history) => {
-                let limits = &context.config.limits;
-                let screen =
-                    screen::Limits { head: limits.head, fields: limits.headers, body: limits.body };
-                let (io, state) = H1Io::new(stream, history, screen);
+                let takes_http2 = context.config.http2.enabled;
+                let halves = transport::plain(stream);
+                let (io, state) = H1Io::new(halves, history, self.screen(), takes_http2);
                 let this = self.clone();
                 self.watch(Watched::Http(state.clone()), |open| async move {
-                    let (io, target) = h1::converse(context, io, state).await;
-                    if let Some(target) = target {
-                        return this.hand_over(target, io, open);
+                    let (io, next) = h1::converse(context, io, state).await;
+                    match next {
+                        Next::Close => {}
+                        Next::HandOver(target) => return this.hand_over(target, io, open),
+                        // Boxed, because it is large, and few connections need it.
+                        Next::Http2(come) => return Box::pin(this.http2(io, come, open)).await,
                     }
                     drop(open);
                     // Dropped in one piece: a half of a socket is shut down before it is closed,
                     // which is a system call for nothing.
                     drop(io.leave());
+                });
+            }
+            Accepted::Proxied(stream, proxy, is_tls) => {
+                let activity = Arc::new(Activity::new());
+                // The proxy sends the header at once, so it has the time of a head from now on.
+                activity.set(Waiting::Head, tokamak_cost::coarse());
+                let this = self.clone();
+                self.watch(Watched::Proxied(activity), |open| async move {
+                    if let Some(addresses) = proxy_protocol::read(&stream, proxy).await {
+                        this.open(Accepted::client(stream, addresses, is_tls));
+                    }
+                    drop(open);
+                });
+            }
+            Accepted::Tls(stream, addresses) => {
+                let activity = Arc::new(Activity::new());
+                // A client begins at once, so its handshake has the time of a head from now on.
+                activity.set(Waiting::Head, tokamak_cost::coarse());
+                let this = self.clone();
+                self.watch(Watched::Handshake(activity), |open| async move {
+                    this.secure(stream, addresses, open).await;
                 });
             }
             Accepted::Fastcgi(stream, socket) => {
@@ -196,12 +245,59 @@ impl EventLoop {
         }
     }
 
+    /// Serves a connection that begins with a handshake.
+    async fn secure(
+        self: Arc<Self>,
+        stream: TcpStream,
+        addresses: Arc<Addresses>,
+        open: OpenConnection,
+    ) {
+        // Without it there is no such listener.
+        let Some(tls) = &self.context.tls else { return };
+        let secured = match tls.handshake(stream, &self.context.handshake_turn).await {
+            Ok(secured) => secured,
+            Err(NotSecured::Plain(stream)) => {
+                log::refused(&addresses.peer, 400, "HTTP without TLS on a port for TLS");
+                return h1::turn_away(stream, Failure::PlainHttp);
+            }
+            Err(NotSecured::Closed(error)) => {
+                if let Some(error) = error {
+                    log::no_handshake(&addresses.peer, &error.to_string());
+                }
+                return;
+            }
+        };
+        let addresses = Arc::new(addresses.secured(secured.session));
+        match secured.protocol {
+            Protocol::Http1 => {
+                let history = ConnHistory { addresses, requests: 0 };
+                let halves = transport::secured(secured.stream);
+                let (io, state) = H1Io::new(halves, history, self.screen(), false);
+                self.connections().replace(open.position, Watched::Http(state.clone()));
+                // Boxed, because a handshake needs less.
+                Box::pin(h1::converse(self.context.clone(), io, state)).await;
+            }
+            Protocol::Http2 => {
+                let state = Arc::new(h2::ConnState::new(addresses, "https"));
+                self.connections().replace(open.position, Watched::Http2(state.clone()));
+                let (context, stream) = (self.context.clone(), secured.stream);
+                Box::pin(h2::converse(context, stream, Bytes::new(), state)).await;
+            }
+        }
+        drop(open);
+    }
+
+    fn screen(&self) -> screen::Limits {
+        let limits = &self.context.config.limits;
+        screen::Limits { head: limits.head, fields: limits.headers, body: limits.body }
+    }
+
     /// Runs a connection's task, and watches its timeouts.
     fn watch<F>(self: &Arc<Self>, watched: Watched, converse: impl FnOnce(OpenConnection) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let is_client = matches!(watched, Watched::Http(_));
+        let is_client = !matches!(watched, Watched::Fastcgi(_));
         self.context.balancer.joined(self.context.index, is_client);
         let position = self.connections().reserve();
         let open = OpenConnection { event_loop: self.clone(), position, is_client };
@@ -243,8 +339,9 @@ async fn attended(event_loop: Arc<EventLoop>, mut task: Pin<Box<impl Future<Outp
 
 /// Closes a connection; tells a client that there are too many.
 fn turn_away(accepted: Accepted) {
-    // A web server whose connection is closed tries again, or tries another server.
+    // A web server whose connection is closed tries again, or tries another server. With TLS the
+    // page would need a handshake first.
     if let Accepted::Http(stream, _) = accepted {
-        h1::turn_away(stream);
+        h1::turn_away(stream, Failure::TooManyConnections);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use tokamak_upstream::shm::{Gate, Notifier};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::accept::Listener;
+use super::accept::{Layers, Listener};
 use super::{EventLoop, Message, TICK};
 use crate::balancer::Record;
 use crate::{backend, log};
@@ -18,6 +18,8 @@ use crate::{backend, log};
 pub struct Sockets {
     /// For HTTP clients.
     pub http: Vec<TcpListener>,
+    /// For HTTP clients with TLS.
+    pub tls: Vec<TcpListener>,
     /// For web servers, in the order of the configuration.
     pub fastcgi: Vec<OwnedFd>,
 }
@@ -25,8 +27,14 @@ pub struct Sockets {
 impl Sockets {
     /// Registers the sockets with the event loop that runs on this thread.
     fn listeners(self, this: &EventLoop) -> io::Result<Vec<Listener>> {
-        let mut listeners =
-            self.http.into_iter().map(Listener::http).collect::<io::Result<Vec<_>>>()?;
+        let proxied = &this.context.config.proxies.protocol;
+        let listener = |(socket, is_tls): (TcpListener, bool)| {
+            let is_proxied = !proxied.is_empty() && proxied.contains(&socket.local_addr()?);
+            Listener::http(socket, Layers { is_proxied, is_tls })
+        };
+        let plain = self.http.into_iter().map(|socket| (socket, false));
+        let tls = self.tls.into_iter().map(|socket| (socket, true));
+        let mut listeners = plain.chain(tls).map(listener).collect::<io::Result<Vec<_>>>()?;
         for (index, socket) in self.fastcgi.into_iter().enumerate() {
             // Each connection wakes every loop that waits for it, so only one loop waits. If a
             // script may hold up that loop, all loops wait.

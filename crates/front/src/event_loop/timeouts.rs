@@ -1,13 +1,8 @@
 //! The timeouts of connections. Every tick checks all connections.
 
-use std::time::Duration;
-
+use super::connections::Watched;
 use super::{EventLoop, TICK};
-use crate::client::activity::Waiting;
-
-/// An idle connection of a draining front is closed after this long: a client that has just been
-/// answered may be about to send its next request, which is still served.
-const DRAIN_IDLE: Duration = Duration::from_secs(1);
+use crate::client::activity::{DRAIN_IDLE, Waiting};
 
 impl EventLoop {
     /// Ends the connections whose timeout has passed.
@@ -16,12 +11,17 @@ impl EventLoop {
         let is_draining = self.context.is_draining();
         let idle = if is_draining { limits.idle.min(DRAIN_IDLE) } else { limits.idle };
         for (task, watched) in self.connections().open.iter().flatten() {
+            if is_draining {
+                watched.leave(now);
+            }
             let (waiting, since) = watched.activity().get();
             let limit = match waiting {
+                Waiting::Idle if watched.is_leaving() => idle.min(DRAIN_IDLE),
                 Waiting::Idle => idle,
                 Waiting::Head => limits.head,
                 Waiting::Body => limits.body,
                 Waiting::Sending => limits.send,
+                Waiting::Serving if matches!(watched, Watched::Http2(_)) => continue,
                 Waiting::Serving => {
                     if now.saturating_sub(since) > TICK.as_nanos() as u64 {
                         watched.activity().call();
@@ -29,7 +29,9 @@ impl EventLoop {
                     continue;
                 }
             };
-            if now.saturating_sub(since) > limit.as_nanos() as u64 {
+            if now.saturating_sub(since) > limit.as_nanos() as u64
+                && !(waiting == Waiting::Idle && watched.leave(now))
+            {
                 task.abort();
             }
         }

@@ -36,6 +36,7 @@ impl PendingSpan {
         let (steps, left_out) = ledger.steps();
         self.span.sent = sent;
         self.span.request = ledger.request();
+        self.span.calls = ledger.calls().copied();
         self.span.begin = ledger.start();
         self.span.end = ledger.start() + ledger.total();
         self.span.steps = steps.to_vec();

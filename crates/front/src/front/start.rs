@@ -12,12 +12,14 @@ use tokamak_lua::Engine;
 use tokamak_metrics::Counter;
 use tokamak_upstream::fcgi::Upstream;
 use tokamak_upstream::shm::{Bounds, Gate};
+use tokio::sync::Semaphore;
 
 use super::Start;
 use crate::admin::Figures;
 use crate::backend::fastcgi;
 use crate::balancer::Balancer;
 use crate::cache::{Content, SiteCachePolicies};
+use crate::client::forwarded::Forwarding;
 use crate::context::Context;
 use crate::counters::LoopCounters;
 use crate::event_loop::TICK;
@@ -26,11 +28,15 @@ use crate::fpm::{Journal, Overview};
 use crate::log::{AccessLog, Log};
 use crate::lua::{self, Calls, SiteHooks};
 use crate::pools::{Queues, slowly};
+use crate::response::compression::SiteCompression;
+use crate::response::https;
 use crate::route::Router;
 use crate::route::hosts::Hosts;
 use crate::scoreboard::Scoreboard;
+use crate::site::rules::Rules;
 use crate::site::{Handler, Site};
 use crate::timing::Timing;
+use crate::tls::Tls;
 use crate::trace::Tracer;
 
 /// A loop's gate to a pool, and the descriptor by which the workers wake the loop.
@@ -62,6 +68,14 @@ pub struct Shared {
     overviews: BTreeMap<usize, Arc<Overview>>,
     /// The queues in use.
     pub queues: Queues,
+    /// What handshakes need, if there are listeners for TLS.
+    pub tls: Option<Arc<Tls>>,
+}
+
+/// Whether the error log shows where the time of a site's slow requests went. A pool of `tokamak
+/// fpm` has a slow log of its own, in php-fpm's format.
+fn has_slow_log(site: &config::Site) -> bool {
+    !site.pool.slow.is_zero() && site.fpm.is_none()
 }
 
 impl Shared {
@@ -93,6 +107,8 @@ impl Shared {
         if start.is_successor {
             fastcgi::resolve(&upstreams, &config)?;
         }
+        let tls = start.tls.as_ref().map(|(_, credentials)| Tls::new(&config, credentials));
+        let tls = tls.transpose().map_err(io::Error::other)?.map(Arc::new);
         let is_traced = config.trace.context != TraceMode::Off;
         let routes = || sites.iter().map(|site| site.routes.len());
         let counters = || Arc::new(LoopCounters::new(routes(), is_traced));
@@ -104,6 +120,7 @@ impl Shared {
             scoreboard: Arc::default(),
             balancer: Arc::new(Balancer::new(config.loops, TICK)),
             queues: Queues::new(&start.pools, &overviews),
+            tls,
             config,
             sites,
             upstreams,
@@ -127,6 +144,7 @@ impl Shared {
             asked: Counter::default(),
             cut: Counter::default(),
             closed: Counter::default(),
+            tls: self.tls.clone(),
         }
     }
 
@@ -153,6 +171,7 @@ impl Shared {
                 inbox: self.config.limits.buffer,
                 queued: site.pool.queue,
                 share: site.pool.queue.div_ceil(self.config.loops),
+                has_slow_log: has_slow_log(site),
             };
             let (want, alarm) = (pool.want.clone().map(slowly), pool.alarm.clone());
             let gate = Arc::new(Gate::new(queue.clone(), index as u16, bounds, want, alarm));
@@ -162,12 +181,15 @@ impl Shared {
         let sites = handlers.into_iter().enumerate();
         let context = Context {
             config: self.config.clone(),
+            tls: self.tls.clone(),
+            handshake_turn: Semaphore::new(1),
             sites: sites.map(|(index, handler)| self.site(index, handler)).collect(),
             hosts: self.hosts.clone(),
             upstreams: self.upstreams.clone(),
             lua,
             calls: Calls::default(),
             cache: self.cache.clone(),
+            forwarding: Forwarding::new(&self.config),
             tracer: Tracer::new(&self.config.trace),
             spans: self.exporter.as_ref().map(|exporter| exporter.queue().clone()),
             timing: Timing::new(&self.config),
@@ -177,6 +199,7 @@ impl Shared {
                 .zip(self.config.log.access.as_ref())
                 .map(|(log, configured)| Arc::new(AccessLog::new(log, configured.format))),
             counters: self.counters.get(index).cloned(),
+            has_slow_log: self.sites.iter().any(|site| has_slow_log(site)),
             scoreboard: self.scoreboard.clone(),
             balancer: self.balancer.clone(),
             draining: AtomicU64::new(0),
@@ -195,8 +218,11 @@ impl Shared {
             config: config.clone(),
             hooks: SiteHooks::new(self.lua.as_ref(), config),
             caching: SiteCachePolicies::new(config),
+            compression: SiteCompression::new(config),
             root: router.root().as_os_str().as_encoded_bytes().to_vec(),
             router,
+            rules: Rules::new(config),
+            hsts: https::hsts(config),
             handler,
             overview: self.overviews.get(&index).cloned(),
             journal: log.map(|(pool, log)| Journal::new(pool, log)),

@@ -2,3 +2,6 @@
 //! sees a request, and the [`Client`](crate::client::Client) that waits for the response.
 
 pub mod h1;
+pub mod h2;
+pub mod proxy_protocol;
+pub mod transport;

@@ -4,6 +4,8 @@ use http::{Request, Version, header};
 use tokamak_trace::TraceContext;
 
 use super::Line;
+use crate::client::protocol;
+use crate::request_id::RequestId;
 
 /// The data of a request for its line of the access log.
 #[derive(Clone, Debug)]
@@ -12,23 +14,24 @@ pub struct LogEntry {
     pub status: u16,
     version: Version,
     trace: Option<TraceContext>,
-    /// All texts one after the other: one allocation instead of eight.
+    /// All texts one after the other: one allocation instead of ten.
     text: Vec<u8>,
-    ends: [usize; 8],
+    ends: [usize; 10],
 }
 
 impl LogEntry {
-    /// Copies what the line needs. The caller sets the status later.
+    /// Copies what the line needs. The caller sets the status later, and names the site if there
+    /// are several.
     pub fn new<B>(
         client: &str,
         request: &Request<B>,
-        (host, route): (Option<&str>, Option<&str>),
+        (site, host, route): (Option<&str>, Option<&str>, Option<&str>),
         trace: Option<TraceContext>,
     ) -> LogEntry {
         let header = |name| request.headers().get(name).map_or(&b""[..], |value| value.as_bytes());
         let user = user(header(header::AUTHORIZATION)).unwrap_or_default();
         let target = request.uri().path_and_query().map_or("", |target| target.as_str());
-        let texts: [&[u8]; 8] = [
+        let texts: [&[u8]; 10] = [
             client.as_bytes(),
             &user,
             host.unwrap_or("").as_bytes(),
@@ -37,6 +40,8 @@ impl LogEntry {
             header(header::REFERER),
             header(header::USER_AGENT),
             route.unwrap_or("").as_bytes(),
+            site.unwrap_or("").as_bytes(),
+            RequestId::of(request.extensions()),
         ];
         let mut text = Vec::with_capacity(texts.iter().map(|text| text.len()).sum());
         let ends = texts.map(|part| {
@@ -49,19 +54,22 @@ impl LogEntry {
     /// The line, once it is known how many bytes of the body were sent.
     pub fn line(&self, bytes: u64) -> Line<'_> {
         let mut from = 0;
-        let [client, user, host, method, target, referer, agent, route] = self.ends.map(|end| {
-            let part = &self.text[from..end];
-            from = end;
-            part
-        });
-        let protocol = if self.version == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
+        let [client, user, host, method, target, referer, agent, route, site, request_id] =
+            self.ends.map(|end| {
+                let part = &self.text[from..end];
+                from = end;
+                part
+            });
+        let protocol = protocol(self.version);
         Line {
             client,
             user,
+            site,
             host,
             method,
             target,
             route,
+            request_id,
             protocol,
             status: self.status,
             bytes,
@@ -113,13 +121,14 @@ mod tests {
             .header("User-Agent", "agent")
             .body(())
             .unwrap();
-        let mut entry = LogEntry::new("192.0.2.1", &request, (Some("h"), Some("/a")), None);
+        let mut entry =
+            LogEntry::new("192.0.2.1", &request, (Some("s"), Some("h"), Some("/a")), None);
         entry.status = 404;
         let line = entry.line(7);
         let [client, route] = [line.client, line.route];
         let texts = [client, line.user, line.host, line.method, line.target, line.referer, route];
         assert_eq!(texts, [&b"192.0.2.1"[..], b"user", b"h", b"GET", b"/a?b", b"", b"/a"]);
-        assert_eq!(line.agent, b"agent");
+        assert_eq!((line.agent, line.site), (&b"agent"[..], &b"s"[..]));
         assert_eq!((line.status, line.bytes, line.protocol), (404, 7, "HTTP/1.0"));
     }
 

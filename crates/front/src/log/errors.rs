@@ -16,6 +16,7 @@ use super::line::escape;
 use super::writer::Log;
 use crate::clock::Clock;
 use crate::failure::{Failure, Side};
+use crate::request_id::RequestId;
 use crate::trace::trace_of;
 
 /// Refused requests that are logged each second. More are only counted, so that a client that sends
@@ -83,6 +84,32 @@ pub fn refused(client: &SocketAddr, status: u16, reason: &str) {
     }
 }
 
+/// Logs an HTTP/2 connection that was closed because the client broke a rule; limited as for
+/// [`refused`].
+pub fn closed(client: &SocketAddr, reason: &str) {
+    of_client(client, &format!("HTTP/2 connection closed: {reason}"));
+}
+
+/// Logs a client with which no handshake was possible; limited as for [`refused`].
+pub fn no_handshake(client: &SocketAddr, reason: &str) {
+    of_client(client, &format!("TLS handshake failed: {reason}"));
+}
+
+/// Logs a connection that was closed because of its PROXY header, or for want of one; limited as
+/// for [`refused`].
+pub fn unproxied(client: &SocketAddr, reason: &str) {
+    of_client(client, &format!("connection closed: {reason}"));
+}
+
+fn of_client(client: &SocketAddr, message: &str) {
+    let now = SystemTime::now();
+    let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    if THROTTLE.pass(second).is_some() {
+        let client = client.to_string();
+        put(&compose(now, "INFO", "-", message, &[("client", client.as_bytes())]));
+    }
+}
+
 /// Logs a web server that may not connect, in php-fpm's words; limited as for [`refused`].
 pub fn disallowed(pool: &str, client: &str) {
     let now = SystemTime::now();
@@ -126,6 +153,8 @@ pub fn failed<B>(site: &str, failure: Failure, reason: &str, request: &Request<B
     }
     let trace = trace_of(request).map(|trace| trace.digits());
     pairs.extend(trace.as_ref().map(|trace| ("trace", &trace[..])));
+    let id = RequestId::of(request.extensions());
+    pairs.extend((!id.is_empty()).then_some(("request_id", id)));
     put(&compose(now, level, site, reason, &pairs));
 }
 

@@ -18,6 +18,8 @@ pub struct Line<'a> {
     pub client: &'a [u8],
     /// Name from HTTP basic authentication.
     pub user: &'a [u8],
+    /// Name of its site; empty if there is no other one.
+    pub site: &'a [u8],
     /// Host that the request named.
     pub host: &'a [u8],
     /// Method.
@@ -26,6 +28,8 @@ pub struct Line<'a> {
     pub target: &'a [u8],
     /// Route of the configuration that it belongs to.
     pub route: &'a [u8],
+    /// Its `X-Request-Id`.
+    pub request_id: &'a [u8],
     /// `HTTP/1.0` or `HTTP/1.1`.
     pub protocol: &'a str,
     /// Status of the response.
@@ -82,8 +86,10 @@ impl Line<'_> {
             let _ = write!(out, ",\"trace\":\"{trace}\",\"span\":\"{span}\"");
         }
         for (key, text) in [
+            ("request_id", self.request_id),
             ("client", self.client),
             ("user", self.user),
+            ("site", self.site),
             ("host", self.host),
             ("method", self.method),
             ("target", self.target),
@@ -226,10 +232,12 @@ mod tests {
         Line {
             client: b"192.0.2.1",
             user: b"",
+            site: b"",
             host: b"example.org",
             method: b"GET",
             target: b"/a?b=c",
             route: b"/a",
+            request_id: b"",
             protocol: "HTTP/1.1",
             status: 200,
             bytes: 1234,
@@ -270,6 +278,12 @@ mod tests {
              \\u0022another\\u0022)\",\"status\":200,\"bytes\":1234,\"duration_us\":1012,\
              \"phases_us\":{\"head\":12.345,\"php\":1000.000}}\n"
         );
+    }
+
+    #[test]
+    fn json_names_the_site() {
+        let text = json(&Line { site: b"my \"shop", ..line() }, &Ledger::begin(0));
+        assert!(text.contains(",\"site\":\"my \\u0022shop\",\"host\":"), "{text}");
     }
 
     #[test]

@@ -323,7 +323,12 @@ mod tests {
     use super::*;
 
     fn entry(target: &str) -> LogEntry {
-        LogEntry::new("192.0.2.1", &Request::get(target).body(()).unwrap(), (None, None), None)
+        LogEntry::new(
+            "192.0.2.1",
+            &Request::get(target).body(()).unwrap(),
+            (None, None, None),
+            None,
+        )
     }
 
     fn append(path: &Path) -> Option<File> {

@@ -36,6 +36,7 @@ pub fn is_direct(context: &Context, plain: &Plain) -> bool {
         && matches!(plain.body, Some(Body::Empty))
         && matches!(site.handler, Handler::Workers(_))
         && site.fallback.is_none()
+        && site.config.error_pages.is_empty()
         && site.caching.of(&plain.decision.path).is_none()
 }
 

@@ -1,8 +1,10 @@
 //! The phases of a request, in their order:
 //!
 //! ```text
+//! client     whose request it is, if a proxy forwards it (`client::forwarded`)
 //! site       which site its host belongs to
 //! scripts    the stages of the site's scripts, between the phases below (`script`)
+//! rules      whether the site's rules redirect, rewrite or refuse it
 //! route      which file, script, redirect or application its path is for
 //! authorize  whether an application lets it pass, if the route asks one
 //! cache      whether the content cache has the response, or wants to have it
@@ -28,10 +30,11 @@ use tokamak_cache::Overrides;
 use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
 
+use super::account;
 use super::body::{Cut, Incoming, gather};
 use super::direct::{Direct, is_direct};
+use super::error_page;
 use super::script::{self, Work};
-use super::span::span;
 use crate::backend::cgi::Variables;
 use crate::backend::fastcgi::Authorization;
 use crate::backend::{self, Arrival};
@@ -39,10 +42,11 @@ use crate::cache::{self, CachePolicy, Lookup, LookupResult};
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::context::Context;
-use crate::counters::Counted;
 use crate::failure::Failure;
-use crate::log::{self, LogEntry};
+use crate::log;
+use crate::response::compression::Negotiated;
 use crate::response::files;
+use crate::response::https;
 use crate::response::pages;
 use crate::response::{Reply, RequestGuard, Source};
 use crate::route::hosts::{host, host_of};
@@ -65,45 +69,33 @@ pub fn serve<B>(
     context: &Arc<Context>,
     client: Arc<dyn Client>,
     mut request: Request<B>,
-    Moments { began, now }: Moments,
+    moments: Moments,
 ) -> Serving
 where
     B: http_body::Body<Data = Bytes, Error = Cut> + Send + Unpin + 'static,
 {
-    let trace = context.tracer.as_ref().map(|tracer| tracer.take(&mut request));
-    let log = context.access_log.as_ref();
-    let site = context.site_of(host(&request));
-    let is_exact = context.wants_exact_times();
-    let route = if is_exact { site.router.route_of(request.uri()) } else { None };
-    let is_timed = context
-        .timing
-        .as_ref()
-        .is_some_and(|timing| timing.is_told(site.index, route, request.headers()));
-    let span = span(context, site, &*client, &request);
-    let is_read = is_exact || span.is_some();
-    let mut ledger = if is_read { Ledger::begin(began) } else { Ledger::unread(began) };
-    if span.is_some() {
-        ledger.keep_steps();
+    let client = match &context.forwarding {
+        Some(forwarding) => forwarding.resolve(client, &mut request),
+        None => client,
+    };
+    let site = context.site_of(host(&request), request.uri());
+    let mut guard = account::open((context, site), &client, &mut request, moments);
+    guard.changes = site.rules.changes(request.uri(), &site.router);
+    guard.compression = site
+        .compression
+        .of(|| site.router.route_of(request.uri()))
+        .map(|policy| Negotiated::of(policy, &request));
+    if site.hsts.is_some() && client.scheme() == "https" {
+        guard.hsts.clone_from(&site.hsts);
     }
-    ledger.stamp(Phase::Head, now);
-    let mut guard = RequestGuard::new(Some(client.clone()), ledger);
-    guard.entry = log.map(|log| {
-        let peer = &client.addresses().text().peer;
-        let route = route.map(|route| site.config.routes[route].name());
-        let entry = LogEntry::new(peer, &request, (host(&request), route), trace);
-        Box::new((entry, log.clone()))
-    });
-    guard.span = span;
-    guard.is_timed = is_timed;
-    guard.counted = context.counters.as_ref().map(|counters| {
-        let target = request.uri().path_and_query();
-        Counted::new(counters, (site.index, route), target, trace)
-    });
-    guard.scoreboard = context.scoreboard.note(site.index, &*client, &request, began);
     let (parts, incoming) = request.into_parts();
     let length = incoming.size_hint().exact();
     let body = incoming.is_end_stream().then_some(Body::Empty);
     let caller = Caller::Client(client);
+    if site.config.tls.redirect && caller.scheme() == "http" {
+        let response = https::redirect(&context.config, &site.config, &parts);
+        return Serving::Now(Some(respond(response, guard)));
+    }
     match Pending::begin((context, site), &caller, parts, (body, length), &mut guard.ledger) {
         Ok(response) => Serving::Now(Some(respond(response, guard))),
         Err(Pending::Plain(plain)) if is_direct(context, &plain) => {
@@ -163,8 +155,17 @@ where
 
 /// The last step of every response to a client.
 pub fn respond(mut response: Response<Source>, mut guard: Box<RequestGuard>) -> Response<Reply> {
+    if let Some(changes) = &guard.changes {
+        changes.apply(&mut response);
+    }
+    if let Some(negotiated) = guard.compression.take() {
+        negotiated.apply(&mut response, &mut guard.ledger);
+    }
     if guard.is_timed {
         timing::tell(&guard.ledger, response.headers_mut());
+    }
+    if let Some(hsts) = guard.hsts.take() {
+        https::tell(hsts, response.headers_mut());
     }
     if let Some((entry, _)) = guard.entry.as_deref_mut() {
         entry.status = response.status().as_u16();
@@ -218,7 +219,7 @@ async fn own(context: &Arc<Context>, caller: &Caller, request: Request<Body>) ->
     let (parts, body) = request.into_parts();
     let length = Some(body.left());
     let body = (Some(body), length);
-    let site = context.site_of(host_of(&parts.uri, &parts.headers));
+    let site = context.site_of(host_of(&parts.uri, &parts.headers), &parts.uri);
     let response = match Pending::begin((context, site), caller, parts, body, &mut guard.ledger) {
         Ok(response) => response,
         Err(pending) => pending.answer(context, caller, None, &mut guard.ledger).await,
@@ -237,6 +238,8 @@ static PLAIN: Overrides = Overrides::NONE;
 enum Pending {
     /// A request of a site without scripts.
     Plain(Box<Plain>),
+    /// A refused request of a site that has a page for it.
+    Failed(Box<Failed>),
     /// A request of a site with scripts.
     Scripted { begun: script::Begun, head_only: bool },
 }
@@ -251,6 +254,13 @@ pub struct Plain {
     pub body: Option<Body>,
     /// What is to answer it.
     pub decision: Decision,
+}
+
+/// A refused request.
+struct Failed {
+    site_index: usize,
+    request: Request<()>,
+    failure: Failure,
 }
 
 impl Pending {
@@ -272,9 +282,13 @@ impl Pending {
             return Ok(finish(response?, head_only));
         }
         let request = Request::from_parts(parts, ());
-        let decision = site.router.find(request.uri());
+        let decision = site.decide(caller, &request);
         ledger.mark(Phase::Route);
         match at_once(site, &request, decision) {
+            Ok(Err(failure)) if site.config.error_page(failure.status().as_u16()).is_some() => {
+                let failed = Failed { site_index: site.index, request, failure };
+                Err(Pending::Failed(Box::new(failed)))
+            }
             Ok(answer) => Ok(finish(answer.unwrap_or_else(pages::failed), head_only)),
             Err(decision) => {
                 let plain = Plain { site_index: site.index, request, body, decision };
@@ -302,7 +316,17 @@ impl Pending {
                     ..RequestParts::default()
                 };
                 let answer = pursue(arrival, &request, given, decision, ledger).await;
-                finish(answer.unwrap_or_else(pages::failed), request.method() == http::Method::HEAD)
+                let response = match answer {
+                    Ok(response) => response,
+                    Err(failure) => failed(arrival, &request, failure, ledger).await,
+                };
+                finish(response, request.method() == http::Method::HEAD)
+            }
+            Pending::Failed(refused) => {
+                let Failed { site_index, request, failure } = *refused;
+                let arrival = Arrival { context, site: &context.sites[site_index], caller };
+                let response = failed(arrival, &request, failure, ledger).await;
+                finish(response, request.method() == http::Method::HEAD)
             }
             Pending::Scripted { begun, head_only } => {
                 let answer = script::serve(context, caller, begun, incoming, ledger).await;
@@ -312,15 +336,28 @@ impl Pending {
     }
 }
 
+/// The response to a failed request. Boxed, because most requests need none of its state.
+async fn failed(
+    arrival: Arrival<'_>,
+    request: &Request<()>,
+    failure: Failure,
+    ledger: &mut Ledger,
+) -> Response<Source> {
+    if arrival.site.config.error_pages.is_empty() {
+        return pages::failed(failure);
+    }
+    Box::pin(error_page::failed(arrival, request, failure, ledger)).await
+}
+
 /// Removes the body from a response if the request was a HEAD.
 pub fn finish(mut response: Response<Source>, head_only: bool) -> Response<Source> {
     // Keep the length of the body that a GET would get. But PHP drops the body of a HEAD itself,
     // and then the length is not known.
     if head_only
-        && let Source::Whole(bytes) = response.body()
-        && !bytes.is_empty()
+        && let Source::Whole(_) | Source::Stored(_) = response.body()
+        && let Some(left @ 1..) = response.body().left()
     {
-        let length = HeaderValue::from(bytes.len());
+        let length = HeaderValue::from(left);
         response.headers_mut().entry(header::CONTENT_LENGTH).or_insert(length);
         *response.body_mut() = Source::Empty;
     }
@@ -361,7 +398,7 @@ fn at_once(
             Ok(response) => return Ok(Ok(response)),
             Err(failure) => failure,
         },
-        Target::Redirect(to) => return Ok(Ok(pages::redirect(&to))),
+        Target::Redirect(to, status) => return Ok(Ok(pages::redirect(&to, status))),
         Target::NotFound => Failure::NotFound,
         Target::Forbidden => Failure::Forbidden,
         Target::BadRequest => Failure::BadRequest,
@@ -440,7 +477,18 @@ pub async fn look_up(
         return Ok(LookupResult::Pass(cache::ResponseAction::none()));
     };
     let (loop_index, refresh) = (context.index, caller.refresh());
-    let found = Lookup { content, loop_index, policy, request, overrides, refresh }.run().await;
+    let (scheme, has_certificate) = (caller.scheme(), caller.addresses().has_certificate());
+    let found = Lookup {
+        content,
+        loop_index,
+        policy,
+        request,
+        overrides,
+        scheme,
+        has_certificate,
+        refresh,
+    };
+    let found = found.run().await;
     ledger.mark(Phase::Cache);
     let Ok(LookupResult::Answer(response, Some(refresh))) = found else { return found };
     if let Some(caller) = caller.refreshing(refresh) {
@@ -455,6 +503,8 @@ fn fetch_anew(context: &Arc<Context>, caller: Caller, stale: &Request<()>) {
     *request.uri_mut() = stale.uri().clone();
     *request.version_mut() = stale.version();
     *request.headers_mut() = cache::unconditional(stale.headers());
+    // Its name and its trace, for the error log.
+    *request.extensions_mut() = stale.extensions().clone();
     let context = context.clone();
     // The response is dropped: the subrequest only has to store it.
     tokio::spawn(async move { drop(own(&context, &caller, request).await) });

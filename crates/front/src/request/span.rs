@@ -34,7 +34,11 @@ pub fn span<B>(
         scheme: client.scheme(),
         path: cut(path.as_bytes()),
         route: route(site, path),
-        version: if request.version() == Version::HTTP_10 { "1.0" } else { "1.1" },
+        version: match request.version() {
+            Version::HTTP_10 => "1.0",
+            Version::HTTP_2 => "2",
+            _ => "1.1",
+        },
         host: cut(host(request).unwrap_or("").as_bytes()),
         client: client.addresses().text().peer.clone(),
         agent: agent.map(|agent| cut(agent.as_bytes())).unwrap_or_default(),

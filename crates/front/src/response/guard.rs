@@ -7,9 +7,12 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::Response;
+use http::header::HeaderValue;
 use http_body::{Body, Frame, SizeHint};
 use tokamak_cost::{Ledger, Phase};
 
+use super::compression::Negotiated;
+use super::headers::HeaderChanges;
 use super::source::{Broken, Source};
 use crate::client::Client;
 use crate::counters::Counted;
@@ -29,8 +32,14 @@ pub struct RequestGuard {
     pub counted: Option<Counted>,
     /// The span of the request, if it is exported.
     pub span: Option<PendingSpan>,
+    /// What rules change in the head of the response.
+    pub changes: Option<Box<HeaderChanges>>,
+    /// What the response tells browsers about `https`.
+    pub hsts: Option<HeaderValue>,
     /// Whether the client is told the phases.
     pub is_timed: bool,
+    /// How the response may be compressed, where it may be at all.
+    pub compression: Option<Negotiated>,
     /// Body bytes handed over.
     pub sent: u64,
     /// Shows the request to scripts.
@@ -47,7 +56,10 @@ impl RequestGuard {
             entry: None,
             counted: None,
             span: None,
+            changes: None,
+            hsts: None,
             is_timed: false,
+            compression: None,
             sent: 0,
             scoreboard: None,
             client,
@@ -122,23 +134,18 @@ impl Body for Reply {
         match &self.source {
             Source::Empty => true,
             Source::Whole(bytes) => bytes.is_empty(),
+            Source::Stored(stored) => stored.entry.body.is_empty(),
             Source::Files(_)
             | Source::Series(_)
             | Source::Worker(_)
             | Source::Application(..)
             | Source::Measured(_)
-            | Source::Tee(_) => false,
+            | Source::Tee(_)
+            | Source::Compressed(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.source {
-            Source::Empty => SizeHint::with_exact(0),
-            Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Source::Files(files) => SizeHint::with_exact(files.left()),
-            Source::Series(series) => SizeHint::with_exact(series.left()),
-            Source::Measured(measured) => SizeHint::with_exact(measured.left()),
-            Source::Worker(_) | Source::Application(..) | Source::Tee(_) => SizeHint::default(),
-        }
+        self.source.left().map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }

@@ -1,8 +1,11 @@
 //! Responses: where their bytes come from, what holds for all of them, and what is done when one is
 //! complete.
 
+pub mod compression;
 pub mod files;
 mod guard;
+pub mod headers;
+pub mod https;
 pub mod length;
 pub mod pages;
 mod series;

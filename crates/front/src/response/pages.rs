@@ -68,8 +68,7 @@ pub fn failed(failure: Failure) -> Response<Source> {
 }
 
 /// The response that sends the client to another address.
-pub fn redirect(to: &str) -> Response<Source> {
-    let status = StatusCode::MOVED_PERMANENTLY;
+pub fn redirect(to: &str, status: StatusCode) -> Response<Source> {
     let mut response = Response::new(Source::Whole(page(status, "The page is elsewhere.")));
     *response.status_mut() = status;
     let headers = response.headers_mut();

@@ -8,6 +8,7 @@ use tokamak_cost::Ledger;
 use tokamak_upstream::fcgi::Relay;
 use tokamak_upstream::shm::{Event, QueuedRequest, WorkerError};
 
+use super::compression::{Compressed, Stored};
 use super::files::{self, FileSlices};
 use super::length::Measured;
 use super::series::Series;
@@ -26,6 +27,8 @@ pub enum Source {
     Empty,
     /// The whole body, in memory.
     Whole(Bytes),
+    /// The whole body of a response in the content cache, which also keeps compressed ones.
+    Stored(Box<Stored>),
     /// Parts of files, read as the client takes them.
     Files(FileSlices),
     /// A worker's response, as it comes.
@@ -38,6 +41,8 @@ pub enum Source {
     Measured(Box<Measured>),
     /// A body that is also being read into the content cache.
     Tee(TeeReader),
+    /// A body that is compressed while it is sent.
+    Compressed(Box<Compressed>),
 }
 
 impl Source {
@@ -59,6 +64,11 @@ impl Source {
                 *self = Source::Empty;
                 Some(Ok(bytes))
             }
+            Source::Stored(stored) => {
+                let bytes = stored.entry.body.clone();
+                *self = Source::Empty;
+                read(Ok(bytes))
+            }
             Source::Files(files) => read(files.read(FILE_PIECE)),
             Source::Series(series) => read(series.next(FILE_PIECE)),
             Source::Worker(exchange) => ready!(poll_worker(exchange, ledger, cx)),
@@ -70,7 +80,34 @@ impl Source {
             }),
             Source::Measured(measured) => ready!(measured.poll_piece(ledger, cx)),
             Source::Tee(tee) => ready!(tee.poll_piece(ledger, cx)),
+            Source::Compressed(compressed) => ready!(compressed.poll_piece(ledger, cx)),
         })
+    }
+
+    /// Bytes that are still to come; `None`: that is not known.
+    pub fn left(&self) -> Option<u64> {
+        match self {
+            Source::Empty => Some(0),
+            Source::Whole(bytes) => Some(bytes.len() as u64),
+            Source::Stored(stored) => Some(stored.entry.body.len() as u64),
+            Source::Files(files) => Some(files.left()),
+            Source::Series(series) => Some(series.left()),
+            Source::Measured(measured) => Some(measured.left()),
+            Source::Worker(_)
+            | Source::Application(..)
+            | Source::Tee(_)
+            | Source::Compressed(_) => None,
+        }
+    }
+
+    /// The whole body, if it is in memory.
+    pub fn whole(&self) -> Option<Bytes> {
+        match self {
+            Source::Empty => Some(Bytes::new()),
+            Source::Whole(bytes) => Some(bytes.clone()),
+            Source::Stored(stored) => Some(stored.entry.body.clone()),
+            _ => None,
+        }
     }
 }
 

@@ -23,11 +23,12 @@ impl Cache {
         (now.saturating_sub(*found) < FRESH).then(|| script.clone())
     }
 
-    pub(super) fn put(&mut self, script: Script, now: u64) {
-        if self.scripts.len() >= MOST && !self.scripts.contains_key(&script.script_name) {
+    /// Remembers a script under its path within the site.
+    pub(super) fn put(&mut self, path: Arc<[u8]>, script: Script, now: u64) {
+        if self.scripts.len() >= MOST && !self.scripts.contains_key(&path) {
             self.scripts.clear();
         }
-        self.scripts.insert(script.script_name.clone(), (script, now));
+        self.scripts.insert(path, (script, now));
     }
 }
 
@@ -36,20 +37,19 @@ mod tests {
     use super::*;
 
     fn script(name: &str) -> Script {
-        let filename = std::path::Path::new(name).into();
-        Script { filename, script_name: name.as_bytes().into(), path_info: Vec::new() }
+        Script::named(std::path::Path::new(name).into(), name.as_bytes())
     }
 
     #[test]
     fn entries_live_for_a_second() {
         let mut cache = Cache::default();
         let now = tokamak_cost::coarse();
-        cache.put(script("/a.php"), now);
+        cache.put(b"/a.php"[..].into(), script("/a.php"), now);
         assert_eq!(cache.get(b"/a.php", now), Some(script("/a.php")));
         assert_eq!(cache.get(b"/a.php", now + FRESH - 1), Some(script("/a.php")));
         assert_eq!(cache.get(b"/a.php", now + FRESH), None);
         assert_eq!(cache.get(b"/b.php", now), None);
-        cache.put(script("/a.php"), now + FRESH);
+        cache.put(b"/a.php"[..].into(), script("/a.php"), now + FRESH);
         assert!(cache.get(b"/a.php", now + FRESH).is_some(), "found again");
     }
 
@@ -58,7 +58,8 @@ mod tests {
         let mut cache = Cache::default();
         let now = tokamak_cost::coarse();
         for number in 0..3 * MOST {
-            cache.put(script(&format!("/{number}.php")), now);
+            let name = format!("/{number}.php");
+            cache.put(name.as_bytes().into(), script(&name), now);
             assert!(cache.scripts.len() <= MOST);
         }
         assert!(cache.get(format!("/{}.php", 3 * MOST - 1).as_bytes(), now).is_some());

@@ -7,7 +7,7 @@
 //!    for it.
 //! 2. A file is sent, unless it could be PHP source.
 //! 3. A directory answers with its first index file, `/dir` after a redirect to `/dir/`. One
-//!    without an index file is not redirected.
+//!    without an index file is not redirected, unless the front controller may not answer.
 //! 4. Everything else goes to the front controller, without PATH_INFO, or is 404.
 //!
 //! Before all of them come the site's routes: what lies below the path of one with an upstream is
@@ -22,27 +22,29 @@
 //! found within the last second.
 
 mod cache;
+pub mod canonical;
 pub mod hosts;
 mod path;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::Uri;
+use http::{StatusCode, Uri};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
-use tokamak_config::{Filter, Leftover, Route, Site, Split};
+use tokamak_config::{Filter, Leftover, Route, Serve, Site, Split};
 
 use crate::response::files::{self, Found, Opened};
 use cache::Cache;
 
 /// The characters that are encoded in the path of a redirect: all that could end the path or the
 /// header.
-const REDIRECT_PATH: &AsciiSet = &CONTROLS
+pub const REDIRECT_PATH: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
     .add(b'#')
@@ -62,8 +64,8 @@ pub enum Target {
     Script(Script),
     /// A FastCGI application, by its index, with the script variables for it.
     Application(Script, usize),
-    /// The client is redirected to this path and query.
-    Redirect(String),
+    /// The client is redirected to this URL, or path and query, with this status.
+    Redirect(String, StatusCode),
     /// There is no such file, or it is hidden.
     NotFound,
     /// The file exists, but the server may not read it.
@@ -83,6 +85,21 @@ pub struct Decision {
     pub authorizer: Option<usize>,
     /// The application through which a file is sent.
     pub filter: Option<usize>,
+    /// Whether the rules of the site have ended the request: scripts may choose nothing else.
+    pub is_settled: bool,
+}
+
+impl Decision {
+    /// This target, without a path and other applications.
+    pub fn of(target: Target) -> Decision {
+        let (path, authorizer, filter) = (Vec::new(), None, None);
+        Decision { target, path, authorizer, filter, is_settled: false }
+    }
+
+    /// The same, by the rules of the site.
+    pub fn settled(target: Target) -> Decision {
+        Decision { is_settled: true, ..Decision::of(target) }
+    }
 }
 
 /// A script that exists and can be read, and what the path says beyond its name.
@@ -92,13 +109,52 @@ pub struct Script {
     pub filename: Arc<Path>,
     /// SCRIPT_NAME: its path below the root, with a slash in front.
     pub script_name: Arc<[u8]>,
+    /// What most requests do not have. It is apart so that a [`Decision`] stays small.
+    rest: Option<Box<Rest>>,
+}
+
+/// What else a script is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Rest {
+    path_info: Vec<u8>,
+    query: Option<String>,
+}
+
+impl Script {
+    /// A script by its file and its name, without PATH_INFO.
+    pub fn named(filename: Arc<Path>, name: &[u8]) -> Script {
+        Script { filename, script_name: name.into(), rest: None }
+    }
+
+    /// The same with this PATH_INFO.
+    fn with_path_info(mut self, path_info: &[u8]) -> Script {
+        if !path_info.is_empty() {
+            self.rest.get_or_insert_default().path_info = path_info.to_vec();
+        }
+        self
+    }
+
+    /// Gives it another query than that of the request's target.
+    pub fn set_query(&mut self, query: String) {
+        self.rest.get_or_insert_default().query = Some(query);
+    }
+
     /// PATH_INFO: what follows the script's name in the path, decoded; mostly empty.
-    pub path_info: Vec<u8>,
+    pub fn path_info(&self) -> &[u8] {
+        self.rest.as_ref().map_or(&[], |rest| &rest.path_info)
+    }
+
+    /// QUERY_STRING, if a rule has changed it.
+    pub fn query(&self) -> Option<&str> {
+        self.rest.as_ref()?.query.as_deref()
+    }
 }
 
 /// The routes of one site, for one event loop.
 #[derive(Debug)]
 pub struct Router {
+    /// The path under which the site is mounted; mostly empty.
+    mount: Vec<u8>,
     root: PathBuf,
     index: Vec<String>,
     front_controller: Option<Vec<u8>>,
@@ -126,6 +182,7 @@ impl Router {
     /// all requests of one generation see the same release.
     pub fn new(site: &Site) -> Router {
         Router {
+            mount: site.path.clone().into_bytes(),
             routes: site.routes.clone(),
             authorizer: site.authorizer,
             leftovers: site.front_controller_for.clone(),
@@ -135,6 +192,7 @@ impl Router {
 
     fn below(root: &Path, index: &[String], front_controller: Option<&str>) -> Router {
         Router {
+            mount: Vec::new(),
             root: root.canonicalize().unwrap_or_else(|_| root.to_owned()),
             index: index.to_vec(),
             front_controller: front_controller
@@ -151,6 +209,37 @@ impl Router {
         &self.root
     }
 
+    /// The path under which the site is mounted in others; mostly empty.
+    pub fn mount(&self) -> &[u8] {
+        &self.mount
+    }
+
+    /// A [clean] path as it is within the site: for a mounted site, what follows its own path.
+    ///
+    /// [clean]: clean
+    ///
+    /// # Errors
+    /// Returns the answer for the path itself, which lacks the slash at its end, and for paths that
+    /// are not below it.
+    pub fn inner(&self, mut path: Vec<u8>, query: Option<&str>) -> Result<Vec<u8>, Target> {
+        if self.mount.is_empty() {
+            return Ok(path);
+        }
+        match path.strip_prefix(&*self.mount) {
+            Some(b"") => Err(redirect(&[&self.mount, &b"/"[..]].concat(), query)),
+            Some([b'/', ..]) => Ok(path.split_off(self.mount.len())),
+            _ => Err(Target::NotFound),
+        }
+    }
+
+    /// A path within the site as clients see it.
+    fn outer<'a>(&self, path: &'a [u8]) -> Cow<'a, [u8]> {
+        match self.mount.is_empty() {
+            true => path.into(),
+            false => [&self.mount, path].concat().into(),
+        }
+    }
+
     /// The route that a URL belongs to, by its index in the configuration. Scripts may have the
     /// request answered by another one.
     pub fn route_of(&self, uri: &Uri) -> Option<usize> {
@@ -158,6 +247,7 @@ impl Router {
             return None;
         }
         let path = path::resolved(uri.path().as_bytes()).ok()?;
+        let path = self.inner(path, None).ok()?;
         self.routes.iter().position(|route| is_below(&path, &route.path))
     }
 
@@ -170,6 +260,22 @@ impl Router {
     pub fn find_decoded(&self, path: &[u8], query: Option<&str>) -> Decision {
         let encoded = percent_encode(path, REDIRECT_PATH).to_string();
         self.find_at(encoded.as_bytes(), query, tokamak_cost::coarse())
+    }
+
+    /// Decides what answers for a [clean] path, hidden or not, with a restriction by rules.
+    ///
+    /// [clean]: clean
+    pub fn find_clean(&self, path: Vec<u8>, query: Option<&str>, serve: Serve) -> Decision {
+        self.find_cleaned(path, query, serve, tokamak_cost::coarse())
+    }
+
+    /// Whether the site has a file, a script or a directory of a [clean] path.
+    ///
+    /// [clean]: clean
+    pub fn has(&self, path: &[u8]) -> bool {
+        let now = tokamak_cost::coarse();
+        path::refuse_hidden(path).is_ok()
+            && !matches!(self.decide(path, None, Serve::Existing, now), Target::NotFound)
     }
 
     /// Decides what answers a request for a file anywhere on the disk. A file below the root is
@@ -187,7 +293,7 @@ impl Router {
             Err(error) if is_denied(&error) => Target::Forbidden,
             Ok(_) | Err(_) => Target::NotFound,
         };
-        Decision { target, path: Vec::new(), authorizer: self.authorizer, filter: None }
+        Decision { authorizer: self.authorizer, ..Decision::of(target) }
     }
 
     /// Decides what answers for a [clean] path, without regard to the routes.
@@ -195,30 +301,39 @@ impl Router {
     /// [clean]: clean
     pub fn find_plain(&self, path: &[u8]) -> Target {
         match path::refuse_hidden(path) {
-            Ok(()) => self.decide(path, None, tokamak_cost::coarse()),
+            Ok(()) => self.decide(path, None, Serve::All, tokamak_cost::coarse()),
             Err(_) => Target::NotFound,
         }
     }
 
     fn find_at(&self, encoded: &[u8], query: Option<&str>, now: u64) -> Decision {
-        let nothing =
-            |target| Decision { target, path: Vec::new(), authorizer: None, filter: None };
-        let Ok(path) = path::resolved(encoded) else { return nothing(Target::BadRequest) };
+        match path::resolved(encoded) {
+            Ok(path) => match self.inner(path, query) {
+                Ok(path) => self.find_cleaned(path, query, Serve::All, now),
+                Err(target) => Decision::of(target),
+            },
+            Err(_) => Decision::of(Target::BadRequest),
+        }
+    }
+
+    fn find_cleaned(&self, path: Vec<u8>, query: Option<&str>, serve: Serve, now: u64) -> Decision {
         let is_hidden = path::refuse_hidden(&path).is_err();
         if is_hidden && !self.leftovers.contains(&Leftover::Hidden) {
-            return nothing(Target::NotFound);
+            return Decision::of(Target::NotFound);
         }
         let Some(route) = self.routes.iter().find(|route| is_below(&path, &route.path)) else {
-            let target =
-                if is_hidden { self.front_controller(now) } else { self.decide(&path, query, now) };
-            return Decision { authorizer: self.authorizer, path, ..nothing(target) };
+            let target = match is_hidden {
+                true => self.front_controller(serve, now),
+                false => self.decide(&path, query, serve, now),
+            };
+            return Decision { authorizer: self.authorizer, path, ..Decision::of(target) };
         };
         let target = match route.upstream {
             // Hidden names stay hidden, whatever application they are below.
             Some(_) if is_hidden => Target::NotFound,
-            None if is_hidden => self.front_controller(now),
+            None if is_hidden => self.front_controller(serve, now),
             Some(upstream) => self.application(&path, route, upstream),
-            None => self.decide(&path, query, now),
+            None => self.decide(&path, query, serve, now),
         };
         let filter = match (&target, &route.filter) {
             (Target::File(found), Some(filter)) if is_filtered(&found.path, filter) => {
@@ -226,7 +341,8 @@ impl Router {
             }
             _ => None,
         };
-        Decision { target, path, authorizer: route.authorizer, filter }
+        let authorizer = route.authorizer;
+        Decision { target, path, authorizer, filter, is_settled: false }
     }
 
     /// The target for a path of a route with an upstream.
@@ -249,23 +365,20 @@ impl Router {
         };
         let (script_name, path_info) = path.split_at(end);
         let filename = route.script.clone().unwrap_or_else(|| self.full(script_name));
-        let script = Script {
-            filename: filename.into(),
-            script_name: script_name.into(),
-            path_info: path_info.to_vec(),
-        };
+        let script =
+            Script::named(filename.into(), &self.outer(script_name)).with_path_info(path_info);
         Target::Application(script, upstream)
     }
 
-    fn decide(&self, path: &[u8], query: Option<&str>, now: u64) -> Target {
+    fn decide(&self, path: &[u8], query: Option<&str>, serve: Serve, now: u64) -> Target {
         for end in path::script_ends(path) {
             match self.script(&path[..end], now) {
                 Look::Script(script) => {
-                    return Target::Script(Script { path_info: path[end..].to_vec(), ..script });
+                    return Target::Script(script.with_path_info(&path[end..]));
                 }
                 Look::Directory => {}
                 Look::Missing if self.leftovers.contains(&Leftover::Php) => {
-                    return self.front_controller(now);
+                    return self.front_controller(serve, now);
                 }
                 Look::Missing => return Target::NotFound,
                 Look::Forbidden => return Target::Forbidden,
@@ -273,7 +386,8 @@ impl Router {
         }
         if path.ends_with(b"/") {
             return match self.index(path, now) {
-                Target::NotFound => self.front_controller(now),
+                Target::NotFound if serve != Serve::All => self.listing(path),
+                Target::NotFound => self.front_controller(serve, now),
                 found => found,
             };
         }
@@ -281,29 +395,30 @@ impl Router {
             // Not the front controller, which is for paths without a file.
             Ok(Opened::Regular(_)) if path::is_source(path) => Target::NotFound,
             Ok(Opened::Regular(found)) => Target::File(found),
-            Ok(Opened::Directory) => self.directory(path, query, now),
+            Ok(Opened::Directory) => self.directory(path, query, serve, now),
             Ok(Opened::Special) => Target::NotFound,
             Err(error) if is_denied(&error) => Target::Forbidden,
-            Err(_) => self.front_controller(now),
+            Err(_) => self.front_controller(serve, now),
         }
     }
 
-    /// The target for a directory whose path lacks the slash at its end. Without an index file
-    /// there is no redirect, because the front controller might redirect back.
-    fn directory(&self, path: &[u8], query: Option<&str>, now: u64) -> Target {
+    /// The target for a directory without index file: its content is nobody's business.
+    fn listing(&self, path: &[u8]) -> Target {
+        match files::open(&self.full(path)) {
+            Ok(Opened::Directory) => Target::Forbidden,
+            Err(error) if is_denied(&error) => Target::Forbidden,
+            Ok(_) | Err(_) => Target::NotFound,
+        }
+    }
+
+    /// The target for a directory whose path lacks the slash at its end. If the front controller
+    /// answers for it, there is no redirect, because that might redirect back.
+    fn directory(&self, path: &[u8], query: Option<&str>, serve: Serve, now: u64) -> Target {
         let slashed = [path, b"/"].concat();
         match self.index(&slashed, now) {
-            Target::NotFound => self.front_controller(now),
+            Target::NotFound if serve == Serve::All => self.front_controller(serve, now),
             Target::Forbidden => Target::Forbidden,
-            // Encoded anew from the clean path: the raw one could be `//evil.example/..`.
-            _ => {
-                let mut to = percent_encode(&slashed, REDIRECT_PATH).to_string();
-                if let Some(query) = query {
-                    to.push('?');
-                    to.extend(percent_encode(query.as_bytes(), CONTROLS));
-                }
-                Target::Redirect(to)
-            }
+            _ => redirect(&self.outer(&slashed), query),
         }
     }
 
@@ -328,7 +443,25 @@ impl Router {
         Target::NotFound
     }
 
-    fn front_controller(&self, now: u64) -> Target {
+    /// The path of the index file within the site, if `target` is the one of the directory `path`.
+    pub fn index_of(&self, path: &[u8], target: &Target) -> Option<Vec<u8>> {
+        let file = match target {
+            Target::Script(script) => script.script_name.strip_prefix(&*self.mount)?,
+            Target::File(found) => {
+                let root = self.root.as_os_str().as_bytes();
+                let root = root.strip_suffix(b"/").unwrap_or(root);
+                found.path.as_os_str().as_bytes().strip_prefix(root)?
+            }
+            _ => return None,
+        };
+        let name = file.strip_prefix(path).filter(|_| path.ends_with(b"/"))?;
+        self.index.iter().any(|own| own.as_bytes() == name).then(|| file.to_vec())
+    }
+
+    fn front_controller(&self, serve: Serve, now: u64) -> Target {
+        if serve != Serve::All {
+            return Target::NotFound;
+        }
         let Some(path) = &self.front_controller else { return Target::NotFound };
         match self.script(path, now) {
             Look::Script(script) => Target::Script(script),
@@ -344,12 +477,10 @@ impl Router {
         let full = self.full(path);
         match files::open(&full) {
             Ok(Opened::Regular(_)) => {
-                let script = Script {
-                    filename: full.into(),
-                    script_name: path.into(),
-                    path_info: Vec::new(),
-                };
-                self.scripts().put(script.clone(), now);
+                let script = Script::named(full.into(), &self.outer(path));
+                let key =
+                    if self.mount.is_empty() { script.script_name.clone() } else { path.into() };
+                self.scripts().put(key, script.clone(), now);
                 Look::Script(script)
             }
             Ok(Opened::Directory) => Look::Directory,
@@ -370,9 +501,30 @@ impl Router {
     }
 }
 
+/// The redirect to a path. It is encoded anew from the clean path: the raw one could be
+/// `//evil.example/..`.
+fn redirect(path: &[u8], query: Option<&str>) -> Target {
+    let mut to = percent_encode(path, REDIRECT_PATH).to_string();
+    if let Some(query) = query {
+        to.push('?');
+        to.extend(percent_encode(query.as_bytes(), CONTROLS));
+    }
+    Target::Redirect(to, StatusCode::MOVED_PERMANENTLY)
+}
+
 /// Decodes and cleans a path as [`Router::find`] does, hidden or not; `None` for an invalid one.
 pub fn clean(encoded: &[u8]) -> Option<Vec<u8>> {
     path::resolved(encoded).ok()
+}
+
+/// Cleans a decoded path as [`Router::find`] does, hidden or not; `None` for an invalid one.
+pub fn clean_decoded(path: Vec<u8>) -> Option<Vec<u8>> {
+    path::resolved_plain(path).ok()
+}
+
+/// Whether a file of this name could hold source code, which is never sent.
+pub fn is_source(path: &[u8]) -> bool {
+    path::is_source(path)
 }
 
 fn is_filtered(path: &Path, filter: &Filter) -> bool {

@@ -13,13 +13,24 @@ pub(super) enum Unusable {
 const SOURCE: [&[u8]; 10] =
     [b"php", b"phar", b"phtml", b"phps", b"php3", b"php4", b"php5", b"php6", b"php7", b"php8"];
 
+/// Extensions of source that other scripts include. As a part within a name they are common in
+/// files that are no source (`button.module.css`), so that only the last one counts.
+const INCLUDED: [&[u8]; 3] = [b"inc", b"module", b"pht"];
+
+/// Endings of backup copies.
+const BACKUPS: [&[u8]; 6] = [b"bak", b"dist", b"old", b"orig", b"save", b"swp"];
+
 /// The decoded path, with `.`, `..` and double slashes resolved. It starts with a slash, and ends
 /// with one exactly if a directory was asked for.
 ///
 /// Decoding comes first and happens once, so `%2e%2e%2f` is as powerless as `../`, and `%252e` is a
 /// name.
 pub(super) fn resolved(encoded: &[u8]) -> Result<Vec<u8>, Unusable> {
-    let mut path = decode(encoded)?;
+    resolved_plain(decode(encoded)?)
+}
+
+/// As [`resolved`], for a path that is decoded already.
+pub(super) fn resolved_plain(mut path: Vec<u8>) -> Result<Vec<u8>, Unusable> {
     if path.first() != Some(&b'/') {
         return Err(Unusable::Malformed);
     }
@@ -107,14 +118,27 @@ pub(super) fn extension_ends<'a>(
     ends.filter(|&end| path[..end].ends_with(extension))
 }
 
-/// Whether a file of this name could hold PHP source: `x.php`, and also backup copies of it
-/// (`x.php~`, `x.php.bak`, `x.php_old`, `x.PHP.2026-11-20`).
+/// Whether a file of this name could hold PHP source: `x.php` and `x.inc`, and also backup copies
+/// of them (`x.php~`, `x.php.bak`, `x.php_old`, `x.PHP.2026-11-20`, `x.inc.orig`).
 pub(super) fn is_source(path: &[u8]) -> bool {
     let name = &path[memchr::memrchr(b'/', path).map_or(0, |at| at + 1)..];
-    name.split(|&byte| byte == b'.').skip(1).any(|part| {
+    let is_one_of = |all: &[&[u8]], part: &[u8]| {
         let end = part.iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(part.len());
-        SOURCE.iter().any(|source| part[..end].eq_ignore_ascii_case(source))
-    })
+        all.iter().any(|one| part[..end].eq_ignore_ascii_case(one))
+    };
+    let mut has_included = false;
+    for part in name.split(|&byte| byte == b'.').skip(1) {
+        if is_one_of(&SOURCE, part) {
+            return true;
+        }
+        has_included |= is_one_of(&INCLUDED, part);
+    }
+    if !has_included {
+        return false;
+    }
+    let dots = name.iter().filter(|byte| **byte == b'.').count();
+    let mut parts = name.rsplit(|&byte| byte == b'.').take(dots);
+    parts.find(|part| !is_one_of(&BACKUPS, part)).is_some_and(|part| is_one_of(&INCLUDED, part))
 }
 
 #[cfg(test)]
@@ -205,12 +229,30 @@ mod tests {
             "/x.php.txt",
             "/a/.x.php.swp",
             "/x.php,v",
+            "/x.inc",
+            "/x.INC",
+            "/x.module",
+            "/x.pht",
+            "/x.inc~",
+            "/x.inc.bak",
+            "/x.class.inc.orig",
         ] {
             assert!(is_source(name.as_bytes()), "{name}");
         }
-        for name in
-            ["/php", "/x.phpx", "/x.html", "/a.php/x.css", "/x.graphphp", "/phpinfo.css", "/x.php9"]
-        {
+        for name in [
+            "/php",
+            "/x.phpx",
+            "/x.html",
+            "/a.php/x.css",
+            "/x.graphphp",
+            "/phpinfo.css",
+            "/x.php9",
+            "/inc",
+            "/button.module.css",
+            "/jquery.inc.js",
+            "/x.bak",
+            "/include",
+        ] {
             assert!(!is_source(name.as_bytes()), "{name}");
         }
     }

@@ -55,18 +55,18 @@ fn told(router: &Router, target: &str) -> String {
         Target::Script(script) => {
             let name = short(script.filename.as_os_str().as_bytes());
             assert_eq!(name.as_bytes(), &*script.script_name);
-            let info = String::from_utf8_lossy(&script.path_info);
+            let info = String::from_utf8_lossy(script.path_info());
             format!("script {name} {info}").trim_end().to_owned()
         }
         Target::Application(script, upstream) => {
             let [name, info] =
-                [&*script.script_name, &script.path_info].map(String::from_utf8_lossy);
+                [&*script.script_name, script.path_info()].map(String::from_utf8_lossy);
             format!(
                 "upstream {upstream} {} {name} {info}",
                 short(script.filename.as_os_str().as_bytes())
             )
         }
-        Target::Redirect(to) => format!("to {to}"),
+        Target::Redirect(to, _) => format!("to {to}"),
         Target::NotFound => "404".into(),
         Target::Forbidden => "403".into(),
         Target::BadRequest => "400".into(),
@@ -225,7 +225,7 @@ proptest! {
             let path = match router.find(&target.parse().unwrap()).target {
                 Target::File(found) => found.path,
                 Target::Script(script) => script.filename.to_path_buf(),
-                Target::Redirect(to) => {
+                Target::Redirect(to, _) => {
                     prop_assert!(to.starts_with('/') && !to.starts_with("//"), "{} {}", target, to);
                     return Ok(());
                 }
@@ -258,6 +258,7 @@ fn routes_come_first() {
         files,
         lua: tokamak_config::Scripts::default(),
         cache: tokamak_config::Caching::default(),
+        compression: tokamak_config::Compression::default(),
         server_timing: false,
     };
     let router = Router {

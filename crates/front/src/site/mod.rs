@@ -1,18 +1,26 @@
 //! A site as one event loop sees it: its configuration, and the objects that were made from it at
 //! the start.
 
+pub mod rules;
+
+use std::path::Path;
 use std::sync::Arc;
 
 use http::Request;
+use http::header::HeaderValue;
+use http::request::Parts;
 use tokamak_config as config;
 use tokamak_lua::LuaState;
 use tokamak_upstream::shm::Gate;
 
 use crate::cache::SiteCachePolicies;
+use crate::caller::Caller;
 use crate::fpm::{Journal, Overview};
 use crate::lua::SiteHooks;
-use crate::route::Router;
+use crate::response::compression::SiteCompression;
 use crate::route::hosts::{self, strip_port};
+use crate::route::{self, Decision, Router, Target};
+use rules::{RuleRequest, Rules};
 
 /// A site of one event loop.
 pub struct Site {
@@ -24,10 +32,16 @@ pub struct Site {
     pub hooks: SiteHooks,
     /// The cache policies of its paths.
     pub caching: SiteCachePolicies,
+    /// Which of its responses are compressed.
+    pub compression: SiteCompression,
     /// The document root, without symbolic links.
     pub root: Vec<u8>,
     /// Finds files and scripts.
     pub router: Router,
+    /// What holds for which of its paths.
+    pub rules: Rules,
+    /// What its responses tell browsers about `https`.
+    pub hsts: Option<HeaderValue>,
     /// What answers requests for its scripts.
     pub handler: Handler,
     /// The data of the pool's status page, shared by all event loops.
@@ -52,6 +66,48 @@ pub enum Handler {
 }
 
 impl Site {
+    /// Decides what answers a request, by rules and route.
+    pub fn decide(&self, caller: &Caller, request: &Request<()>) -> Decision {
+        if self.rules.is_empty() {
+            return self.router.find(request.uri());
+        }
+        let (method, uri, headers) = (request.method(), request.uri(), request.headers());
+        let request = RuleRequest { caller, method, uri, headers };
+        self.rules.decide(request, None, &self.router)
+    }
+
+    /// As [`Site::decide`], for a request whose decoded path a script may have changed.
+    pub fn decide_changed(
+        &self,
+        caller: &Caller,
+        parts: &Parts,
+        path: Option<Vec<u8>>,
+    ) -> Decision {
+        let Parts { method, uri, headers, .. } = parts;
+        match path {
+            _ if !self.rules.is_empty() => {
+                self.rules.decide(RuleRequest { caller, method, uri, headers }, path, &self.router)
+            }
+            Some(path) => self.router.find_decoded(&path, uri.query()),
+            None => self.router.find(uri),
+        }
+    }
+
+    /// Decides what answers for a file that a script has chosen. What the rules refuse below the
+    /// root is refused here, too.
+    pub fn decide_file(&self, caller: &Caller, file: &Path) -> Decision {
+        match file.strip_prefix(self.router.root()) {
+            Ok(below) if !self.rules.is_empty() => {
+                let path = [b"/", below.as_os_str().as_encoded_bytes()].concat();
+                match route::clean_decoded(path) {
+                    Some(path) => self.rules.decide_located(path, caller, &self.router),
+                    None => Decision::of(Target::BadRequest),
+                }
+            }
+            _ => self.router.find_file(file),
+        }
+    }
+
     /// The name of the site for `SERVER_NAME`: the configured one under which the client reached
     /// it.
     pub fn server_name<'a, B>(&'a self, request: &'a Request<B>) -> &'a str {

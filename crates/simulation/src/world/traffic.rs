@@ -102,7 +102,7 @@ impl World {
         let place = place.expect("each site has a pool");
         let event_loop = &mut front.loops[number];
         request.key = event_loop.keys[place];
-        match event_loop.gates[place].submit_at(&record(id), Body::Empty, now) {
+        match event_loop.gates[place].submit_at(&record(id), Body::Empty, None, now) {
             Ok(exchange) => {
                 request.tries += 1;
                 request.queued = now;

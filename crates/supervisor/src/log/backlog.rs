@@ -9,6 +9,8 @@ use std::io;
 
 /// Bytes that may wait: as many as of the front's lines.
 const MOST: usize = 2 << 20;
+/// Bytes of an entry that are written at once: as many as a pipe takes in one piece or not at all.
+const AT_ONCE: usize = 4096;
 
 /// The lines, oldest first.
 #[derive(Debug, Default)]
@@ -38,11 +40,14 @@ impl Backlog {
         }
     }
 
-    /// Writes as many as there is room for, each by itself, so that lines of several processes do
-    /// not mix.
+    /// Writes as many as there is room for, each by itself and together with the indented ones that
+    /// follow it, so that those of several processes do not mix.
     pub fn flush(&mut self, mut write: impl FnMut(&[u8]) -> io::Result<usize>) {
         let mut done = 0;
-        'lines: for mut line in self.waiting.split_inclusive(is_end) {
+        let mut rest = &self.waiting[..];
+        'lines: while !rest.is_empty() {
+            let (mut line, after) = rest.split_at(end_of_entry(rest));
+            rest = after;
             while !line.is_empty() {
                 match write(line) {
                     Ok(count) => {
@@ -67,6 +72,19 @@ impl Backlog {
     pub fn take_lost(&mut self) -> Option<u64> {
         (self.is_empty() && self.lost > 0).then(|| std::mem::take(&mut self.lost))
     }
+}
+
+/// Where the first entry ends: a line, and those below it that begin with a space, as many as can
+/// be written at once.
+fn end_of_entry(lines: &[u8]) -> usize {
+    let mut end = 0;
+    for line in lines.split_inclusive(is_end) {
+        if end > 0 && (!line.starts_with(b" ") || end + line.len() > AT_ONCE) {
+            break;
+        }
+        end += line.len();
+    }
+    end
 }
 
 fn is_end(byte: &u8) -> bool {
@@ -103,6 +121,24 @@ mod tests {
         assert_eq!(flush(&mut backlog, 100), "o\n|three\n|");
         assert!(backlog.is_empty());
         assert_eq!(backlog.take_lost(), None);
+    }
+
+    #[test]
+    fn an_entry_of_several_lines_is_written_at_once() {
+        let mut backlog = Backlog::new();
+        backlog.add(b"one\n    #0 f()\n    #1 g()\ntwo\n");
+        backlog.add(b"three\n    end");
+        let expected = "one\n    #0 f()\n    #1 g()\n|two\n|three\n    end|";
+        assert_eq!(flush(&mut backlog, usize::MAX), expected);
+    }
+
+    #[test]
+    fn a_long_entry_is_written_in_pieces_of_whole_lines() {
+        let line = format!(" {}\n", "x".repeat(998));
+        let lines = line.repeat(9);
+        assert_eq!(end_of_entry(lines.as_bytes()), 4000);
+        let long = format!("{}\n b\n", "x".repeat(2 * AT_ONCE));
+        assert_eq!(end_of_entry(long.as_bytes()), 2 * AT_ONCE + 1);
     }
 
     #[test]

@@ -6,12 +6,10 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use tokamak_config::Mode;
-use tokamak_sys::control::{Signal, ToZygote};
 use tokamak_sys::process;
 use tokamak_sys::queue::{InFlight, InWords, PoolNumber, State};
 
 use super::Pool;
-use crate::log::Level;
 use crate::watch::since;
 
 /// Requests that a line names. A tenth would seldom name the one that is looked for, ten times more
@@ -105,27 +103,13 @@ impl Pool {
             };
             let pid = self.places[index].pid.unwrap_or(0);
             let held = requests.iter().filter(|one| one.instance == request.instance).count() - 1;
-            self.tell_slow(request, finding, pid, held, now);
-            let signal = Signal::Backtrace(Some(request.slot));
-            let (index, instance) = (index as u16, request.instance);
-            self.send(Some(&ToZygote::Kill { index, instance, signal }), now);
+            if finding == Finding::Slow {
+                self.segment.count_pool_number(PoolNumber::SlowRequests);
+            }
+            let (took, doing) =
+                (since(request.claimed_at, now), does(request, finding, pid, held, now));
+            self.begin_slow_entry(index as u16, request, took, Some(doing), now);
         }
-    }
-
-    fn tell_slow(&self, request: &InFlight, finding: Finding, pid: u32, held: usize, now: u64) {
-        if finding == Finding::Slow {
-            self.segment.count_pool_number(PoolNumber::SlowRequests);
-        }
-        let InFlight { id, method, uri, .. } = request;
-        let seconds = since(request.claimed_at, now).as_secs_f64();
-        let does = does(request, finding, pid, held, now);
-        self.say(
-            Level::Warn,
-            format_args!(
-                "slow request seconds={seconds:.1} pid={pid} id={id} method={method} uri={uri} \
-                    {does}"
-            ),
-        );
     }
 }
 

@@ -46,6 +46,7 @@ impl Pool {
             self.look(index, measure, now, deaths);
         }
         self.mind_slow(now);
+        self.end_late_slow_entries(now);
         self.resize(launch, now, deaths);
         self.finish(now);
     }
@@ -110,16 +111,21 @@ impl Pool {
             }
             Finding::Slow(age) => {
                 self.segment.count_pool_number(PoolNumber::SlowRequests);
+                let held = self.segment.in_flight(now).find(|one| one.instance == instance);
+                if let Some(held) = held.filter(|_| self.site.fpm.is_none()) {
+                    return self.begin_slow_entry(index, &held, age, None, now);
+                }
+                // The response is complete, or this is a pool of `tokamak fpm`, whose slow log is
+                // a file of its own.
                 let seconds = age.as_secs_f64();
-                let id = self.id_of_request(instance, now);
                 self.say(
                     Level::Warn,
-                    format_args!("slow request seconds={seconds:.1} pid={pid}{id} {request}"),
+                    format_args!("slow request seconds={seconds:.1} pid={pid} {request}"),
                 );
-                self.send(
-                    Some(&ToZygote::Kill { index, instance, signal: Signal::Backtrace(None) }),
-                    now,
-                );
+                if self.site.fpm.is_some() {
+                    let signal = Signal::Backtrace(None);
+                    self.send(Some(&ToZygote::Kill { index, instance, signal }), now);
+                }
             }
             Finding::TooBig(bytes) => {
                 if self.places[usize::from(index)].worker == Worker::Serving {

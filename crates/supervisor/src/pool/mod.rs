@@ -10,6 +10,7 @@ mod in_flight;
 mod look;
 mod output;
 mod slow;
+mod slow_log;
 mod totals;
 mod worker;
 mod zygote;
@@ -92,6 +93,7 @@ pub struct Pool {
     outputs: Vec<Option<Output>>,
     /// Slow requests of async mode that the log has.
     told: in_flight::Told,
+    slow_log: slow_log::SlowLog,
     /// Lines of them are written whole.
     buffers_output: bool,
     sizer: Sizer,
@@ -174,6 +176,7 @@ impl Pool {
             places: vec![empty; usize::from(geometry.workers)],
             outputs: (0..=geometry.workers).map(|_| None).collect(),
             told: in_flight::Told::default(),
+            slow_log: slow_log::SlowLog::default(),
             buffers_output: server.fpm.as_ref().is_some_and(|fpm| fpm.global.log_buffering),
             sizer: Sizer::default(),
             sized: 0,

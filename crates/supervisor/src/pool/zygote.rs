@@ -69,6 +69,7 @@ impl Pool {
             }
             FromZygote::Exited { index, instance, status } => {
                 if self.place(index, instance).is_some() {
+                    self.end_slow_entries_of(Some(instance));
                     // A quick worker may have booted, served and left between two looks.
                     let entry = self.segment.board(index);
                     if entry.instance == instance && entry.requests > 0 {
@@ -99,9 +100,11 @@ impl Pool {
             }
             FromZygote::Alive => {} // as every word
             FromZygote::Slow { index, instance, trace } => {
-                let pid = self.place(index, instance).and_then(|place| place.pid);
-                if let (Some(pid), Some(pool)) = (pid, &self.site.fpm) {
-                    slow::tell(pool, pid, &trace);
+                let Some(pid) = self.place(index, instance).map(|place| place.pid) else { return };
+                match (&self.site.fpm, pid) {
+                    (Some(pool), Some(pid)) => slow::tell(pool, pid, &trace),
+                    (Some(_), None) => {}
+                    (None, _) => self.end_slow_entry(instance, &trace),
                 }
             }
         }
@@ -184,6 +187,7 @@ impl Pool {
             return false;
         }
         self.hear_all(now, deaths); // its last words
+        self.end_slow_entries_of(None);
         let wait = self.zygote.exited(now).as_secs_f64();
         self.processor.end();
         if self.ending.is_some() && status == Status::Code(0) {

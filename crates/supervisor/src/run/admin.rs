@@ -1,5 +1,7 @@
 //! Clients of the admin listener, who ask through a front.
 
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use tokamak_sys::control::{ANSWER_PART, ToFront};
@@ -86,9 +88,27 @@ impl Supervisor {
         self.asked.keep(|number| generations.iter().any(|other| other.number == number));
     }
 
+    /// A socket for a process that answers a question of a front by itself; the front gets the
+    /// other end. None: the front has gone, and its client with it.
+    pub(super) fn stream_to_front(
+        &mut self,
+        generation: u32,
+        question: u32,
+    ) -> Result<Option<OwnedFd>, String> {
+        let mut fronts = self.fleet.generations.iter_mut();
+        let Some(front) = fronts.find(|other| other.number == generation) else { return Ok(None) };
+        if front.backlog() >= AHEAD {
+            return Err("too many requests wait for an answer; try again".into());
+        }
+        let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
+        front.tell_front(&ToFront::Stream { question }, vec![theirs.into()]);
+        self.asked.is_answered(generation, question);
+        Ok(Some(ours.into()))
+    }
+
     /// Whether requests to all sites can be answered, and why not.
     pub(super) fn readiness(&self, now: u64) -> Result<(), String> {
-        if self.fleet.stopping {
+        if self.fleet.stopping || self.drain_at.is_some() {
             return Err("the server is stopping".into());
         }
         let serves = self.fleet.current().filter(|current| current.life() == Life::Serving);

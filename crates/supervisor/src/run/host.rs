@@ -11,6 +11,8 @@ use super::reloading::reloaded_fpm;
 use crate::admin_socket::AdminSocket;
 use crate::application::Folder;
 use crate::asker::Asker;
+use crate::banner;
+use crate::certificates::Certificates;
 use crate::control_socket::ControlSocket;
 use crate::fleet::Outside;
 use crate::front::open_log;
@@ -28,6 +30,7 @@ pub(super) struct Host {
     /// Standard error as it was at the start; `log.error` may have put a file in its place.
     pub stderr: OwnedFd,
     pub listeners: Listeners,
+    pub certificates: Certificates,
     pub sockets: Sockets,
     pub control: ControlSocket,
     pub admin: AdminSocket,
@@ -43,10 +46,21 @@ impl Host {
         System {
             php: &self.setup.php,
             listeners: &self.listeners,
+            certificates: &self.certificates,
             sockets: &self.sockets,
             admin: &self.admin,
             front: &*self.setup.front,
         }
+    }
+}
+
+impl Host {
+    /// Where this configuration is served.
+    pub fn urls(&self, server: &Server) -> Vec<String> {
+        let plain = self.listeners.lend_plain(server).unwrap_or_default();
+        let tls = self.listeners.lend_tls(server).unwrap_or_default();
+        let plain = plain.iter().map(|(address, _)| banner::url("http", *address));
+        plain.chain(tls.iter().map(|(address, _)| banner::url("https", *address))).collect()
     }
 }
 
@@ -70,13 +84,16 @@ impl Outside for Host {
     }
 
     fn open(&mut self, server: &Server) -> Result<(), String> {
-        self.listeners.open(&server.listen).map_err(|wrong| wrong.to_string())?;
-        self.sockets.open(server).map_err(|wrong| wrong.to_string())
+        let addresses = [&server.listen[..], &server.listen_tls].concat();
+        self.listeners.open(&addresses).map_err(|wrong| wrong.to_string())?;
+        self.sockets.open(server).map_err(|wrong| wrong.to_string())?;
+        self.certificates.load(server)
     }
 
     fn keep(&mut self, servers: &[&Server]) {
-        let listens: Vec<_> = servers.iter().map(|server| server.listen.as_slice()).collect();
-        self.listeners.keep(&listens);
+        let listens = servers.iter().flat_map(|server| [&server.listen[..], &server.listen_tls]);
+        self.listeners.keep(&listens.collect::<Vec<_>>());
+        self.certificates.keep(servers);
         self.sockets.keep(servers);
     }
 

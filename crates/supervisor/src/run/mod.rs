@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokamak_config::Server;
 use tokamak_fpm as fpm;
 use tokamak_sys::channel::{Watch, poll};
-use tokamak_sys::control::FromFront;
+use tokamak_sys::control::{FromFront, ToFront};
 use tokamak_sys::process;
 use tokamak_sys::signal::{Signal, Signals};
 
@@ -24,6 +24,7 @@ use crate::asked::Asked;
 use crate::asker::Asker;
 use crate::banner;
 use crate::bounds;
+use crate::certificates::Certificates;
 use crate::client;
 use crate::control_socket::{Command, ControlSocket};
 use crate::emergency::Emergency;
@@ -92,6 +93,8 @@ struct Supervisor {
     /// What the service manager wants to hear now and then.
     watchdog: Option<notify::Watchdog>,
     started: u64,
+    /// When a stop that gives balancers time begins to drain.
+    drain_at: Option<u64>,
     announced: bool,
     /// Faults of workers' memory.
     emergency: Emergency,
@@ -106,13 +109,19 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         log::write_as_fpm(&fpm.global);
     }
     let passed = process::passed_sockets();
+    let mut certificates = Certificates::new(tokamak_cost::now());
+    certificates.load(&setup.server).map_err(failure)?;
+    // Before the sockets for clients: who can connect there can ask the admin listener, too.
+    let admin = AdminSocket::open(setup.server.admin.as_ref()).map_err(failure)?;
     let mut listeners = Listeners::with_passed(passed).map_err(failure)?;
-    listeners.open(&setup.server.listen).map_err(failure)?;
+    let addresses = [&setup.server.listen[..], &setup.server.listen_tls].concat();
+    listeners.open(&addresses).map_err(failure)?;
     let mut sockets = Sockets::default();
     sockets.open(&setup.server).map_err(failure)?;
     let resolved = settings::resolve(&setup.server).map_err(failure)?;
     let identities = Identities::of(&resolved).map_err(failure)?;
-    let lent = listeners.lend(&setup.server.listen).map_err(failure)?;
+    let mut lent = listeners.lend_plain(&setup.server).map_err(failure)?;
+    lent.extend(listeners.lend_tls(&setup.server).map_err(failure)?);
     let default_path = match lent.first() {
         Some((address, _)) => client::default_path(*address),
         None if setup.server.fpm.is_some() => client::fpm_path(),
@@ -129,7 +138,6 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     let control = ControlSocket::open(&path).map_err(|error| {
         failure(format_args!("cannot open the control socket {}: {error}", path.display()))
     })?;
-    let admin = AdminSocket::open(setup.server.admin.as_ref()).map_err(failure)?;
     let stderr = std::io::stderr().as_fd().try_clone_to_owned().map_err(failure)?;
     log_to(&setup.server, &stderr).map_err(failure)?;
     let _log = log::open();
@@ -157,6 +165,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         setup,
         stderr,
         listeners,
+        certificates,
         sockets,
         control,
         admin,
@@ -172,6 +181,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         asked: Asked::default(),
         watchdog: notify::Watchdog::from_environment(),
         started: now,
+        drain_at: None,
         announced: false,
         emergency: Emergency::default(),
     };
@@ -224,7 +234,11 @@ impl Supervisor {
             if let Some(watchdog) = &mut self.watchdog {
                 watchdog.tick(now);
             }
+            self.mind_certificates(now);
             self.mind_faults(now);
+            if self.drain_at.is_some_and(|at| now >= at) {
+                self.drain(now);
+            }
             self.give_up_questions(now);
             self.advance(now)?;
             self.answer_fronts(now);
@@ -300,6 +314,24 @@ impl Supervisor {
         }
     }
 
+    /// Gives new certificates to the fronts.
+    fn mind_certificates(&mut self, now: u64) {
+        if !self.host.certificates.tick(now) {
+            return;
+        }
+        for generation in &mut self.fleet.generations {
+            match self.host.certificates.parcel(generation.server()) {
+                Ok(parcel) => parcel.into_iter().for_each(|memory| {
+                    generation.tell_front(&ToFront::Certificates, vec![memory]);
+                }),
+                Err(error) => {
+                    let problem = "cannot give new certificates to the front";
+                    log::line(Level::Error, format_args!("{problem}: {error}"));
+                }
+            }
+        }
+    }
+
     /// Restarts everything if too many workers died of faults in memory.
     fn mind_faults(&mut self, now: u64) {
         let faults: Vec<u64> =
@@ -362,19 +394,39 @@ impl Supervisor {
         }
     }
 
-    /// The first time drains, the second time ends at once.
+    /// The first time drains, after `timeouts.drain_delay`; the next time at once. A further time
+    /// ends at once.
     fn stop(&mut self, now: u64) {
-        if !self.fleet.stopping {
-            log::either(
-                format_args!("stopping: running requests are finished"),
-                format_args!("Finishing ..."),
+        let delay = self.fleet.configured.timeouts.drain_delay;
+        if self.announced && !self.fleet.stopping && !delay.is_zero() && self.drain_at.is_none() {
+            let seconds = delay.as_secs_f64();
+            log::line(
+                Level::Info,
+                format_args!(
+                    "stopping in {seconds:.1} s: the server is not ready any more, and still accepts \
+                     connections"
+                ),
             );
-            self.fleet.begin_stop(&mut self.host);
-            self.fleet.drain(now);
+            self.drain_at = Some(now + delay.as_nanos() as u64);
+        } else if !self.fleet.stopping {
+            self.drain(now);
         } else if self.fleet.configured.fpm.is_none() {
             log::line(Level::Warn, format_args!("stopping at once"));
             self.fleet.kill(now);
         }
+    }
+
+    /// Lets running requests finish, and accepts no more.
+    fn drain(&mut self, now: u64) {
+        if self.fleet.stopping {
+            return;
+        }
+        log::either(
+            format_args!("stopping: running requests are finished"),
+            format_args!("Finishing ..."),
+        );
+        self.fleet.begin_stop(&mut self.host);
+        self.fleet.drain(now);
     }
 
     /// Ends at once.
@@ -403,8 +455,7 @@ impl Supervisor {
         let Some(first) = self.fleet.generations.first() else { return Ok(()) };
         if first.life() == Life::Serving {
             self.announced = true;
-            let urls = self.host.listeners.lend(&first.server().listen).unwrap_or_default();
-            let urls: Vec<_> = urls.iter().map(|(address, _)| *address).collect();
+            let urls = self.host.urls(first.server());
             if first.server().fpm.is_some() {
                 announce_fpm();
             } else {

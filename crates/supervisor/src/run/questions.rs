@@ -8,7 +8,6 @@ use tokamak_sys::control::{AddressAction, AddressStatus, CacheStatus, FromFront,
 
 use super::Supervisor;
 use crate::asker::Asker;
-use crate::banner;
 use crate::change::Change;
 use crate::control_socket::{PurgeCommand, UpstreamCommand};
 use crate::fleet::Outside;
@@ -247,8 +246,7 @@ impl Supervisor {
     }
 
     fn report(&self, generation: &Generation, heard: &Heard, now: u64) -> Report {
-        let urls = self.host.listeners.lend(&generation.server().listen).unwrap_or_default();
-        let urls = urls.iter().map(|(address, _)| banner::url(*address)).collect();
+        let urls = self.host.urls(generation.server());
         let draining = self.draining_before(generation);
         let heard = (&heard.upstreams[..], heard.cache);
         let report = Report::new(generation, heard, urls, self.started, draining, now);

@@ -69,6 +69,15 @@ pub enum ToFront {
         /// Whether this was all.
         is_last: bool,
     },
+    /// The answer to [`FromFront::Asks`] comes from another process, over the socket with this
+    /// message: as on the control socket, until its end.
+    Stream {
+        /// Which question this answers.
+        question: u32,
+    },
+    /// Use these certificates and keys for new connections. They come with the message, as memory
+    /// that holds them as `tokamak-tls` encodes them.
+    Certificates,
     /// No more parts of the answer to [`FromFront::Asks`] come. Those that came are void.
     Dropped {
         /// The question that gets no answer.
@@ -198,7 +207,9 @@ impl Message for ToFront {
             ToFront::Answer { question, part, is_last } => {
                 Writer::new(8).u32(*question).u8(u8::from(*is_last)).text(part).end()
             }
+            ToFront::Certificates => Writer::new(11).end(),
             ToFront::Dropped { question } => Writer::new(9).u32(*question).end(),
+            ToFront::Stream { question } => Writer::new(10).u32(*question).end(),
         }
     }
 
@@ -230,6 +241,8 @@ impl Message for ToFront {
                 ToFront::Answer { question, part: from.text(ANSWER_PART)?, is_last }
             }
             9 => ToFront::Dropped { question: from.u32()? },
+            10 => ToFront::Stream { question: from.u32()? },
+            11 => ToFront::Certificates,
             _ => return Err(BadMessage("unknown tag")),
         };
         from.end(message)

@@ -60,7 +60,9 @@ fn to_front() -> impl Strategy<Value = ToFront> {
         (any::<u32>(), ".{0,40}", any::<bool>())
             .prop_map(|(question, part, is_last)| ToFront::Answer { question, part, is_last }),
         any::<u32>().prop_map(|question| ToFront::Dropped { question }),
+        any::<u32>().prop_map(|question| ToFront::Stream { question }),
         any::<u32>().prop_map(|pool| ToFront::Forget { pool }),
+        Just(ToFront::Certificates),
         Just(ToFront::Drain),
         (any::<bool>(), any::<bool>())
             .prop_map(|(error, access)| ToFront::Reopen { error, access }),

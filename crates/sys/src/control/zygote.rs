@@ -45,8 +45,9 @@ pub enum ToZygote {
 /// The signals that a worker may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// Write the PHP backtrace of a request to the error log and go on: of the one with this slot
-    /// of the queue in async mode, or of the only one.
+    /// The PHP stack of a request is wanted, which goes on: of the one with this slot of the queue
+    /// in async mode, or of the only one. The zygote reads it and says [`FromZygote::Slow`]; only a
+    /// worker that it cannot read is sent a signal, and writes it to its standard error.
     Backtrace(Option<u32>),
     /// End, wherever it is.
     Kill,
@@ -92,14 +93,16 @@ pub enum FromZygote {
         /// How it ended.
         status: Status,
     },
-    /// Where a worker of a pool of `tokamak fpm` is, as asked for by [`Signal::Backtrace`].
+    /// Where a worker is, as asked for by [`Signal::Backtrace`].
     Slow {
         /// Board entry.
         index: u16,
         /// As told by [`ToZygote::Spawn`].
         instance: u32,
-        /// The script's file in a line, then one for each call, the innermost first: address,
-        /// function, file and line number, with tabs between them. The last line may be cut.
+        /// The name of its request in a line, then one for each call, the innermost first. Empty:
+        /// the request has ended. In a pool of `tokamak fpm` the script's file, and of each call
+        /// address, function, file and line number with tabs between them. The last line may be
+        /// cut.
         trace: String,
     },
     /// Somebody has changed what its workers inherit: its limits, its priority or the like. It goes

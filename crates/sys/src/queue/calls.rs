@@ -1,6 +1,6 @@
 //! What the request of a slot has called: SQL and outgoing HTTP. The worker writes it at each such
 //! call (`crates/php/c/calls.c`), in sites that count calls. The front reads it when the response
-//! is complete; for the slow log C reads it while the request runs (`crates/php/c/backtrace.c`).
+//! is complete; for the slow log the supervisor reads it while the request runs.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -22,8 +22,9 @@ struct SumWords {
 #[repr(C)]
 pub struct CallWords {
     sums: [SumWords; CallKind::ALL.len()],
-    /// The longest call, and the one that began last, for the slow log alone.
+    /// The longest call that has returned (nanoseconds and kind), for the slow log alone.
     longest: [AtomicU64; 2],
+    /// When, and its kind. 0: it has returned.
     latest: [AtomicU64; 2],
 }
 
@@ -54,6 +55,21 @@ impl CallWords {
     /// What was called between these times; calls that have not returned end now.
     pub(super) fn read(&self, since: u64, now: u64) -> Calls {
         Calls { sums: self.sums.each_ref().map(|sum| sum.read(since, now)) }
+    }
+
+    /// The longest call between these times, and its nanoseconds; one that has not returned ends
+    /// now.
+    pub(super) fn longest(&self, since: u64, now: u64) -> Option<(CallKind, u64)> {
+        let [longest, longest_kind] =
+            self.longest.each_ref().map(|word| word.load(Ordering::Relaxed));
+        let [latest, latest_kind] = self.latest.each_ref().map(|word| word.load(Ordering::Relaxed));
+        let open = if latest == 0 { 0 } else { now.saturating_sub(latest) };
+        // A worker may write anything, and may be in the middle of it.
+        let most = now.saturating_sub(since);
+        let calls = [(longest, longest_kind), (open, latest_kind)];
+        let sound = calls.into_iter().filter(|(nanos, _)| (1..=most).contains(nanos));
+        let (nanos, kind) = sound.max_by_key(|(nanos, _)| *nanos)?;
+        Some((*CallKind::ALL.get(usize::try_from(kind).ok()?)?, nanos))
     }
 }
 
@@ -99,6 +115,24 @@ mod tests {
         assert_eq!(open.read(100, 150), Calls::default());
     }
 
+    #[test]
+    fn the_longest_call_may_still_be_open() {
+        let words = CallWords::unread();
+        assert_eq!(words.longest(100, 500), None);
+        let set = |to: &[AtomicU64; 2], values: [u64; 2]| {
+            to.iter().zip(values).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+        };
+        set(&words.longest, [70, CallKind::Sql as u64]);
+        set(&words.latest, [440, CallKind::Http as u64]);
+        assert_eq!(words.longest(100, 500), Some((CallKind::Sql, 70)));
+        assert_eq!(words.longest(100, 520), Some((CallKind::Http, 80)));
+        // No call lasts longer than its request, and there are only so many kinds.
+        set(&words.longest, [1000, CallKind::Sql as u64]);
+        assert_eq!(words.longest(100, 500), Some((CallKind::Http, 60)));
+        set(&words.latest, [440, 9]);
+        assert_eq!(words.longest(100, 500), None);
+    }
+
     proptest! {
         #[test]
         fn any_words_are_read_as_what_can_be(
@@ -107,6 +141,19 @@ mod tests {
             let calls = words(count, open, time).read(since, now);
             let most = now.saturating_sub(since).saturating_mul(count.max(open).max(1).into());
             prop_assert!(calls.of(CallKind::Http).nanos <= most);
+        }
+
+        #[test]
+        fn any_longest_call_is_shorter_than_its_request(
+            values: [u64; 4], since: u64, now: u64,
+        ) {
+            let words = CallWords::unread();
+            for (word, value) in words.longest.iter().chain(&words.latest).zip(values) {
+                word.store(value, Ordering::Relaxed);
+            }
+            if let Some((_, nanos)) = words.longest(since, now) {
+                prop_assert!(nanos <= now.saturating_sub(since));
+            }
         }
     }
 }

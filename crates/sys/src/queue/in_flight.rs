@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use tokamak_cost::RequestId;
+use tokamak_cost::{CallKind, Calls, Phase, RequestId};
 
 use super::doing::{Peer, State, address};
 use super::layout::{SlotHead, URI_MAX, WITHDRAWN};
-use super::record;
+use super::record::{self, Field, Origin, Reader};
 use super::segment::Segment;
 
 /// Bytes of a record that are looked at for method and target: both come first in a record of HTTP.
@@ -40,6 +40,21 @@ pub struct InFlight {
     pub id: RequestId,
 }
 
+/// What is known of a request beyond [`InFlight`], for those that are looked at closely.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Details {
+    /// The script's file, cut to 256 bytes and escaped; empty if it is not known.
+    pub script: String,
+    /// The trace that it belongs to, if it says one.
+    pub trace: Option<String>,
+    /// Nanoseconds of each phase so far, in order.
+    pub phases: Vec<(Phase, u64)>,
+    /// What it has called so far; none if its site does not count calls.
+    pub calls: Option<Calls>,
+    /// The longest call so far, and its nanoseconds. Calls that have not returned count, too.
+    pub longest_call: Option<(CallKind, u64)>,
+}
+
 /// What is the same for as long as a request is held: a slot is used again only after its worker
 /// has said when it finished, and that is before the next one is claimed.
 #[derive(PartialEq, Eq)]
@@ -65,6 +80,10 @@ impl Hold {
 
     fn instance(&self) -> u32 {
         self.claim as u32
+    }
+
+    fn id(&self) -> RequestId {
+        RequestId::new(self.claimed_at, (self.claim >> 32) as u32)
     }
 }
 
@@ -106,8 +125,36 @@ impl Segment {
             uri: shown(uri, URI_MAX),
             state,
             since: since.max(hold.claimed_at).min(now),
-            id: RequestId::new(hold.claimed_at, (hold.claim >> 32) as u32),
+            id: hold.id(),
         })
+    }
+
+    /// Looks closely at a request; none if it has ended.
+    pub fn details(&self, request: &InFlight, now: u64) -> Option<Details> {
+        let head = self.slot(request.slot);
+        let is_held = || {
+            Hold::of(head)
+                .is_some_and(|hold| hold.instance() == request.instance && hold.id() == request.id)
+        };
+        if !is_held() {
+            return None;
+        }
+        let len = head.record_len.load(Ordering::Relaxed).min(self.geometry().request);
+        let mut record = vec![0; len as usize];
+        self.request_area(request.slot, 0).get(0, &mut record);
+        let (script, trace) = script_and_trace(&record);
+        let claimed_at = request.claimed_at;
+        let words = &head.worker;
+        let counts = words.counts_calls.load(Ordering::Relaxed) != 0;
+        let details = Details {
+            script,
+            trace,
+            phases: head.booked.so_far(claimed_at, now),
+            calls: counts.then(|| words.calls.read(claimed_at, now)),
+            longest_call: words.calls.longest(claimed_at, now).filter(|_| counts),
+        };
+        fence(Ordering::Acquire);
+        is_held().then_some(details)
     }
 
     /// What the request does, and since when.
@@ -139,6 +186,23 @@ impl Segment {
         }
         (peer.owner.load(Ordering::Acquire) == instance).then(|| address(bytes)).flatten()
     }
+}
+
+/// The script and the trace of a record, as [`Details`] has them. The worker may have changed it.
+fn script_and_trace(record: &[u8]) -> (String, Option<String>) {
+    let Some(reader) = Reader::new(record) else { return Default::default() };
+    let script = match reader.origin() {
+        Origin::Http => Some(reader.field(Field::ScriptFilename)),
+        Origin::FastCgi => {
+            let name = Field::ScriptFilename.variable().as_bytes();
+            reader.pairs().find(|pair| pair.0 == name).map(|(_, value)| value)
+        }
+    };
+    let trace = record::trace(reader.pairs());
+    (
+        shown(script.unwrap_or_default(), URI_MAX),
+        trace.map(|trace| String::from_utf8_lossy(trace).into_owned()),
+    )
 }
 
 fn shown(text: &[u8], most: usize) -> String {

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use tokamak_metrics::Histogram;
 
+use super::booked::BookedWords;
 use super::calls::CallWords;
 use super::doing::{Doing, PEERS, Peer};
 
 /// Changes with every change of the layout or of its meaning.
-pub const LAYOUT_VERSION: u32 = 14;
+pub const LAYOUT_VERSION: u32 = 15;
 
 /// First word of a segment.
 pub(super) const MAGIC: u32 = 0x544f_4b51; // "TOKQ"
@@ -238,6 +239,8 @@ pub(super) struct SlotHead {
     pub response_head: AtomicU64,
     /// 1: the client has gone.
     pub aborted: AtomicU32,
+    /// What the ledger had booked when the request was queued; only in pools with a slow log.
+    pub booked: BookedWords,
     pub worker: WorkersWords,
 }
 
@@ -268,5 +271,5 @@ pub(super) struct WorkersWords {
     pub calls: CallWords,
 }
 
-const _: () = assert!(size_of::<SlotHead>() <= SLOT_HEAD);
+const _: () = assert!(size_of::<SlotHead>() == 256 && size_of::<SlotHead>() <= SLOT_HEAD);
 const _: () = assert!(size_of::<WorkersWords>() == 128);

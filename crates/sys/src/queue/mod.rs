@@ -33,6 +33,7 @@
 //! ```
 
 mod board;
+mod booked;
 mod calls;
 mod consumer;
 mod doing;
@@ -54,7 +55,7 @@ pub use calls::CallWords;
 pub use consumer::{Claim, Consumer, Next, Search, Step};
 pub use doing::{Cause, Doing, InWords, Peer, State};
 pub use frame::{DECLINED, Frame, HeadFrame, Malformed, Usage, split_frame, split_headers};
-pub use in_flight::InFlight;
+pub use in_flight::{Details, InFlight};
 pub use job::{Gone, Job, Outcome};
 pub use layout::{Geometry, LAYOUT_VERSION};
 pub use producer::{Drained, Full, Holder, Producer, SlotId, Tickets};

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-use tokamak_cost::{Calls, RequestId};
+use tokamak_cost::{Calls, Ledger, RequestId};
 
 use super::fifo::Fifo;
 use super::frame::Malformed;
@@ -146,6 +146,21 @@ impl Producer {
         body_len: u64,
         body: &[u8],
     ) -> Result<(SlotId, usize), Full> {
+        self.submit_booked(record, body_len, body, None)
+    }
+
+    /// The same, with the request's ledger so far for the slow log. Of a pool, either all requests
+    /// have one or none: a slot keeps that of the request before.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn submit_booked(
+        &mut self,
+        record: &[u8],
+        body_len: u64,
+        body: &[u8],
+        ledger: Option<&Ledger>,
+    ) -> Result<(SlotId, usize), Full> {
         let geometry = self.segment.geometry();
         let body_at = record.len().next_multiple_of(64);
         // A body ring of less than a page would crawl.
@@ -182,6 +197,9 @@ impl Producer {
         head.worker.response_tail.store(0, Ordering::Relaxed);
         head.worker.waits.store(0, Ordering::Relaxed);
         head.worker.heeds.store(0, Ordering::Relaxed);
+        if let Some(ledger) = ledger {
+            head.booked.set(ledger);
+        }
         let taken = put_body(&self.segment, slot, &mut self.slots[usize::from(id)], body);
 
         let (ticket, owed) = self.segment.publish(slot, &self.tickets.0);
@@ -240,9 +258,11 @@ impl Producer {
     /// has finished; none if its site does not count calls. Before [`Producer::release`].
     pub fn calls(&self, id: SlotId, queued_at: u64, seen_at: u64) -> Option<Calls> {
         let words = &self.segment.slot(self.global(id)).worker;
-        let counts = words.counts_calls.load(Ordering::Relaxed) != 0;
+        if words.counts_calls.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
         let finished_at = words.finished_at.load(Ordering::Relaxed);
-        counts.then(|| words.calls.read(queued_at, finished_at.min(seen_at)))
+        Some(words.calls.read(queued_at, finished_at.min(seen_at)))
     }
 
     /// Tells the worker that the client has gone. The slot stays taken until the worker is done

@@ -273,6 +273,17 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The name of the trace that a request belongs to, from its headers or parameters; none if they
+/// name none as W3C Trace Context has it. A client may have sent it.
+pub fn trace<'a>(mut pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Option<&'a [u8]> {
+    let is_it =
+        |name: &[u8]| name == b"HTTP_TRACEPARENT" || name.eq_ignore_ascii_case(b"traceparent");
+    let (_, traceparent) = pairs.find(|(name, _)| is_it(name))?;
+    let (trace, rest) = traceparent.get(3..)?.split_at_checked(32)?;
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    (rest.first() == Some(&b'-') && trace.iter().all(is_digit)).then_some(trace)
+}
+
 /// Method and target of a record, of which the end may be missing: what is not there is empty.
 pub(super) fn target(bytes: &[u8]) -> (&[u8], &[u8]) {
     let (mut method, mut uri): (&[u8], &[u8]) = (b"", b"");

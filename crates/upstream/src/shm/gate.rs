@@ -1,5 +1,6 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use tokamak_cost::Ledger;
 use tokamak_sys::queue::{Segment, Tickets};
 
 use super::error::{Death, Refused};
@@ -86,13 +87,18 @@ impl Gate {
         }
     }
 
-    /// Queues a request.
+    /// Queues a request. `ledger`: its own, if it has one, for the slow log.
     ///
     /// # Errors
     /// [`Refused`].
-    pub fn submit(&self, record: &[u8], body: Body) -> Result<QueuedRequest, (Refused, Body)> {
+    pub fn submit(
+        &self,
+        record: &[u8],
+        body: Body,
+        ledger: Option<&Ledger>,
+    ) -> Result<QueuedRequest, (Refused, Body)> {
         // The time only bounds the wait.
-        self.submit_at(record, body, tokamak_cost::coarse())
+        self.submit_at(record, body, ledger, tokamak_cost::coarse())
     }
 
     /// The same, at this time.
@@ -103,9 +109,10 @@ impl Gate {
         &self,
         record: &[u8],
         body: Body,
+        ledger: Option<&Ledger>,
         now: u64,
     ) -> Result<QueuedRequest, (Refused, Body)> {
-        self.lock().current.client.submit_at(record, body, now)
+        self.lock().current.client.submit_at(record, body, ledger, now)
     }
 
     /// If the queue with the number `old` is in use, requests go to another one from now on.

@@ -1,5 +1,6 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use tokamak_cost::Ledger;
 use tokamak_sys::queue::{Segment, Tickets};
 
 use super::error::{Death, Refused};
@@ -37,10 +38,11 @@ impl QueueClient {
         self: &Arc<Self>,
         record: &[u8],
         body: Body,
+        ledger: Option<&Ledger>,
         now: u64,
     ) -> Result<QueuedRequest, (Refused, Body)> {
         let has_file = matches!(body, Body::Spool { .. });
-        let key = self.lock().submit(record, body, now)?;
+        let key = self.lock().submit(record, body, ledger, now)?;
         Ok(QueuedRequest::new(self.clone(), key, has_file))
     }
 
@@ -50,7 +52,7 @@ impl QueueClient {
         record: &[u8],
         body: Body,
     ) -> Result<QueuedRequest, (Refused, Body)> {
-        self.submit_at(record, body, tokamak_cost::now())
+        self.submit_at(record, body, None, tokamak_cost::now())
     }
 
     /// A worker has died: fails the requests that it held.

@@ -14,7 +14,7 @@ use crate::body::Body;
 /// may wait, if that is less.
 const LATE: u64 = 1_000_000_000;
 
-/// How long requests wait, and how much memory responses may take.
+/// How long requests wait, how much memory responses may take, and what is kept of each request.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Longest wait for a worker, in nanoseconds.
@@ -25,6 +25,8 @@ pub struct Bounds {
     pub queued: usize,
     /// Those that this one may have in any case.
     pub share: usize,
+    /// Whether the ledger of each request lies beside it, for the slow log.
+    pub has_slow_log: bool,
 }
 
 /// The requests of one event loop that are in a queue, or of which something is left to read.
@@ -119,6 +121,7 @@ impl Requests {
         &mut self,
         record: &[u8],
         mut body: Body,
+        ledger: Option<&Ledger>,
         now: u64,
     ) -> Result<usize, (Refused, Body)> {
         if self.is_full() {
@@ -131,7 +134,12 @@ impl Requests {
             Body::Memory(bytes) => bytes,
             _ => b"",
         };
-        let (slot, taken) = match self.producer.submit(record, body.left(), inline) {
+        // A web server's request over FastCGI has no ledger: its time begins here.
+        let fresh = (self.bounds.has_slow_log && ledger.is_none())
+            .then(|| Ledger::begin(tokamak_cost::now()));
+        let ledger = ledger.filter(|_| self.bounds.has_slow_log).or(fresh.as_ref());
+        let submitted = self.producer.submit_booked(record, body.left(), inline, ledger);
+        let (slot, taken) = match submitted {
             Ok(taken) => taken,
             Err(Full::Slots) => return Err((Refused::Full, body)),
             Err(Full::Record) => return Err((Refused::TooLarge, body)),

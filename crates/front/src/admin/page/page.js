@@ -5,9 +5,12 @@
 const EVERY = 2000, SLOWEST_RETRY = 30000, PATIENCE = 10000, KEPT = 150, CELLS = 512, ROWS = 200;
 const TOKEN = 'tokamak-admin-token';
 const CACHE = ['hit', 'stale', 'coalesced', 'miss', 'bypassed'];
+const CALLS = ['sql', 'http'];
+const SOON = 14; // Days left of a certificate that should have been renewed.
 const COUNTERS = ['tokamak_requests_total', 'tokamak_response_body_bytes_total',
   'tokamak_request_duration_seconds', 'tokamak_request_phase_seconds',
-  'tokamak_cache_requests_total', 'tokamak_failures_total'];
+  'tokamak_cache_requests_total', 'tokamak_failures_total', 'tokamak_calls_total',
+  'tokamak_request_calls_seconds'];
 const LETTERS = { idle: '·', busy: 'B', starting: 's', draining: 'd', leaving: 'x' };
 const at = id => document.getElementById(id);
 const readings = []; // What the charts and windows need of the last five minutes.
@@ -40,6 +43,11 @@ function read(doc, site) {
       [result, sum(doc, 'tokamak_cache_requests_total', labels => labels.result === result)])),
     failures: Object.fromEntries(samples(doc, 'tokamak_failures_total').map(s =>
       [s.labels.kind, s.value])),
+    calls: Object.fromEntries(CALLS.map(kind => {
+      const own = labels => fits(labels) && labels.kind === kind;
+      return [kind, { calls: sum(doc, 'tokamak_calls_total', own),
+        times: times(doc, 'tokamak_request_calls_seconds', own) }];
+    })),
   };
 }
 
@@ -59,6 +67,8 @@ function between(late, early) {
     phases: each(late.phases, early.phases, without),
     cache: each(late.cache, early.cache, minus),
     failures: each(late.failures, early.failures, minus),
+    calls: each(late.calls, early.calls, (one, other) =>
+      ({ calls: one.calls - other.calls, times: without(one.times, other.times) })),
   };
 }
 
@@ -379,6 +389,29 @@ function slowest(doc, site) {
     url.phase, [url.status || 'none', url.status >= 500 ? 'bad' : ''], age(url.ago), url.site]));
 }
 
+function calls(doc, site, counted) {
+  at('s-calls').hidden = !samples(doc, 'tokamak_calls_total')
+    .some(({ labels }) => !site || labels.site === site);
+  table('calls', [['Kind'], ['Calls', 'number'], ['Requests that call', 'number'],
+    ['Calls of one', 'number'], ['Time of one', 'number'], ['90 % below', 'number']],
+  CALLS.map(kind => {
+    const { calls, times } = counted.calls[kind], requests = count(times);
+    return [kind, number(calls), number(requests), requests ? few(calls / requests) : '–',
+      time(requests ? times.sum / requests : null), time(quantile(0.9, times, doc.bounds))];
+  }));
+}
+
+function certificates(doc) {
+  const all = samples(doc, 'tokamak_tls_certificate_end_seconds').sort((a, b) => a.value - b.value);
+  at('s-certificates').hidden = !all.length;
+  table('certificates', [['First name', 'long'], ['Ends on'], ['Days left', 'number']],
+    all.map(({ labels, value }) => {
+      const days = Math.floor((value * 1000 - Date.now()) / 86400e3);
+      const day = new Date(value * 1000).toISOString().slice(0, 10);
+      return [labels.name, day, [number(days), days < SOON ? 'bad' : '']];
+    }));
+}
+
 function others(doc, counted) {
   const limit = sum(doc, 'tokamak_cache_limit_bytes');
   at('s-cache').hidden = !limit;
@@ -410,9 +443,10 @@ function others(doc, counted) {
 }
 
 function command(site) {
-  const quoted = /^[\w.-]+$/.test(site) ? site : `'${site.replaceAll("'", "'\\''")}'`;
-  const length = at('length').value;
-  say(at('command'), `tokamak profile${site ? ' --site ' + quoted : ''} --for ${length}s`);
+  const quoted = text => /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+  const prefix = at('prefix').value;
+  say(at('command'), `tokamak profile${site ? ' --site ' + quoted(site) : ''}` +
+    `${prefix ? ' --url ' + quoted(prefix) : ''} --for ${at('length').value}s`);
 }
 
 function show() {
@@ -432,13 +466,51 @@ function show() {
   phases(doc, counted);
   workers(doc, site);
   slowest(doc, site);
+  calls(doc, site, counted);
   others(doc, counted);
+  certificates(doc);
   command(site);
   const generation = sum(doc, 'tokamak_generation');
   const known = doc.status ? `, generation ${generation}, up ${age(uptime)}` : '';
   say(at('version'), doc.version + known);
   at('note').hidden = !!doc.status;
   say(at('note'), 'The supervisor does not answer: what workers do is not known.');
+}
+
+// ---- A profile ---------------------------------------------------------------------------------
+
+let profiling = null; // Ends the one that is being taken.
+
+async function profile() {
+  if (profiling) return profiling.abort();
+  const [seconds, site, prefix] = ['length', 'site', 'prefix'].map(id => at(id).value);
+  const query = new URLSearchParams({ seconds, site, url: prefix });
+  const whose = `of ${site || 'all sites'}${prefix && `, of paths that begin with ${prefix}`}`;
+  const began = performance.now(), bar = at('profiling');
+  const step = () => { bar.value = Math.min(seconds, (performance.now() - began) / 1000); };
+  const clock = setInterval(step, 250);
+  profiling = new AbortController();
+  say(at('profile'), 'End it');
+  say(at('profiled'), `A profile ${whose} is being taken, for ${seconds} s.`);
+  [bar.max, bar.value, bar.hidden, at('result').hidden] = [seconds, 0, false, true];
+  try {
+    const response = await authorized(`/profile?${query}`, profiling.signal);
+    if (!response.ok) throw new Error((await response.text()).trim());
+    const old = at('graph').href, page = URL.createObjectURL(await response.blob());
+    if (old) URL.revokeObjectURL(old);
+    at('graph').href = at('save').href = page;
+    say(at('profiled'), `The profile ${whose} is there: ` +
+      `${response.headers.get('tokamak-profile')}.`);
+    at('result').hidden = false;
+  } catch (error) {
+    say(at('profiled'), profiling.signal.aborted ? 'The profile was ended.'
+      : `No profile: ${error.message}`);
+  } finally {
+    clearInterval(clock);
+    profiling = null;
+    bar.hidden = true;
+    say(at('profile'), 'Take a profile');
+  }
 }
 
 // ---- Asking ------------------------------------------------------------------------------------
@@ -470,16 +542,22 @@ function login(wrong) {
   at('token').focus();
 }
 
+// The token goes in a header: not into the address, and into no cookie.
+function authorized(path, signal) {
+  const token = sessionStorage.getItem(TOKEN);
+  return fetch(path, {
+    headers: token ? { Authorization: `Bearer ${token}` } : {}, cache: 'no-store',
+    credentials: 'omit', redirect: 'error', signal,
+  });
+}
+
 async function ask() {
   clearTimeout(timer);
   if (asking || paused || document.hidden) return;
   asking = true;
   const token = sessionStorage.getItem(TOKEN);
   try {
-    const response = await fetch('/dashboard.json', {
-      headers: token ? { Authorization: `Bearer ${token}` } : {}, cache: 'no-store',
-      credentials: 'omit', redirect: 'error', signal: AbortSignal.timeout(PATIENCE),
-    });
+    const response = await authorized('/dashboard.json', AbortSignal.timeout(PATIENCE));
     if (sessionStorage.getItem(TOKEN) !== token) {
       // Typed anew: its form could not ask while this answer was under way.
       if (at('login').hidden) timer = setTimeout(ask);
@@ -546,6 +624,8 @@ at('site').addEventListener('change', () => {
 });
 at('window').addEventListener('change', show);
 at('length').addEventListener('change', show);
+at('prefix').addEventListener('input', show);
+at('profile').addEventListener('click', profile);
 at('copy').addEventListener('click', async () => {
   try {
     await navigator.clipboard.writeText(at('command').textContent);

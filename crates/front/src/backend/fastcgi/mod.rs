@@ -7,7 +7,6 @@ mod checks;
 mod complaints;
 pub mod errand;
 pub mod head;
-mod internal;
 mod params;
 mod setup;
 
@@ -24,7 +23,7 @@ use tokamak_upstream::body::Body;
 use tokamak_upstream::fcgi::{self, Event, Exchange, Relay, ResponseStart, UpstreamError};
 
 use crate::backend::response_head::is_interim;
-use crate::backend::{BackendError, BackendRequest};
+use crate::backend::{BackendError, BackendRequest, internal};
 use crate::failure::Failure;
 use crate::response::files::Found;
 use crate::response::{Source, length};
@@ -183,7 +182,7 @@ impl Begun {
         config: &config::Upstream,
     ) -> Result<Response<Source>, BackendError> {
         match internal::wanted(&self.head.headers) {
-            Some(wanted) => internal::send(call, config, self.head, &wanted),
+            Some(wanted) => internal::send(call, &config.internal, self.head.headers, &wanted),
             None => Ok(respond(call, self)),
         }
     }

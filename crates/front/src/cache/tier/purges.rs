@@ -178,7 +178,7 @@ impl Log {
 fn is_for(what: &Purge, key: &[u8], tags: &[Box<str>]) -> bool {
     match what {
         Purge::All => true,
-        Purge::Key(own) => own == key,
+        Purge::Key(own) => Key::is_of(key, own),
         Purge::Prefix(start) => key.starts_with(start),
         Purge::Tag(tag) => tags.iter().any(|own| **own == **tag),
     }

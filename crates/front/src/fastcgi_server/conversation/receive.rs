@@ -138,7 +138,7 @@ impl Conversation {
         };
         let length = gathering.body_len();
         let body = gathering.take_body();
-        match gate.submit(gathering.record.bytes(), body) {
+        match gate.submit(gathering.record.bytes(), body, None) {
             Ok(exchange) => {
                 let record = std::mem::take(&mut gathering.record);
                 let running = overview.map(Overview::run);

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,14 +12,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::rt::ReadBufCursor;
-use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use tokio::io::ReadBuf;
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 
 use super::screen::{self, Screen, Violation};
 use super::state::{ConnHistory, ConnState};
+use crate::client::{Addresses, Client};
 use crate::failure::Failure;
+use crate::http::transport::{self, ReadHalf, WriteHalf};
 use crate::response::pages;
 
 /// Largest piece read from a client at once; the size of the event loop's one read buffer.
@@ -43,21 +45,17 @@ thread_local! {
 }
 
 /// Sends a client the last bytes of a connection, and gives it a moment to read them.
-async fn farewell(read: &mut OwnedReadHalf, write: &OwnedWriteHalf, mut bytes: &[u8]) {
+async fn farewell(read: &mut ReadHalf, write: &WriteHalf, bytes: &[u8]) {
     let farewell = async {
-        while !bytes.is_empty() {
-            write.writable().await?;
-            match write.try_write(bytes) {
-                Ok(n) => bytes = &bytes[n..],
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(e) => return Err(e),
+        write.send_last(bytes).await?;
+        let mut sink = [0; 4096];
+        loop {
+            let mut buffer = ReadBuf::new(&mut sink);
+            poll_fn(|cx| read.poll_read(cx, &mut buffer)).await?;
+            if buffer.filled().is_empty() {
+                return Ok::<(), io::Error>(());
             }
         }
-        // Closing with unread bytes would reset the connection and take the page with it.
-        socket2::SockRef::from(write.as_ref()).shutdown(std::net::Shutdown::Write)?;
-        let mut sink = [0; 4096];
-        while read.read(&mut sink).await? > 0 {}
-        Ok(())
     };
     let _ = timeout(LAST_WORDS, farewell).await;
 }
@@ -67,9 +65,9 @@ thread_local! {
     static TURNED_AWAY: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Tells a client that there are too many connections.
-pub fn turn_away(stream: TcpStream) {
-    let page = pages::raw(Failure::TooManyConnections);
+/// Tells a client why its connection is closed.
+pub fn turn_away(stream: TcpStream, why: Failure) {
+    let page = pages::raw(why);
     if TURNED_AWAY.get() >= MOST_TURNED_AWAY {
         // The socket's send buffer is empty, so the whole page is sent. But a client that has
         // already sent its request may get a reset instead.
@@ -78,7 +76,7 @@ pub fn turn_away(stream: TcpStream) {
     }
     TURNED_AWAY.set(TURNED_AWAY.get() + 1);
     tokio::spawn(async move {
-        let (mut read, write) = stream.into_split();
+        let (mut read, write) = transport::plain(stream);
         farewell(&mut read, &write, &page).await;
         TURNED_AWAY.set(TURNED_AWAY.get() - 1);
     });
@@ -86,7 +84,7 @@ pub fn turn_away(stream: TcpStream) {
 
 /// A connection's bytes, as the HTTP library reads and writes them.
 pub struct H1Io {
-    read: OwnedReadHalf,
+    read: ReadHalf,
     state: Arc<ConnState>,
     screen: Screen,
     /// Screened bytes that had no room in the library's buffer, because encoding made them more.
@@ -94,6 +92,10 @@ pub struct H1Io {
     /// Requests that another event loop has answered.
     earlier: u32,
     refused: Option<Refusal>,
+    /// Whether a client may begin with HTTP/2.
+    takes_http2: bool,
+    /// The bytes that have come of a client that began with HTTP/2.
+    http2: Option<Bytes>,
 }
 
 /// The client broke a rule.
@@ -107,22 +109,51 @@ struct Refusal {
 impl H1Io {
     /// Takes over an accepted connection, or one that another event loop had.
     pub fn new(
-        stream: TcpStream,
+        (read, write): (ReadHalf, WriteHalf),
         history: ConnHistory,
         limits: screen::Limits,
+        takes_http2: bool,
     ) -> (H1Io, Arc<ConnState>) {
-        let (read, write) = stream.into_split();
         let earlier = history.requests;
         let state = Arc::new(ConnState::new(write, history));
         let screen = Screen::new(limits);
-        let overflow = Bytes::new();
-        (H1Io { read, state: state.clone(), screen, overflow, earlier, refused: None }, state)
+        let io = H1Io {
+            read,
+            state: state.clone(),
+            screen,
+            overflow: Bytes::new(),
+            earlier,
+            refused: None,
+            takes_http2,
+            http2: None,
+        };
+        (io, state)
     }
 
-    /// Gives back the connection for another event loop; `None` if a request still holds it.
+    /// The bytes that have come of a client that began with HTTP/2, if it did.
+    pub fn take_http2(&mut self) -> Option<Bytes> {
+        self.http2.take()
+    }
+
+    /// The addresses of both ends.
+    pub fn addresses(&self) -> &Arc<Addresses> {
+        self.state.addresses()
+    }
+
+    /// Whether a client that broke this rule with its last bytes began with HTTP/2. Then its bytes
+    /// are kept for the protocol's own reader.
+    fn is_http2(&mut self, violation: Violation, last: &[u8]) -> bool {
+        let is_first = violation == Violation::Http2 && self.takes_http2 && self.earlier == 0;
+        let rest = if is_first { self.screen.http2(last) } else { None };
+        self.http2 = rest.map(|rest| [b"PRI *", rest].concat().into());
+        self.http2.is_some()
+    }
+
+    /// Gives back the connection for another event loop; `None` if a request still holds it, or if
+    /// it has TLS.
     pub fn leave(self) -> Option<(TcpStream, ConnHistory)> {
         let (write, history) = Arc::into_inner(self.state)?.into_parts();
-        Some((self.read.reunite(write).ok()?, history))
+        Some((self.read.reunite(write)?, history))
     }
 
     /// Whether all that has been read is with the library.
@@ -161,14 +192,14 @@ impl H1Io {
         &self,
         cx: &mut Context<'_>,
         offered: usize,
-        write: impl Fn(&OwnedWriteHalf) -> io::Result<usize>,
+        write: impl Fn(&WriteHalf) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         loop {
             let result = write(&self.state.write);
             self.state.wrote(offered, &result);
             match result {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    ready!(self.state.write.as_ref().poll_write_ready(cx))?;
+                    ready!(self.state.write.poll_write_ready(cx))?;
                 }
                 result => return Poll::Ready(result),
             }
@@ -203,7 +234,7 @@ impl hyper::rt::Read for H1Io {
         SCRATCH.with_borrow_mut(|scratch| {
             let room = out.remaining().min(scratch.len());
             let mut buffer = ReadBuf::new(&mut scratch[..room]);
-            ready!(Pin::new(&mut io.read).poll_read(cx, &mut buffer))?;
+            ready!(io.read.poll_read(cx, &mut buffer))?;
             let bytes = buffer.filled();
             if bytes.is_empty() {
                 return Poll::Ready(Ok(()));
@@ -217,6 +248,10 @@ impl hyper::rt::Read for H1Io {
             io.state.received(bytes.len(), heard, begins.then(tokamak_cost::now));
             match verdict {
                 Ok(()) => io.pass(bytes, &mut out),
+                Err(violation) if io.is_http2(violation, bytes) => {
+                    let error = io::Error::new(io::ErrorKind::InvalidData, violation.reason());
+                    return Poll::Ready(Err(error));
+                }
                 Err(violation) => {
                     let clean = io.screen.clean();
                     let in_body = before == screen::Part::Body && clean == 0;
@@ -268,12 +303,19 @@ impl hyper::rt::Write for H1Io {
         true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.state.write.has_unsent() {
+            return Poll::Ready(Ok(()));
+        }
+        let flushed = ready!(self.state.write.poll_flush(cx));
+        if flushed.is_ok() {
+            self.state.flushed();
+        }
+        Poll::Ready(flushed)
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // The socket is closed when the connection is dropped, after a refused client's page.
-        Poll::Ready(Ok(()))
+        if self.refused.is_some() { Poll::Ready(Ok(())) } else { self.state.write.poll_end(cx) }
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task;
 use std::task::{Poll, ready};
 
+use bytes::Bytes;
 use http::header::{CONNECTION, HeaderValue};
 use http::{Request, Response};
 use http_body_util::BodyExt;
@@ -28,6 +29,16 @@ use crate::response::Reply;
 pub use io::{H1Io, turn_away};
 pub use state::{ConnHistory, ConnState};
 
+/// What is to be done with a connection when this protocol is through with it.
+pub enum Next {
+    /// Nothing: it is to be closed.
+    Close,
+    /// The event loop with this index takes it over.
+    HandOver(usize),
+    /// The client speaks HTTP/2. These bytes of it have come.
+    Http2(Bytes),
+}
+
 /// How the serving of a connection ends.
 enum End {
     Closed(hyper::Result<()>),
@@ -36,12 +47,8 @@ enum End {
 }
 
 /// Serves the requests of one connection, one after the other, until the connection is to be
-/// closed, or until another event loop should take over: then with the index of that loop.
-pub async fn converse(
-    context: Arc<Context>,
-    io: H1Io,
-    state: Arc<ConnState>,
-) -> (H1Io, Option<usize>) {
+/// closed, or is to be served elsewhere.
+pub async fn converse(context: Arc<Context>, io: H1Io, state: Arc<ConnState>) -> (H1Io, Next) {
     let limits = &context.config.limits;
     let mut http = http1::Builder::new();
     // Without this the library would check for the end of the connection during every request, with
@@ -83,9 +90,12 @@ pub async fn converse(
         // lost in a handover. This has never been seen.
         End::HandedOver(target) => {
             let is_whole = read_buf.is_empty() && io.is_passed_on();
-            return (io, is_whole.then_some(target));
+            return (io, if is_whole { Next::HandOver(target) } else { Next::Close });
         }
     };
+    if let Some(come) = io.take_http2() {
+        return (io, Next::Http2(come));
+    }
     let peer = &state.addresses().peer;
     if let Some(violation) = state.violation() {
         log::refused(peer, violation.failure().status().as_u16(), violation.reason());
@@ -98,7 +108,7 @@ pub async fn converse(
         // it.
         log::refused(peer, 400, &error.to_string());
     }
-    (io, None)
+    (io, Next::Close)
 }
 
 /// The loop that should take over a connection between two requests, if any.

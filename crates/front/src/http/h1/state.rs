@@ -1,18 +1,18 @@
 //! The state of one HTTP/1 connection, shared by its task, its requests and the timeouts.
 
 use std::io;
+use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use http::{HeaderMap, StatusCode, Version};
-use tokio::io::ReadBuf;
-use tokio::net::tcp::OwnedWriteHalf;
 
 use super::screen::Violation;
 use crate::client::activity::{Activity, Waiting};
 use crate::client::{Addresses, Client};
 use crate::failure::Failure;
+use crate::http::transport::WriteHalf;
 
 /// A request has come in part.
 const UNFINISHED: u32 = u32::MAX;
@@ -30,7 +30,7 @@ pub struct ConnState {
     addresses: Arc<Addresses>,
     /// What the connection waits for.
     pub activity: Activity,
-    pub(super) write: OwnedWriteHalf,
+    pub(super) write: WriteHalf,
     /// Requests so far.
     requests: AtomicU32,
     /// Requests that have come whole; [`UNFINISHED`] if a next request has come in part.
@@ -49,7 +49,7 @@ pub struct ConnState {
 
 impl ConnState {
     /// The state of a connection with this history.
-    pub fn new(write: OwnedWriteHalf, history: ConnHistory) -> ConnState {
+    pub fn new(write: WriteHalf, history: ConnHistory) -> ConnState {
         ConnState {
             addresses: history.addresses,
             activity: Activity::new(),
@@ -66,7 +66,7 @@ impl ConnState {
     }
 
     /// Gives back the socket, and the history for another event loop.
-    pub fn into_parts(self) -> (OwnedWriteHalf, ConnHistory) {
+    pub fn into_parts(self) -> (WriteHalf, ConnHistory) {
         let requests = self.requests.into_inner();
         (self.write, ConnHistory { addresses: self.addresses, requests })
     }
@@ -115,7 +115,7 @@ impl ConnState {
 
     /// Records that this many bytes were offered to the kernel, with this result.
     pub fn wrote(&self, offered: usize, result: &io::Result<usize>) {
-        let is_complete = matches!(result, Ok(n) if *n == offered);
+        let is_complete = matches!(result, Ok(n) if *n == offered) && !self.write.has_unsent();
         self.is_stalled.store(!is_complete, Ordering::Relaxed);
         let is_sending = self.activity.is(Waiting::Sending);
         if is_complete && is_sending {
@@ -126,9 +126,16 @@ impl ConnState {
         }
     }
 
-    /// Whether all requests that have come are answered, so that another event loop may go on.
+    /// Records that the kernel has taken all bytes.
+    pub fn flushed(&self) {
+        self.wrote(0, &Ok(0));
+    }
+
+    /// Whether all requests that have come are answered, so that another event loop may go on. A
+    /// connection with TLS stays where it is.
     pub fn is_between_requests(&self) -> bool {
-        self.heard.load(Ordering::Relaxed) == self.requests()
+        matches!(self.write, WriteHalf::Tcp(_))
+            && self.heard.load(Ordering::Relaxed) == self.requests()
             && !self.is_serving()
             && self.activity.is(Waiting::Idle)
             && !self.is_stalled.load(Ordering::Relaxed)
@@ -141,7 +148,7 @@ impl Client for ConnState {
     }
 
     fn scheme(&self) -> &'static str {
-        "http"
+        if self.addresses.tls.is_some() { "https" } else { "http" }
     }
 
     fn requests(&self) -> u32 {
@@ -150,11 +157,7 @@ impl Client for ConnState {
 
     // The HTTP library does not check for this while a request is answered (see `h1::converse`).
     fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut byte = [0];
-        match self.write.as_ref().poll_peek(cx, &mut ReadBuf::new(&mut byte)) {
-            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(()),
-            Poll::Ready(Ok(_)) | Poll::Pending => Poll::Pending,
-        }
+        self.write.poll_gone(cx)
     }
 
     // Written directly to the socket, because the HTTP library has no interim responses.
@@ -168,7 +171,7 @@ impl Client for ConnState {
         {
             // Half an interim response would corrupt the bytes that follow, so the connection is
             // closed. Only a very slow client gets here.
-            let _ = socket2::SockRef::from(self.write.as_ref()).shutdown(std::net::Shutdown::Both);
+            let _ = self.write.shutdown(Shutdown::Both);
         }
     }
 

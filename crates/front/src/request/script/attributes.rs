@@ -2,7 +2,7 @@
 
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{Uri, Version, header};
+use http::{HeaderName, Uri, Version, header};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 use tokamak_lua::Attribute;
 
@@ -83,12 +83,15 @@ impl Origin<'_> {
         each(b"QUERY_STRING", uri.query().unwrap_or_default().as_bytes());
         each(b"SERVER_PROTOCOL", protocol(self.parts.version).as_bytes());
         each(b"REQUEST_SCHEME", self.scheme.as_bytes());
+        if self.scheme == "https" {
+            each(b"HTTPS", b"on");
+        }
         each(b"DOCUMENT_ROOT", &self.site.root);
         each(b"REMOTE_ADDR", self.addresses.text().peer.as_bytes());
         each(b"REMOTE_PORT", self.addresses.peer.port().to_string().as_bytes());
         each(b"SERVER_ADDR", self.addresses.text().local.as_bytes());
         each(b"SERVER_PORT", self.addresses.local.port().to_string().as_bytes());
-        for (name, value) in &self.parts.headers {
+        for (name, value) in self.parts.headers.iter().filter(|(name, _)| is_variable(name)) {
             let mut variable = name.as_str().replace('-', "_").to_ascii_uppercase();
             if *name != header::CONTENT_TYPE && *name != header::CONTENT_LENGTH {
                 variable.insert_str(0, "HTTP_");
@@ -96,6 +99,13 @@ impl Origin<'_> {
             each(variable.as_bytes(), value.as_bytes());
         }
     }
+}
+
+/// Whether a header field becomes a variable, as for applications: an underscore could spoof a dash
+/// (`X_Real_Ip`), and HTTP_PROXY is a setting of many libraries (CVE-2016-5385).
+fn is_variable(name: &HeaderName) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    name.as_str().bytes().all(is_plain) && name != "proxy"
 }
 
 /// Attributes that scripts have changed.
@@ -236,4 +246,23 @@ fn retarget(parts: &mut Parts, value: &[u8]) -> Option<()> {
     uri.path_and_query = target.or(before);
     parts.uri = Uri::from_parts(uri).ok()?;
     done.then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_fields_that_spoof_no_other_become_variables() {
+        for (name, expected) in [
+            ("x-request-id", true),
+            ("x_request_id", false),
+            ("x-request_id", false),
+            ("x.request.id", false),
+            ("proxy", false),
+            ("proxy-authorization", true),
+        ] {
+            assert_eq!(is_variable(&HeaderName::from_static(name)), expected, "{name}");
+        }
+    }
 }

@@ -49,13 +49,18 @@ fn entry(work: &Work, key: Option<&[u8]>) -> Option<Arc<Entry>> {
     let content = work.context.cache.as_ref()?;
     let policy = work.policy()?;
     let headers = &work.parts.headers;
-    let facts = Request::of(headers, &policy.rules)?;
+    let facts = Request::of(headers, work.caller.addresses().has_certificate(), &policy.rules)?;
     let key = match key {
         Some(key) => key.to_vec(),
         None => work.cache_overrides(&policy).key.unwrap_or_else(|| {
             let mut key = Vec::new();
             let host = host_of(&work.parts.uri, headers).unwrap_or_default();
-            Key::write(&mut key, host, &work.parts.uri, &policy.ignored_query);
+            Key::write(
+                &mut key,
+                (work.caller.scheme(), host),
+                &work.parts.uri,
+                &policy.ignored_query,
+            );
             key
         }),
     };

@@ -21,6 +21,7 @@ use tokamak_cost::{Ledger, Phase};
 use tokamak_lua::{Host, LuaState, MOST_RESTARTS, Outcome, Run, ScriptId, Stage};
 
 use super::body::{Incoming, gather};
+use super::error_page;
 use super::pipeline::{self, RequestParts};
 use crate::backend::Arrival;
 use crate::cache::{self, CachePolicy, Fetch, LookupResult};
@@ -128,7 +129,14 @@ pub async fn serve(
     let arrival = Arrival { context, site, caller };
     let mut scripted =
         ScriptedRequest { incoming, first, ..ScriptedRequest::new(arrival, hooks, work) };
-    let answer = scripted.answer(ledger).await;
+    let mut answer = scripted.answer(ledger).await;
+    if let Err(failure) = answer
+        && !site.config.error_pages.is_empty()
+        && let Some(work) = &scripted.work
+    {
+        let request = Request::from_parts(work.head(), ());
+        answer = Ok(Box::pin(error_page::failed(arrival, &request, failure, ledger)).await);
+    }
     if scripted.hooks.at(Stage::Response).is_empty() {
         return answer;
     }
@@ -159,7 +167,7 @@ impl<'a> ScriptedRequest<'a> {
                 StageResult::Answer(status) => return Ok(self.work().answer(status)),
             }
             let mut decision = self.work().decision();
-            if !self.hooks.at(Stage::Physical).is_empty() {
+            if !decision.is_settled && !self.hooks.at(Stage::Physical).is_empty() {
                 self.work().locate();
                 match self.stage(Stage::Physical, ledger).await? {
                     StageResult::GoOn => {}
@@ -170,10 +178,11 @@ impl<'a> ScriptedRequest<'a> {
                     decision = other;
                 }
             }
-            let is_open = matches!(
-                decision.target,
-                Target::Script(_) | Target::Application(..) | Target::NotFound
-            );
+            let is_open = !decision.is_settled
+                && matches!(
+                    decision.target,
+                    Target::Script(_) | Target::Application(..) | Target::NotFound
+                );
             // Both are boxed, because a request that scripts answer does not need their state.
             if !is_open {
                 ledger.mark(Phase::Route);

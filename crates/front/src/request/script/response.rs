@@ -16,11 +16,8 @@ use crate::route::{self, Decision};
 impl Work {
     /// Decides what answers the request, with the scripts' changes.
     pub fn decision(&self) -> Decision {
-        let router = &self.site().router;
-        match self.changes.get(Attribute::UriPath) {
-            Some(path) => router.find_decoded(&path, self.parts.uri.query()),
-            None => router.find(&self.parts.uri),
-        }
+        let path = self.changes.get(Attribute::UriPath);
+        self.site().decide_changed(&self.caller, &self.parts, path)
     }
 
     /// Sets the attributes of the file that the path means.
@@ -44,7 +41,7 @@ impl Work {
             return None;
         }
         let path = path?;
-        Some(self.site().router.find_file(Path::new(OsStr::from_bytes(&path))))
+        Some(self.site().decide_file(&self.caller, Path::new(OsStr::from_bytes(&path))))
     }
 
     /// The response that a script has given, with this status.
@@ -103,11 +100,7 @@ impl Work {
         self.status = parts.status.as_u16();
         self.fields = parts.headers;
         self.pieces = None;
-        self.present = match &source {
-            Source::Whole(bytes) => Some(bytes.clone()),
-            Source::Empty => Some(bytes::Bytes::new()),
-            _ => None,
-        };
+        self.present = source.whole();
         source
     }
 

@@ -186,7 +186,12 @@ impl Work {
         if overrides.key.is_none() && (path.is_some() || file.is_some()) {
             let mut key = Vec::new();
             let host = host_of(&self.parts.uri, &self.parts.headers).unwrap_or_default();
-            Key::write(&mut key, host, &self.parts.uri, &policy.ignored_query);
+            Key::write(
+                &mut key,
+                (self.caller.scheme(), host),
+                &self.parts.uri,
+                &policy.ignored_query,
+            );
             // The separator is a byte that no URL contains.
             for part in [path, file].into_iter().flatten() {
                 key.push(0);

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use proptest::prelude::*;
+use tokamak_cost::{Phase, RequestId};
 
 use super::super::doing::State;
 use super::super::record::{Field, Writer};
@@ -68,6 +69,38 @@ fn what_workers_hold_is_seen_while_they_hold_it() {
     let _third = take(&mut one);
     let uris: Vec<_> = now(&segment).into_iter().map(|it| it.uri).collect();
     assert_eq!(uris, ["/b", "/c"]);
+}
+
+#[test]
+fn a_close_look_sees_all_that_front_and_worker_say() {
+    let (segment, mut producer, [mut worker, _]) = queue(1);
+    let mut ledger = tokamak_cost::Ledger::begin(tokamak_cost::now() - 9_000_000);
+    ledger.stamp(Phase::Head, ledger.start() + 2_000_000);
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let mut writer = Writer::new();
+    for field in Field::ALL {
+        let value = if *field == Field::ScriptFilename { "/srv/a\n\"b\".php" } else { "x" };
+        writer.field(*field, value.as_bytes());
+    }
+    writer.header(b"Traceparent", format!("00-{trace}-b7ad6b7169203331-01").as_bytes());
+    producer.submit_booked(writer.bytes(), 0, b"", Some(&ledger)).unwrap();
+    let job = take(&mut worker);
+    let seen = now(&segment).remove(0);
+    let later = seen.claimed_at + 3_000_000;
+    let details = segment.details(&seen, later).unwrap();
+    assert_eq!(details.script, r#"/srv/a\n\"b\".php"#);
+    assert_eq!(details.trace.as_deref(), Some(trace));
+    let [(Phase::Head, 2_000_000), (Phase::Queue, queue), (Phase::Php, 3_000_000)] =
+        details.phases[..]
+    else {
+        panic!("{:?}", details.phases)
+    };
+    assert_eq!(queue, seen.claimed_at - ledger.start() - 2_000_000);
+    assert_eq!((details.calls, details.longest_call), (None, None), "its site counts none");
+    let other = InFlight { id: RequestId::new(seen.claimed_at, 7), ..seen.clone() };
+    assert_eq!(segment.details(&other, later), None);
+    job.finish(Outcome::Complete);
+    assert_eq!(segment.details(&seen, later), None, "it has ended");
 }
 
 #[test]

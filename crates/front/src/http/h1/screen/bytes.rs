@@ -2,8 +2,6 @@
 
 /// Byte may be part of a token (RFC 9110, 5.6.2): methods and field names.
 pub(super) const TOKEN: [bool; 256] = table(b"!#$%&'*+-.^_`|~");
-/// Byte may be part of a host name or an address in brackets, without the brackets and the port.
-pub(super) const HOST: [bool; 256] = table(b"-._~");
 /// Byte may be part of a request target at all: visible, or above ASCII.
 const TARGET: [bool; 256] = {
     let mut map = [true; 256];

@@ -26,7 +26,7 @@
 
 mod body;
 mod bytes;
-mod rules;
+pub(in crate::http) mod rules;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -182,6 +182,20 @@ impl Screen {
         }
         encoded.extend_from_slice(&read[from..]);
         Cow::Owned(encoded)
+    }
+
+    /// Whether the connection began with `PRI *`, as one of HTTP/2 does: then with the part of the
+    /// last read that follows this.
+    pub fn http2<'a>(&self, last: &'a [u8]) -> Option<&'a [u8]> {
+        if self.fault != Some(Violation::Http2) || self.requests != 1 {
+            return None;
+        }
+        // The bytes before this read, and before the target in it, are counted.
+        match self.head {
+            4 => Some(&last[memchr::memchr(b'*', last)? + 1..]),
+            5 => Some(last),
+            _ => None,
+        }
     }
 
     /// Requests that have begun.

@@ -1,7 +1,8 @@
-//! Checks of whole elements of the head: pure functions of a slice.
+//! Checks of whole elements of the head: pure functions of a slice. Some are for every protocol.
 
 use super::Violation;
-use super::bytes::{HOST, PATH, QUERY, TOKEN, trim};
+use super::bytes::{PATH, QUERY, TOKEN, trim};
+use crate::client::host::is_host;
 
 /// Fields that decide where a message ends or which host it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,30 +27,36 @@ impl Field {
 
 /// Methods that the screen itself knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Method {
+pub enum Method {
     Options,
+    /// The beginning of an HTTP/2 connection, up to the target, looks like a request with this
+    /// method (RFC 9113 section 3.4).
+    Pri,
     Other,
 }
 
-/// CONNECT (a tunnel) and TRACE (an echo of the head with its cookies) are refused, because no
-/// application serves them. Every other token is left to the application.
-pub(super) fn method(name: &[u8]) -> Result<Method, Violation> {
+/// Checks a method. CONNECT (a tunnel) and TRACE (an echo of the head with its cookies) are
+/// refused, because no application serves them. Every other token is left to the application.
+pub fn method(name: &[u8]) -> Result<Method, Violation> {
     match name {
         b"" => Err(Violation::BadMethod),
         b"CONNECT" | b"TRACE" => Err(Violation::MethodRefused),
         b"OPTIONS" => Ok(Method::Options),
+        b"PRI" => Ok(Method::Pri),
         _ => Ok(Method::Other),
     }
 }
 
 /// Checks a request target: origin form, absolute form (returns its authority), or `*` for OPTIONS.
-pub(super) fn target(target: &[u8], method: Method) -> Result<Option<&[u8]>, Violation> {
+pub fn target(target: &[u8], method: Method) -> Result<Option<&[u8]>, Violation> {
     if target.first() == Some(&b'/') {
         path_and_query(target)?;
         return Ok(None);
     }
-    if target == b"*" && method == Method::Options {
-        return Ok(None);
+    match method {
+        Method::Options if target == b"*" => return Ok(None),
+        Method::Pri if target == b"*" => return Err(Violation::Http2),
+        _ => {}
     }
     let rest = strip_scheme(target).ok_or(Violation::BadTarget)?;
     let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
@@ -77,32 +84,13 @@ fn path_and_query(target: &[u8]) -> Result<(), Violation> {
     good.then_some(()).ok_or(Violation::BadTarget)
 }
 
-/// Checks a host with an optional port. This is stricter than RFC 3986, which allows quotes, commas
-/// and parentheses in a registered name: the name ends up in links, logs and caches, and no real
-/// name has those.
-pub(super) fn host(value: &[u8]) -> Result<(), Violation> {
-    let (good, port) = match value.strip_prefix(b"[") {
-        Some(rest) => {
-            let end = rest.iter().position(|&byte| byte == b']').ok_or(Violation::BadHost)?;
-            let address = std::str::from_utf8(&rest[..end]).unwrap_or_default();
-            (address.parse::<std::net::Ipv6Addr>().is_ok(), &rest[end + 1..])
-        }
-        None => {
-            let end = value.iter().position(|&byte| byte == b':').unwrap_or(value.len());
-            let name = &value[..end];
-            (!name.is_empty() && name.iter().all(|&byte| HOST[usize::from(byte)]), &value[end..])
-        }
-    };
-    let port_good = match port {
-        [] => true,
-        [b':', digits @ ..] => digits.len() <= 5 && digits.iter().all(u8::is_ascii_digit),
-        _ => false,
-    };
-    (good && port_good).then_some(()).ok_or(Violation::BadHost)
+/// Checks a host with an optional port.
+pub fn host(value: &[u8]) -> Result<(), Violation> {
+    is_host(value).then_some(()).ok_or(Violation::BadHost)
 }
 
 /// Parses a `Content-Length`: digits only, and at most as many as an honest length has.
-pub(super) fn length(value: &[u8]) -> Result<u64, Violation> {
+pub fn length(value: &[u8]) -> Result<u64, Violation> {
     // 19 digits never overflow.
     if value.is_empty() || value.len() > 19 || !value.iter().all(u8::is_ascii_digit) {
         return Err(Violation::BadLength);

@@ -182,7 +182,7 @@ fn request_lines() {
         (format!("\r\n\r\n{}", line("GET / HTTP/1.1")), Some(EmptyLines)),
         (format!("\n{}", line("GET / HTTP/1.1")), Some(BareLf)),
         (format!("\r{}", line("GET / HTTP/1.1")), Some(BareCr)),
-        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into(), Some(BadTarget)),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into(), Some(Http2)),
         ("\u{16}\u{3}\u{1}".into(), Some(ControlByte)),
     ]);
 }

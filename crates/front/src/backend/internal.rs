@@ -2,14 +2,13 @@
 //! as in nginx, `X-Sendfile` as in Apache and lighttpd); the front sends it, with ranges and
 //! conditions as for any static file.
 
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use http::header::{self, HeaderMap, HeaderName};
 use http::{Method, Response};
-use tokamak_config as config;
 
-use super::head::Head;
-use crate::backend::{BackendError, BackendRequest};
+use super::{BackendError, BackendRequest};
 use crate::failure::Failure;
 use crate::response::Source;
 use crate::response::files::{self, Found, Opened};
@@ -35,20 +34,24 @@ pub fn wanted(headers: &HeaderMap) -> Option<Wanted> {
         .or_else(|| text(SENDFILE).map(|path| Wanted::File(path.into())))
 }
 
-/// The response with that file. Its headers are the application's, except those that describe the
-/// file.
+/// Directories whose files an application may have sent, by the paths under which
+/// `X-Accel-Redirect` names them.
+pub type Internal = BTreeMap<String, PathBuf>;
+
+/// The response with that file. Its headers are the application's (`told`), except those that
+/// describe the file.
 ///
 /// # Errors
 /// Fails if the file does not exist, or if the application may not have it sent.
 pub fn send(
     call: &BackendRequest<'_>,
-    config: &config::Upstream,
-    head: Head,
+    internal: &Internal,
+    told: HeaderMap,
     wanted: &Wanted,
 ) -> Result<Response<Source>, BackendError> {
     let found = match wanted {
-        Wanted::Url(url) => by_url(call, config, url),
-        Wanted::File(path) => by_path(call, config, path),
+        Wanted::Url(url) => by_url(call, internal, url),
+        Wanted::File(path) => by_path(call, internal, path),
     };
     let found = found.ok_or_else(|| BackendError {
         failure: Failure::NotFound,
@@ -71,7 +74,7 @@ pub fn send(
     let mut response = Response::new(Source::from(body));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
-    merge(head.headers, &mut response);
+    merge(told, &mut response);
     Ok(response)
 }
 
@@ -96,7 +99,13 @@ fn merge(told: HeaderMap, response: &mut Response<Source>) {
         if OF_THE_FILE.contains(name) || (has_own_type && *name == header::CONTENT_TYPE) {
             continue;
         }
-        if is_new {
+        if *name == header::VARY {
+            // Both hold: the file may depend on other fields than the application does.
+            let all = response.headers().get_all(name);
+            if !all.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(value.as_bytes())) {
+                response.headers_mut().append(name.clone(), value);
+            }
+        } else if is_new {
             response.headers_mut().insert(name.clone(), value);
         } else {
             response.headers_mut().append(name.clone(), value);
@@ -104,28 +113,30 @@ fn merge(told: HeaderMap, response: &mut Response<Source>) {
     }
 }
 
-fn by_url(call: &BackendRequest<'_>, config: &config::Upstream, url: &str) -> Option<Found> {
+fn by_url(call: &BackendRequest<'_>, internal: &Internal, url: &str) -> Option<Found> {
     let path = route::clean(url.split(['?', '#']).next()?.as_bytes())?;
     let path = str::from_utf8(&path).ok()?;
-    for (prefix, directory) in &config.internal {
+    for (prefix, directory) in internal {
         if let Some(rest) = path.strip_prefix(prefix.as_str()) {
             return open(&directory.join(rest));
         }
     }
-    match call.arrival.site.router.find_plain(path.as_bytes()) {
+    let router = &call.arrival.site.router;
+    let path = router.inner(path.as_bytes().to_vec(), None).ok()?;
+    match router.find_plain(&path) {
         Target::File(found) => Some(found),
         _ => None,
     }
 }
 
-fn by_path(call: &BackendRequest<'_>, config: &config::Upstream, path: &Path) -> Option<Found> {
+fn by_path(call: &BackendRequest<'_>, internal: &Internal, path: &Path) -> Option<Found> {
     // Only the text of the path is checked. A user who may place symbolic links there may place
     // files too.
     let is_plain = path.is_absolute() && path.components().all(|part| part != Component::ParentDir);
     if !is_plain {
         return None;
     }
-    if config.internal.values().any(|directory| path.starts_with(directory)) {
+    if internal.values().any(|directory| path.starts_with(directory)) {
         return open(path);
     }
     // A file of the site is treated as its URL would be: no PHP source, no hidden files.
@@ -141,5 +152,39 @@ fn open(path: &Path) -> Option<Found> {
     match files::open(path) {
         Ok(Opened::Regular(found)) => Some(found),
         Ok(Opened::Directory | Opened::Special) | Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn map(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    #[test]
+    fn headers_are_merged() {
+        let file = [("vary", "Accept-Encoding"), ("etag", "\"file\""), ("content-type", "a/b")];
+        for (told, name, expected) in [
+            (&[("vary", "Cookie")][..], "vary", &["Accept-Encoding", "Cookie"][..]),
+            (&[("vary", "accept-encoding")], "vary", &["Accept-Encoding"]),
+            (&[("vary", "A"), ("vary", "B")], "vary", &["Accept-Encoding", "A", "B"]),
+            (&[("etag", "\"page\"")], "etag", &["\"file\""]),
+            (&[("content-type", "c/d")], "content-type", &["c/d"]),
+            (&[("set-cookie", "a=1"), ("set-cookie", "b=2")], "set-cookie", &["a=1", "b=2"]),
+        ] {
+            let mut response = Response::new(Source::Empty);
+            *response.headers_mut() = map(&file);
+            merge(map(told), &mut response);
+            let all: Vec<_> = response.headers().get_all(name).iter().collect();
+            assert_eq!(all, expected, "{told:?}");
+        }
     }
 }

@@ -1,0 +1,66 @@
+//! What is set for a rule of a site.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::model::{Network, Serve};
+use crate::unit::{HOUR, SECOND};
+use crate::value::{ANY, Auto, Count, Text, within};
+
+section! {
+    /// What holds for paths of the site above it: redirects, rewrites, who and what is refused,
+    /// response headers. Repeat `[[site.rule]]` for each; all that fit count, in the order of the
+    /// file, also below the site's routes. The path is compared decoded, with `.`, `..` and double
+    /// slashes resolved. What refuses is compared without regard to upper and lower case.
+    Rule "site.rule" {
+        /// Paths for which it holds: `"/app"` is `/app` and all below it, `"/app*"` all that begins
+        /// with `/app`. Without `path`, `pattern` and `extension`, it holds for the whole site.
+        path: Vec<Text> = "", ANY, Live;
+        /// A regular expression that is found in the path, as in `"^/old/(.*)$"`. What its groups
+        /// find is `$1`, `$2`, … in `redirect` and `rewrite`.
+        pattern: Option<Text> = "", ANY, Live;
+        /// Extensions such as `".png"` that the path ends in. Extensions of scripts such as
+        /// `".php"` may also stand in front of a slash, where `PATH_INFO` begins; with `deny`,
+        /// `allow`, `scripts` or `serve = "files"` all extensions may.
+        extension: Vec<Text> = "", ANY, Live;
+        /// Media types such as `"text/html"` or `"image/*"` of responses whose headers are changed.
+        content_type: Vec<Text> = "", ANY, Live;
+        /// Whether it redirects and rewrites only paths without a file or folder.
+        unless_file: bool = "false", ANY, Live;
+        /// Where clients are sent instead: a path, or a URL with scheme and host. The query is
+        /// kept, unless this ends with `?`.
+        redirect: Option<Text> = "", ANY, Live;
+        /// The path that is served instead, perhaps with query parameters, in front of those of the
+        /// request unless this ends with `?`. `REQUEST_URI` stays. The first rewrite that fits
+        /// counts; then what the other rules refuse is asked again, for the new path.
+        rewrite: Option<Text> = "", ANY, Live;
+        /// The status of a redirect (301, 302, 303, 307 or 308) or of a refusal (403 or 404);
+        /// `"auto"` is 301 or 403.
+        status: Auto<Count> = "auto", within(301, 404), Live;
+        /// Clients that are not refused, as addresses or networks (`"10.0.0.0/8"`). Without `deny`,
+        /// all others are refused.
+        allow: Vec<Network> = "", ANY, Live;
+        /// Clients that are refused, as addresses, networks or `"all"`, unless `allow` has them.
+        deny: Vec<Network> = "", ANY, Live;
+        /// The only scripts that may run, as paths such as `"/index.php"`; others are refused. If
+        /// several rules that fit have such a list, a script must be in all of them.
+        scripts: Vec<Text> = "", ANY, Live;
+        /// What is served: `"all"`; `"existing"`, which is all but the front controller; `"files"`,
+        /// where nothing runs either. With the last two, a folder without index file is 403. The
+        /// strictest of the rules that fit counts.
+        serve: Serve = "all", ANY, Live;
+        /// Response headers that are set, in place of any of these names.
+        set_headers: BTreeMap<String, String> = "", ANY, Live;
+        /// Response headers that are added.
+        add_headers: BTreeMap<String, String> = "", ANY, Live;
+        /// Response headers that are removed, from all responses.
+        remove_headers: Vec<Text> = "", ANY, Live;
+        /// The `Cache-Control` that is set.
+        cache_control: Option<Text> = "", ANY, Live;
+        /// How long browsers may keep a response: sets `Expires`, and `Cache-Control` unless
+        /// `cache_control` does.
+        expires: Option<Duration> = "", within(SECOND, 8760 * HOUR), Live;
+        /// Whether headers are set and added in responses with a status from 400, too.
+        always: bool = "false", ANY, Live;
+    }
+}

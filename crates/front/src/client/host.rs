@@ -1,0 +1,37 @@
+//! The names by which clients ask for sites.
+
+/// Byte may be part of a host name, without the port.
+const NAME: [bool; 256] = {
+    let mut map = [false; 256];
+    let mut at = 0;
+    while at < 256 {
+        let byte = at as u8;
+        map[at] = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
+        at += 1;
+    }
+    map
+};
+
+/// Whether it is a host with an optional port. This is stricter than RFC 3986, which allows quotes,
+/// commas and parentheses in a registered name: the name ends up in links, logs and caches, and no
+/// real name has those.
+pub fn is_host(value: &[u8]) -> bool {
+    let (is_good, port) = match value.strip_prefix(b"[") {
+        Some(rest) => {
+            let Some(end) = rest.iter().position(|&byte| byte == b']') else { return false };
+            let address = std::str::from_utf8(&rest[..end]).unwrap_or_default();
+            (address.parse::<std::net::Ipv6Addr>().is_ok(), &rest[end + 1..])
+        }
+        None => {
+            let end = value.iter().position(|&byte| byte == b':').unwrap_or(value.len());
+            let name = &value[..end];
+            (!name.is_empty() && name.iter().all(|&byte| NAME[usize::from(byte)]), &value[end..])
+        }
+    };
+    let is_port_good = match port {
+        [] => true,
+        [b':', digits @ ..] => digits.len() <= 5 && digits.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    is_good && is_port_good
+}

@@ -1,0 +1,373 @@
+//! Follows the frames of a client, and counts those that cost the server more than the client.
+//!
+//! The HTTP library bounds what the frames of a client make it keep. What they make it do it bounds
+//! in part: it answers any number of PING and SETTINGS frames, and takes any number of requests
+//! that are cancelled at once. So the meter sees every byte before the library, and counts.
+
+/// The bytes that begin a connection (RFC 9113 section 3.4).
+pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The time for which the limits hold, in nanoseconds: ten seconds. A tenth would count a page's
+/// images that a visitor does not wait for as an attack; ten times more would let an attack go on
+/// for ten times as long after a calm time.
+const WINDOW: u64 = 10_000_000_000;
+
+/// Control frames that are due with a request: its CONTINUATION and PRIORITY frames, and window
+/// updates for what it is answered.
+const DUE_WITH_REQUEST: u64 = 10;
+
+/// One control frame is due for so many bytes that the client gets: clients answer with one or two
+/// window updates, at most for every DATA frame, the smallest of which have some twenty bytes.
+const BYTES_FOR_DUE: u64 = 16;
+
+/// Bytes of a frame's head.
+const FRAME_HEAD: usize = 9;
+
+/// Bytes of a PING frame.
+const PING_SIZE: u64 = 17;
+
+/// Bytes of a RST_STREAM frame, by which a request is refused.
+const RST_SIZE: u64 = 13;
+
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const CONTINUATION: u8 = 9;
+const DATA: u8 = 0;
+/// The flag of PING and SETTINGS frames that answer one. They are not answered.
+const ACK: u8 = 1;
+/// The flag of HEADERS and CONTINUATION that ends a head.
+const END_HEADERS: u8 = 4;
+
+/// What a client does too often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flood {
+    /// It cancels requests.
+    Resets,
+    /// It sends frames that belong to no request.
+    ControlFrames,
+}
+
+impl Flood {
+    /// The text for the log.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Flood::Resets => "too many cancelled requests (http2.resets)",
+            Flood::ControlFrames => "too many control frames (http2.control_frames)",
+        }
+    }
+}
+
+/// A number that may be spent within [`WINDOW`].
+#[derive(Debug)]
+struct Budget {
+    limit: u64,
+    left: u64,
+    /// When `left` last grew with the time.
+    since: u64,
+}
+
+impl Budget {
+    fn new(limit: usize, now: u64) -> Budget {
+        Budget { limit: limit as u64, left: limit as u64, since: now }
+    }
+
+    /// Takes one. Returns whether there was one.
+    fn spend(&mut self, now: u64) -> bool {
+        let passed = now.saturating_sub(self.since).min(WINDOW);
+        // At most 10^10 times 10^6: see the bounds of the options.
+        let grown = passed * self.limit / WINDOW;
+        if grown > 0 {
+            self.since = now;
+            self.earn(grown);
+        }
+        let has_one = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        has_one
+    }
+
+    fn earn(&mut self, count: u64) {
+        self.left = self.limit.min(self.left.saturating_add(count));
+    }
+}
+
+/// Where in the stream of frames the next byte belongs.
+#[derive(Debug)]
+enum Position {
+    /// So many bytes of the preface are missing.
+    Preface(usize),
+    /// In the head of a frame, of which so many bytes have come.
+    Head(usize),
+    /// So many bytes of a frame's payload are missing.
+    Payload(usize),
+}
+
+/// Follows the frames of one client.
+#[derive(Debug)]
+pub struct Meter {
+    position: Position,
+    /// The head of the current frame, as far as it has come.
+    head: [u8; FRAME_HEAD],
+    /// Whether a request's head has begun and is not complete.
+    in_head: bool,
+    resets: Budget,
+    control: Budget,
+    /// Heads that may come before a request is accepted. The others are refused, or are trailers.
+    streams: usize,
+    /// Heads that have come and are no accepted requests, at most `streams`.
+    unaccepted: usize,
+    /// Bytes of answers to control frames, which are due to be sent. They earn nothing: frames
+    /// that are answered would pay for themselves.
+    answers: u64,
+}
+
+impl Meter {
+    /// The meter of a new connection, with the limits of `http2.resets`, `http2.control_frames`
+    /// and `http2.streams`. `now` is in nanoseconds.
+    pub fn new(resets: usize, control: usize, streams: usize, now: u64) -> Meter {
+        Meter {
+            position: Position::Preface(PREFACE.len()),
+            head: [0; FRAME_HEAD],
+            in_head: true,
+            resets: Budget::new(resets, now),
+            control: Budget::new(control, now),
+            streams,
+            unaccepted: 0,
+            answers: 0,
+        }
+    }
+
+    /// Follows the next bytes of the client. `now` is in nanoseconds.
+    ///
+    /// # Errors
+    /// Fails if the client sends too many frames of a kind.
+    pub fn feed(&mut self, mut bytes: &[u8], now: u64) -> Result<(), Flood> {
+        while !bytes.is_empty() {
+            let used = match self.position {
+                Position::Preface(missing) => {
+                    let used = missing.min(bytes.len());
+                    self.position = Position::Preface(missing - used);
+                    if used == missing {
+                        self.in_head = false;
+                        self.position = Position::Head(0);
+                    }
+                    used
+                }
+                Position::Head(come) => {
+                    let used = (FRAME_HEAD - come).min(bytes.len());
+                    self.head[come..come + used].copy_from_slice(&bytes[..used]);
+                    self.position = Position::Head(come + used);
+                    if come + used == FRAME_HEAD {
+                        self.frame(now)?;
+                    }
+                    used
+                }
+                Position::Payload(missing) => {
+                    let used = missing.min(bytes.len());
+                    self.payload(missing - used);
+                    used
+                }
+            };
+            bytes = &bytes[used..];
+        }
+        Ok(())
+    }
+
+    /// Counts bytes that are sent to the client.
+    pub fn sent(&mut self, bytes: usize) {
+        let bytes = bytes as u64;
+        let answers = self.answers.min(bytes);
+        self.answers -= answers;
+        self.control.earn((bytes - answers) / BYTES_FOR_DUE);
+    }
+
+    /// Counts a request that has been accepted.
+    pub fn accepted(&mut self) {
+        self.unaccepted = self.unaccepted.saturating_sub(1);
+    }
+
+    /// Whether a request's head, or the beginning of the connection, has come in part.
+    pub fn is_in_head(&self) -> bool {
+        self.in_head
+    }
+
+    /// A frame's head is complete.
+    fn frame(&mut self, now: u64) -> Result<(), Flood> {
+        let [a, b, c, kind, flags, ..] = self.head;
+        match kind {
+            DATA => {}
+            HEADERS => {
+                self.in_head = true;
+                if self.unaccepted < self.streams {
+                    self.unaccepted += 1;
+                    self.control.earn(DUE_WITH_REQUEST);
+                } else if self.control.spend(now) {
+                    self.answers += RST_SIZE;
+                } else {
+                    return Err(Flood::ControlFrames);
+                }
+            }
+            RST_STREAM if !self.resets.spend(now) => return Err(Flood::Resets),
+            RST_STREAM => {}
+            _ if !self.control.spend(now) => return Err(Flood::ControlFrames),
+            PING if flags & ACK == 0 => self.answers += PING_SIZE,
+            SETTINGS if flags & ACK == 0 => self.answers += FRAME_HEAD as u64,
+            _ => {}
+        }
+        self.payload(u32::from_be_bytes([0, a, b, c]) as usize);
+        Ok(())
+    }
+
+    /// So many bytes of the frame are missing.
+    fn payload(&mut self, missing: usize) {
+        if missing > 0 {
+            self.position = Position::Payload(missing);
+            return;
+        }
+        self.position = Position::Head(0);
+        let [_, _, _, kind, flags, ..] = self.head;
+        if matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS != 0 {
+            self.in_head = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const STREAMS: usize = 5;
+
+    fn frame(kind: u8, flags: u8, payload: usize) -> Vec<u8> {
+        let mut frame = (payload as u32).to_be_bytes()[1..].to_vec();
+        frame.extend_from_slice(&[kind, flags, 0, 0, 0, 1]);
+        frame.resize(FRAME_HEAD + payload, 0xff);
+        frame
+    }
+
+    fn begun(resets: usize, control: usize) -> Meter {
+        let mut meter = Meter::new(resets, control, STREAMS, 0);
+        assert!(meter.is_in_head(), "the preface is missing");
+        meter.feed(PREFACE, 0).unwrap();
+        assert!(!meter.is_in_head());
+        meter
+    }
+
+    #[test]
+    fn each_limit_holds_for_ten_seconds() {
+        for (kind, flood) in [(RST_STREAM, Flood::Resets), (PING, Flood::ControlFrames)] {
+            let mut meter = begun(20, 20);
+            for _ in 0..20 {
+                assert_eq!(meter.feed(&frame(kind, 0, 4), SECOND), Ok(()));
+            }
+            assert_eq!(meter.feed(&frame(kind, 0, 4), SECOND), Err(flood));
+            let mut meter = begun(20, 20);
+            for second in 0..100 {
+                assert_eq!(meter.feed(&frame(kind, 0, 4), second * SECOND), Ok(()));
+                assert_eq!(meter.feed(&frame(kind, 0, 4), second * SECOND), Ok(()));
+            }
+        }
+    }
+
+    #[test]
+    fn requests_and_responses_make_control_frames_due() {
+        let mut meter = begun(20, 20);
+        for _ in 0..1000 {
+            meter.feed(&frame(HEADERS, END_HEADERS, 30), 0).unwrap();
+            meter.accepted();
+            for _ in 0..DUE_WITH_REQUEST {
+                assert_eq!(meter.feed(&frame(2, 0, 5), 0), Ok(()));
+            }
+            meter.sent(64);
+            for _ in 0..4 {
+                assert_eq!(meter.feed(&frame(8, 0, 4), 0), Ok(()));
+            }
+        }
+    }
+
+    /// The default of `http2.control_frames` is meant.
+    #[test]
+    fn frames_that_are_answered_do_not_pay_for_themselves() {
+        for (kind, size) in [(PING, 8), (SETTINGS, 0), (SETTINGS, 6)] {
+            let mut meter = begun(20, 2000);
+            let answer = if kind == PING { 17 } else { 9 };
+            let count = (0..10_000)
+                .take_while(|_| {
+                    let verdict = meter.feed(&frame(kind, 0, size), 0);
+                    meter.sent(answer);
+                    verdict.is_ok()
+                })
+                .count();
+            assert_eq!(count, 2000, "frames of kind {kind}");
+        }
+    }
+
+    #[test]
+    fn heads_of_refused_requests_are_control_frames() {
+        let head = frame(HEADERS, END_HEADERS, 30);
+        let mut meter = begun(20, 20);
+        for number in 0..STREAMS + 20 {
+            assert_eq!(meter.feed(&head, 0), Ok(()));
+            if number == STREAMS + 9 {
+                meter.sent(10 * RST_SIZE as usize);
+            }
+        }
+        assert_eq!(meter.feed(&head, 0), Err(Flood::ControlFrames));
+        // Requests with trailers are none.
+        let mut meter = begun(20, 20);
+        for _ in 0..1000 {
+            assert_eq!(meter.feed(&head, 0), Ok(()));
+            meter.accepted();
+            assert_eq!(meter.feed(&head, 0), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_head_is_seen_until_its_end() {
+        let mut meter = begun(20, 20);
+        let is_in_head = |meter: &mut Meter, bytes: &[u8]| {
+            meter.feed(bytes, 0).unwrap();
+            meter.is_in_head()
+        };
+        let head = frame(HEADERS, 0, 30);
+        assert!(!is_in_head(&mut meter, &head[..8]));
+        assert!(is_in_head(&mut meter, &head[8..20]));
+        assert!(is_in_head(&mut meter, &head[20..]));
+        assert!(is_in_head(&mut meter, &frame(CONTINUATION, 0, 0)));
+        assert!(!is_in_head(&mut meter, &frame(CONTINUATION, END_HEADERS, 3)));
+        assert!(!is_in_head(&mut meter, &frame(DATA, END_HEADERS, 3)));
+        assert!(!is_in_head(&mut meter, &frame(HEADERS, END_HEADERS, 0)));
+    }
+
+    proptest! {
+        #[test]
+        fn it_does_not_matter_how_the_bytes_are_split(
+            frames in prop::collection::vec((0u8..12, 0u8..8, 0usize..40), 0..60),
+            sizes in prop::collection::vec(1usize..50, 1..50),
+        ) {
+            let mut bytes = PREFACE.to_vec();
+            frames.iter().for_each(|&(kind, flags, size)| bytes.extend(frame(kind, flags, size)));
+            let mut whole = Meter::new(9, 20, STREAMS, 0);
+            let expected = whole.feed(&bytes, 0);
+            let mut split = Meter::new(9, 20, STREAMS, 0);
+            let mut rest = &bytes[..];
+            let mut verdict = Ok(());
+            for size in sizes.iter().cycle() {
+                let (piece, after) = rest.split_at((*size).min(rest.len()));
+                verdict = split.feed(piece, 0);
+                rest = after;
+                if rest.is_empty() || verdict.is_err() {
+                    break;
+                }
+            }
+            prop_assert_eq!(verdict, expected);
+            if expected.is_ok() {
+                prop_assert_eq!(split.is_in_head(), whole.is_in_head());
+            }
+        }
+    }
+}

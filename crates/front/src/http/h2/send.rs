@@ -1,0 +1,140 @@
+//! Sends a response over HTTP/2, as fast as the client takes it.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ::h2::Reason;
+use bytes::Bytes;
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING,
+    UPGRADE,
+};
+use http::{Response, StatusCode};
+use http_body::Body;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::stream::Stream;
+use crate::response::Reply;
+
+/// Bytes of a response that the library holds until the client takes them. Ten times more would
+/// hold as much for each of a hundred slow requests; a tenth would need ten times as many turns for
+/// a large response.
+pub const HELD: usize = 64 * 1024;
+
+/// A response on its way to the client.
+pub struct Sending {
+    stream: Arc<Stream>,
+    body: Reply,
+    /// The piece that is being sent.
+    piece: Bytes,
+    /// How long the client may take nothing.
+    patience: Duration,
+    /// When the response ends because the client takes no bytes of it. Set only while the client's
+    /// flow control makes the server wait.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl Sending {
+    /// Begins a response: sends its head. `None`: that was all of it.
+    pub fn begin(
+        stream: Arc<Stream>,
+        response: Response<Reply>,
+        is_head: bool,
+        patience: Duration,
+    ) -> Option<Sending> {
+        let (mut parts, body) = response.into_parts();
+        remove_connection_fields(&mut parts.headers);
+        parts.headers.entry(DATE).or_insert_with(date);
+        let is_bodiless =
+            is_head || matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        let is_end = is_bodiless || body.is_end_stream();
+        // The response to a HEAD says the length that a GET would get, if it is known.
+        if (is_head || !is_end)
+            && let Some(length) = body.size_hint().exact()
+            && (length > 0 || !is_head)
+        {
+            parts.headers.entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
+        }
+        let has_body = stream.respond(Response::from_parts(parts, ()), is_end);
+        has_body.then(|| Sending { stream, body, piece: Bytes::new(), patience, deadline: None })
+    }
+
+    /// Waits until the client takes some bytes. `None`: it has gone.
+    fn poll_capacity(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
+        // More would take the share of other requests, while it is held.
+        let wanted = self.piece.len().min(HELD);
+        if let Poll::Ready(capacity) = self.stream.poll_capacity(wanted, cx) {
+            if let Some(deadline) = &mut self.deadline {
+                deadline.as_mut().reset(Instant::now() + self.patience);
+            }
+            return Poll::Ready(capacity);
+        }
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(self.patience)));
+        ready!(deadline.as_mut().poll(cx));
+        self.stream.reset(Reason::CANCEL);
+        Poll::Ready(None)
+    }
+}
+
+impl Future for Sending {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let sending = &mut *self;
+        loop {
+            if sending.piece.is_empty() {
+                match ready!(Pin::new(&mut sending.body).poll_frame(cx)) {
+                    Some(Ok(frame)) => sending.piece = frame.into_data().unwrap_or_default(),
+                    Some(Err(_)) => {
+                        sending.stream.reset(Reason::INTERNAL_ERROR);
+                        return Poll::Ready(());
+                    }
+                    None => {
+                        sending.stream.send(Bytes::new(), true);
+                        return Poll::Ready(());
+                    }
+                }
+                // The time until this piece came was not the client's.
+                sending.deadline = None;
+                continue;
+            }
+            let Some(capacity) = ready!(sending.poll_capacity(cx)) else { return Poll::Ready(()) };
+            let part = sending.piece.split_to(capacity.min(sending.piece.len()));
+            let is_end = sending.piece.is_empty() && sending.body.is_end_stream();
+            if !sending.stream.send(part, is_end) {
+                return Poll::Ready(());
+            }
+        }
+    }
+}
+
+/// Removes the fields that say something about an HTTP/1 connection (RFC 9113 section 8.2.2).
+pub fn remove_connection_fields(headers: &mut HeaderMap) {
+    const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+    const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+    for name in [CONNECTION, KEEP_ALIVE, PROXY_CONNECTION, TRANSFER_ENCODING, UPGRADE, TE] {
+        headers.remove(name);
+    }
+}
+
+/// The value of `Date`, written once a second for all responses of an event loop.
+fn date() -> HeaderValue {
+    thread_local! {
+        static LAST: RefCell<(u64, HeaderValue)> =
+            const { RefCell::new((0, HeaderValue::from_static(""))) };
+    }
+    let now = SystemTime::now();
+    let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    LAST.with_borrow_mut(|(written, value)| {
+        if *written != second
+            && let Ok(text) = HeaderValue::from_str(&httpdate::fmt_http_date(now))
+        {
+            (*written, *value) = (second, text);
+        }
+        value.clone()
+    })
+}

@@ -1,0 +1,72 @@
+//! Opens the account of a request: what will be told of it when it is over, to the access log, the
+//! counters, a collector of spans and its client. A server that tells nobody keeps none.
+
+use std::sync::Arc;
+
+use http::Request;
+use tokamak_cost::{Ledger, Phase};
+
+use super::pipeline::Moments;
+use super::span::span;
+use crate::client::Client;
+use crate::context::Context;
+use crate::counters::Counted;
+use crate::log::LogEntry;
+use crate::response::RequestGuard;
+use crate::route::hosts::host;
+use crate::site::Site;
+
+/// The guard of a client's request to this site, which has just come. Gives the request its place
+/// in a trace, if it is to have one.
+pub fn open<B>(
+    (context, site): (&Context, &Site),
+    client: &Arc<dyn Client>,
+    request: &mut Request<B>,
+    moments: Moments,
+) -> Box<RequestGuard> {
+    let mut guard = if context.tells() {
+        told((context, site), client, request, moments)
+    } else {
+        RequestGuard::new(Some(client.clone()), Ledger::unread(moments.began))
+    };
+    guard.scoreboard = context.scoreboard.note(site.index, &**client, request, moments.began);
+    guard
+}
+
+/// The guard of a request of which something is told.
+fn told<B>(
+    (context, site): (&Context, &Site),
+    client: &Arc<dyn Client>,
+    request: &mut Request<B>,
+    Moments { began, now }: Moments,
+) -> Box<RequestGuard> {
+    let trace = context.tracer.as_ref().map(|tracer| tracer.take(request));
+    let is_exact = context.wants_exact_times();
+    let route = if is_exact { site.router.route_of(request.uri()) } else { None };
+    let is_timed = context
+        .timing
+        .as_ref()
+        .is_some_and(|timing| timing.is_told(site.index, route, request.headers()));
+    let span = span(context, site, &**client, request);
+    let is_read = is_exact || span.is_some();
+    let mut ledger = if is_read { Ledger::begin(began) } else { Ledger::unread(began) };
+    if span.is_some() {
+        ledger.keep_steps();
+    }
+    ledger.stamp(Phase::Head, now);
+    let mut guard = RequestGuard::new(Some(client.clone()), ledger);
+    guard.entry = context.access_log.as_ref().map(|log| {
+        let peer = &client.addresses().text().peer;
+        let route = route.map(|route| site.config.routes[route].name());
+        let site_name = context.has_several_sites().then_some(&site.config.name[..]);
+        let entry = LogEntry::new(peer, request, (site_name, host(request), route), trace);
+        Box::new((entry, log.clone()))
+    });
+    guard.span = span;
+    guard.is_timed = is_timed;
+    guard.counted = context.counters.as_ref().map(|counters| {
+        let target = request.uri().path_and_query();
+        Counted::new(counters, (site.index, route), target, trace)
+    });
+    guard
+}

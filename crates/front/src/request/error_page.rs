@@ -1,0 +1,100 @@
+//! The site's own pages for requests that are refused or fail. The status is that of the failure,
+//! and a page that fails itself is replaced by the plain one, so that there is no loop.
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, Response};
+use tokamak_cost::Ledger;
+use tokamak_upstream::body::Body;
+
+use crate::backend::{self, Arrival};
+use crate::failure::Failure;
+use crate::response::{Source, files, pages};
+use crate::route::{Script, Target};
+
+/// Header fields of a request that are about its body, or that would make a page partial.
+const NOT_FOR_PAGES: [HeaderName; 10] = [
+    header::CONTENT_LENGTH,
+    header::CONTENT_TYPE,
+    header::CONTENT_ENCODING,
+    header::EXPECT,
+    header::IF_MATCH,
+    header::IF_MODIFIED_SINCE,
+    header::IF_NONE_MATCH,
+    header::IF_RANGE,
+    header::IF_UNMODIFIED_SINCE,
+    header::RANGE,
+];
+
+/// Header fields of a file that are about a page of its own URL.
+const OF_FILES: [HeaderName; 3] = [header::ACCEPT_RANGES, header::ETAG, header::LAST_MODIFIED];
+
+/// The response to a failed request.
+pub async fn failed(
+    arrival: Arrival<'_>,
+    request: &Request<()>,
+    failure: Failure,
+    ledger: &mut Ledger,
+) -> Response<Source> {
+    let plain = pages::failed(failure);
+    let Some(path) = arrival.site.config.error_page(failure.status().as_u16()) else {
+        return plain;
+    };
+    let own = match arrival.site.router.find_plain(path.as_bytes()) {
+        Target::File(found) => {
+            files::plan(found, &Method::GET, &HeaderMap::new()).ok().map(of_file)
+        }
+        Target::Script(script) => of_script(arrival, request, failure, &script, ledger).await,
+        _ => None,
+    };
+    match own {
+        Some(own) => merged(own, plain),
+        None => plain,
+    }
+}
+
+fn of_file(plan: files::Plan) -> Response<Source> {
+    let files::Plan { headers, body, .. } = plan;
+    let mut response = Response::new(Source::from(body));
+    *response.headers_mut() = headers;
+    for name in &OF_FILES {
+        response.headers_mut().remove(name);
+    }
+    response
+}
+
+/// What the site's script says. It sees the request with the method `GET` and without a body, and
+/// the status as `REDIRECT_STATUS`, as under Apache.
+async fn of_script(
+    arrival: Arrival<'_>,
+    request: &Request<()>,
+    failure: Failure,
+    script: &Script,
+    ledger: &mut Ledger,
+) -> Option<Response<Source>> {
+    let mut own = Request::new(());
+    *own.uri_mut() = request.uri().clone();
+    *own.version_mut() = request.version();
+    *own.headers_mut() = request.headers().clone();
+    for name in &NOT_FOR_PAGES {
+        own.headers_mut().remove(name);
+    }
+    let status = HeaderValue::from(failure.status().as_u16());
+    let variables = vec![("REDIRECT_STATUS".to_owned(), status)];
+    let to = (script, &arrival.site.handler);
+    backend::serve(arrival, &own, (Body::Empty, &variables), to, ledger).await.ok()
+}
+
+/// The site's page with the status and the headers that the failure must have.
+fn merged(mut own: Response<Source>, plain: Response<Source>) -> Response<Source> {
+    *own.status_mut() = plain.status();
+    for (name, value) in plain.headers() {
+        // Retry-After, Allow, Connection: what the page itself cannot know.
+        if *name != header::CONTENT_LENGTH
+            && *name != header::CONTENT_TYPE
+            && !own.headers().contains_key(name)
+        {
+            own.headers_mut().insert(name.clone(), value.clone());
+        }
+    }
+    own
+}

@@ -1,0 +1,98 @@
+//! Browsers that are to use `https`: the redirect of requests without TLS, and the header by which
+//! they remember it.
+
+use http::header::{CONTENT_TYPE, HeaderValue, LOCATION, STRICT_TRANSPORT_SECURITY};
+use http::request::Parts;
+use http::{HeaderMap, Response, StatusCode};
+use tokamak_config as config;
+
+use super::pages;
+use super::source::Source;
+use crate::failure::Failure;
+use crate::route::canonical;
+use crate::route::hosts::{host_of, strip_port};
+
+/// The port of `https`, which URLs leave out.
+const PORT: u16 = 443;
+
+/// Sends a client to the same address with `https`, on the first port that has TLS, and at the
+/// canonical host of the site. The status is 308, so that the method stays.
+pub fn redirect(server: &config::Server, site: &config::Site, parts: &Parts) -> Response<Source> {
+    let Some(name) = host_of(&parts.uri, &parts.headers).map(strip_port) else {
+        return pages::failed(Failure::BadRequest);
+    };
+    let port = server.listen_tls.first().map_or(PORT, |address| address.port());
+    let port = if port == PORT { String::new() } else { format!(":{port}") };
+    let host = [name, &port].concat();
+    let other = site.canonical_host.as_deref().and_then(|own| canonical::other_host(own, &host));
+    let to = canonical::url("https", other.as_deref().unwrap_or(&host), &parts.uri);
+    let status = StatusCode::PERMANENT_REDIRECT;
+    let mut response = Response::new(Source::Whole(pages::page(status, "The page is at https.")));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    if let Ok(to) = HeaderValue::from_str(&to) {
+        headers.insert(LOCATION, to);
+    }
+    response
+}
+
+/// What the responses of a site tell browsers about `https`, if anything.
+pub fn hsts(site: &config::Site) -> Option<HeaderValue> {
+    let seconds = site.tls.hsts.as_secs();
+    (seconds > 0).then(|| HeaderValue::try_from(format!("max-age={seconds}")).ok()).flatten()
+}
+
+/// Adds that to a response, unless the application has its own.
+pub fn tell(hsts: HeaderValue, headers: &mut HeaderMap) {
+    headers.entry(STRICT_TRANSPORT_SECURITY).or_insert(hsts);
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn server(tls: &str) -> config::Server {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("index.html"), "").unwrap();
+        let environment = Vec::new();
+        let request = config::Request {
+            path: None,
+            config: None,
+            flags: Vec::new(),
+            environment,
+            directory: folder.path().to_owned(),
+        };
+        let listen_tls = tls.split_whitespace().map(|address| address.parse().unwrap()).collect();
+        config::Server { listen_tls, ..request.load().unwrap() }
+    }
+
+    #[test]
+    fn table() {
+        for (tls, canonical, host, target, expected) in [
+            ("0.0.0.0:443", "", "a.example", "/x?y=1", "https://a.example/x?y=1"),
+            ("0.0.0.0:443", "", "a.example:80", "/", "https://a.example/"),
+            ("0.0.0.0:8443 0.0.0.0:443", "", "a.example:80", "/", "https://a.example:8443/"),
+            ("", "", "a.example", "/", "https://a.example/"),
+            ("0.0.0.0:443", "", "[::1]:80", "/", "https://[::1]/"),
+            ("0.0.0.0:443", "", "a.example", "*", "https://a.example/"),
+            ("0.0.0.0:443", "www.a", "a:80", "/x", "https://www.a/x"),
+            ("0.0.0.0:443", "www.a", "www.a:80", "/x", "https://www.a/x"),
+            ("0.0.0.0:8443", "www.a", "a:80", "/x", "https://www.a:8443/x"),
+            ("0.0.0.0:8443", "www.a:443", "www.a:80", "/x", "https://www.a:443/x"),
+        ] {
+            let request = Request::options(target).header("host", host).body(()).unwrap();
+            let (server, parts) = (server(tls), request.into_parts().0);
+            let canonical_host = (!canonical.is_empty()).then(|| canonical.to_owned());
+            let site = config::Site { canonical_host, ..server.sites[0].clone() };
+            let response = redirect(&server, &site, &parts);
+            assert_eq!(response.status(), 308);
+            assert_eq!(response.headers()[LOCATION], expected);
+        }
+        let nameless = Request::get("/").body(()).unwrap().into_parts().0;
+        let server = server("");
+        assert_eq!(redirect(&server, &server.sites[0], &nameless).status(), 400);
+    }
+}

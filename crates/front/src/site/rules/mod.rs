@@ -1,0 +1,253 @@
+//! The rules of a site: who is sent elsewhere, what is served in place of what, what is refused.
+//!
+//! They are asked between the scripts of the first stage and the route, in this order:
+//!
+//! 1. The canonical host.
+//! 2. The rules, in the order of the file: a refusal or a redirect ends the request; the first
+//!    rewrite gives it another path.
+//! 3. After a rewrite, all refusals again, for the new path: what is refused stays refused,
+//!    whatever a rewrite leads to.
+//! 4. The restrictions of all rules that fit the path that is served: what may run there. If a
+//!    directory's index file answers, refusals and restrictions hold for its path, too.
+//!
+//! Limits of rates belong in front of 2, authentication between 3 and 4.
+
+mod condition;
+mod target;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::{HeaderMap, Method, StatusCode, Uri};
+use smallvec::SmallVec;
+use tokamak_config::{self as config, Serve};
+
+use crate::caller::Caller;
+use crate::response::headers::{HeaderChanges, HeaderRule};
+use crate::route::canonical;
+use crate::route::hosts::host_of;
+use crate::route::{self, Decision, Router, Target};
+use condition::{fits, is_in};
+
+/// What of a request the rules look at.
+#[derive(Clone, Copy)]
+pub struct RuleRequest<'a> {
+    /// The client, or the server itself.
+    pub caller: &'a Caller,
+    /// Its method.
+    pub method: &'a Method,
+    /// Its target.
+    pub uri: &'a Uri,
+    /// Its header fields.
+    pub headers: &'a HeaderMap,
+}
+
+/// The rules of one site.
+pub struct Rules {
+    canonical_host: Option<String>,
+    /// Those that look at requests.
+    rules: Vec<config::Rule>,
+    /// Those that change the heads of responses, and what they do.
+    of_responses: Vec<config::Rule>,
+    headers: Arc<[HeaderRule]>,
+}
+
+impl Rules {
+    /// The rules of `site`.
+    pub fn new(site: &config::Site) -> Rules {
+        let looks = |rule: &&config::Rule| {
+            rule.redirect.is_some()
+                || rule.rewrite.is_some()
+                || rule.refuses()
+                || rule.serve != Serve::All
+                || !rule.scripts.is_empty()
+        };
+        let changes = |rule: &config::Rule| Some((rule.clone(), HeaderRule::new(rule)?));
+        let (of_responses, headers): (Vec<_>, Vec<_>) =
+            site.rules.iter().filter_map(changes).unzip();
+        Rules {
+            canonical_host: site.canonical_host.clone(),
+            rules: site.rules.iter().filter(looks).cloned().collect(),
+            of_responses,
+            headers: headers.into(),
+        }
+    }
+
+    /// Whether there is nothing to look at in requests.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty() && self.canonical_host.is_none()
+    }
+
+    /// What is changed in the head of the response to a request for `uri`, if anything.
+    pub fn changes(&self, uri: &Uri, router: &Router) -> Option<Box<HeaderChanges>> {
+        if self.of_responses.is_empty() {
+            return None;
+        }
+        // The rules for the whole site hold also for an invalid path.
+        let path = route::clean(uri.path().as_bytes()).unwrap_or_default();
+        let path = router.inner(path, None).unwrap_or_default();
+        let text = String::from_utf8_lossy(&path);
+        let fitting = self.of_responses.iter().enumerate();
+        let fitting: SmallVec<[u16; 12]> = fitting
+            .filter(|(_, rule)| fits(rule, &path, &text))
+            .filter_map(|(index, _)| u16::try_from(index).ok())
+            .collect();
+        let is_any = !fitting.is_empty();
+        is_any.then(|| Box::new(HeaderChanges::new(self.headers.clone(), fitting)))
+    }
+
+    /// Decides what answers a request for `path`, which is decoded; `None`: for that of its target.
+    pub fn decide(
+        &self,
+        request: RuleRequest<'_>,
+        path: Option<Vec<u8>>,
+        router: &Router,
+    ) -> Decision {
+        if let Some(canonical) = self.elsewhere(&request) {
+            return Decision::settled(canonical);
+        }
+        let path = match path {
+            Some(path) => route::clean_decoded(path),
+            None => route::clean(request.uri.path().as_bytes()),
+        };
+        let Some(path) = path else { return Decision::settled(Target::BadRequest) };
+        let path = match router.inner(path, request.uri.query()) {
+            Ok(path) => path,
+            Err(target) => return Decision::settled(target),
+        };
+        let text = String::from_utf8_lossy(&path);
+        let client = request.caller.addresses().peer.ip();
+        for rule in self.rules.iter().filter(|rule| fits(rule, &path, &text)) {
+            if let Some(refusal) = refusal(rule, client) {
+                return Decision::settled(refusal);
+            }
+            if rule.unless_file && router.has(&path) {
+                continue;
+            }
+            if let Some(to) = &rule.redirect {
+                let to = target::location(to, &groups(rule, &text), request.uri.query());
+                // A rule may fit its own target.
+                if request.uri.path_and_query().is_none_or(|own| own.as_str() != to) {
+                    let status = StatusCode::from_u16(rule.status).unwrap_or(StatusCode::FOUND);
+                    return Decision::settled(Target::Redirect(to, status));
+                }
+            }
+            if let Some(to) = &rule.rewrite {
+                let (path, query) =
+                    target::rewritten(to, &groups(rule, &text), request.uri.query());
+                let Some(path) = route::clean_decoded(path) else {
+                    return Decision::settled(Target::BadRequest);
+                };
+                return self.serve_rewritten(path, query, client, router);
+            }
+        }
+        self.restrict(&path, &text, request.uri.query(), client, router)
+    }
+
+    /// Decides what answers for a clean path that is not what the client asked for, by refusals and
+    /// restrictions alone.
+    pub fn decide_located(&self, path: Vec<u8>, caller: &Caller, router: &Router) -> Decision {
+        self.serve(path, None, caller.addresses().peer.ip(), router)
+    }
+
+    fn serve_rewritten(
+        &self,
+        path: Vec<u8>,
+        query: String,
+        client: IpAddr,
+        router: &Router,
+    ) -> Decision {
+        let mut decision = self.serve(path, Some(&query), client, router);
+        if let Target::Script(script) | Target::Application(script, _) = &mut decision.target {
+            script.set_query(query);
+        }
+        decision
+    }
+
+    fn serve(
+        &self,
+        path: Vec<u8>,
+        query: Option<&str>,
+        client: IpAddr,
+        router: &Router,
+    ) -> Decision {
+        let text = String::from_utf8_lossy(&path);
+        match self.refusal(&path, &text, client) {
+            Some(refusal) => Decision::settled(refusal),
+            None => self.restrict(&path, &text, query, client, router),
+        }
+    }
+
+    /// Decides what answers for a clean path, without what the rules do not let run there.
+    fn restrict(
+        &self,
+        path: &[u8],
+        text: &str,
+        query: Option<&str>,
+        client: IpAddr,
+        router: &Router,
+    ) -> Decision {
+        let serve = self.fitting(path, text).map(|rule| rule.serve).max().unwrap_or_default();
+        let decision = router.find_clean(path.to_vec(), query, serve);
+        let index = router.index_of(path, &decision.target);
+        let index = index.as_ref().map(|index| (&index[..], String::from_utf8_lossy(index)));
+        if let Some((index, text)) = &index
+            && let Some(refusal) = self.refusal(index, text, client)
+        {
+            return Decision::settled(refusal);
+        }
+        if let Target::Script(script) | Target::Application(script, _) = &decision.target {
+            let name = &script.script_name[router.mount().len()..];
+            let may_run = self.may_run(path, text, name)
+                && index.is_none_or(|(index, text)| self.may_run(index, &text, name));
+            if !may_run {
+                return Decision::settled(Target::Forbidden);
+            }
+        }
+        decision
+    }
+
+    fn fitting(&self, path: &[u8], text: &str) -> impl Iterator<Item = &config::Rule> {
+        self.rules.iter().filter(move |rule| fits(rule, path, text))
+    }
+
+    fn refusal(&self, path: &[u8], text: &str, client: IpAddr) -> Option<Target> {
+        self.fitting(path, text).find_map(|rule| refusal(rule, client))
+    }
+
+    /// Whether all rules that fit a path let this script run.
+    fn may_run(&self, path: &[u8], text: &str, script: &[u8]) -> bool {
+        self.fitting(path, text).all(|rule| {
+            let is_listed = |own: &String| is_in(script, own, false);
+            rule.serve != Serve::Files
+                && (rule.scripts.is_empty() || rule.scripts.iter().any(is_listed))
+        })
+    }
+
+    /// The redirect to the canonical host, for a client that used another one.
+    fn elsewhere(&self, request: &RuleRequest<'_>) -> Option<Target> {
+        let canonical = self.canonical_host.as_ref()?;
+        // Subrequests have no address bar.
+        request.caller.client()?;
+        let host = host_of(request.uri, request.headers).unwrap_or_default();
+        let host = canonical::other_host(canonical, host)?;
+        let to = canonical::url(request.caller.scheme(), &host, request.uri);
+        Some(Target::Redirect(to, canonical::status(request.method)))
+    }
+}
+
+fn refusal(rule: &config::Rule, client: IpAddr) -> Option<Target> {
+    let has = |networks: &[config::Network]| networks.iter().any(|it| it.contains(client));
+    let is_denied = rule.deny.is_empty() || has(&rule.deny);
+    (rule.refuses() && is_denied && !has(&rule.allow)).then_some(match rule.status {
+        404 => Target::NotFound,
+        _ => Target::Forbidden,
+    })
+}
+
+fn groups<'a>(rule: &config::Rule, text: &'a str) -> Vec<&'a str> {
+    rule.pattern.as_ref().and_then(|pattern| pattern.captures(text)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

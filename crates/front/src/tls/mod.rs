@@ -1,0 +1,181 @@
+//! TLS for clients: the handshake, before the protocol inside of it begins.
+
+mod counters;
+
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::task::Poll;
+
+use tokamak_config::{self as config, ClientAuth, TlsVersion, UnknownName};
+use tokamak_tls::{Credentials, ServerConfig, Session, Settings};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::rustls::server::Acceptor;
+use tokio_rustls::server::TlsStream;
+
+pub use counters::{Failed, HandshakeCounters};
+
+/// The first byte of a client that speaks TLS: a record with its greeting.
+const HANDSHAKE: u8 = 0x16;
+
+/// What event loops need for handshakes.
+pub struct Tls {
+    settings: Settings,
+    /// For the next connections: changed when the supervisor has read other certificates.
+    config: RwLock<Arc<ServerConfig>>,
+    /// When the certificates end, by their first names: seconds since 1970.
+    ends: RwLock<BTreeMap<String, u64>>,
+    /// How handshakes end.
+    pub counters: HandshakeCounters,
+}
+
+/// The protocol inside of TLS that client and server have agreed on (ALPN).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.0 or HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+}
+
+impl Protocol {
+    /// What is offered, the preferred one first.
+    fn offered(config: &config::Server) -> Vec<Vec<u8>> {
+        let offered: &[&[u8]] =
+            if config.http2.enabled { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
+        offered.iter().map(|name| name.to_vec()).collect()
+    }
+
+    fn of(agreed: Option<&[u8]>) -> Protocol {
+        match agreed {
+            Some(b"h2") => Protocol::Http2,
+            // A client that names no protocol speaks HTTP/1.
+            Some(_) | None => Protocol::Http1,
+        }
+    }
+}
+
+/// A connection whose handshake is over.
+pub struct Secured {
+    /// The connection.
+    pub stream: TlsStream<TcpStream>,
+    /// What the handshake has settled.
+    pub session: Session,
+    /// The protocol inside of it.
+    pub protocol: Protocol,
+}
+
+/// Why there is no connection.
+pub enum NotSecured {
+    /// The client speaks HTTP without TLS. It is still there.
+    Plain(TcpStream),
+    /// The connection is closed, with the reason if the client has done something wrong.
+    Closed(Option<io::Error>),
+}
+
+impl Tls {
+    /// With these settings and credentials.
+    ///
+    /// # Errors
+    /// Fails with what is wrong with the credentials.
+    pub fn new(server: &config::Server, credentials: &Credentials) -> Result<Tls, String> {
+        let config = &server.tls;
+        let settings = Settings {
+            minimum: match config.minimum {
+                TlsVersion::V12 => tokamak_tls::Version::V12,
+                TlsVersion::V13 => tokamak_tls::Version::V13,
+            },
+            client_auth: match config.client_auth {
+                ClientAuth::None => tokamak_tls::ClientAuth::None,
+                ClientAuth::Optional => tokamak_tls::ClientAuth::Optional,
+                ClientAuth::Required => tokamak_tls::ClientAuth::Required,
+            },
+            refuses_unknown: config.unknown_name == UnknownName::Refuse,
+            protocols: Protocol::offered(server),
+        };
+        let config = RwLock::new(tokamak_tls::server_config(&settings, credentials)?);
+        let ends = RwLock::new(credentials.ends());
+        Ok(Tls { settings, config, ends, counters: HandshakeCounters::default() })
+    }
+
+    /// Uses these credentials for the next connections. On an error the old ones stay in use.
+    ///
+    /// # Errors
+    /// As [`Tls::new`].
+    pub fn renew(&self, credentials: &Credentials) -> Result<(), String> {
+        let config = tokamak_tls::server_config(&self.settings, credentials)?;
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+        *self.ends.write().unwrap_or_else(PoisonError::into_inner) = credentials.ends();
+        Ok(())
+    }
+
+    /// When the certificates end, by their first names: seconds since 1970.
+    pub fn ends(&self) -> BTreeMap<String, u64> {
+        self.ends.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn config(&self) -> Arc<ServerConfig> {
+        self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes a connection with TLS of one that was accepted. `turn` has one permit, and all
+    /// connections of an event loop share it: the arithmetic of a handshake takes as long as some
+    /// requests, so between two of them the loop does other work.
+    ///
+    /// # Errors
+    /// Fails if the client does not agree, or has gone.
+    pub async fn handshake(
+        &self,
+        stream: TcpStream,
+        turn: &Semaphore,
+    ) -> Result<Secured, NotSecured> {
+        let mut end = self.counters.begin();
+        // A connection without a byte so far takes no memory for TLS.
+        let mut first = [0];
+        match stream.peek(&mut first).await {
+            Ok(1..) if first[0] == HANDSHAKE => {}
+            Ok(1..) => {
+                end.is(Failed::Plain);
+                return Err(NotSecured::Plain(stream));
+            }
+            Ok(0) | Err(_) => return Err(end.failed(Failed::Closed, None)),
+        }
+        let closed = |error: io::Error| match error.kind() {
+            io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::Other => {
+                (Failed::Refused, Some(error))
+            }
+            _ => (Failed::Closed, None),
+        };
+        let greeting = LazyConfigAcceptor::new(Acceptor::default(), stream).await;
+        let greeting = greeting.map_err(|error| {
+            let (why, error) = closed(error);
+            end.failed(why, error)
+        })?;
+        let mut answer = greeting.into_stream(self.config());
+        let begun = {
+            // Only closed when the loop is gone.
+            let _turn = turn.acquire().await;
+            let begun = poll_fn(|cx| Poll::Ready(Pin::new(&mut answer).poll(cx))).await;
+            tokio::task::yield_now().await;
+            begun
+        };
+        let stream = match begun {
+            Poll::Ready(result) => result,
+            Poll::Pending => answer.await,
+        };
+        let stream = stream.map_err(|error| {
+            let (why, error) = closed(error);
+            end.failed(why, error)
+        })?;
+        let connection = stream.get_ref().1;
+        let asks_client = self.settings.client_auth != tokamak_tls::ClientAuth::None;
+        let session = Session::of(connection, asks_client);
+        let protocol = Protocol::of(connection.alpn_protocol());
+        end.succeeded(&session);
+        Ok(Secured { stream, session, protocol })
+    }
+}

@@ -1,0 +1,327 @@
+//! The certificates and keys of the server: read here, because the front may not, and given to each
+//! front. When a file changes, it is read again; a broken one leaves the old one in use.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokamak_config::{CertificateFiles, Server};
+use tokamak_sys::memory_file;
+use tokamak_tls::{Credentials, Entry, Pair, PairFiles, ROTATE_AFTER, TICKET_KEYS, TicketKey};
+
+use crate::log::{self, Level};
+use crate::watch::since;
+
+/// Time between two looks at the files. With a tenth, a server with hundreds of certificates would
+/// do little else; with ten times more, the wait after a renewal would be felt.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Longest file that is read. One with a hundred certificates of authorities is about 200 kB.
+const LONGEST: u64 = 4 << 20;
+
+/// A certificate that expires within this time is worth a warning: programs that renew do so 30
+/// days before.
+const SOON: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// How a file was when it was looked at: another time, inode or size is another file.
+type Mark = Option<(i64, i64, u64, u64)>;
+
+/// The certificates of a server.
+#[derive(Debug, Default)]
+pub struct Certificates {
+    pairs: BTreeMap<CertificateFiles, Watched<PairFiles>>,
+    authorities: BTreeMap<PathBuf, Watched<Vec<u8>>>,
+    /// The first one encrypts.
+    tickets: Vec<TicketKey>,
+    rotated: u64,
+    looked: u64,
+    /// Whether something has changed that fronts do not know yet.
+    changed: bool,
+}
+
+/// Something that was read from files, which may change.
+struct Watched<T> {
+    value: T,
+    /// How the files were when they were read.
+    read: Vec<Mark>,
+    /// How they were at the last look. They are read when two looks find the same: a program may
+    /// be about to write the other file of a pair.
+    seen: Vec<Mark>,
+}
+
+// What was read may be a key.
+impl<T> std::fmt::Debug for Watched<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watched").field("seen", &self.seen).finish_non_exhaustive()
+    }
+}
+
+impl<T> Watched<T> {
+    fn new(value: T, marks: Vec<Mark>) -> Watched<T> {
+        Watched { value, read: marks.clone(), seen: marks }
+    }
+
+    /// Whether the files are to be read again.
+    fn look(&mut self, files: &[&Path]) -> bool {
+        let now: Vec<Mark> = files.iter().map(|file| mark(file)).collect();
+        let is_settled = now == self.seen;
+        let is_new = is_settled && now != self.read;
+        self.seen = now;
+        if is_new {
+            // Once, whatever comes of it.
+            self.read.clone_from(&self.seen);
+        }
+        is_new
+    }
+}
+
+impl Certificates {
+    /// Those of a server that starts now.
+    pub fn new(now: u64) -> Certificates {
+        Certificates { tickets: vec![TicketKey::random()], rotated: now, ..Certificates::default() }
+    }
+
+    /// Reads all certificates of a configuration.
+    ///
+    /// # Errors
+    /// Fails with the first file that cannot be used. Then nothing has changed.
+    pub fn load(&mut self, server: &Server) -> Result<(), String> {
+        let mut pairs = Vec::new();
+        for (place, files) in pairs_of(server) {
+            let marks = vec![mark(&files.certificate), mark(&files.key)];
+            let pair = read_pair(files).map_err(|problem| format!("{place}: {problem}"))?;
+            pairs.push((files.clone(), pair, marks));
+        }
+        let mut authorities = Vec::new();
+        for path in server.tls.client_ca.iter().filter(|_| is_served(server)) {
+            let marks = vec![mark(path)];
+            let file = read_authorities(path).map_err(|problem| format!("tls: {problem}"))?;
+            authorities.push((path.clone(), file, marks));
+        }
+        for (files, pair, marks) in pairs {
+            self.changed |= self.pairs.get(&files).is_none_or(|old| old.value != pair);
+            warn_of_end(&files, &pair);
+            self.pairs.insert(files, Watched::new(pair, marks));
+        }
+        for (path, file, marks) in authorities {
+            self.changed |= self.authorities.get(&path).is_none_or(|old| old.value != file);
+            self.authorities.insert(path, Watched::new(file, marks));
+        }
+        Ok(())
+    }
+
+    /// Forgets the certificates that none of these configurations needs.
+    pub fn keep(&mut self, servers: &[&Server]) {
+        let needed = |files: &CertificateFiles| {
+            servers.iter().flat_map(|server| pairs_of(server)).any(|(_, other)| other == files)
+        };
+        self.pairs.retain(|files, _| needed(files));
+        self.authorities.retain(|path, _| {
+            servers.iter().any(|server| server.tls.client_ca.as_ref() == Some(path))
+        });
+    }
+
+    /// All that a front of this configuration needs, if it serves TLS.
+    pub fn of(&self, server: &Server) -> Option<Credentials> {
+        if !is_served(server) {
+            return None;
+        }
+        let pairs = |files: &[CertificateFiles]| {
+            let known = files.iter().filter_map(|files| self.pairs.get(files));
+            known.map(|watched| watched.value.clone()).collect::<Vec<_>>()
+        };
+        let of_all = Entry { names: Vec::new(), pairs: pairs(&server.tls.certificates) };
+        let of_site = |site: &tokamak_config::Site| Entry {
+            names: site.hosts.clone(),
+            pairs: pairs(&site.tls.certificates),
+        };
+        let entries = [of_all].into_iter().chain(server.sites.iter().map(of_site));
+        let client_ca = server.tls.client_ca.as_ref();
+        Some(Credentials {
+            entries: entries.filter(|entry| !entry.pairs.is_empty()).collect(),
+            client_ca: client_ca.and_then(|path| Some(self.authorities.get(path)?.value.clone())),
+            tickets: self.tickets.clone(),
+        })
+    }
+
+    /// The same, as a front gets it that runs already.
+    ///
+    /// # Errors
+    /// Fails if there is no memory.
+    pub fn parcel(&self, server: &Server) -> io::Result<Option<OwnedFd>> {
+        let credentials = self.of(server);
+        credentials.map(|all| memory_file::write("tokamak-tls", &all.encode())).transpose()
+    }
+
+    /// Looks at the files, if it is time for that. Whether the fronts are to get new ones.
+    pub fn tick(&mut self, now: u64) -> bool {
+        if since(self.looked, now) >= LOOK_EVERY {
+            self.looked = now;
+            self.look();
+            if !self.pairs.is_empty() && since(self.rotated, now) >= ROTATE_AFTER {
+                self.tickets.insert(0, TicketKey::random());
+                self.tickets.truncate(TICKET_KEYS);
+                self.rotated = now;
+                self.changed = true;
+            }
+        }
+        std::mem::take(&mut self.changed)
+    }
+
+    fn look(&mut self) {
+        for (files, watched) in &mut self.pairs {
+            if !watched.look(&[&files.certificate, &files.key]) {
+                continue;
+            }
+            match read_pair(files).and_then(|pair| is_better(&watched.value, pair)) {
+                Ok(pair) if pair == watched.value => {}
+                Ok(pair) => {
+                    let path = files.certificate.display();
+                    log::line(Level::Info, format_args!("new certificate in use: {path}"));
+                    warn_of_end(files, &pair);
+                    watched.value = pair;
+                    self.changed = true;
+                }
+                Err(problem) => keep_old(&problem),
+            }
+        }
+        for (path, watched) in &mut self.authorities {
+            if !watched.look(&[path]) {
+                continue;
+            }
+            match read_authorities(path) {
+                Ok(file) => {
+                    self.changed |= file != watched.value;
+                    watched.value = file;
+                }
+                Err(problem) => keep_old(&problem),
+            }
+        }
+    }
+}
+
+/// Whether a configuration has listeners for TLS.
+fn is_served(server: &Server) -> bool {
+    !server.listen_tls.is_empty()
+}
+
+/// The files of a configuration, each with the table that names them.
+fn pairs_of(server: &Server) -> impl Iterator<Item = (String, &CertificateFiles)> {
+    let of_all = server.tls.certificates.iter().map(|files| ("tls".to_owned(), files));
+    let of_sites = server.sites.iter().flat_map(|site| {
+        site.tls.certificates.iter().map(|files| (format!("site {}", site.name), files))
+    });
+    of_all.chain(of_sites).filter(|_| is_served(server))
+}
+
+/// What is wrong with the certificates of a configuration, and what may be meant otherwise.
+///
+/// # Errors
+/// Fails with the first file that cannot be used.
+pub fn verify(server: &Server) -> Result<Vec<String>, String> {
+    let mut warnings = Vec::new();
+    for (place, files) in pairs_of(server) {
+        let pair = read_pair(files).map_err(|problem| format!("{place}: {problem}"))?;
+        warnings.extend(end_of(files, &pair).map(|warning| format!("{place}: {warning}")));
+    }
+    for site in &server.sites {
+        let pairs = match &site.tls.certificates[..] {
+            [] => &server.tls.certificates[..],
+            own => own,
+        };
+        for host in site.hosts.iter().filter(|_| is_served(server)) {
+            // A certificate for all names below one is for each of them.
+            let is_for = |files: &CertificateFiles| {
+                let pair = read_pair(files).ok().and_then(|files| facts(&files));
+                pair.is_some_and(|certificate| {
+                    certificate.is_for(host) || certificate.names.contains(host)
+                })
+            };
+            if !pairs.iter().any(is_for) {
+                let name = &site.name;
+                warnings.push(format!("site {name}: no certificate is for the host `{host}`"));
+            }
+        }
+    }
+    if let Some(path) = server.tls.client_ca.as_ref().filter(|_| is_served(server)) {
+        read_authorities(path).map_err(|problem| format!("tls: {problem}"))?;
+    }
+    Ok(warnings)
+}
+
+fn mark(path: &Path) -> Mark {
+    let found = fs::metadata(path).ok()?;
+    Some((found.mtime(), found.mtime_nsec(), found.ino(), found.size()))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let name = |error: io::Error| {
+        let text = error.to_string();
+        let plain = text.split(" (os error").next().unwrap_or_default();
+        format!("{} cannot be read: {plain}", path.display())
+    };
+    if fs::metadata(path).map_err(name)?.len() > LONGEST {
+        return Err(format!("{} is longer than {} MiB", path.display(), LONGEST >> 20));
+    }
+    fs::read(path).map_err(name)
+}
+
+fn read_pair(files: &CertificateFiles) -> Result<PairFiles, String> {
+    let pair = PairFiles { certificate: read(&files.certificate)?, key: read(&files.key)? };
+    Pair::read(&pair.certificate, &pair.key).map_err(|error| {
+        let path = if error.is_in_certificate() { &files.certificate } else { &files.key };
+        format!("{}: {error}", path.display())
+    })?;
+    Ok(pair)
+}
+
+fn read_authorities(path: &Path) -> Result<Vec<u8>, String> {
+    let file = read(path)?;
+    tokamak_tls::authorities(&file).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(file)
+}
+
+/// A new pair, unless it has expired and the old one has not.
+fn is_better(old: &PairFiles, new: PairFiles) -> Result<PairFiles, String> {
+    let now = clock();
+    let has_expired = |pair| facts(pair).is_some_and(|certificate| certificate.has_expired(now));
+    if has_expired(&new) && !has_expired(old) {
+        return Err("the new certificate has expired already".into());
+    }
+    Ok(new)
+}
+
+fn facts(pair: &PairFiles) -> Option<tokamak_tls::Certificate> {
+    Pair::read(&pair.certificate, &pair.key).ok().map(|pair| pair.certificate)
+}
+
+fn clock() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn keep_old(problem: &str) {
+    let advice = "the old one stays in use; correct the file, it is read when it changes";
+    log::line(Level::Error, format_args!("certificate not taken: {problem}; {advice}"));
+}
+
+fn warn_of_end(files: &CertificateFiles, pair: &PairFiles) {
+    if let Some(warning) = end_of(files, pair) {
+        log::line(Level::Warn, format_args!("{warning}"));
+    }
+}
+
+/// What is to be said of a certificate that ends soon, or has ended.
+fn end_of(files: &CertificateFiles, pair: &PairFiles) -> Option<String> {
+    let (certificate, now) = (facts(pair)?, clock());
+    let verb = match () {
+        () if certificate.has_expired(now) => "has expired",
+        () if certificate.has_expired(now + SOON) => "expires soon",
+        () => return None,
+    };
+    let (path, end) = (files.certificate.display(), certificate.valid_until());
+    Some(format!("the certificate {path} {verb}: it is valid until {end}; renew it"))
+}

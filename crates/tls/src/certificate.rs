@@ -1,0 +1,163 @@
+//! What a certificate says: for whom it is, until when, by whom.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use x509_cert::der::Decode;
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::time::Time;
+
+/// What a certificate says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// The names that it is for, in lower case: host names, perhaps with `*.` before them, and
+    /// addresses.
+    pub names: Vec<String>,
+    /// The time from which it is valid, in seconds since 1970.
+    pub not_before: u64,
+    /// The time until which it is valid, in seconds since 1970.
+    pub not_after: u64,
+    /// For whom it is, as RFC 4514 writes it.
+    pub subject: String,
+    /// By whom it is, as RFC 4514 writes it.
+    pub issuer: String,
+    /// Its number, in capital hexadecimal digits.
+    pub serial: String,
+    /// Both times as OpenSSL prints them.
+    times: [String; 2],
+}
+
+/// Bytes that are no certificate (X.509).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidCertificate(String);
+
+impl fmt::Display for InvalidCertificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "it is no certificate: {}", self.0)
+    }
+}
+
+impl std::error::Error for InvalidCertificate {}
+
+impl Certificate {
+    /// Reads a certificate from its DER encoding.
+    ///
+    /// # Errors
+    /// Fails if the bytes are no certificate.
+    pub fn read(der: &[u8]) -> Result<Certificate, InvalidCertificate> {
+        let invalid = |error: x509_cert::der::Error| InvalidCertificate(error.to_string());
+        let certificate = x509_cert::Certificate::from_der(der).map_err(invalid)?;
+        let said = certificate.tbs_certificate;
+        let names = said.get::<SubjectAltName>().map_err(invalid)?;
+        let names = names.map(|(_, names)| names.0).unwrap_or_default();
+        let seconds = |time: &Time| time.to_unix_duration().as_secs();
+        let validity = &said.validity;
+        Ok(Certificate {
+            names: names.iter().filter_map(name).collect(),
+            not_before: seconds(&validity.not_before),
+            not_after: seconds(&validity.not_after),
+            subject: said.subject.to_string(),
+            issuer: said.issuer.to_string(),
+            serial: said.serial_number.as_bytes().iter().map(|b| format!("{b:02X}")).collect(),
+            times: [openssl_time(&validity.not_before), openssl_time(&validity.not_after)],
+        })
+    }
+
+    /// The time from which it is valid, as OpenSSL prints it.
+    pub fn valid_from(&self) -> &str {
+        &self.times[0]
+    }
+
+    /// The time until which it is valid, as OpenSSL prints it.
+    pub fn valid_until(&self) -> &str {
+        &self.times[1]
+    }
+
+    /// Whether it is no longer valid at this time since 1970.
+    pub fn has_expired(&self, now: Duration) -> bool {
+        now.as_secs() > self.not_after
+    }
+
+    /// Whether it is for this host name, which is in lower case. A `*` stands for one label.
+    pub fn is_for(&self, host: &str) -> bool {
+        let above = host.split_once('.').map(|(_, above)| above);
+        self.names.iter().any(|name| match name.strip_prefix("*.") {
+            Some(below) => above == Some(below),
+            None => name == host,
+        })
+    }
+}
+
+fn name(name: &GeneralName) -> Option<String> {
+    match name {
+        GeneralName::DnsName(name) => Some(name.as_str().to_ascii_lowercase()),
+        GeneralName::IpAddress(octets) => {
+            let octets = octets.as_bytes();
+            let four = <[u8; 4]>::try_from(octets).map(IpAddr::from).ok();
+            let address = four.or_else(|| <[u8; 16]>::try_from(octets).map(IpAddr::from).ok());
+            address.map(|address| address.to_string())
+        }
+        _ => None,
+    }
+}
+
+/// As OpenSSL prints times: `Nov  3 18:12:03 2026 GMT`.
+fn openssl_time(time: &Time) -> String {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let at = time.to_date_time();
+    let month = MONTHS.get(usize::from(at.month()).wrapping_sub(1)).unwrap_or(&"");
+    let (day, year) = (at.day(), at.year());
+    let clock = format_args!("{:02}:{:02}:{:02}", at.hour(), at.minutes(), at.seconds());
+    format!("{month} {day:2} {clock} {year} GMT")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn made(names: &[&str]) -> Vec<u8> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        rcgen::generate_simple_self_signed(names).unwrap().cert.der().to_vec()
+    }
+
+    #[test]
+    fn a_certificate_says_for_whom_it_is() {
+        let read = Certificate::read(&made(&["a.example", "*.b.example", "192.0.2.1"])).unwrap();
+        assert_eq!(read.names, ["a.example", "*.b.example", "192.0.2.1"]);
+        for (host, expected) in [
+            ("a.example", true),
+            ("x.a.example", false),
+            ("x.b.example", true),
+            ("x.y.b.example", false),
+            ("b.example", false),
+            ("192.0.2.1", true),
+            ("", false),
+        ] {
+            assert_eq!(read.is_for(host), expected, "{host}");
+        }
+        assert!(read.not_before < read.not_after);
+        assert!(read.has_expired(Duration::from_secs(read.not_after + 1)));
+        assert!(!read.has_expired(Duration::from_secs(read.not_after)));
+        assert!(read.valid_until().ends_with(" GMT"), "{}", read.valid_until());
+    }
+
+    proptest! {
+        #[test]
+        fn invented_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            prop_assert!(Certificate::read(&bytes).is_err());
+        }
+
+        #[test]
+        fn damaged_certificates_do_no_harm(at in any::<prop::sample::Index>(), value in any::<u8>()) {
+            let mut der = made(&["a.example"]);
+            let at = at.index(der.len());
+            der[at] = value;
+            let _ = Certificate::read(&der);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! All that a front needs for handshakes, and the bytes by which the supervisor sends it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::pair::Pair;
+use crate::tickets::{KEY_BYTES, TicketKey};
+
+/// Certificates, keys, and authorities for one front.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Credentials {
+    /// The certificates; the first ones are for names that no other ones are for.
+    pub entries: Vec<Entry>,
+    /// A file with the authorities whose clients are known (PEM), if clients are asked.
+    pub client_ca: Option<Vec<u8>>,
+    /// The keys of session tickets. The first one encrypts, the others only decrypt.
+    pub tickets: Vec<TicketKey>,
+}
+
+/// The certificates for some host names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// The host names, in lower case; with `*.` before it, a name stands for all below it.
+    pub names: Vec<String>,
+    /// Certificates of different kinds, of which a client gets the first one that it understands.
+    pub pairs: Vec<PairFiles>,
+}
+
+/// The contents of the files of one certificate.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct PairFiles {
+    /// The certificate (PEM).
+    pub certificate: Vec<u8>,
+    /// Its key (PEM).
+    pub key: Vec<u8>,
+}
+
+// Keys are not for a log.
+impl fmt::Debug for PairFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PairFiles(…)")
+    }
+}
+
+/// Bytes that are no credentials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the certificates did not arrive whole")
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+impl Credentials {
+    /// The credentials as bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        count(&mut out, self.entries.len());
+        for entry in &self.entries {
+            count(&mut out, entry.names.len());
+            entry.names.iter().for_each(|name| bytes(&mut out, name.as_bytes()));
+            count(&mut out, entry.pairs.len());
+            for pair in &entry.pairs {
+                bytes(&mut out, &pair.certificate);
+                bytes(&mut out, &pair.key);
+            }
+        }
+        count(&mut out, self.client_ca.iter().len());
+        self.client_ca.iter().for_each(|file| bytes(&mut out, file));
+        count(&mut out, self.tickets.len());
+        self.tickets.iter().for_each(|key| out.extend_from_slice(key.bytes()));
+        out
+    }
+
+    /// When the certificates end, in seconds since 1970, by the first name in each. Of several with
+    /// the same name, the one that ends first counts.
+    pub fn ends(&self) -> BTreeMap<String, u64> {
+        let mut ends = BTreeMap::new();
+        for files in self.entries.iter().flat_map(|entry| &entry.pairs) {
+            let Ok(Pair { certificate, .. }) = Pair::read(&files.certificate, &files.key) else {
+                continue;
+            };
+            let name = certificate.names.into_iter().next().unwrap_or(certificate.subject);
+            let end = ends.entry(name).or_insert(certificate.not_after);
+            *end = certificate.not_after.min(*end);
+        }
+        ends
+    }
+
+    /// Reads what [`Credentials::encode`] wrote.
+    ///
+    /// # Errors
+    /// Fails if the bytes are anything else.
+    pub fn decode(encoded: &[u8]) -> Result<Credentials, Malformed> {
+        let mut from = Reader(encoded);
+        let entries = from.list(|from| {
+            let names = from.list(|from| {
+                let name = from.bytes()?;
+                String::from_utf8(name.to_vec()).map_err(|_| Malformed)
+            })?;
+            let pairs = from.list(|from| {
+                let (certificate, key) = (from.bytes()?.to_vec(), from.bytes()?.to_vec());
+                Ok(PairFiles { certificate, key })
+            })?;
+            Ok(Entry { names, pairs })
+        })?;
+        let client_ca = from.list(|from| from.bytes().map(<[u8]>::to_vec))?;
+        let tickets = from.list(|from| {
+            let (key, rest) = from.0.split_first_chunk::<KEY_BYTES>().ok_or(Malformed)?;
+            from.0 = rest;
+            Ok(TicketKey::from_bytes(*key))
+        })?;
+        if client_ca.len() > 1 || !from.0.is_empty() {
+            return Err(Malformed);
+        }
+        Ok(Credentials { entries, client_ca: client_ca.into_iter().next(), tickets })
+    }
+}
+
+fn count(out: &mut Vec<u8>, count: usize) {
+    out.extend_from_slice(&(count as u32).to_le_bytes());
+}
+
+fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    count(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn count(&mut self) -> Result<usize, Malformed> {
+        let (count, rest) = self.0.split_first_chunk().ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(u32::from_le_bytes(*count) as usize)
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let count = self.count()?;
+        let (bytes, rest) = self.0.split_at_checked(count).ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    /// Each item takes a byte at least, so a wrong count ends with the bytes.
+    fn list<T>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Result<T, Malformed>,
+    ) -> Result<Vec<T>, Malformed> {
+        (0..self.count()?).map(|_| item(self)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pair() -> impl Strategy<Value = PairFiles> {
+        let file = || prop::collection::vec(any::<u8>(), 0..40);
+        (file(), file()).prop_map(|(certificate, key)| PairFiles { certificate, key })
+    }
+
+    fn credentials() -> impl Strategy<Value = Credentials> {
+        let names = prop::collection::vec("[a-z*.]{0,12}", 0..3);
+        let entry = (names, prop::collection::vec(pair(), 0..3));
+        let entry = entry.prop_map(|(names, pairs)| Entry { names, pairs });
+        let client_ca = prop::option::of(prop::collection::vec(any::<u8>(), 0..20));
+        (prop::collection::vec(entry, 0..4), client_ca, 0..4usize).prop_map(
+            |(entries, client_ca, keys)| Credentials {
+                entries,
+                client_ca,
+                tickets: (0..keys).map(|_| TicketKey::random()).collect(),
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(credentials in credentials()) {
+            prop_assert_eq!(Credentials::decode(&credentials.encode()), Ok(credentials));
+        }
+
+        #[test]
+        fn a_part_is_refused(credentials in credentials(), cut in any::<prop::sample::Index>()) {
+            let encoded = credentials.encode();
+            let part = &encoded[..cut.index(encoded.len())];
+            prop_assert_eq!(Credentials::decode(part), Err(Malformed));
+        }
+
+        #[test]
+        fn invented_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Credentials::decode(&bytes);
+        }
+    }
+
+    #[test]
+    fn nothing_secret_is_printed() {
+        let pair = PairFiles { certificate: Vec::new(), key: b"secret".to_vec() };
+        let entry = Entry { names: vec!["a.example".into()], pairs: vec![pair] };
+        let tickets = vec![TicketKey::from_bytes([b'x'; KEY_BYTES])];
+        let printed =
+            format!("{:?}", Credentials { entries: vec![entry], client_ca: None, tickets });
+        assert!(printed.contains("a.example"), "{printed}");
+        assert!(!printed.contains("115") && !printed.contains("120"), "no bytes: {printed}");
+    }
+}

@@ -1,0 +1,33 @@
+//! TLS for clients, without sockets. Without this crate nobody could reach a site by `https`.
+//!
+//! The supervisor reads certificates and keys ([`Pair`]), and gives all that a front needs as
+//! [`Credentials`]. The front makes a configuration of them ([`server_config`]) for the TLS
+//! library, and reads from a finished handshake what was settled ([`Session`]). A front that gets
+//! other credentials makes another configuration: connections that are open keep theirs.
+
+mod certificate;
+mod credentials;
+mod names;
+mod pair;
+mod session;
+mod settings;
+mod tickets;
+
+pub use certificate::{Certificate, InvalidCertificate};
+pub use credentials::{Credentials, Entry, Malformed, PairFiles};
+pub use pair::{Pair, PairError, authorities};
+pub use session::{ClientCertificate, Session};
+pub use settings::{ClientAuth, Settings, Version, server_config};
+pub use tickets::{ROTATE_AFTER, TICKET_KEYS, TicketKey};
+
+pub use rustls::ServerConfig;
+
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+
+/// The algorithms of all TLS in this server. Its first choice for the exchange of keys is
+/// X25519MLKEM768, which a quantum computer of later does not break either.
+pub fn provider() -> Arc<CryptoProvider> {
+    Arc::new(aws_lc_rs::default_provider())
+}

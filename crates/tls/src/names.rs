@@ -1,0 +1,126 @@
+//! Which certificates a client gets, by the name that it asks for (SNI).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+use crate::pair::Pair;
+
+/// Certificates of different kinds for the same names.
+type Kinds = Arc<[Arc<CertifiedKey>]>;
+
+/// The certificates by their names.
+#[derive(Debug, Default)]
+pub struct Names {
+    exact: HashMap<String, Kinds>,
+    /// For all names below these.
+    below: HashMap<String, Kinds>,
+    /// For the names that have one label more than these, as certificates have them.
+    one_label: HashMap<String, Kinds>,
+    /// For all other names, and for clients that send none.
+    other: Option<Kinds>,
+}
+
+impl Names {
+    /// The names of these entries: those that an entry is given, then those in its certificates.
+    /// The first entry with a name has it. If no certificate is for a name, the client gets that
+    /// of the first entry, unless `refuses_others` is set.
+    pub fn new(entries: &[(&[String], Vec<Pair>)], refuses_others: bool) -> Names {
+        let mut names = Names::default();
+        let kinds = |pairs: &[Pair]| pairs.iter().map(|pair| pair.key.clone()).collect::<Kinds>();
+        for (given, pairs) in entries {
+            let kinds = kinds(pairs);
+            for name in *given {
+                let (map, name) = match name.strip_prefix("*.") {
+                    Some(above) => (&mut names.below, above),
+                    None => (&mut names.exact, &**name),
+                };
+                map.entry(name.to_owned()).or_insert_with(|| kinds.clone());
+            }
+            if !refuses_others && names.other.is_none() {
+                names.other = Some(kinds);
+            }
+        }
+        for (_, pairs) in entries {
+            let kinds = kinds(pairs);
+            for name in pairs.iter().flat_map(|pair| &pair.certificate.names) {
+                let (map, name) = match name.strip_prefix("*.") {
+                    Some(above) => (&mut names.one_label, above),
+                    None => (&mut names.exact, &**name),
+                };
+                map.entry(name.to_owned()).or_insert_with(|| kinds.clone());
+            }
+        }
+        names
+    }
+
+    /// The certificates for this name, which is in lower case.
+    fn find(&self, name: Option<&str>) -> Option<&Kinds> {
+        let Some(name) = name else { return self.other.as_ref() };
+        let above = |name: &str| name.split_once('.').map(|(_, above)| above.to_owned());
+        let longest_first = || std::iter::successors(above(name), |name| above(name));
+        let below = || longest_first().find_map(|name| self.below.get(&name));
+        let one_label = || self.one_label.get(&above(name)?);
+        self.exact.get(name).or_else(below).or_else(one_label).or(self.other.as_ref())
+    }
+}
+
+impl ResolvesServerCert for Names {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let kinds = self.find(hello.server_name())?;
+        let understood =
+            kinds.iter().find(|kind| kind.key.choose_scheme(hello.signature_schemes()).is_some());
+        // If it understands none, the library tells it so.
+        understood.or(kinds.first()).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(names: &[&str]) -> Pair {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let made = rcgen::generate_simple_self_signed(names).unwrap();
+        let key = made.signing_key.serialize_pem();
+        Pair::read(made.cert.pem().as_bytes(), key.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn table() {
+        let first = pair(&["first.example", "*.example.net", "both.example"]);
+        let second = pair(&["second.example"]);
+        let third = pair(&["deep.wild.example"]);
+        let own = |names: &[&str]| names.iter().map(|name| (*name).into()).collect::<Vec<String>>();
+        let given = [own(&[]), own(&["second.example", "both.example"]), own(&["*.wild.example"])];
+        let entries = [
+            (&given[0][..], vec![first.clone()]),
+            (&given[1][..], vec![second.clone()]),
+            (&given[2][..], vec![third.clone()]),
+        ];
+        for refuses in [false, true] {
+            let names = Names::new(&entries, refuses);
+            let other = (!refuses).then_some(&first);
+            for (name, expected) in [
+                (Some("first.example"), Some(&first)),
+                (Some("second.example"), Some(&second)),
+                (Some("both.example"), Some(&second)),
+                (Some("a.wild.example"), Some(&third)),
+                (Some("a.b.wild.example"), Some(&third)),
+                (Some("wild.example"), other),
+                (Some("deep.wild.example"), Some(&third)),
+                (Some("a.example.net"), Some(&first)),
+                (Some("a.b.example.net"), other),
+                (Some("unknown.example"), other),
+                (Some("com"), other),
+                (None, other),
+            ] {
+                let found = names.find(name).map(|kinds| Arc::as_ptr(&kinds[0]));
+                let expected = expected.map(|pair| Arc::as_ptr(&pair.key));
+                assert_eq!(found, expected, "{name:?}, refuses: {refuses}");
+            }
+        }
+    }
+}

@@ -1,0 +1,7 @@
+<?php
+// What is known of this page: it computes for 20 ms without a call, and sleeps for 20 ms.
+$until = hrtime(true) + 20_000_000;
+while (hrtime(true) < $until) {
+}
+usleep(20000);
+echo "computed";
