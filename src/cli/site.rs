@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use tokamak_config::option::{self, Kind};
-use tokamak_config::{CONFIG_VARIABLE, Errors, FILE_NAME, Request, Server};
+use tokamak_config::{CONFIG_VARIABLE, Errors, FILE_NAME, Request, STATE_VARIABLES, Server};
 
 use super::{print, report};
 
@@ -142,7 +142,10 @@ pub fn request(
         Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
     };
     // `PATH` is where programs are found that the configuration names.
-    let counts = |(name, _): &(String, String)| name.starts_with("TOKAMAK_") || name == "PATH";
+    let counts = |(name, _): &(String, String)| {
+        let name = name.as_str();
+        name.starts_with("TOKAMAK_") || name == "PATH" || STATE_VARIABLES.contains(&name)
+    };
     let environment = env::vars_os().filter_map(text).filter(counts).collect();
     Ok(Request { path, config, flags, environment, directory })
 }

@@ -43,6 +43,7 @@ pub fn server(sites: Vec<Site>) -> Server {
         proxies: Proxies::default(),
         request_ids: false,
         admin: None,
+        state_dir: PathBuf::new(),
         pid_file: None,
         limits: Limits {
             head: HEAD,

@@ -74,6 +74,18 @@ const RULES: &[Rule] = &[
         ours: &[],
         never: &["tokio", "tokio-rustls", "hyper", "http", "libc", "serde", "toml_edit"],
     },
+    // Files as bytes; what is in them is not its business.
+    Rule {
+        name: "state",
+        ours: &["sys"],
+        never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"],
+    },
+    // Keys and certificates as files; for whom they are made, and when, others know.
+    Rule {
+        name: "authority",
+        ours: &["state", "tls"],
+        never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"],
+    },
     // Requests in, the bytes for a collector out; who sends them is the front's.
     Rule {
         name: "otlp",
@@ -95,7 +107,7 @@ const RULES: &[Rule] = &[
     // It forks, and must not have a runtime to fork.
     Rule {
         name: "supervisor",
-        ours: &["config", "cost", "fpm", "metrics", "sys", "tls"],
+        ours: &["authority", "config", "cost", "fpm", "metrics", "sys", "tls"],
         never: REACTOR,
     },
     // A client of the admin listener: it knows the server only by its document.

@@ -31,7 +31,7 @@ pub use fpm::*;
 pub use model::*;
 pub use pools::pools;
 pub use reference::reference;
-pub use request::{CONFIG_VARIABLE, FILE_NAME, Request};
+pub use request::{CONFIG_VARIABLE, FILE_NAME, Request, STATE_VARIABLES, state_directory};
 pub use text::{restart_needed, sample};
 pub use unit::{size, time};
 pub use value::address;

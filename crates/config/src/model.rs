@@ -45,6 +45,8 @@ pub struct Server {
     pub listen_tls: Vec<SocketAddr>,
     /// What is set once for TLS.
     pub tls: Tls,
+    /// Directory for what has to outlive the server.
+    pub state_dir: PathBuf,
     /// Number of event loops of the front; one thread each.
     pub loops: usize,
     /// User that the front and the workers run as, when the server was started as root.

@@ -20,7 +20,7 @@ pub fn pools(file: &Path, directory: &Path) -> Result<Vec<(String, Site)>, Error
         .map_err(|error| Errors::one(location.clone(), format!("cannot be read: {error}")))?;
     let mut errors = Errors::default();
     let Some(named) = parse_pools(&text, file, &mut errors) else { return errors.unless_any(None) };
-    let around = Surroundings { directory, cores: 1, path: None };
+    let around = Surroundings { directory, cores: 1, state: directory, path: None };
     let mut pools = Vec::new();
     for (name, site) in named {
         // Each by itself: several sites need host names, which tell pools nothing.

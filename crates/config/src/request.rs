@@ -17,6 +17,12 @@ pub const FILE_NAME: &str = "tokamak.toml";
 /// The environment variable that names the file.
 pub const CONFIG_VARIABLE: &str = "TOKAMAK_CONFIG";
 
+/// Environment variables that say where a server keeps what has to outlive it.
+pub const STATE_VARIABLES: [&str; 3] = ["STATE_DIRECTORY", "XDG_STATE_HOME", "HOME"];
+
+/// Where a server of root keeps it.
+const STATE_DIRECTORY: &str = "/var/lib/tokamak";
+
 const CONFIG_FLAG: &str = "--config";
 const PATH: &str = "PATH";
 
@@ -74,7 +80,8 @@ impl Request {
         }
         let path =
             self.environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_str());
-        let around = Surroundings { directory: &self.directory, cores, path };
+        let state = state_directory(&self.environment);
+        let around = Surroundings { directory: &self.directory, cores, state: &state, path };
         let server = resolve::server(&raw, &around, &mut errors);
         errors.unless_any(Some(server))
     }
@@ -115,6 +122,21 @@ impl Request {
             Errors::one(Location::File(file.to_owned(), Some(line)), problem)
         })
     }
+}
+
+/// Where a server keeps what has to outlive it, if its configuration names no other place.
+pub fn state_directory(environment: &[(String, String)]) -> PathBuf {
+    let variable = |name: &str| {
+        let set = environment.iter().find(|(other, _)| other == name)?;
+        // A service may have several directories; the first one is meant.
+        set.1.split(':').next().map(PathBuf::from).filter(|path| path.is_absolute())
+    };
+    let of_user = || {
+        let state = variable("XDG_STATE_HOME");
+        let state = state.or_else(|| Some(variable("HOME")?.join(".local/state")))?;
+        Some(state.join("tokamak")).filter(|_| !rustix::process::geteuid().is_root())
+    };
+    variable("STATE_DIRECTORY").or_else(of_user).unwrap_or_else(|| STATE_DIRECTORY.into())
 }
 
 /// Makes the only site serve `path`: a script that answers for everything in its directory, or an

@@ -34,6 +34,8 @@ pub(crate) struct Surroundings<'a> {
     pub directory: &'a Path,
     /// Cores that this process may use.
     pub cores: usize,
+    /// Where the server keeps what has to outlive it, unless another place is named.
+    pub state: &'a Path,
     /// Where programs are looked for.
     pub path: Option<&'a str>,
 }
@@ -47,6 +49,10 @@ pub(crate) fn server(raw: &Raw, around: &Surroundings, errors: &mut Errors) -> S
         listen: top.listen.value.clone(),
         listen_tls: top.listen_tls.value.clone(),
         tls: reader.tls(),
+        state_dir: match &top.state_dir.value {
+            Auto::Word => around.state.to_owned(),
+            Auto::Is(path) => reader.absolute(path, top.state_dir.origin),
+        },
         loops: match top.loops.value {
             Auto::Word => around.cores.min(256),
             Auto::Is(Count(loops)) => number(loops),

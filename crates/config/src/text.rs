@@ -157,6 +157,7 @@ fn raise(server: &Server) -> Raw {
         top: option::Top {
             listen: plain(server.listen.clone()),
             listen_tls: plain(server.listen_tls.clone()),
+            state_dir: plain(Auto::Is(server.state_dir.clone())),
             loops: plain(Auto::Is(count(server.loops))),
             user: text(&server.user),
             group: text(&server.group),
@@ -171,6 +172,7 @@ fn raise(server: &Server) -> Raw {
             pid_file: plain(server.pid_file.clone()),
         },
         tls: option::Tls {
+            auto: plain(server.tls.auto),
             certificate: certificates(&server.tls.certificates),
             key: keys(&server.tls.certificates),
             minimum: plain(server.tls.minimum),

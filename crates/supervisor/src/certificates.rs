@@ -13,6 +13,7 @@ use tokamak_config::{CertificateFiles, Server};
 use tokamak_sys::memory_file;
 use tokamak_tls::{Credentials, Entry, Pair, PairFiles, ROTATE_AFTER, TICKET_KEYS, TicketKey};
 
+use crate::local::{self, Local};
 use crate::log::{self, Level};
 use crate::watch::since;
 
@@ -35,6 +36,7 @@ type Mark = Option<(i64, i64, u64, u64)>;
 pub struct Certificates {
     pairs: BTreeMap<CertificateFiles, Watched<PairFiles>>,
     authorities: BTreeMap<PathBuf, Watched<Vec<u8>>>,
+    local: Local,
     /// The first one encrypts.
     tickets: Vec<TicketKey>,
     rotated: u64,
@@ -90,11 +92,12 @@ impl Certificates {
     /// # Errors
     /// Fails with the first file that cannot be used. Then nothing has changed.
     pub fn load(&mut self, server: &Server) -> Result<(), String> {
+        self.local.prepare(server, clock()).map_err(|problem| format!("tls.auto: {problem}"))?;
         let mut pairs = Vec::new();
-        for (place, files) in pairs_of(server) {
+        for (place, files) in pairs_of(server).chain(local_pairs(server)) {
             let marks = vec![mark(&files.certificate), mark(&files.key)];
-            let pair = read_pair(files).map_err(|problem| format!("{place}: {problem}"))?;
-            pairs.push((files.clone(), pair, marks));
+            let pair = read_pair(&files).map_err(|problem| format!("{place}: {problem}"))?;
+            pairs.push((files, pair, marks));
         }
         let mut authorities = Vec::new();
         for path in server.tls.client_ca.iter().filter(|_| is_served(server)) {
@@ -117,9 +120,11 @@ impl Certificates {
     /// Forgets the certificates that none of these configurations needs.
     pub fn keep(&mut self, servers: &[&Server]) {
         let needed = |files: &CertificateFiles| {
-            servers.iter().flat_map(|server| pairs_of(server)).any(|(_, other)| other == files)
+            let all = |server| pairs_of(server).chain(local_pairs(server));
+            servers.iter().flat_map(|server| all(server)).any(|(_, other)| other == *files)
         };
         self.pairs.retain(|files, _| needed(files));
+        self.local.keep(servers);
         self.authorities.retain(|path, _| {
             servers.iter().any(|server| server.tls.client_ca.as_ref() == Some(path))
         });
@@ -139,7 +144,12 @@ impl Certificates {
             names: site.hosts.clone(),
             pairs: pairs(&site.tls.certificates),
         };
+        let of_name = |(name, files): (String, CertificateFiles)| Entry {
+            names: vec![name],
+            pairs: pairs(&[files]),
+        };
         let entries = [of_all].into_iter().chain(server.sites.iter().map(of_site));
+        let entries = entries.chain(local::files(server).map(of_name));
         let client_ca = server.tls.client_ca.as_ref();
         Some(Credentials {
             entries: entries.filter(|entry| !entry.pairs.is_empty()).collect(),
@@ -161,6 +171,7 @@ impl Certificates {
     pub fn tick(&mut self, now: u64) -> bool {
         if since(self.looked, now) >= LOOK_EVERY {
             self.looked = now;
+            self.local.tick(now, clock());
             self.look();
             if !self.pairs.is_empty() && since(self.rotated, now) >= ROTATE_AFTER {
                 self.tickets.insert(0, TicketKey::random());
@@ -210,12 +221,17 @@ fn is_served(server: &Server) -> bool {
 }
 
 /// The files of a configuration, each with the table that names them.
-fn pairs_of(server: &Server) -> impl Iterator<Item = (String, &CertificateFiles)> {
-    let of_all = server.tls.certificates.iter().map(|files| ("tls".to_owned(), files));
+fn pairs_of(server: &Server) -> impl Iterator<Item = (String, CertificateFiles)> {
+    let of_all = server.tls.certificates.iter().map(|files| ("tls".to_owned(), files.clone()));
     let of_sites = server.sites.iter().flat_map(|site| {
-        site.tls.certificates.iter().map(|files| (format!("site {}", site.name), files))
+        site.tls.certificates.iter().map(|files| (format!("site {}", site.name), files.clone()))
     });
     of_all.chain(of_sites).filter(|_| is_served(server))
+}
+
+/// The same for files of the server's own making.
+fn local_pairs(server: &Server) -> impl Iterator<Item = (String, CertificateFiles)> {
+    local::files(server).map(|(_, files)| ("tls.auto".to_owned(), files))
 }
 
 /// What is wrong with the certificates of a configuration, and what may be meant otherwise.
@@ -224,16 +240,23 @@ fn pairs_of(server: &Server) -> impl Iterator<Item = (String, &CertificateFiles)
 /// Fails with the first file that cannot be used.
 pub fn verify(server: &Server) -> Result<Vec<String>, String> {
     let mut warnings = Vec::new();
+    let local = server.local_names();
+    if local.contains("*.localhost") {
+        let advice = "browsers and curl take no certificate for `*.localhost`; name each host, as in \
+            `shop.localhost`";
+        warnings.push(format!("tls.auto: {advice}"));
+    }
     for (place, files) in pairs_of(server) {
-        let pair = read_pair(files).map_err(|problem| format!("{place}: {problem}"))?;
-        warnings.extend(end_of(files, &pair).map(|warning| format!("{place}: {warning}")));
+        let pair = read_pair(&files).map_err(|problem| format!("{place}: {problem}"))?;
+        warnings.extend(end_of(&files, &pair).map(|warning| format!("{place}: {warning}")));
     }
     for site in &server.sites {
         let pairs = match &site.tls.certificates[..] {
             [] => &server.tls.certificates[..],
             own => own,
         };
-        for host in site.hosts.iter().filter(|_| is_served(server)) {
+        let hosts = site.hosts.iter().filter(|host| !local.contains(host.as_str()));
+        for host in hosts.filter(|_| is_served(server)) {
             // A certificate for all names below one is for each of them.
             let is_for = |files: &CertificateFiles| {
                 let pair = read_pair(files).ok().and_then(|files| facts(&files));

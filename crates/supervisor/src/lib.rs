@@ -23,6 +23,7 @@ mod front;
 pub mod generation;
 pub mod identities;
 mod listen;
+mod local;
 pub mod log;
 pub mod machine;
 pub mod means;

@@ -324,6 +324,7 @@ pub(crate) mod tests {
             proxies: tokamak_config::Proxies::default(),
             request_ids: false,
             admin: None,
+            state_dir: PathBuf::new(),
             pid_file: None,
             limits: Limits {
                 head: 32 << 10,

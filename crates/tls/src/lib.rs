@@ -15,7 +15,7 @@ mod tickets;
 
 pub use certificate::{Certificate, InvalidCertificate};
 pub use credentials::{Credentials, Entry, Malformed, PairFiles};
-pub use pair::{Pair, PairError, authorities};
+pub use pair::{Pair, PairError, authorities, certificate};
 pub use session::{ClientCertificate, Session};
 pub use settings::{ClientAuth, Settings, Version, server_config};
 pub use tickets::{ROTATE_AFTER, TICKET_KEYS, TicketKey};

@@ -72,6 +72,14 @@ impl Pair {
     }
 }
 
+/// What the first certificate of a file says.
+///
+/// # Errors
+/// Fails if there is none, or a damaged one.
+pub fn certificate(file: &[u8]) -> Result<Certificate, String> {
+    Certificate::read(&certificates(file)?[0]).map_err(|error| error.to_string())
+}
+
 /// The certificates of a file, one at least.
 ///
 /// # Errors

@@ -2,6 +2,7 @@
 
 mod certificates;
 mod connections;
+mod local;
 mod sessions;
 
 use std::fs;

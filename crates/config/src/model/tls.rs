@@ -1,11 +1,17 @@
 //! TLS for clients.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use super::Server;
 
 /// What is set once for TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
+    /// Whether the server gets certificates for the hosts of sites that have none.
+    pub auto: bool,
     /// The certificates for names that no site has one for.
     pub certificates: Vec<CertificateFiles>,
     /// The oldest version that is spoken.
@@ -21,6 +27,7 @@ pub struct Tls {
 impl Default for Tls {
     fn default() -> Tls {
         Tls {
+            auto: false,
             certificates: Vec::new(),
             minimum: TlsVersion::V12,
             client_auth: ClientAuth::None,
@@ -77,4 +84,21 @@ pub enum UnknownName {
     Default,
     /// A TLS alert.
     Refuse,
+}
+
+impl Server {
+    /// The names for which the server makes certificates with an authority of its own.
+    pub fn local_names(&self) -> BTreeSet<&str> {
+        let sites = self.sites.iter().filter(|site| site.tls.certificates.is_empty());
+        let hosts = sites.filter(|_| self.tls.auto).flat_map(|site| &site.hosts);
+        hosts.map(String::as_str).filter(|host| is_local(host)).collect()
+    }
+}
+
+/// Whether a host, in lower case, is this machine wherever the name is used (RFC 6761).
+pub fn is_local(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    address.is_ok_and(|address| address.is_loopback())
+        || host == "localhost"
+        || host.ends_with(".localhost")
 }

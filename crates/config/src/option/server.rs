@@ -21,6 +21,11 @@ section! {
         /// Addresses that accept HTTP connections over TLS (`https`), as in `":443"`. They need a
         /// certificate, in `[tls]` or in a `[[site]]`.
         listen_tls: Vec<SocketAddr> = "", ANY, Live, env "TOKAMAK_LISTEN_TLS", flag "--listen-tls";
+        /// Directory for what has to outlive the server: keys and certificates that it gets by
+        /// itself. It is made when it is needed, for the user who starts the server alone. `"auto"`
+        /// is `/var/lib/tokamak` for root, and `tokamak` in `$XDG_STATE_HOME` or `~/.local/state`
+        /// for others; `$STATE_DIRECTORY` of a service manager comes first.
+        state_dir: Auto<PathBuf> = "auto", ANY, Restart, env "TOKAMAK_STATE_DIR";
         /// Most event loops that serve HTTP, one thread each; `"auto"` is one for each core. Only
         /// as many serve as the load needs.
         loops: Auto<Count> = "auto", within(1, 256), Live, env "TOKAMAK_LOOPS";
@@ -67,6 +72,9 @@ section! {
     /// read as the user who starts the server. When they change they are read again, without a
     /// reload.
     Tls "tls" {
+        /// Whether the server gets certificates by itself, for the hosts of all sites without a
+        /// `certificate` of their own: for `localhost`, names below it, and loopback addresses.
+        auto: bool = "false", ANY, Live, env "TOKAMAK_TLS_AUTO";
         /// Files of the certificate for names that no site has a certificate for, each with the
         /// certificates of the authorities between it and a known one. Several are certificates of
         /// different kinds, as with an ECDSA and an RSA key, of which a client gets the first that

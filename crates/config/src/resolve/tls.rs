@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use super::Reader;
-use crate::model::{CertificateFiles, ClientAuth, SiteTls, Tls};
+use crate::model::{CertificateFiles, ClientAuth, SiteTls, Tls, is_local};
 use crate::option;
 use crate::origin::{Given, Origin};
 use crate::value::Text;
@@ -25,9 +25,9 @@ impl Reader<'_> {
                     accepts connections with TLS";
                 self.report(section, "certificate", unused.origin, problem.into());
             }
-        } else if !given().any(is_given) {
+        } else if !given().any(is_given) && !tls.auto.value {
             let problem = "needs a certificate; set `certificate` and `key` in `[tls]`, or in a \
-                `[[site]]`";
+                `[[site]]`, or `auto = true` in `[tls]`";
             self.report("", "listen_tls", top.listen_tls.origin, problem.into());
         }
         let client_ca = self.readable("tls", "client_ca", &tls.client_ca);
@@ -44,12 +44,44 @@ impl Reader<'_> {
             }
             _ => {}
         }
+        if tls.auto.value {
+            self.automatic();
+        }
         Tls {
+            auto: tls.auto.value,
             certificates,
             minimum: tls.minimum.value,
             client_auth: tls.client_auth.value,
             client_ca,
             unknown_name: tls.unknown_name.value,
+        }
+    }
+
+    /// The names for which certificates are wanted.
+    fn automatic(&mut self) {
+        let raw = self.raw;
+        let origin = raw.tls.auto.origin;
+        if raw.top.listen_tls.value.is_empty() {
+            let problem = "is for `listen_tls`, which is not set; `listen_tls = [\":443\"]` accepts \
+                connections with TLS";
+            self.report("tls", "auto", origin, problem.into());
+        }
+        let sites = raw.sites.iter().map(|site| &site.site);
+        let sites = sites.filter(|site| site.certificate.value.is_empty());
+        if sites.clone().all(|site| site.host.value.is_empty()) {
+            let problem = "finds no name to get a certificate for; set `host` in a `[[site]]`";
+            self.report("tls", "auto", origin, problem.into());
+        }
+        for (site, Text(host)) in
+            sites.flat_map(|site| site.host.value.iter().map(move |host| (site, host)))
+        {
+            if !is_local(&host.to_ascii_lowercase()) {
+                let problem = format!(
+                    "`{host}` is not a name of this machine, for which there are certificates with \
+                        `auto` of `[tls]`; set `certificate` and `key` here"
+                );
+                self.report("site", "host", site.host.origin, problem);
+            }
         }
     }
 

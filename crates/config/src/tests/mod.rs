@@ -1,5 +1,6 @@
 //! The whole way: text, variables and flags in, a [`Server`] or every error out.
 
+mod certificates;
 mod invented;
 mod proxies;
 mod rules;

@@ -1,0 +1,99 @@
+//! Certificates for local names, which the server makes by itself.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use super::Folder;
+use crate::harness::{Kind, Server, Setup, free_address, program};
+
+/// A server that makes its certificates, in this state directory.
+fn automatic(state: &Path) -> (Server, SocketAddr) {
+    let address = free_address();
+    let setup = Setup::new(Kind::Classic)
+        .line(&format!("listen_tls = [\"{address}\"]"))
+        .line(&format!("state_dir = '{}'", state.display()))
+        .line("tls.auto = true")
+        .also("shop.localhost", "php");
+    (setup.start(), address)
+}
+
+/// Runs curl, which trusts the authority of this state directory only.
+fn curl(state: &Path, address: SocketAddr, host: &str) -> Output {
+    let port = address.port();
+    Command::new("curl")
+        .args(["-sS", "-m", "30", "--resolve", &format!("{host}:{port}:127.0.0.1"), "--cacert"])
+        .arg(state.join("local/root.pem"))
+        .arg(format!("https://{host}:{port}/hello.php"))
+        .output()
+        .expect("curl runs")
+}
+
+#[test]
+fn curl_accepts_local_names_of_a_server_whose_authority_it_trusts() {
+    let folder = Folder::new();
+    let state = folder.path("state");
+    let (server, address) = automatic(&state);
+    for host in ["localhost", "shop.localhost", "127.0.0.1"] {
+        let output = curl(&state, address, host);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("Hello"), "{host}: {output:?}");
+    }
+    let log = server.log();
+    assert!(log.contains("new authority for local names") && log.contains("tokamak trust"));
+    assert!(log.contains("local certificate made for shop.localhost"), "{log}");
+    assert!(!log.contains("PRIVATE KEY"), "{log}");
+    // Another server on this machine has the same authority.
+    let (other, address) = automatic(&state);
+    assert!(curl(&state, address, "localhost").status.success());
+    assert!(!other.log().contains("new authority"), "{}", other.log());
+    // Nobody else trusts it, and for other names nobody does.
+    let (_stranger, address) = automatic(&folder.path("other"));
+    let output = curl(&state, address, "localhost");
+    assert_eq!(output.status.code(), Some(60), "{output:?}");
+}
+
+#[test]
+fn the_authority_is_for_local_names_only() {
+    let folder = Folder::new();
+    let state = folder.path("state");
+    let (_server, _) = automatic(&state);
+    // With the key of the authority somebody signs a certificate for another name.
+    fs::copy(state.join("local/root.key"), folder.path("root.key")).unwrap();
+    fs::copy(state.join("local/root.pem"), folder.path("root.pem")).unwrap();
+    let verified = |name: &str| {
+        fs::write(folder.path("names"), format!("subjectAltName=DNS:{name}\n")).unwrap();
+        let request =
+            ["req", "-new", "-nodes", "-newkey", "rsa:2048", "-subj", "/O=x", "-keyout", "k"];
+        folder.openssl(&[&request[..], &["-out", "csr"]].concat());
+        let sign = ["x509", "-req", "-in", "csr", "-CA", "root.pem", "-CAkey", "root.key"];
+        folder.openssl(&[&sign[..], &["-extfile", "names", "-out", "leaf.pem"]].concat());
+        let verify = ["verify", "-CAfile", "root.pem", "leaf.pem"];
+        let output = Command::new("openssl").args(verify).current_dir(folder.path("")).output();
+        output.unwrap().status.success()
+    };
+    assert!(verified("other.localhost"));
+    assert!(!verified("bank.example"));
+}
+
+#[test]
+fn a_state_directory_that_cannot_be_used_is_told() {
+    let folder = Folder::new();
+    fs::write(folder.path("index.html"), "").unwrap();
+    fs::write(folder.path("file"), "").unwrap();
+    let text = "listen_tls = [\"127.0.0.1:1\"]\nstate_dir = 'file'\ntls.auto = true\n\
+        [[site]]\nhost = 'localhost'\n";
+    fs::write(folder.path("tokamak.toml"), text).unwrap();
+    let run = |command: &str| {
+        let output =
+            Command::new(program()).arg(command).current_dir(folder.path("")).output().unwrap();
+        let all = [&output.stdout[..], &output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&all).into_owned())
+    };
+    // A check makes nothing.
+    let (is_good, all) = run("check");
+    assert!(is_good && !all.contains("warning"), "{all}");
+    let (is_good, all) = run("serve");
+    assert!(!is_good && all.contains("state folder") && all.contains("state_dir"), "{all}");
+}
