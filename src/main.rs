@@ -50,6 +50,7 @@ fn main() -> ExitCode {
             report(wiring::control::command(cache.at.target(), &command))
         }
         Command::Anatomy(anatomy) => anatomy.run(),
+        Command::Trust(trust) => report(trust.run()),
         Command::Demo(demo) => demo.run(),
         Command::PhpInfo => report(program::show_php_info()),
         Command::Completions { shell } => report(cli::pages::completions(shell)),

@@ -16,7 +16,7 @@ use tokamak_load::trial::Trial;
 use tokamak_load::watch::Watch;
 use tokamak_load::{page, print as show, target};
 
-use super::trust::TrustArguments;
+use super::trusted::TrustArguments;
 use super::{At, print, report};
 use crate::wiring::control;
 

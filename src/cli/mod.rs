@@ -14,8 +14,11 @@ mod seal_report;
 mod site;
 mod top;
 mod trust;
+mod trusted;
 mod upstream;
 
+use std::env;
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -24,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use tokamak_config::{address, option};
+use tokamak_config::{STATE_VARIABLES, address, option};
 use tokamak_supervisor::client::{self, Target};
 
 pub use anatomy::Anatomy;
@@ -38,6 +41,7 @@ pub use profile::Profile;
 pub use seal_report::SealReport;
 pub use site::{Check, Serve};
 pub use top::Top;
+pub use trust::Trust;
 pub use upstream::Upstream;
 
 /// An application server that boots an application once and serves every request from the booted
@@ -83,6 +87,8 @@ pub enum Command {
     Cache(Cache),
     /// Show where the time of a request goes in a running server of any make, call by call.
     Anatomy(Anatomy),
+    /// Let the programs of this machine trust the server's own certificates for local names.
+    Trust(Trust),
     /// Write the demo site into a folder, to look at and to serve.
     Demo(Demo),
     /// Show what the embedded PHP says about itself, like `php -i`.
@@ -112,7 +118,7 @@ impl At {
     /// The server that was named: by a flag, or else by the environment.
     pub fn target(self) -> Target {
         let variable = option::row_of_flag("--control").and_then(|row| row.variable);
-        let named = variable.and_then(std::env::var_os).filter(|named| !named.is_empty());
+        let named = variable.and_then(env::var_os).filter(|named| !named.is_empty());
         match (self.control, self.listen) {
             (Some(socket), _) => Target::Socket(socket),
             (None, Some(address)) => Target::Listening(address),
@@ -155,6 +161,19 @@ pub struct Status {
     /// Print one JSON object instead of a table.
     #[arg(long)]
     pub json: bool,
+}
+
+/// The variables of the environment that decide a configuration.
+fn environment() -> Vec<(String, String)> {
+    let text = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+    };
+    // `PATH` is where programs are found that the configuration names.
+    let counts = |(name, _): &(String, String)| {
+        let name = name.as_str();
+        name.starts_with("TOKAMAK_") || name == "PATH" || STATE_VARIABLES.contains(&name)
+    };
+    env::vars_os().filter_map(text).filter(counts).collect()
 }
 
 /// What was typed. A mistake is answered here, with exit status 2.

@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use tokamak_config::option::{self, Kind};
-use tokamak_config::{CONFIG_VARIABLE, Errors, FILE_NAME, Request, STATE_VARIABLES, Server};
+use tokamak_config::{CONFIG_VARIABLE, Errors, FILE_NAME, Request, Server};
 
-use super::{print, report};
+use super::{environment, print, report};
 
 /// Flags that decide what is served, and how.
 #[derive(Args, Debug)]
@@ -138,16 +138,7 @@ pub fn request(
     flags: Vec<(&'static str, String)>,
 ) -> Result<Request, Wrong> {
     let directory = current_directory().map_err(Wrong::Directory)?;
-    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-        Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
-    };
-    // `PATH` is where programs are found that the configuration names.
-    let counts = |(name, _): &(String, String)| {
-        let name = name.as_str();
-        name.starts_with("TOKAMAK_") || name == "PATH" || STATE_VARIABLES.contains(&name)
-    };
-    let environment = env::vars_os().filter_map(text).filter(counts).collect();
-    Ok(Request { path, config, flags, environment, directory })
+    Ok(Request { path, config, flags, environment: environment(), directory })
 }
 
 impl Check {

@@ -1,28 +1,127 @@
-//! Flags of those commands that ask servers: whose certificates are trusted.
+//! `tokamak trust`: lets the programs of a machine trust the authority for its local names.
 
-use std::path::PathBuf;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use tokamak_load::tls::Trust;
+use tokamak_authority::store::{Outcome, Problem, Store};
+use tokamak_authority::{Authority, root, root_path};
+use tokamak_config::{option, state_directory};
 
-/// Whose certificates are trusted, as curl has it.
+use super::{environment, print};
+
+/// `tokamak trust`.
 #[derive(Args, Debug)]
-pub struct TrustArguments {
-    /// Trust certificates that an authority in this file (PEM) has signed, and no others.
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
-    cacert: Option<PathBuf>,
-    /// Trust any certificate.
+pub struct Trust {
+    /// Trust it no longer.
     #[arg(long)]
-    insecure: bool,
+    remove: bool,
+    /// Directory in which the server keeps the authority; its `state_dir` [env: TOKAMAK_STATE_DIR].
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// Root directory of the system that is to trust it, for a system that does not run, such as an
+    /// image.
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    root: PathBuf,
 }
 
-impl TrustArguments {
-    /// What they mean.
-    pub fn trust(&self) -> Trust {
-        match &self.cacert {
-            _ if self.insecure => Trust::Anybody,
-            Some(path) => Trust::File(path.clone()),
-            None => Trust::System,
+impl Trust {
+    /// Puts the certificate of the authority into the store of the system, or removes it.
+    ///
+    /// # Errors
+    /// Fails with what to do instead.
+    pub fn run(self) -> Result<(), String> {
+        let state_dir = self.state_directory();
+        // An authority of another user is read, and nothing is made for that user.
+        let known = root(&state_dir)?;
+        let certificate = match known {
+            None if self.remove => {
+                let state_dir = state_dir.display();
+                return Err(format!("there is no authority in {state_dir}; name its --state-dir"));
+            }
+            None => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                Authority::open(&state_dir, now)?;
+                root(&state_dir)?.ok_or("another program removes the authority")?
+            }
+            Some(certificate) => certificate,
+        };
+        let name = certificate.subject.trim_start_matches("CN=");
+        let file = root_path(&state_dir);
+        let store = Store::find(&self.root).ok_or_else(|| {
+            format!(
+                "{} is no system whose store of certificates is known; add {} to it",
+                self.root.display(),
+                file.display()
+            )
+        })?;
+        let outcome = match self.remove {
+            true => store.remove(name),
+            false => {
+                let content = fs::read(&file);
+                let content = content
+                    .map_err(|error| format!("{} cannot be read: {error}", file.display()))?;
+                store.add(name, &content)
+            }
+        };
+        let outcome = outcome.map_err(|problem| self.explain(problem, &state_dir))?;
+        let path = store.path(name);
+        let text = self.report(&outcome, name, &path);
+        print(text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    fn state_directory(&self) -> PathBuf {
+        let variable = || {
+            let row = option::rows().find(|row| row.key() == "state_dir")?;
+            env::var_os(row.variable?).filter(|path| !path.is_empty())
+        };
+        let named = self.state_dir.clone().or_else(|| variable().map(PathBuf::from));
+        named.unwrap_or_else(|| state_directory(&environment()))
+    }
+
+    fn explain(&self, problem: Problem, state_dir: &Path) -> String {
+        match problem {
+            Problem::Other(problem) => problem,
+            Problem::Forbidden(path) => {
+                let remove = if self.remove { " --remove" } else { "" };
+                let (path, state_dir) = (path.display(), state_dir.display());
+                format!(
+                    "{path} is for root to change: `sudo tokamak trust{remove} --state-dir \
+                        {state_dir}`"
+                )
+            }
         }
+    }
+
+    fn report(&self, outcome: &Outcome, name: &str, path: &Path) -> String {
+        let path = path.display();
+        let mut text = match (outcome, self.remove) {
+            (Outcome::Unchanged, false) => format!("{path} is there already\n"),
+            (Outcome::Unchanged, true) => format!("{path} is not there\n"),
+            (_, false) => format!("{path} added\n"),
+            (_, true) => format!("{path} removed\n"),
+        };
+        match outcome {
+            Outcome::Unchanged => {}
+            Outcome::Done if self.remove => text.push_str("the system trusts it no longer\n"),
+            Outcome::Done => text.push_str("the system trusts it\n"),
+            Outcome::Pending(command) => {
+                text.push_str(&format!("to be run in {}: {command}\n", self.root.display()));
+            }
+        }
+        let (verb, arguments) = match self.remove {
+            true => ("forget", format!("-D -n '{name}'")),
+            false => ("trust", format!("-A -t C,, -n '{name}' -i {path}")),
+        };
+        text.push_str(&format!(
+            "Firefox and Chromium have stores of their own. To let them {verb} it, as their user:\n  \
+                certutil -d sql:$HOME/.pki/nssdb {arguments}\n  \
+                for db in $HOME/.mozilla/firefox/*/cert9.db; do\n    \
+                certutil -d sql:$(dirname $db) {arguments}\n  done\n\
+                certutil is in the package libnss3-tools or nss-tools\n"
+        ));
+        text
     }
 }

@@ -145,6 +145,7 @@ const RULES: &[Rule] = &[
 /// The binary only wires, but never links the PHP worker: it starts it.
 const ROOT: &[&str] = &[
     "anatomy",
+    "authority",
     "config",
     "cost",
     "fastcgi",

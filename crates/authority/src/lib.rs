@@ -6,6 +6,7 @@
 //! its key is stolen: nobody can sign a certificate for another name with it.
 
 mod sign;
+pub mod store;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

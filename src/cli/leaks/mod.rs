@@ -12,7 +12,7 @@ use tokamak_report::memory::{Course, Plan, json, run, table};
 use tokamak_supervisor::settings;
 
 use super::seal_report::{site_of_script, target};
-use super::trust::TrustArguments;
+use super::trusted::TrustArguments;
 use super::{At, print, report};
 use crate::program;
 

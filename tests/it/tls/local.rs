@@ -97,3 +97,69 @@ fn a_state_directory_that_cannot_be_used_is_told() {
     let (is_good, all) = run("serve");
     assert!(!is_good && all.contains("state folder") && all.contains("state_dir"), "{all}");
 }
+
+/// Runs `tokamak trust` for the system below `image` of a folder.
+fn trust(folder: &Folder, arguments: &[&str]) -> (bool, String) {
+    let output = Command::new(program())
+        .args(["trust", "--state-dir", "state", "--root", "image"])
+        .args(arguments)
+        .current_dir(folder.path(""))
+        .output()
+        .unwrap();
+    let all = [&output.stdout[..], &output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&all).into_owned())
+}
+
+#[test]
+fn a_system_trusts_the_authority_and_forgets_it() {
+    let folder = Folder::new();
+    let store = folder.path("image/usr/local/share/ca-certificates");
+    let (_, all) = trust(&folder, &[]);
+    assert!(all.contains("image is no system"), "{all}");
+    fs::create_dir_all(&store).unwrap();
+    // Of others, and to stay: Debian's program leaves its file alone if there is no certificate.
+    folder.certificate("others", &["others.localhost"]);
+    fs::copy(folder.path("others.pem"), store.join("others.crt")).unwrap();
+    // Before a server has made the authority, or after.
+    let (is_done, all) = trust(&folder, &[]);
+    assert!(is_done && all.contains("added") && all.contains("update-ca-certificates"), "{all}");
+    assert!(all.contains("certutil") && !all.contains("PRIVATE"), "{all}");
+    let (_server, address) = automatic(&folder.path("state"));
+    let made: Vec<_> = fs::read_dir(&store).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(made.len(), 2, "{made:?}");
+    // What Debian's program makes of it is what programs read.
+    let debian = folder.path("image/etc/ssl/certs");
+    fs::create_dir_all(&debian).unwrap();
+    fs::write(folder.path("none"), "").unwrap();
+    let update = || {
+        let output = Command::new("update-ca-certificates")
+            .arg("--localcertsdir")
+            .arg(&store)
+            .arg("--etccertsdir")
+            .arg(&debian)
+            .arg("--certsconf")
+            .arg(folder.path("none"))
+            .args(["--hooksdir", "/nonexistent", "--fresh"])
+            .output()
+            .expect("update-ca-certificates runs");
+        assert!(output.status.success(), "{output:?}");
+    };
+    let is_accepted = || {
+        let output = Command::new("curl")
+            .args(["-sS", "-m", "30", "--cacert"])
+            .arg(debian.join("ca-certificates.crt"))
+            .arg(format!("https://127.0.0.1:{}/hello.php", address.port()))
+            .output()
+            .expect("curl runs");
+        output.status.success()
+    };
+    update();
+    assert!(is_accepted());
+    assert!(trust(&folder, &[]).1.contains("is there already"));
+    let (is_done, all) = trust(&folder, &["--remove"]);
+    assert!(is_done && all.contains("removed") && all.contains("--fresh"), "{all}");
+    assert!(store.join("others.crt").exists());
+    update();
+    assert!(!is_accepted());
+    assert!(trust(&folder, &["--remove"]).1.contains("is not there"));
+}
