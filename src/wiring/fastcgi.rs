@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokamak_config::{
-    Cache, Caching, Compression, Http2, Limits, Log, Lua, Mode, Pool, PoolSize, Proxies, Scripts,
-    Server, Site, Timeouts, Trace,
+    Cache, Caching, ClientLimits, Compression, Http2, Limits, Log, Lua, Mode, Pool, PoolSize,
+    Proxies, Scripts, Server, Site, Timeouts, Trace,
 };
 
 /// Bytes of a request's parameters. Web servers send up to 64 KiB in one record, and their headers
@@ -51,6 +51,7 @@ pub fn server(sites: Vec<Site>) -> Server {
             body: BODY,
             buffer: BUFFER,
             connections: CONNECTIONS,
+            client: ClientLimits::NONE,
         },
         http2: Http2::default(),
         timeouts: Timeouts {

@@ -23,6 +23,8 @@ mod capacity;
 /// No import circles inside a crate.
 mod circles;
 mod cli;
+/// How much one client may ask for.
+mod client_limits;
 /// Compressed responses: to whom, of what, and when it is left.
 mod compression;
 /// Async mode with real services and libraries.

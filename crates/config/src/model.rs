@@ -11,6 +11,7 @@ mod proxy;
 mod rule;
 mod secret;
 mod site;
+mod throttle;
 mod tls;
 mod trace;
 mod upstream;
@@ -32,6 +33,7 @@ pub use proxy::*;
 pub use rule::*;
 pub use secret::Secret;
 pub use site::*;
+pub use throttle::*;
 pub use tls::*;
 pub use trace::*;
 pub use upstream::*;
@@ -111,6 +113,8 @@ pub struct Limits {
     pub buffer: usize,
     /// Open client connections over all event loops.
     pub connections: usize,
+    /// What each client may do, whatever it asks for.
+    pub client: ClientLimits,
 }
 
 /// What a client may do on one HTTP/2 connection. Sizes in bytes.

@@ -11,6 +11,7 @@ mod proxy;
 mod rule;
 mod site;
 mod spawn;
+mod throttle;
 mod tls;
 mod trace;
 mod upstream;
@@ -70,6 +71,7 @@ pub(crate) fn server(raw: &Raw, around: &Surroundings, errors: &mut Errors) -> S
             body: raw.limits.body.value.0,
             buffer: number(raw.limits.buffer.value.0),
             connections: number(raw.limits.connections.value.0),
+            client: reader.client_limits(&raw.limits),
         },
         http2: http2(&raw.http2),
         timeouts: Timeouts {

@@ -7,6 +7,7 @@ mod network;
 mod number;
 mod secret;
 mod table;
+mod throttle;
 mod upstream;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -67,6 +68,10 @@ pub enum Kind {
     Listener,
     /// An address, a network or all of them.
     Network,
+    /// Requests in a time.
+    Rate,
+    /// What a client is, for a limit.
+    ClientId,
     /// A text that is not shown.
     Secret,
     /// What of a request binds it to an address.
@@ -118,6 +123,8 @@ impl Kind {
             Kind::Network => {
                 "address, network as in `\"10.0.0.0/8\"`, `\"private\"` or `\"all\"`".into()
             }
+            Kind::Rate => "rate as in `\"10/s\"`, `\"90/m\"` or `\"1000/h\"`".into(),
+            Kind::ClientId => "`\"address\"` or `\"header:NAME\"`".into(),
             Kind::Secret => "text, not shown".into(),
             Kind::Affinity => "text as in `\"cookie:NAME\"`".into(),
             Kind::Split => "`\"path\"`, `\"whole\"` or an extension".into(),

@@ -42,6 +42,7 @@ mod route;
 mod scoreboard;
 mod site;
 mod slowest;
+mod throttle;
 mod timing;
 mod tls;
 mod trace;

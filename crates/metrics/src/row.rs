@@ -102,6 +102,9 @@ rows! {
         server may not connect"
     ConnectionsClosed Counter "connections_closed" "" []
         "The others that are closed, as seen when the metrics were read"
+    LimitedRequests Counter "limited_requests" "" ["site" "limit" "action"]
+        "Requests beyond a limit by client: `rate`, `connections`, or `passwords` that one client \
+        may try; `refused`, or only logged by a `dry_run`"
     TlsHandshakes Counter "tls_handshakes" "" ["version" "resumed"]
         "TLS handshakes with clients, by version and by whether an earlier connection was resumed"
     TlsFailures Counter "tls_handshake_failures" "" ["reason"]

@@ -1,7 +1,7 @@
 //! HTTP/2, with prior knowledge and over TLS: the same requests as over HTTP/1, by curl, h2load,
 //! h2spec, and two clients of our own.
 
-mod client;
+pub mod client;
 mod limits;
 mod load;
 mod secured;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use regex_lite::{Regex, RegexBuilder};
 
-use super::Network;
+use super::{ClientLimits, Network};
 
 /// What holds for paths of a site.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +36,8 @@ pub struct Rule {
     pub scripts: Vec<String>,
     /// What is served.
     pub serve: Serve,
+    /// What each client may do.
+    pub limits: ClientLimits,
     /// What is changed in the head of responses.
     pub headers: HeaderChanges,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::model::{Network, Serve};
+use crate::model::{ClientId, Network, Rate, Serve};
 use crate::unit::{HOUR, SECOND};
 use crate::value::{ANY, Auto, Count, Text, within};
 
@@ -49,6 +49,19 @@ section! {
         /// where nothing runs either. With the last two, a folder without index file is 403. The
         /// strictest of the rules that fit counts.
         serve: Serve = "all", ANY, Live;
+        /// Requests of one client in a time, for the path that it asks for; more are answered 429.
+        /// Each rule has a limit of its own, and all that fit count.
+        rate: Option<Rate> = "", ANY, Live;
+        /// Requests that a client may send at once beyond `rate`.
+        burst: Count = "0", within(0, 1_000_000), Live;
+        /// Requests of one client that are served at the same time; more are answered 429. Each
+        /// stream of HTTP/2 counts.
+        connections: Count = "0", within(1, 1_000_000).or_zero("any number"), Live;
+        /// What a client is for `rate` and `connections`: an address (of IPv6 a network of 64
+        /// bits), or the value of a header field that a server in front has checked.
+        limit_by: ClientId = "address", ANY, Live;
+        /// Whether what `rate` and `connections` would refuse is only logged and counted.
+        limit_dry_run: bool = "false", ANY, Live;
         /// Response headers that are set, in place of any of these names.
         set_headers: BTreeMap<String, String> = "", ANY, Live;
         /// Response headers that are added.

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::{
-    AdminAddress, ClientAuth, LogFormat, Network, Secret, TlsVersion, TraceMode, TrustedHeader,
-    UnknownName,
+    AdminAddress, ClientAuth, LogFormat, Network, Rate, Secret, TlsVersion, TraceMode,
+    TrustedHeader, UnknownName,
 };
 use crate::unit::{GIB, HOUR, KIB, MIB, SECOND};
 use crate::value::{ANY, Auto, Count, Direct, Off, Share, Size, Text, within};
@@ -112,6 +112,16 @@ section! {
         buffer: Size = "1MiB", within(16 * KIB, GIB), Live, env "TOKAMAK_LIMITS_BUFFER";
         /// Open client connections over all event loops.
         connections: Count = "10000", within(1, 1_000_000), Live, env "TOKAMAK_LIMITS_CONNECTIONS";
+        /// Requests of one client in a time, to all sites together; more are answered 429. A client
+        /// is an address, or a network of 64 bits of IPv6.
+        client_rate: Option<Rate> = "", ANY, Live, env "TOKAMAK_LIMITS_CLIENT_RATE";
+        /// Requests that a client may send at once beyond `client_rate`.
+        client_burst: Count = "0", within(0, 1_000_000), Live, env "TOKAMAK_LIMITS_CLIENT_BURST";
+        /// Requests of one client that are served at the same time; more are answered 429. Each
+        /// stream of HTTP/2 counts.
+        client_connections: Count = "0", within(1, 1_000_000).or_zero("any number"), Live, env "TOKAMAK_LIMITS_CLIENT_CONNECTIONS";
+        /// Whether what these limits would refuse is only logged and counted.
+        client_dry_run: bool = "false", ANY, Live, env "TOKAMAK_LIMITS_CLIENT_DRY_RUN";
     }
 }
 

@@ -42,6 +42,7 @@ impl Reader<'_> {
             deny: values.deny.value.clone(),
             scripts: self.allowed_scripts(values),
             serve: values.serve.value,
+            limits: self.rule_limits(values),
             headers: self.header_changes(values),
         };
         self.fit(table, &rule);
@@ -64,9 +65,10 @@ impl Reader<'_> {
         let restricts = !rule.scripts.is_empty() || rule.serve != Serve::All;
         let values = &table.values;
         let is_given = values.redirect.value.is_some() || values.rewrite.value.is_some();
-        if !is_given && !rule.refuses() && !restricts && rule.headers.is_empty() {
+        let is_of_request = is_given || rule.refuses() || restricts || !rule.limits.is_empty();
+        if !is_of_request && rule.headers.is_empty() {
             let problem = "does nothing; set `redirect`, `rewrite`, `deny`, `allow`, `scripts`, \
-                `serve` or headers";
+                `serve`, `rate`, `connections` or headers";
             self.report("site", "rule", table.origin, problem.into());
         }
         if unless_file.value && !is_given {
@@ -78,7 +80,6 @@ impl Reader<'_> {
             let problem = "is only for `redirect`, and for `deny` and `allow`; remove it";
             self.complain("status", status.origin, problem);
         }
-        let is_of_request = is_given || rule.refuses() || restricts;
         if !rule.content_types.is_empty() && (is_of_request || rule.headers.is_empty()) {
             let problem = "is known only when there is a response; it chooses whose headers are \
                 changed, and nothing else may stand in the same rule";

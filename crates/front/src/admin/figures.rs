@@ -16,6 +16,7 @@ use crate::export::{Fate, SpanQueue};
 use crate::failure::{Failure, Side};
 use crate::response::compression;
 use crate::slowest::{Slow, merged};
+use crate::throttle::{LimitKind, Throttle};
 use crate::tls::Tls;
 
 /// What the figures are read from.
@@ -40,6 +41,8 @@ pub struct Figures {
     pub closed: Counter,
     /// Handshakes and certificates, if there are listeners for TLS.
     pub tls: Option<Arc<Tls>>,
+    /// What clients have asked for beyond their limits, if there are any.
+    pub throttle: Option<Arc<Throttle>>,
 }
 
 impl Figures {
@@ -66,6 +69,7 @@ impl Figures {
         self.add_connections(&mut samples);
         samples.add(Row::EventLoops, &["serving"], serving as f64);
         samples.add(Row::EventLoops, &["idle"], idle as f64);
+        self.add_limits(&mut samples);
         self.add_tls(&mut samples);
         for coding in Coding::ALL {
             let [before, after] = compression::counted(coding);
@@ -152,6 +156,19 @@ impl Figures {
             (Row::ConnectionsClosed, self.closed.get()),
         ] {
             samples.add(row, &[], count as f64);
+        }
+    }
+
+    fn add_limits(&self, samples: &mut Samples) {
+        let Some(throttle) = &self.throttle else { return };
+        for (index, site) in self.config.sites.iter().enumerate() {
+            for kind in LimitKind::ALL {
+                let counts = throttle.exceeded.get(index, kind);
+                for (action, count) in ["refused", "dry_run"].into_iter().zip(counts) {
+                    let labels = [&site.name[..], kind.name(), action];
+                    samples.add(Row::LimitedRequests, &labels, count as f64);
+                }
+            }
         }
     }
 

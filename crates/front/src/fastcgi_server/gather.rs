@@ -177,8 +177,14 @@ mod tests {
     use super::*;
     use crate::fpm::parameter;
 
-    const LIMITS: config::Limits =
-        config::Limits { head: 1000, headers: 0, body: 100, buffer: 16, connections: 1 };
+    const LIMITS: config::Limits = config::Limits {
+        head: 1000,
+        headers: 0,
+        body: 100,
+        buffer: 16,
+        connections: 1,
+        client: config::ClientLimits::NONE,
+    };
 
     fn gathering(role: Role) -> Gathering {
         Gathering::new(role, &LIMITS)

@@ -33,8 +33,10 @@ use crate::response::https;
 use crate::route::Router;
 use crate::route::hosts::Hosts;
 use crate::scoreboard::Scoreboard;
+use crate::site::limits::{self, SiteLimits};
 use crate::site::rules::Rules;
 use crate::site::{Handler, Site};
+use crate::throttle::Throttle;
 use crate::timing::Timing;
 use crate::tls::Tls;
 use crate::trace::Tracer;
@@ -70,6 +72,8 @@ pub struct Shared {
     pub queues: Queues,
     /// What handshakes need, if there are listeners for TLS.
     pub tls: Option<Arc<Tls>>,
+    /// What clients have asked for of late, if that is limited.
+    throttle: Option<Arc<Throttle>>,
 }
 
 /// Whether the error log shows where the time of a site's slow requests went. A pool of `tokamak
@@ -121,6 +125,7 @@ impl Shared {
             balancer: Arc::new(Balancer::new(config.loops, TICK)),
             queues: Queues::new(&start.pools, &overviews),
             tls,
+            throttle: limits::throttle(&config),
             config,
             sites,
             upstreams,
@@ -145,6 +150,7 @@ impl Shared {
             cut: Counter::default(),
             closed: Counter::default(),
             tls: self.tls.clone(),
+            throttle: self.throttle.clone(),
         }
     }
 
@@ -222,6 +228,7 @@ impl Shared {
             root: router.root().as_os_str().as_encoded_bytes().to_vec(),
             router,
             rules: Rules::new(config),
+            limits: SiteLimits::new(index, &self.config, &self.throttle),
             hsts: https::hsts(config),
             handler,
             overview: self.overviews.get(&index).cloned(),

@@ -110,6 +110,20 @@ fn of_client(client: &SocketAddr, message: &str) {
     }
 }
 
+/// Logs a request that is served, although its client has exceeded a limit that is only tried;
+/// limited as for [`refused`].
+pub fn limited<B>(site: &str, failure: Failure, reason: &str, request: &Request<B>) {
+    let now = SystemTime::now();
+    let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    if THROTTLE.pass(second).is_some() {
+        let status = failure.status();
+        let message = format!("dry run: {reason}; it would be answered {}", status.as_u16());
+        let target = request.uri().path_and_query().map_or("", |target| target.as_str());
+        let pairs = [("method", request.method().as_str().as_bytes()), ("url", target.as_bytes())];
+        put(&compose(now, "INFO", site, &message, &pairs));
+    }
+}
+
 /// Logs a web server that may not connect, in php-fpm's words; limited as for [`refused`].
 pub fn disallowed(pool: &str, client: &str) {
     let now = SystemTime::now();

@@ -11,8 +11,8 @@ pub use context::LogContext;
 pub use entry::{LogEntry, user};
 pub use errors::{
     About, Open as OpenErrors, broken_off, close as close_errors, closed, disallowed, failed,
-    garbled, no_handshake, noticed, open as open_errors, refused, script, server, unproxied,
-    write_as_fpm,
+    garbled, limited, no_handshake, noticed, open as open_errors, refused, script, server,
+    unproxied, write_as_fpm,
 };
 pub use line::Line;
 pub use writer::{AccessLog, Buffer, Log};

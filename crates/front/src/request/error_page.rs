@@ -10,6 +10,7 @@ use crate::backend::{self, Arrival};
 use crate::failure::Failure;
 use crate::response::{Source, files, pages};
 use crate::route::{Script, Target};
+use crate::site::Site;
 
 /// Header fields of a request that are about its body, or that would make a page partial.
 const NOT_FOR_PAGES: [HeaderName; 10] = [
@@ -40,9 +41,7 @@ pub async fn failed(
         return plain;
     };
     let own = match arrival.site.router.find_plain(path.as_bytes()) {
-        Target::File(found) => {
-            files::plan(found, &Method::GET, &HeaderMap::new()).ok().map(of_file)
-        }
+        Target::File(found) => of_found(found),
         Target::Script(script) => of_script(arrival, request, failure, &script, ledger).await,
         _ => None,
     };
@@ -50,6 +49,24 @@ pub async fn failed(
         Some(own) => merged(own, plain),
         None => plain,
     }
+}
+
+/// The response to a failed request without running anything: the site's page, if that is a file.
+pub fn at_once(site: &Site, failure: Failure) -> Response<Source> {
+    let plain = pages::failed(failure);
+    let path = site.config.error_page(failure.status().as_u16());
+    let own = match path.map(|path| site.router.find_plain(path.as_bytes())) {
+        Some(Target::File(found)) => of_found(found),
+        _ => None,
+    };
+    match own {
+        Some(own) => merged(own, plain),
+        None => plain,
+    }
+}
+
+fn of_found(found: files::Found) -> Option<Response<Source>> {
+    files::plan(found, &Method::GET, &HeaderMap::new()).ok().map(of_file)
 }
 
 fn of_file(plan: files::Plan) -> Response<Source> {

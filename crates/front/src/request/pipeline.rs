@@ -3,6 +3,7 @@
 //! ```text
 //! client     whose request it is, if a proxy forwards it (`client::forwarded`)
 //! site       which site its host belongs to
+//! limits     whether its client asks for too much (`site::limits`)
 //! scripts    the stages of the site's scripts, between the phases below (`script`)
 //! rules      whether the site's rules redirect, rewrite or refuse it
 //! route      which file, script, redirect or application its path is for
@@ -51,6 +52,7 @@ use crate::response::pages;
 use crate::response::{Reply, RequestGuard, Source};
 use crate::route::hosts::{host, host_of};
 use crate::route::{Decision, Script, Target};
+use crate::site::limits::TooMany;
 use crate::site::{Handler, Site};
 use crate::timing;
 
@@ -88,6 +90,15 @@ where
     if site.hsts.is_some() && client.scheme() == "https" {
         guard.hsts.clone_from(&site.hsts);
     }
+    if let Some(limits) = &site.limits {
+        match limits.admit(&*client, &request, &site.router, moments.now) {
+            Ok(slots) => guard.slots = slots,
+            Err(too_many) => {
+                let response = limited(site, &request, &too_many);
+                return Serving::Now(Some(respond(response, guard)));
+            }
+        }
+    }
     let (parts, incoming) = request.into_parts();
     let length = incoming.size_hint().exact();
     let body = incoming.is_end_stream().then_some(Body::Empty);
@@ -106,6 +117,16 @@ where
             Serving::Later(Box::pin(wait(context, caller, pending, incoming, guard)))
         }
     }
+}
+
+/// The response to a client that has asked for too much. It costs as little as possible: no script
+/// makes it, and those of the site do not see it.
+fn limited<B>(site: &Site, request: &Request<B>, too_many: &TooMany) -> Response<Source> {
+    let failure = Failure::TooManyRequests;
+    log::failed(&site.config.name, failure, &too_many.reason, request);
+    let mut response = error_page::at_once(site, failure);
+    response.headers_mut().insert(header::RETRY_AFTER, too_many.retry_after.into());
+    finish(response, request.method() == http::Method::HEAD)
 }
 
 /// A response, now or later.

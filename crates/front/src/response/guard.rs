@@ -19,6 +19,7 @@ use crate::counters::Counted;
 use crate::export::PendingSpan;
 use crate::log::{AccessLog, LogEntry};
 use crate::scoreboard::ScoreboardEntry;
+use crate::throttle::Slot;
 
 /// Finishes a request. It is dropped when the response has been handed over or the client has gone;
 /// then it closes the ledger, informs the connection, writes the line of the access log, counts the
@@ -42,6 +43,8 @@ pub struct RequestGuard {
     pub compression: Option<Negotiated>,
     /// Body bytes handed over.
     pub sent: u64,
+    /// Its places among the requests of its client, where these are limited.
+    pub slots: Vec<Slot>,
     /// Shows the request to scripts.
     pub scoreboard: Option<ScoreboardEntry>,
     /// The client that waits for the response; `None` for a subrequest.
@@ -61,6 +64,7 @@ impl RequestGuard {
             is_timed: false,
             compression: None,
             sent: 0,
+            slots: Vec::new(),
             scoreboard: None,
             client,
         })

@@ -1,6 +1,7 @@
 //! A site as one event loop sees it: its configuration, and the objects that were made from it at
 //! the start.
 
+pub mod limits;
 pub mod rules;
 
 use std::path::Path;
@@ -20,6 +21,7 @@ use crate::lua::SiteHooks;
 use crate::response::compression::SiteCompression;
 use crate::route::hosts::{self, strip_port};
 use crate::route::{self, Decision, Router, Target};
+use limits::SiteLimits;
 use rules::{RuleRequest, Rules};
 
 /// A site of one event loop.
@@ -40,6 +42,8 @@ pub struct Site {
     pub router: Router,
     /// What holds for which of its paths.
     pub rules: Rules,
+    /// What each of its clients may do, if that is limited.
+    pub limits: Option<SiteLimits>,
     /// What its responses tell browsers about `https`.
     pub hsts: Option<HeaderValue>,
     /// What answers requests for its scripts.

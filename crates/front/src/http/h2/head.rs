@@ -119,8 +119,14 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits =
-        Limits { head: 1000, headers: 10, body: 100, buffer: 1 << 20, connections: 10 };
+    const LIMITS: Limits = Limits {
+        head: 1000,
+        headers: 10,
+        body: 100,
+        buffer: 1 << 20,
+        connections: 10,
+        client: tokamak_config::ClientLimits::NONE,
+    };
 
     fn request(method: &str, uri: &str, fields: &[(&str, &str)]) -> Request<()> {
         let mut request = Request::builder().method(method).uri(uri);

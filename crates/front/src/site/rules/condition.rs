@@ -6,7 +6,7 @@ use crate::route;
 
 /// Whether a rule is for a path, which is clean. `text` is the same path, with replacement
 /// characters where it is not UTF-8.
-pub(super) fn fits(rule: &Rule, path: &[u8], text: &str) -> bool {
+pub fn fits(rule: &Rule, path: &[u8], text: &str) -> bool {
     // A redirect that regards upper and lower case as the same would surprise; a refusal that did
     // not would be passed by on file systems that do.
     let ignores_case = rule.redirect.is_none() && rule.rewrite.is_none();

@@ -10,9 +10,9 @@
 //! 4. The restrictions of all rules that fit the path that is served: what may run there. If a
 //!    directory's index file answers, refusals and restrictions hold for its path, too.
 //!
-//! Limits of rates belong in front of 2, authentication between 3 and 4.
+//! Limits by client (`site::limits`) come before all of this.
 
-mod condition;
+pub mod condition;
 mod target;
 
 use std::net::IpAddr;
