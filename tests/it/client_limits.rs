@@ -22,7 +22,7 @@ fn requests_in_a_time() {
         rate = "1/h"
         burst = 2
         [[site.rule]]
-        path = "/headers.php"
+        path = "/time.php"
         rate = "1/h"
         limit_by = "header:X-Key"
         [[site.rule]]
@@ -40,9 +40,9 @@ fn requests_in_a_time() {
     server.log_line(&["limit exceeded: 127.0.0.1 sends more than 1/h requests (burst 2)", "429"]);
     server.get("/server.php").expect(200);
 
-    let keyed = |key: &str| server.send(&get("/headers.php").header("X-Key", key)).status();
+    let keyed = |key: &str| server.send(&get("/time.php").header("X-Key", key)).status();
     assert_eq!([keyed("a"), keyed("a"), keyed("b")], [200, 429, 200]);
-    assert_eq!(statuses(&server, "/headers.php", 2), [200, 429], "without the field the address");
+    assert_eq!(statuses(&server, "/time.php", 2), [200, 429], "without the field the address");
 
     assert_eq!(statuses(&server, "/pid.php", 3), [200; 3]);
     server.log_line(&["dry run: limit exceeded", "it would be answered 429"]);

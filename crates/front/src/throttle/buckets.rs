@@ -1,10 +1,11 @@
 //! The buckets of all clients, in a table of a fixed size: what a flood of addresses takes is the
 //! same as what one client takes.
 //!
-//! A client has its place in one of many small sets. In a full set the bucket goes that would be the
-//! first to be empty, so a client that has exceeded its rate is the last to be forgotten: to have
-//! its own bucket displaced, it needs seven other clients of the same set whose buckets are fuller
-//! still, each of which has sent as many requests as itself, and it cannot know who is in its set.
+//! A client has its place in one of many small sets. In a full set the bucket goes that would be
+//! the first to be empty, so a client that has exceeded its rate is the last to be forgotten: to
+//! have its own bucket displaced, it needs eight other clients of the same set whose buckets are
+//! fuller still, each of which has sent as many requests as itself, and it cannot know who is in
+//! its set.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,6 +1,6 @@
-//! How often a client has asked of late, and how many of its requests are being served: the state of
-//! all limits by client, shared by the event loops of a front. Which limits there are, and for whose
-//! requests, the callers know.
+//! How often a client has asked of late, and how many of its requests are being served: the state
+//! of all limits by client, shared by the event loops of a front. Which limits there are, and for
+//! whose requests, the callers know.
 
 mod buckets;
 mod exceeded;
