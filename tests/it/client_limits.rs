@@ -48,9 +48,8 @@ fn requests_in_a_time() {
     server.log_line(&["dry run: limit exceeded", "it would be answered 429"]);
 
     let limited = |action: &str| {
-        format!(
-            "tokamak_limited_requests_total{{site=\"localhost\",limit=\"rate\",action=\"{action}\"}}"
-        )
+        let labels = format!("action=\"{action}\",limit=\"rate\",site=\"localhost\"");
+        format!("tokamak_limited_requests_total{{{labels}}}")
     };
     metrics::samples_when(&server, &limited("refused"), 6.0);
     metrics::samples_when(&server, &limited("dry_run"), 2.0);
