@@ -25,8 +25,8 @@ pub struct Birth {
 
 /// What it is.
 pub enum Kind {
-    Zygote { memory: OwnedFd, bells: Vec<OwnedFd>, site: Site },
-    Front { server: Server, pools: Vec<Link> },
+    Zygote { memory: OwnedFd, bells: Vec<OwnedFd>, site: Box<Site> },
+    Front { server: Box<Server>, pools: Vec<Link> },
 }
 
 /// A pool as a front gets it.
@@ -85,7 +85,7 @@ impl Means for Births {
     fn zygote(&self, start: ZygoteStart<'_>) -> io::Result<Started> {
         let bells = start.bells.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
         let memory = start.segment.fd().try_clone_to_owned()?;
-        self.start(Kind::Zygote { memory, bells, site: start.site.clone() })
+        self.start(Kind::Zygote { memory, bells, site: Box::new(start.site.clone()) })
     }
 
     fn front(&self, plan: FrontPlan<'_>) -> io::Result<Started> {
@@ -95,7 +95,7 @@ impl Means for Births {
             segment: pool.segment.clone(),
         };
         let pools = plan.pools.iter().map(link).collect();
-        self.start(Kind::Front { server: plan.server.clone(), pools })
+        self.start(Kind::Front { server: Box::new(plan.server.clone()), pools })
     }
 }
 
