@@ -332,6 +332,7 @@ pub(crate) mod tests {
                 body: 1 << 20,
                 buffer: 1 << 16,
                 connections: 100,
+                client: tokamak_config::ClientLimits::NONE,
             },
             http2: tokamak_config::Http2::default(),
             timeouts: Timeouts {
