@@ -81,6 +81,7 @@ pub fn site(name: &str, root: PathBuf) -> Site {
     Site {
         name: name.to_owned(),
         hosts: Vec::new(),
+        listen: Vec::new(),
         root,
         index: Vec::new(),
         front_controller: None,

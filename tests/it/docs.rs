@@ -22,6 +22,9 @@ const ADDRESS: &str = "127.0.0.1:8080";
 /// The address for TLS in the examples.
 const SECURE: &str = "127.0.0.1:8443";
 
+/// A second address for HTTP in the examples.
+const OTHER: &str = "127.0.0.1:8081";
+
 /// One fenced block of a page.
 #[derive(Debug, PartialEq)]
 struct Block {
@@ -102,18 +105,21 @@ struct Desk {
     address: SocketAddr,
     /// In place of [`SECURE`].
     secure: SocketAddr,
+    /// In place of [`OTHER`], on a page that names it.
+    other: Option<SocketAddr>,
     server: Option<Process>,
     /// Programs of `sh start` blocks, until the end of the page.
     programs: Vec<Process>,
 }
 
 impl Desk {
-    fn new() -> Desk {
+    fn new(page: &str) -> Desk {
         let folder = tempfile::Builder::new().prefix("tokamak-docs-").tempdir().expect("a folder");
         // Examples started by root serve as another user, who has to be able to read them.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
         let (address, secure) = (free_address(), free_address());
-        Desk { folder, address, secure, server: None, programs: Vec::new() }
+        let other = page.contains(OTHER).then(free_address);
+        Desk { folder, address, secure, other, server: None, programs: Vec::new() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -123,7 +129,7 @@ impl Desk {
     fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().expect("a file has a folder")).expect("a folder");
-        fs::write(&path, text.replace(SECURE, &self.secure.to_string())).expect("a file");
+        fs::write(&path, self.with_own(text)).expect("a file");
         path
     }
 
@@ -131,18 +137,25 @@ impl Desk {
     fn environment(&self) -> Vec<(String, String)> {
         let programs = program().parent().expect("a program has a folder").display().to_string();
         let path = std::env::var("PATH").unwrap_or_default();
+        let listen = [Some(self.address), self.other].into_iter().flatten();
+        let listen: Vec<String> = listen.map(|address| address.to_string()).collect();
         vec![
             ("PATH".into(), format!("{programs}:{path}")),
             (SCAN_DIRECTORY.into(), scan_directory().into()),
-            ("TOKAMAK_LISTEN".into(), self.address.to_string()),
+            ("TOKAMAK_LISTEN".into(), listen.join(",")),
             ("TOKAMAK_CONTROL".into(), self.path("control").display().to_string()),
         ]
     }
 
     /// The text with addresses that are free.
     fn with_addresses(&self, text: &str) -> String {
-        let text = text.replace(ADDRESS, &self.address.to_string());
-        text.replace(SECURE, &self.secure.to_string())
+        self.with_own(text).replace(ADDRESS, &self.address.to_string())
+    }
+
+    /// The text with free addresses in place of those that no variable of the environment replaces.
+    fn with_own(&self, text: &str) -> String {
+        let text = text.replace(SECURE, &self.secure.to_string());
+        self.other.map_or(text.clone(), |other| text.replace(OTHER, &other.to_string()))
     }
 
     fn shell(&self, script: &str) -> Output {
@@ -217,7 +230,7 @@ fn complaints(output: &Output) -> String {
 fn configurations_pass_the_check() {
     let mut count = 0;
     for (page, text) in pages() {
-        let desk = Desk::new();
+        let desk = Desk::new(&text);
         for block in blocks(&text) {
             if let Some(name) = block.file() {
                 desk.write(name, &block.text);
@@ -240,7 +253,7 @@ fn configurations_pass_the_check() {
 #[test]
 fn php_is_php() {
     for (page, text) in pages() {
-        let desk = Desk::new();
+        let desk = Desk::new(&text);
         for block in blocks(&text).into_iter().filter(|block| block.language == "php") {
             assert!(block.text.starts_with("<?php"), "{page}:{}: begin with <?php", block.line);
             let file = desk.write("example.php", &block.text);
@@ -263,7 +276,7 @@ fn transcripts_come_true() {
         if !blocks.iter().any(|block| block.language == "sh" && block.has("run")) {
             continue;
         }
-        let mut desk = Desk::new();
+        let mut desk = Desk::new(&text);
         for block in &blocks {
             if let Some(name) = block.file() {
                 desk.write(name, &block.text);

@@ -71,6 +71,8 @@ mod layers;
 mod leaks;
 /// What a client may send, and how long it may take.
 mod limits;
+/// Several listening sockets, some of them with sites of their own.
+mod listeners;
 /// The access log.
 mod logs;
 /// Lua scripts in the server, beside lighttpd's.

@@ -1,5 +1,5 @@
-//! Under which name a response is kept: host, path, query, and whether it was asked for with
-//! `https`.
+//! Under which name a response is kept: host, path, query, whether it was asked for with `https`, and
+//! which site has it, where a URL does not say that.
 
 use std::borrow::Borrow;
 
@@ -12,6 +12,10 @@ pub struct Key(Box<[u8]>);
 /// What the keys of responses over `https` end with. No URL contains it. The key before it is that
 /// of the same URL with `http`, so both begin alike for a purge.
 const SECURE: &[u8] = b"\0https";
+
+/// What follows in the keys of a site that has its URLs only on some listening sockets, with the
+/// site's name behind it. Other sites may have the same URLs on other sockets.
+const SITE: &[u8] = b"\0site ";
 
 impl Borrow<[u8]> for Key {
     fn borrow(&self) -> &[u8] {
@@ -30,27 +34,43 @@ impl Key {
         &self.0
     }
 
-    /// Writes the key of a request for a host with a scheme into `out`, which is cleared. Query
-    /// parameters whose names fit one of `ignored` (a `*` at the end stands for anything) are left
-    /// out.
-    pub fn write(out: &mut Vec<u8>, from: (&str, &str), uri: &Uri, ignored: &[String]) {
-        let (scheme, host) = from;
+    /// Writes the key of a request for a host with a scheme into `out`, which is cleared. `site`
+    /// names the site if it has the URL only on some listening sockets. Query parameters whose
+    /// names fit one of `ignored` (a `*` at the end stands for anything) are left out.
+    pub fn write(
+        out: &mut Vec<u8>,
+        (scheme, host, site): (&str, &str, Option<&str>),
+        uri: &Uri,
+        ignored: &[String],
+    ) {
         let is_secure = scheme == "https";
         let port = if is_secure { ":443" } else { ":80" };
         write(out, (host, port), uri.path(), uri.query(), ignored);
         if is_secure {
             out.extend_from_slice(SECURE);
         }
+        if let Some(site) = site {
+            out.extend_from_slice(SITE);
+            out.extend_from_slice(site.as_bytes());
+        }
     }
 
-    /// Whether this is the key `other`, or that of the same URL with `https`.
-    pub fn is_of(key: &[u8], other: &[u8]) -> bool {
-        key == other || key.strip_suffix(SECURE) == Some(other)
+    /// Whether this is the key `url`, or that of the same URL with `https`, of any site.
+    pub fn is_of(key: &[u8], url: &[u8]) -> bool {
+        let Some(rest) = key.strip_prefix(url) else { return false };
+        let rest = rest.strip_prefix(SECURE).unwrap_or(rest);
+        // Behind another zero is what scripts have changed.
+        rest.is_empty() || rest.strip_prefix(SITE).is_some_and(|site| !site.contains(&0))
     }
 
-    /// The key of the same URL with `https`.
-    pub fn secure(key: &[u8]) -> Vec<u8> {
-        [key, SECURE].concat()
+    /// The keys of a URL: with `http` and `https`, of all these sites.
+    pub fn all(url: &[u8], sites: &[String]) -> Vec<Vec<u8>> {
+        let site = |name: &String| [SITE, name.as_bytes()].concat();
+        let ends: Vec<_> = [Vec::new()].into_iter().chain(sites.iter().map(site)).collect();
+        let of_scheme = |scheme: &[u8]| -> Vec<Vec<u8>> {
+            ends.iter().map(|end| [url, scheme, end].concat()).collect()
+        };
+        [of_scheme(b""), of_scheme(SECURE)].concat()
     }
 }
 
@@ -116,7 +136,7 @@ mod tests {
     fn key(host: &str, target: &str, ignored: &[&str]) -> String {
         let ignored: Vec<String> = ignored.iter().map(ToString::to_string).collect();
         let mut out = b"rest".to_vec();
-        Key::write(&mut out, ("http", host), &target.parse().unwrap(), &ignored);
+        Key::write(&mut out, ("http", host, None), &target.parse().unwrap(), &ignored);
         String::from_utf8(out).unwrap()
     }
 
@@ -138,15 +158,31 @@ mod tests {
     #[test]
     fn https_has_keys_of_its_own() {
         let mut out = Vec::new();
-        Key::write(&mut out, ("https", "A.org:443"), &"/x?y".parse().unwrap(), &[]);
-        assert_eq!(out, Key::secure(b"a.org/x?y"));
+        Key::write(&mut out, ("https", "A.org:443", None), &"/x?y".parse().unwrap(), &[]);
+        assert_eq!(out, [b"a.org/x?y", SECURE].concat());
         let mut other = Vec::new();
         for host in ["a.org:80", "a.org:443:80", "a.org:80:443"] {
-            Key::write(&mut other, ("https", host), &"/x?y".parse().unwrap(), &[]);
+            Key::write(&mut other, ("https", host, None), &"/x?y".parse().unwrap(), &[]);
             assert_ne!(other, out, "{host}");
         }
         assert!(Key::is_of(&out, b"a.org/x?y") && Key::is_of(b"a", b"a"));
         assert!(!Key::is_of(b"a.org/x?y", &out) && !Key::is_of(&out, b"a.org/x"));
+    }
+
+    #[test]
+    fn sites_of_some_sockets_have_keys_of_their_own() {
+        let sites = ["a".to_owned(), "a@127.0.0.1:80".to_owned()];
+        let mut keys = Key::all(b"a.org/x", &sites);
+        assert_eq!(keys.len(), 6);
+        for scheme in ["http", "https"] {
+            for site in [None, Some("a"), Some("a@127.0.0.1:80")] {
+                let mut out = Vec::new();
+                Key::write(&mut out, (scheme, "a.org", site), &"/x".parse().unwrap(), &[]);
+                assert!(Key::is_of(&out, b"a.org/x"), "{scheme} {site:?}");
+                let at = keys.iter().position(|key| *key == out);
+                keys.remove(at.expect("a purge of the URL finds it"));
+            }
+        }
     }
 
     #[test]

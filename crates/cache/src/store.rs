@@ -161,6 +161,8 @@ pub struct Store {
     /// How often something was purged: what was asked for before is not stored after.
     purges: AtomicU64,
     counts: Box<[Counts]>,
+    /// The sites that have URLs only on some listening sockets.
+    sites: Vec<String>,
 }
 
 impl Store {
@@ -181,7 +183,17 @@ impl Store {
             DefaultLifecycle::default(),
         );
         let counts = (0..loops).map(|_| Counts::default()).collect();
-        Store { map, memory, largest, purges: AtomicU64::new(0), counts }
+        Store { map, memory, largest, purges: AtomicU64::new(0), counts, sites: Vec::new() }
+    }
+
+    /// The same for these sites, which have URLs only on some listening sockets.
+    pub fn with_sites(self, sites: Vec<String>) -> Store {
+        Store { sites, ..self }
+    }
+
+    /// The keys under which responses to requests for a URL are kept; `url`: as a purge names it.
+    pub fn keys_of(&self, url: &[u8]) -> Vec<Vec<u8>> {
+        Key::all(url, &self.sites)
     }
 
     /// Largest response that is kept.
@@ -271,8 +283,8 @@ impl Store {
         };
         match what {
             Purge::Key(key) => {
-                for key in [&key[..], &Key::secure(key)] {
-                    if let Some((_, resource)) = self.map.remove(key) {
+                for key in self.keys_of(key) {
+                    if let Some((_, resource)) = self.map.remove(&key[..]) {
                         remove(&resource);
                     }
                 }

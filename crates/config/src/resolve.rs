@@ -6,6 +6,7 @@ mod admin;
 mod cache;
 mod compression;
 mod mount;
+mod names;
 mod pool;
 mod proxy;
 mod rule;
@@ -16,14 +17,13 @@ mod tls;
 mod trace;
 mod upstream;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::error::Errors;
 use crate::model::{AccessLog, Http2, Limits, Log, Lua, Secret, Server, Site, Timeouts};
 use crate::option;
 use crate::origin::{Given, Origin};
-use crate::raw::{Raw, RawSite};
+use crate::raw::Raw;
 use crate::value::{Auto, Count, Off, Text};
 
 /// Characters that a secret has at least.
@@ -214,17 +214,21 @@ impl Reader<'_> {
 
     fn sites(&mut self) -> Vec<Site> {
         let raw = self.raw;
-        let mut taken = BTreeSet::new();
+        let mut names = names::Names::default();
         let several = raw.sites.len() > 1;
-        let own = raw.sites.iter().filter(|site| site.site.path.value.is_none()).count();
-        if let (0, Some(site)) = (own, raw.sites.first()) {
+        let own = raw.sites.iter().filter(|site| site.site.path.value.is_none());
+        if let (0, Some(site)) = (own.clone().count(), raw.sites.first()) {
             let problem = "every site has a `path`; one without it must answer the rest".into();
             self.report("site", "path", site.origin, problem);
         }
-        let mut sites = Vec::new();
+        self.unserved(own.clone());
+        let has_others = own.filter(|site| site.site.listen.value.is_empty()).count() > 1;
+        let mut sites: Vec<Site> = Vec::new();
         for site in &raw.sites {
-            let hosts = self.hosts(site, own > 1, &mut taken);
-            sites.push(self.site(site, hosts, several));
+            let listen = self.site_listeners(site);
+            let hosts = self.hosts(site, has_others, &mut names);
+            let name = names.of_site(&hosts, &site.site);
+            sites.push(self.site(site, (name, hosts, listen), several));
         }
         self.fallbacks(&mut sites);
         self.inherit(&mut sites);
@@ -257,44 +261,6 @@ impl Reader<'_> {
                 };
             self.report("site", "fallback", raw.site.fallback.origin, problem);
         }
-    }
-
-    fn hosts(&mut self, raw: &RawSite, several: bool, taken: &mut BTreeSet<String>) -> Vec<String> {
-        let (given, path) = (&raw.site.host, site::path(&raw.site));
-        let mut hosts = Vec::new();
-        if !path.is_empty() && given.value.is_empty() && !taken.insert(path.clone()) {
-            let problem = format!("`{path}` is there twice; a path has one site");
-            self.report("site", "path", raw.site.path.origin, problem);
-        }
-        for Text(host) in &given.value {
-            let host = host.to_ascii_lowercase();
-            let name = host.strip_prefix("*.").unwrap_or(&host);
-            let plain = !name.is_empty()
-                && !name.starts_with('.')
-                && name
-                    .bytes()
-                    .all(|byte| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte));
-            let port = !name.starts_with('[') && name.contains(':');
-            if !plain || port {
-                let problem =
-                    format!("`{host}` is not a host name; write it without scheme, port and path");
-                self.report("site", "host", given.origin, problem);
-            } else if !taken.insert(format!("{host}{path}")) {
-                self.report(
-                    "site",
-                    "host",
-                    given.origin,
-                    format!("`{host}` is there twice; a name has one site"),
-                );
-            } else {
-                hosts.push(host);
-            }
-        }
-        if several && path.is_empty() && given.value.is_empty() {
-            let problem = "not set; with several sites each needs its host names".into();
-            self.report("site", "host", raw.origin, problem);
-        }
-        hosts
     }
 }
 

@@ -421,11 +421,16 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> RawSite {
         origin: Origin::Default,
         site: option::Site {
             host: texts(&site.hosts),
+            listen: plain(site.listen.clone()),
             canonical_host: text(&site.canonical_host),
             certificate: certificates(&site.tls.certificates),
             key: keys(&site.tls.certificates),
             hsts: plain(site.tls.hsts),
             https_redirect: plain(site.tls.redirect),
+            https_port: plain(match site.tls.port {
+                Some(port) => Auto::Is(Count(port.into())),
+                None => Auto::Word,
+            }),
             path: plain((!site.path.is_empty()).then(|| Text(site.path.clone()))),
             root: plain(Auto::<PathBuf>::Is(site.root.clone())),
             index: texts(&site.index),

@@ -71,9 +71,10 @@ pub struct Context {
 }
 
 impl Context {
-    /// The site that a URL belongs to, by its host and path; the first one for an unknown name.
-    pub fn site_of(&self, host: Option<&str>, uri: &Uri) -> &Site {
-        &self.sites[self.hosts.find(host.unwrap_or(""), uri)]
+    /// The site that a URL belongs to, by its host and path, among those that are served on this
+    /// listening socket; the first one for an unknown name.
+    pub fn site_of(&self, listener: usize, host: Option<&str>, uri: &Uri) -> &Site {
+        &self.sites[self.hosts.find(listener, host.unwrap_or(""), uri)]
     }
 
     /// Whether a request's site has to be named to be known.

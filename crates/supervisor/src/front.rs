@@ -198,24 +198,23 @@ impl Front {
     }
 }
 
-/// Forks a front.
+/// Forks a front. `plan` has the addresses where the sockets of `lent` are.
 ///
 /// # Errors
 /// Fails if the process cannot be made or the access log cannot be opened.
 pub fn fork(plan: FrontPlan<'_>, lent: Lent, main: &FrontMain) -> io::Result<Started> {
     let FrontPlan { server, pools, identity, is_successor } = plan;
     let (ours, channel) = Channel::pair()?;
-    let (addresses, listeners): (Vec<_>, Vec<_>) = lent.listeners.into_iter().unzip();
     let links = pools.iter().map(link).collect::<io::Result<Vec<_>>>()?;
     let access_log = match &server.log.access {
         Some(access) if access.path != Path::new("-") => Some(open_log(&access.path)?.into()),
         _ => None,
     };
-    let (tls_addresses, tls_listeners) = lent.tls_listeners.into_iter().unzip();
-    let server = Server { listen: addresses, listen_tls: tls_addresses, ..server.clone() };
+    let sockets = |lent: Vec<(SocketAddr, OwnedFd)>| lent.into_iter().map(|(_, socket)| socket);
+    let tls_listeners = sockets(lent.tls_listeners).collect();
     let start = FrontStart {
-        server,
-        listeners,
+        server: server.clone(),
+        listeners: sockets(lent.listeners).collect(),
         tls: lent.credentials.map(|credentials| (tls_listeners, credentials)),
         sockets: lent.sockets,
         admin: lent.admin,

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use socket2::Socket;
-use tokamak_config::Server;
+use tokamak_config::{Server, Site};
 
 use crate::bind;
 
@@ -103,6 +103,54 @@ impl Listeners {
     /// Closes every socket that none of these addresses needs.
     pub fn keep(&mut self, addresses: &[&[SocketAddr]]) {
         self.own.retain(|address, _| addresses.iter().any(|list| list.contains(address)));
+    }
+
+    /// The configuration with the addresses where its sockets really are, in place of those in the
+    /// file: the kernel may have chosen a port, and those of the service manager only have the same
+    /// ports.
+    ///
+    /// # Errors
+    /// Fails if there is a socket of the service manager on which no site is served.
+    pub fn settle(&self, server: &Server) -> io::Result<Server> {
+        let [listen, listen_tls] = [self.lend_plain(server)?, self.lend_tls(server)?];
+        let addresses = |lent: Vec<(SocketAddr, OwnedFd)>| -> Vec<SocketAddr> {
+            lent.into_iter().map(|(address, _)| address).collect()
+        };
+        let [listen, listen_tls] = [listen, listen_tls].map(addresses);
+        let mut settled = server.clone();
+        settled.proxies.protocol = self.real(&server.proxies.protocol)?;
+        for site in &mut settled.sites {
+            site.listen = self.real(&site.listen)?;
+        }
+        for address in listen.iter().chain(&listen_tls) {
+            let mut own = settled.sites.iter().filter(|site| site.path.is_empty());
+            let is_served = |site: &Site| site.listen.is_empty() || site.listen.contains(address);
+            if self.are_passed() && !own.any(is_served) {
+                let problem = format!(
+                    "no site is served on {address}, a passed socket (LISTEN_FDS): all sites name \
+                        other ports in `listen`"
+                );
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+            }
+        }
+        Ok(Server { listen, listen_tls, ..settled })
+    }
+
+    /// Where the sockets for these addresses are. An address without a socket stays, so that a site
+    /// that names it is not taken for one that names none.
+    fn real(&self, addresses: &[SocketAddr]) -> io::Result<Vec<SocketAddr>> {
+        let mut all = Vec::new();
+        for address in addresses {
+            let real = match self.own.get(address) {
+                Some(socket) => socket.local_addr()?.as_socket().into_iter().collect(),
+                None => {
+                    let passed = self.passed.iter().map(|(passed, _)| *passed);
+                    passed.filter(|passed| passed.port() == address.port()).collect::<Vec<_>>()
+                }
+            };
+            all.extend(if real.is_empty() { vec![*address] } else { real });
+        }
+        Ok(all)
     }
 
     /// The sockets of a configuration for HTTP without TLS: as [`Listeners::lend`].
@@ -220,5 +268,34 @@ mod tests {
         assert_eq!((lent.len(), lent[0].0), (1, address));
         let stream = std::os::unix::net::UnixStream::pair().unwrap().0;
         assert!(Listeners::with_passed(vec![stream.into()]).is_err());
+    }
+
+    #[test]
+    fn addresses_of_sites_become_those_of_the_sockets() {
+        let passed = TcpListener::bind(ANY).unwrap();
+        let address = passed.local_addr().unwrap();
+        let other: SocketAddr = "127.0.0.1:1".parse().unwrap();
+        let mut server = crate::settings::tests::server(std::path::Path::new("/"));
+        server.listen = vec![SocketAddr::from(([0, 0, 0, 0], address.port())), other];
+        server.proxies.protocol = server.listen.clone();
+        server.sites[0].listen = vec![server.listen[0]];
+        server.sites.push(Site { listen: vec![other], ..server.sites[0].clone() });
+        let listeners = Listeners::with_passed(vec![passed.into()]).unwrap();
+        let settled = listeners.settle(&server).unwrap();
+        assert_eq!(settled.listen, [address]);
+        assert_eq!(settled.proxies.protocol, [address, other]);
+        let sites: Vec<_> = settled.sites.into_iter().map(|site| site.listen).collect();
+        assert_eq!(sites, [vec![address], vec![other]], "the second one is served nowhere");
+        server.sites.remove(0);
+        let wrong = listeners.settle(&server).unwrap_err().to_string();
+        assert!(wrong.contains(&format!("no site is served on {address}")), "{wrong}");
+
+        let mut listeners = Listeners::default();
+        listeners.open(&[any()]).unwrap();
+        server.listen = vec![any()];
+        server.sites[0].listen = vec![any()];
+        let settled = listeners.settle(&server).unwrap();
+        assert_ne!(settled.listen[0].port(), 0);
+        assert_eq!(settled.sites[0].listen, settled.listen);
     }
 }

@@ -282,6 +282,7 @@ pub(crate) mod tests {
         let site = Site {
             name: "default".into(),
             hosts: vec![],
+            listen: vec![],
             root: root.to_owned(),
             index: vec!["index.php".into()],
             front_controller: None,

@@ -50,7 +50,8 @@ impl Means for System<'_> {
             sockets: self.sockets.lend(plan.server)?,
             admin: self.admin.lend()?,
         };
-        front::fork(plan, lent, self.front)
+        let server = self.listeners.settle(plan.server)?;
+        front::fork(FrontPlan { server: &server, ..plan }, lent, self.front)
     }
 }
 

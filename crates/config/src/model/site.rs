@@ -1,6 +1,7 @@
 //! Sites, their routes and their pools.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,9 +68,14 @@ impl Scripts {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
     /// Name in logs and status: the first host name, or `default`, and the path of a mounted site.
+    /// If another site has that name already, or if there is no host name, the first address of
+    /// [`Site::listen`] is in it, too.
     pub name: String,
     /// Host names in lower case; `*.example.org` matches every name below.
     pub hosts: Vec<String>,
+    /// The addresses among [`crate::Server::listen`] and [`crate::Server::listen_tls`] on which it
+    /// is served; none: all of them.
+    pub listen: Vec<SocketAddr>,
     /// The path under which it is mounted in other sites, with a slash at the start and none at
     /// the end; empty for a site of its own.
     pub path: String,

@@ -46,6 +46,9 @@ pub struct SiteTls {
     pub hsts: Duration,
     /// Whether requests over plain HTTP are sent to `https`.
     pub redirect: bool,
+    /// The port that they are sent to; absent: that of the first address for TLS on which the site
+    /// is served, else 443.
+    pub port: Option<u16>,
 }
 
 /// The files of a certificate (PEM).

@@ -1,6 +1,7 @@
 //! What is set for each site, its processes and its routes.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -31,6 +32,11 @@ section! {
         /// Host names; `"*.example.org"` matches every name below. The first site also answers for
         /// unknown names.
         host: Vec<Text> = "", ANY, Live;
+        /// Those addresses of `listen` and `listen_tls` on which the site is served; clients of the
+        /// others never see it. There it comes before the sites that name no address, and answers
+        /// for unknown names if it is the first that names the address. Without any it is served on
+        /// all.
+        listen: Vec<SocketAddr> = "", ANY, Live;
         /// The one host name under which the site answers, such as `"www.example.org"`. Requests
         /// with another name are redirected to it, with path and query: 301 for `GET` and `HEAD`,
         /// else 308. Without a port here, the port of the request stays.
@@ -46,11 +52,15 @@ section! {
         /// Whether requests over plain HTTP are answered with a redirect (308) to the same address
         /// with `https`.
         https_redirect: bool = "false", ANY, Live, env "TOKAMAK_HTTPS_REDIRECT";
+        /// The port that `https_redirect` leads to; `"auto"` is that of the first address of
+        /// `listen_tls` on which the site is served, else 443. For a server whose ports have other
+        /// numbers outside, as in a container.
+        https_port: Auto<Count> = "auto", within(1, 65_535), Live, env "TOKAMAK_HTTPS_PORT";
         /// The path of another site under which this one is mounted, as in `"/phpmyadmin"`: with
         /// its own root, scripts, processes and settings. It is mounted in the sites that have its
         /// `host`, in all of them without one. Paths of its rules and routes begin behind this one.
-        /// If it does not set `https_redirect`, `hsts` or `canonical_host`, it has those of the
-        /// site around it.
+        /// If it does not set `https_redirect`, `https_port`, `hsts` or `canonical_host`, it has
+        /// those of the site around it.
         path: Option<Text> = "", ANY, Live, env "TOKAMAK_PATH";
         /// Document root; `"auto"` is `public` if that has an `index.php`, else the directory of
         /// the file.

@@ -20,6 +20,10 @@ impl Reader<'_> {
                 let redirects = around.iter().map(|site| site.tls.redirect);
                 self.take_over(raw, "https_redirect", redirects, &mut site.tls.redirect);
             }
+            if raw.site.https_port.origin == Origin::Default {
+                let ports = around.iter().map(|site| site.tls.port);
+                self.take_over(raw, "https_port", ports, &mut site.tls.port);
+            }
             if raw.site.hsts.origin == Origin::Default {
                 let hsts = around.iter().map(|site| site.tls.hsts);
                 self.take_over(raw, "hsts", hsts, &mut site.tls.hsts);
@@ -59,7 +63,7 @@ fn same<T: PartialEq>(mut values: impl Iterator<Item = T>) -> Option<T> {
 
 /// The sites in which a site is mounted.
 fn around<'a>(mounted: &Site, sites: &'a [Site]) -> Vec<&'a Site> {
-    let own = || sites.iter().filter(|site| site.path.is_empty());
+    let own = || sites.iter().filter(|site| site.path.is_empty() && meet(site, mounted));
     if mounted.hosts.is_empty() {
         return own().collect();
     }
@@ -78,6 +82,13 @@ fn around<'a>(mounted: &Site, sites: &'a [Site]) -> Vec<&'a Site> {
         around.extend(best.into_iter().chain(below));
     }
     around
+}
+
+/// Whether there is an address on which both sites are served.
+fn meet(one: &Site, other: &Site) -> bool {
+    one.listen.is_empty()
+        || other.listen.is_empty()
+        || one.listen.iter().any(|address| other.listen.contains(address))
 }
 
 /// Whether a name of a site stands for this host; `*.a.test` for all below it.

@@ -1,5 +1,6 @@
 //! One site: its root, its scripts, its mode.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use super::pool::or;
@@ -68,7 +69,12 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn site(&mut self, raw: &RawSite, hosts: Vec<String>, several: bool) -> Site {
+    pub(super) fn site(
+        &mut self,
+        raw: &RawSite,
+        (name, hosts, listen): (String, Vec<String>, Vec<SocketAddr>),
+        several: bool,
+    ) -> Site {
         let site = &raw.site;
         let path = path(site);
         self.mount(site);
@@ -95,12 +101,9 @@ impl Reader<'_> {
         self.names_of_files(site);
         self.php_settings(site);
         Site {
-            name: match hosts.first() {
-                Some(host) => format!("{host}{path}"),
-                None if path.is_empty() => "default".into(),
-                None => path.clone(),
-            },
+            name,
             hosts,
+            listen,
             path,
             root: root.unwrap_or_default(),
             index: site.index.value.iter().map(|text| text.0.clone()).collect(),

@@ -7,7 +7,7 @@ use super::Reader;
 use crate::model::{CertificateFiles, ClientAuth, SiteTls, Tls, is_local};
 use crate::option;
 use crate::origin::{Given, Origin};
-use crate::value::Text;
+use crate::value::{Auto, Count, Text};
 
 impl Reader<'_> {
     /// What is set once for TLS.
@@ -91,6 +91,10 @@ impl Reader<'_> {
             certificates: self.certificates("site", &site.certificate, &site.key),
             hsts: site.hsts.value,
             redirect: site.https_redirect.value,
+            port: match site.https_port.value {
+                Auto::Is(Count(port)) => u16::try_from(port).ok(),
+                Auto::Word => None,
+            },
         }
     }
 

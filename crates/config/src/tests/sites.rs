@@ -187,3 +187,45 @@ fn a_sealed_site_can_be_set_from_outside_and_another_mode_tried() {
     let request = Request { flags: both, ..place.request() };
     has(&lines(request.load_for(2)), &["command line --boot: site.boot: only sealed mode"]);
 }
+
+#[test]
+fn sites_name_the_addresses_on_which_they_are_served() {
+    let place = Place::with(&["a/index.php", "b/index.php"]);
+    let top = "listen = [':80', '127.0.0.1:81']\n";
+    let load = |sites: &str| place.load(&format!("{top}{sites}"));
+    let errors = |sites: &str| place.errors(&format!("{top}{sites}"));
+    let address = || "127.0.0.1:81".parse().unwrap();
+    let server = load(
+        "[[site]]\nroot = 'a'\nhttps_redirect = true\n[[site]]\nlisten = '127.0.0.1:81'\nroot = 'b'\n\
+         [[site]]\nlisten = '127.0.0.1:81'\npath = '/tool'\nroot = 'b'\nhttps_redirect = false\n\
+         https_port = 8443\n",
+    )
+    .unwrap();
+    let [a, b, tool] = &server.sites[..] else { panic!("three sites") };
+    assert_eq!((&a.name[..], &a.listen), ("default", &vec![]));
+    assert_eq!((&b.name[..], &b.listen), ("127.0.0.1:81", &vec![address()]));
+    assert_eq!((&tool.name[..], tool.tls.port), ("127.0.0.1:81/tool", Some(8443)));
+
+    // The same name on several addresses; a mounted site regards only the sites around it.
+    let server = load(
+        "[[site]]\nhost = 'x'\nroot = 'a'\nlisten = ':80'\nhttps_redirect = true\n\
+         [[site]]\nhost = 'x'\nlisten = '127.0.0.1:81'\nroot = 'b'\n\
+         [[site]]\nlisten = ':80'\npath = '/tool'\nroot = 'b'\n",
+    )
+    .unwrap();
+    let names: Vec<&str> = server.sites.iter().map(|site| &site.name[..]).collect();
+    assert_eq!(names, ["x", "x@127.0.0.1:81", "0.0.0.0:80/tool"]);
+    assert!(server.sites[2].tls.redirect);
+
+    let wrong = errors("[[site]]\nroot = 'a'\nlisten = ':8080'\n");
+    has(&wrong, &["tokamak.toml:4: site.listen: 0.0.0.0:8080 is not among the addresses"]);
+    has(&wrong, &["tokamak.toml:1: listen: all sites name", "none names 127.0.0.1:81"]);
+    let wrong = errors("[[site]]\nroot = 'a'\nlisten = [':80', ':80', '127.0.0.1:81']\n");
+    has(&wrong, &["tokamak.toml:4: site.listen: 0.0.0.0:80 is there twice"]);
+    let twice = "root = 'a'\nlisten = [':80', '127.0.0.1:81']\n";
+    let wrong = errors(&format!("[[site]]\n{twice}[[site]]\n{twice}"));
+    has(&wrong, &["tokamak.toml:5: site.host: not set, nor in another site on 0.0.0.0:80"]);
+    let twice = "root = 'a'\nhost = 'x'\nlisten = [':80', '127.0.0.1:81']\n";
+    let wrong = errors(&format!("[[site]]\n{twice}[[site]]\n{twice}"));
+    has(&wrong, &["tokamak.toml:8: site.host: `x` is there twice on 0.0.0.0:80"]);
+}

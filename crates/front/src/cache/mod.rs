@@ -75,7 +75,9 @@ impl Content {
         };
         server.sites.iter().any(wants).then(|| {
             let config::Cache { memory, largest, wait, .. } = server.cache;
-            let store = Store::new(memory as u64, largest as u64, server.loops);
+            let sites = server.sites.iter().filter(|site| !site.listen.is_empty());
+            let store = Store::new(memory as u64, largest as u64, server.loops)
+                .with_sites(sites.map(|site| site.name.clone()).collect());
             let budget = Arc::new(Budget::new((memory / SHARE_ON_THE_WAY).max(largest) as u64));
             let (fills, tier) = (Fills::default(), Tier::new(server));
             Arc::new(Content { store, fills, wait, tier, budget })
@@ -111,8 +113,9 @@ impl Content {
         tokio::spawn(async move {
             tier.follow(|what| match what {
                 Purge::Key(key) => {
-                    content.forget(key);
-                    content.forget(&Key::secure(key));
+                    for key in content.store.keys_of(key) {
+                        content.forget(&key);
+                    }
                 }
                 what => drop(content.store.purge(what)),
             })
@@ -177,6 +180,8 @@ pub struct Lookup<'a> {
     pub overrides: &'a Overrides,
     /// The scheme of its URL.
     pub scheme: &'static str,
+    /// The name of the site, if it has the URL only on some listening sockets.
+    pub site: Option<&'a str>,
     /// Whether the client has shown a certificate.
     pub has_certificate: bool,
     /// Set if the request is a subrequest that refreshes a stale entry.
@@ -319,7 +324,8 @@ impl Lookup<'_> {
         }
         KEY.with_borrow_mut(|key| {
             let host = host(self.request).unwrap_or_default();
-            Key::write(key, (self.scheme, host), self.request.uri(), &self.policy.ignored_query);
+            let from = (self.scheme, host, self.site);
+            Key::write(key, from, self.request.uri(), &self.policy.ignored_query);
             then(key)
         })
     }

@@ -21,6 +21,10 @@ pub struct Addresses {
     pub peer: SocketAddr,
     /// The address on which the connection came in.
     pub local: SocketAddr,
+    /// Which listening socket has accepted it: an index into the addresses of the configuration,
+    /// those without TLS first. It says which sites there are for the client, whatever a proxy says
+    /// of the addresses.
+    pub listener: usize,
     /// What its handshake has settled, if it has TLS.
     pub tls: Option<Box<Session>>,
     /// Whether a proxy has opened it for a client that it does not name (PROXY protocol): requests
@@ -41,25 +45,26 @@ pub struct Text {
 }
 
 impl Addresses {
-    /// The addresses of a connection between these two. An IPv4 address in IPv6 form
+    /// The addresses of a connection between these two, which this listening socket has accepted. An IPv4 address in IPv6 form
     /// (`::ffff:192.0.2.1`), as sockets of both families have it, becomes an IPv4 address: limits,
     /// logs and applications know a client by one address.
-    pub fn new(peer: SocketAddr, local: SocketAddr) -> Addresses {
+    pub fn new(peer: SocketAddr, local: SocketAddr, listener: usize) -> Addresses {
         let [peer, local] = [peer, local].map(canonical);
         let (text, record) = (OnceLock::new(), OnceLock::new());
-        Addresses { peer, local, tls: None, is_for_unnamed: false, text, record }
+        Addresses { peer, local, listener, tls: None, is_for_unnamed: false, text, record }
     }
 
     /// The same with what a handshake has settled.
     pub fn secured(&self, session: Session) -> Addresses {
-        let Addresses { peer, local, is_for_unnamed, .. } = *self;
+        let Addresses { peer, local, listener, is_for_unnamed, .. } = *self;
         let tls = Some(Box::new(session));
-        Addresses { tls, is_for_unnamed, ..Addresses::new(peer, local) }
+        Addresses { tls, is_for_unnamed, ..Addresses::new(peer, local, listener) }
     }
 
     /// The same for a client that the proxy at the other end does not name.
     pub fn for_unnamed(&self) -> Addresses {
-        Addresses { is_for_unnamed: true, ..Addresses::new(self.peer, self.local) }
+        let Addresses { peer, local, listener, .. } = *self;
+        Addresses { is_for_unnamed: true, ..Addresses::new(peer, local, listener) }
     }
 
     /// Whether the client has shown a certificate.
@@ -135,10 +140,10 @@ mod tests {
     #[test]
     fn an_ipv4_address_in_ipv6_form_becomes_an_ipv4_address() {
         let [peer, local] = ["[::ffff:192.0.2.1]:4711", "[::ffff:192.0.2.9]:80"];
-        let addresses = Addresses::new(peer.parse().unwrap(), local.parse().unwrap());
+        let addresses = Addresses::new(peer.parse().unwrap(), local.parse().unwrap(), 0);
         assert_eq!(addresses.peer.to_string(), "192.0.2.1:4711");
         assert_eq!(addresses.local.to_string(), "192.0.2.9:80");
         let scoped: SocketAddr = "[fe80::1%2]:80".parse().unwrap();
-        assert_eq!(Addresses::new(scoped, scoped).peer, scoped);
+        assert_eq!(Addresses::new(scoped, scoped, 0).peer, scoped);
     }
 }

@@ -26,6 +26,8 @@ pub struct HttpListener {
     socket: TcpListener,
     /// The address of its connections, if that is always the same.
     local: Option<SocketAddr>,
+    /// As [`Addresses::listener`].
+    index: usize,
     layers: Layers,
 }
 
@@ -63,17 +65,22 @@ pub enum Handoff {
 }
 
 impl Listener {
-    /// Adds a listening socket for HTTP clients to this event loop.
+    /// Adds a listening socket for HTTP clients to this event loop. `index`: as
+    /// [`Addresses::listener`].
     ///
     /// # Errors
     /// Fails if the event loop cannot watch the socket.
-    pub fn http(listener: std::net::TcpListener, layers: Layers) -> io::Result<Listener> {
+    pub fn http(
+        listener: std::net::TcpListener,
+        index: usize,
+        layers: Layers,
+    ) -> io::Result<Listener> {
         listener.set_nonblocking(true)?;
         // Its connections inherit this.
         socket2::SockRef::from(&listener).set_tcp_nodelay(true)?;
         let local = listener.local_addr().ok().filter(|local| !local.ip().is_unspecified());
         let socket = TcpListener::from_std(listener)?;
-        Ok(Listener::Http(HttpListener { socket, local, layers }))
+        Ok(Listener::Http(HttpListener { socket, local, index, layers }))
     }
 
     /// Adds a listening socket for web servers to this event loop.
@@ -102,12 +109,14 @@ impl Listener {
         rest: impl Future<Output = ()>,
         pause: Duration,
     ) -> io::Result<Listener> {
-        let Listener::Http(HttpListener { socket, layers, .. }) = self else { return Ok(self) };
+        let Listener::Http(HttpListener { socket, index, layers, .. }) = self else {
+            return Ok(self);
+        };
         let socket = socket.into_std()?;
         rest.await;
         loop {
             let cloned = socket.try_clone();
-            match cloned.and_then(|socket| Listener::http(socket, layers)) {
+            match cloned.and_then(|socket| Listener::http(socket, index, layers)) {
                 Ok(listener) => return Ok(listener),
                 Err(_) => tokio::time::sleep(pause).await,
             }
@@ -120,10 +129,10 @@ impl Listener {
     /// Fails as accept(2) does.
     pub async fn accept(&self) -> io::Result<Accepted> {
         Ok(match self {
-            Listener::Http(HttpListener { socket, local, layers }) => {
+            Listener::Http(HttpListener { socket, local, index, layers }) => {
                 let (stream, peer) = socket.accept().await?;
                 let local = local.map_or_else(|| stream.local_addr(), Ok)?;
-                let addresses = Arc::new(Addresses::new(peer, local));
+                let addresses = Arc::new(Addresses::new(peer, local, *index));
                 if layers.is_proxied {
                     return Ok(Accepted::Proxied(stream, addresses, layers.is_tls));
                 }
@@ -194,7 +203,7 @@ mod tests {
         let listener = std::net::TcpListener::bind(address).unwrap();
         let port = listener.local_addr().unwrap().port();
         let listener =
-            Listener::http(listener, Layers { is_proxied: false, is_tls: false }).unwrap();
+            Listener::http(listener, 0, Layers { is_proxied: false, is_tls: false }).unwrap();
         let client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
         let Ok(Accepted::Http(stream, history)) = listener.accept().await else {
             panic!("no connection");

@@ -28,13 +28,14 @@ impl Sockets {
     /// Registers the sockets with the event loop that runs on this thread.
     fn listeners(self, this: &EventLoop) -> io::Result<Vec<Listener>> {
         let proxied = &this.context.config.proxies.protocol;
-        let listener = |(socket, is_tls): (TcpListener, bool)| {
+        let listener = |(index, (socket, is_tls)): (usize, (TcpListener, bool))| {
             let is_proxied = !proxied.is_empty() && proxied.contains(&socket.local_addr()?);
-            Listener::http(socket, Layers { is_proxied, is_tls })
+            Listener::http(socket, index, Layers { is_proxied, is_tls })
         };
         let plain = self.http.into_iter().map(|socket| (socket, false));
         let tls = self.tls.into_iter().map(|socket| (socket, true));
-        let mut listeners = plain.chain(tls).map(listener).collect::<io::Result<Vec<_>>>()?;
+        let all = plain.chain(tls).enumerate().map(listener);
+        let mut listeners = all.collect::<io::Result<Vec<_>>>()?;
         for (index, socket) in self.fastcgi.into_iter().enumerate() {
             // Each connection wakes every loop that waits for it, so only one loop waits. If a
             // script may hold up that loop, all loops wait.

@@ -120,7 +120,7 @@ impl Shared {
         Ok(Shared {
             counters: counters.collect(),
             exporter: Exporter::start(&config)?,
-            hosts: Arc::new(Hosts::new(&sites)),
+            hosts: Arc::new(Hosts::new(&config)),
             scoreboard: Arc::default(),
             balancer: Arc::new(Balancer::new(config.loops, TICK)),
             queues: Queues::new(&start.pools, &overviews),

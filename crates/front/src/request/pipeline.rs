@@ -80,7 +80,7 @@ where
         Some(forwarding) => forwarding.resolve(client, &mut request),
         None => client,
     };
-    let site = context.site_of(host(&request), request.uri());
+    let site = context.site_of(client.addresses().listener, host(&request), request.uri());
     let mut guard = account::open((context, site), &client, &mut request, moments);
     guard.changes = site.rules.changes(request.uri(), &site.router);
     guard.compression = site
@@ -240,7 +240,8 @@ async fn own(context: &Arc<Context>, caller: &Caller, request: Request<Body>) ->
     let (parts, body) = request.into_parts();
     let length = Some(body.left());
     let body = (Some(body), length);
-    let site = context.site_of(host_of(&parts.uri, &parts.headers), &parts.uri);
+    let listener = caller.addresses().listener;
+    let site = context.site_of(listener, host_of(&parts.uri, &parts.headers), &parts.uri);
     let response = match Pending::begin((context, site), caller, parts, body, &mut guard.ledger) {
         Ok(response) => response,
         Err(pending) => pending.answer(context, caller, None, &mut guard.ledger).await,
@@ -493,12 +494,13 @@ pub async fn look_up(
     overrides: &Overrides,
     ledger: &mut Ledger,
 ) -> Result<LookupResult, Failure> {
-    let Arrival { context, caller, .. } = arrival;
+    let Arrival { context, site, caller } = arrival;
     let Some(content) = &context.cache else {
         return Ok(LookupResult::Pass(cache::ResponseAction::none()));
     };
     let (loop_index, refresh) = (context.index, caller.refresh());
     let (scheme, has_certificate) = (caller.scheme(), caller.addresses().has_certificate());
+    let site = site.name_in_keys();
     let found = Lookup {
         content,
         loop_index,
@@ -506,6 +508,7 @@ pub async fn look_up(
         request,
         overrides,
         scheme,
+        site,
         has_certificate,
         refresh,
     };

@@ -1,6 +1,8 @@
 //! Browsers that are to use `https`: the redirect of requests without TLS, and the header by which
 //! they remember it.
 
+use std::net::SocketAddr;
+
 use http::header::{CONTENT_TYPE, HeaderValue, LOCATION, STRICT_TRANSPORT_SECURITY};
 use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode};
@@ -15,13 +17,13 @@ use crate::route::hosts::{host_of, strip_port};
 /// The port of `https`, which URLs leave out.
 const PORT: u16 = 443;
 
-/// Sends a client to the same address with `https`, on the first port that has TLS, and at the
-/// canonical host of the site. The status is 308, so that the method stays.
+/// Sends a client to the same address with `https`, on the site's port for it, and at the canonical
+/// host of the site. The status is 308, so that the method stays.
 pub fn redirect(server: &config::Server, site: &config::Site, parts: &Parts) -> Response<Source> {
     let Some(name) = host_of(&parts.uri, &parts.headers).map(strip_port) else {
         return pages::failed(Failure::BadRequest);
     };
-    let port = server.listen_tls.first().map_or(PORT, |address| address.port());
+    let port = port(server, site);
     let port = if port == PORT { String::new() } else { format!(":{port}") };
     let host = [name, &port].concat();
     let other = site.canonical_host.as_deref().and_then(|own| canonical::other_host(own, &host));
@@ -35,6 +37,15 @@ pub fn redirect(server: &config::Server, site: &config::Site, parts: &Parts) -> 
         headers.insert(LOCATION, to);
     }
     response
+}
+
+/// The port on which browsers find a site with `https`.
+fn port(server: &config::Server, site: &config::Site) -> u16 {
+    let is_own = |address: &&SocketAddr| site.listen.contains(address);
+    let mut listeners = server.listen_tls.iter();
+    let first = listeners.clone().next();
+    let found = || Some(listeners.find(is_own).or(first)?.port());
+    site.tls.port.or_else(found).unwrap_or(PORT)
 }
 
 /// What the responses of a site tell browsers about `https`, if anything.
@@ -91,8 +102,12 @@ mod tests {
             assert_eq!(response.status(), 308);
             assert_eq!(response.headers()[LOCATION], expected);
         }
+        let mut server = server("0.0.0.0:8443 0.0.0.0:443");
+        server.sites[0].listen = vec![server.listen_tls[1]];
+        assert_eq!(port(&server, &server.sites[0]), 443);
+        server.sites[0].tls.port = Some(444);
+        assert_eq!(port(&server, &server.sites[0]), 444);
         let nameless = Request::get("/").body(()).unwrap().into_parts().0;
-        let server = server("");
         assert_eq!(redirect(&server, &server.sites[0], &nameless).status(), 400);
     }
 }

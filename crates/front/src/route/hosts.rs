@@ -3,14 +3,21 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use http::header::HOST;
 use http::{HeaderMap, Request, Uri};
 use tokamak_config as config;
 
-/// The host names of all sites.
+/// The host names of all sites, for each listening socket.
 pub struct Hosts {
+    /// Those of all sites, if none of them names addresses.
+    all: Names,
+    /// Else those of the sites on each listening socket.
+    of_listeners: Vec<Names>,
+}
+
+/// The host names of the sites that are served on one listening socket.
+struct Names {
     exact: HashMap<String, usize>,
     /// Suffixes with their dot, longest first.
     below: Vec<(String, usize)>,
@@ -30,33 +37,60 @@ struct Mount {
 }
 
 impl Hosts {
-    /// The host names of these sites.
-    pub fn new(sites: &[Arc<config::Site>]) -> Hosts {
-        let first = sites.iter().position(|site| site.path.is_empty()).unwrap_or_default();
-        let mut hosts =
-            Hosts { exact: HashMap::new(), below: Vec::new(), first, mounts: Vec::new() };
-        for (index, site) in sites.iter().enumerate() {
+    /// The host names of the sites of a server.
+    pub fn new(server: &config::Server) -> Hosts {
+        let sites = || server.sites.iter().enumerate();
+        let listeners = server.listen.iter().chain(&server.listen_tls);
+        let of_listener = |address| {
+            let (own, general) = (
+                move |site: &config::Site| site.listen.contains(address),
+                |site: &config::Site| site.listen.is_empty(),
+            );
+            // Of two sites with the same name, the one that names the address answers there.
+            let own = sites().filter(move |(_, site)| own(site));
+            Names::new(own.chain(sites().filter(move |(_, site)| general(site))))
+        };
+        let are_several = server.sites.iter().any(|site| !site.listen.is_empty());
+        let of_listeners = if are_several { listeners.map(of_listener).collect() } else { vec![] };
+        Hosts { all: Names::new(sites()), of_listeners }
+    }
+
+    /// The site of a URL on a listening socket: one that is mounted at its path, or that of its
+    /// host name.
+    pub fn find(&self, listener: usize, host: &str, uri: &Uri) -> usize {
+        self.of_listeners.get(listener).unwrap_or(&self.all).find(host, uri)
+    }
+}
+
+impl Names {
+    /// The host names of these sites, which have their indexes in the configuration. Of two with
+    /// the same name, the first one counts.
+    fn new<'a>(sites: impl Iterator<Item = (usize, &'a config::Site)>) -> Names {
+        let mut names = Names { exact: HashMap::new(), below: vec![], first: 0, mounts: vec![] };
+        let mut first = None;
+        for (index, site) in sites {
             if !site.path.is_empty() {
                 let (path, own) = (site.path.clone(), site.hosts.clone());
-                hosts.mounts.push(Mount { path, hosts: own, site_index: index });
+                names.mounts.push(Mount { path, hosts: own, site_index: index });
                 continue;
             }
+            first = first.or(Some(index));
             for name in &site.hosts {
                 match name.strip_prefix('*') {
-                    Some(suffix) => hosts.below.push((suffix.to_owned(), index)),
+                    Some(suffix) => names.below.push((suffix.to_owned(), index)),
                     None => {
-                        hosts.exact.entry(name.clone()).or_insert(index);
+                        names.exact.entry(name.clone()).or_insert(index);
                     }
                 }
             }
         }
-        hosts.below.sort_by_key(|(suffix, _)| Reverse(suffix.len()));
-        hosts.mounts.sort_by_key(|mount| (Reverse(mount.path.len()), mount.hosts.is_empty()));
-        hosts
+        names.first = first.unwrap_or_default();
+        names.below.sort_by_key(|(suffix, _)| Reverse(suffix.len()));
+        names.mounts.sort_by_key(|mount| (Reverse(mount.path.len()), mount.hosts.is_empty()));
+        names
     }
 
-    /// The site of a URL: one that is mounted at its path, or that of its host name.
-    pub fn find(&self, host: &str, uri: &Uri) -> usize {
+    fn find(&self, host: &str, uri: &Uri) -> usize {
         if self.mounts.is_empty() {
             return self.find_host(host);
         }
@@ -118,11 +152,13 @@ pub fn strip_port(host: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     #[test]
     fn hosts_find_their_site() {
-        let hosts = Hosts {
+        let hosts = Names {
             exact: [("a.org".to_owned(), 1), ("x.b.org".to_owned(), 2)].into(),
             below: vec![(".b.org".to_owned(), 3)],
             first: 0,
@@ -153,6 +189,48 @@ mod tests {
             ("a.org", "/%00pma", 1),
         ] {
             assert_eq!(hosts.find(host, &path.parse().unwrap()), index, "{host} {path}");
+        }
+    }
+
+    #[test]
+    fn each_socket_has_its_sites() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("index.html"), "").unwrap();
+        let request = config::Request {
+            path: None,
+            config: None,
+            flags: Vec::new(),
+            environment: Vec::new(),
+            directory: folder.path().to_owned(),
+        };
+        let mut server = request.load().unwrap();
+        let [public, inner] = [80, 81].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let site = |hosts: &[&str], path: &str, listen: &[SocketAddr]| config::Site {
+            hosts: hosts.iter().map(ToString::to_string).collect(),
+            path: path.to_owned(),
+            listen: listen.to_vec(),
+            ..server.sites[0].clone()
+        };
+        let sites = vec![
+            site(&["a"], "", &[]),
+            site(&["*.b"], "", &[]),
+            site(&["a"], "", &[inner]),
+            site(&[], "/pma", &[inner]),
+            site(&["x.b"], "", &[public]),
+        ];
+        server = config::Server { listen: vec![public], listen_tls: vec![inner], sites, ..server };
+        let hosts = Hosts::new(&server);
+        for (listener, host, path, index) in [
+            (0, "a", "/", 0),
+            (0, "c", "/", 4),
+            (0, "x.b", "/pma", 4),
+            (0, "y.b", "/", 1),
+            (1, "a", "/", 2),
+            (1, "c", "/", 2),
+            (1, "x.b", "/", 1),
+            (1, "x.b", "/pma", 3),
+        ] {
+            assert_eq!(hosts.find(listener, host, &path.parse().unwrap()), index, "{host} {path}");
         }
     }
 

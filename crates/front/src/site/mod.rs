@@ -112,6 +112,12 @@ impl Site {
         }
     }
 
+    /// The name of the site in the keys of the content cache, if it has its URLs only on some
+    /// listening sockets: on others, another site may have them.
+    pub fn name_in_keys(&self) -> Option<&str> {
+        (!self.config.listen.is_empty()).then_some(&self.config.name)
+    }
+
     /// The name of the site for `SERVER_NAME`: the configured one under which the client reached
     /// it.
     pub fn server_name<'a, B>(&'a self, request: &'a Request<B>) -> &'a str {

@@ -60,10 +60,10 @@ impl Forwarding {
         if peer.is_none() && scheme.is_none() && port.is_none() {
             return client;
         }
-        let Addresses { peer: proxy, local, .. } = **client.addresses();
+        let Addresses { peer: proxy, local, listener, .. } = **client.addresses();
         let port = port.or_else(|| scheme.map(|scheme| port_of(request.headers(), scheme)));
         let local = SocketAddr::new(local.ip(), port.unwrap_or(local.port()));
-        let addresses = Arc::new(Addresses::new(peer.unwrap_or(proxy), local));
+        let addresses = Arc::new(Addresses::new(peer.unwrap_or(proxy), local, listener));
         let scheme = scheme.unwrap_or(client.scheme());
         Arc::new(Proxied { client, addresses, scheme })
     }

@@ -123,7 +123,7 @@ mod tests {
 
     fn state() -> ConnState {
         let address = SocketAddr::from(([127, 0, 0, 1], 80));
-        ConnState::new(Arc::new(Addresses::new(address, address)), "http")
+        ConnState::new(Arc::new(Addresses::new(address, address, 0)), "http")
     }
 
     #[test]

@@ -21,7 +21,7 @@ const PIECE: usize = 256;
 /// time.
 pub async fn read(stream: &TcpStream, proxy: Arc<Addresses>) -> Option<Arc<Addresses>> {
     match ends(stream).await {
-        Ok(Ok(Some((peer, local)))) => Some(Arc::new(Addresses::new(peer, local))),
+        Ok(Ok(Some((peer, local)))) => Some(Arc::new(Addresses::new(peer, local, proxy.listener))),
         Ok(Ok(None)) => Some(Arc::new(proxy.for_unnamed())),
         Ok(Err(malformed)) => {
             log::unproxied(&proxy.peer, malformed.reason());

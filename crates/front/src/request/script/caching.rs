@@ -57,7 +57,7 @@ fn entry(work: &Work, key: Option<&[u8]>) -> Option<Arc<Entry>> {
             let host = host_of(&work.parts.uri, headers).unwrap_or_default();
             Key::write(
                 &mut key,
-                (work.caller.scheme(), host),
+                (work.caller.scheme(), host, work.site().name_in_keys()),
                 &work.parts.uri,
                 &policy.ignored_query,
             );

@@ -188,7 +188,7 @@ impl Work {
             let host = host_of(&self.parts.uri, &self.parts.headers).unwrap_or_default();
             Key::write(
                 &mut key,
-                (self.caller.scheme(), host),
+                (self.caller.scheme(), host, self.site().name_in_keys()),
                 &self.parts.uri,
                 &policy.ignored_query,
             );

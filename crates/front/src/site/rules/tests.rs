@@ -88,7 +88,7 @@ impl Place {
     fn decide(&self, client: &str, target: &str) -> Decision {
         let [peer, local] =
             [client, "127.0.0.1"].map(|ip| (ip.parse::<IpAddr>().unwrap(), 1).into());
-        let caller = Caller::Client(Arc::new(Visitor(Arc::new(Addresses::new(peer, local)))));
+        let caller = Caller::Client(Arc::new(Visitor(Arc::new(Addresses::new(peer, local, 0)))));
         let (method, uri, headers) = (&Method::GET, &target.parse().unwrap(), &HeaderMap::new());
         let request = RuleRequest { caller: &caller, method, uri, headers };
         self.rules.decide(request, None, &self.router)
