@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tokamak_config::option;
 use tokamak_cost::Phase;
 
 use crate::harness::extensions::{SCAN_DIRECTORY, scan_directory};
@@ -97,6 +98,13 @@ fn pages() -> Vec<(String, String)> {
         .collect();
     assert!(pages.iter().any(|(name, _)| name == "README.md"), "README.md is a page");
     pages
+}
+
+/// The file of this name that a page shows.
+pub fn shown(page: &str, file: &str) -> String {
+    let text = fs::read_to_string(root().join(page)).expect("a page");
+    let block = blocks(&text).into_iter().find(|block| block.file() == Some(file));
+    block.unwrap_or_else(|| panic!("{page} shows no {file}")).text
 }
 
 /// The folder in which the examples of one page stand, and the server that they started.
@@ -368,6 +376,40 @@ fn every_dependency_has_a_reason() {
     let unused: Vec<_> = documented.difference(&used).collect();
     assert!(undocumented.is_empty(), "docs/dependencies.md says nothing about {undocumented:?}");
     assert!(unused.is_empty(), "docs/dependencies.md names {unused:?}, which no crate uses");
+}
+
+/// What is in code marks.
+fn codes(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn the_page_of_limits_agrees_with_the_code() {
+    let page = fs::read_to_string(root().join("docs/limits.md")).expect("the page of limits");
+    let sources: String = tracked()
+        .into_iter()
+        .filter(|name| name.starts_with("crates/") && name.ends_with(".rs"))
+        .map(|name| fs::read_to_string(root().join(name)).expect("a source"))
+        .collect();
+    let (mut named, mut wrong) = (BTreeSet::new(), Vec::new());
+    for line in page.lines() {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [_, option, default, _, log] = cells[..] else { continue };
+        let Some(key) = codes(option).next() else { continue };
+        let row = option::rows().find(|row| row.key() == key);
+        let known = row.map(|row| row.default);
+        if known.is_none() || codes(default).next() != known {
+            wrong.push(format!("{key}: {default}, and not {known:?}"));
+        }
+        wrong.extend(codes(log).filter(|text| !sources.contains(text)).map(str::to_owned));
+        named.insert(key);
+    }
+    let is_limit = |row: &&option::Row| {
+        matches!(row.section, "limits" | "timeouts" | "http2") && row.key() != "http2.enabled"
+    };
+    let missing = option::rows().filter(is_limit).map(option::Row::key);
+    wrong.extend(missing.filter(|key| !page.contains(&format!("`{key}`"))));
+    assert!(named.len() > 30 && wrong.is_empty(), "docs/limits.md:\n{}", wrong.join("\n"));
 }
 
 #[test]

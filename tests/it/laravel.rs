@@ -10,7 +10,10 @@ use std::time::Duration;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::harness::{Kind, Server, Setup, eventually, form, in_parallel, program};
+use crate::applications::rules;
+use crate::harness::{
+    Kind, Server, Setup, check, eventually, form, get, in_parallel, program, row,
+};
 use crate::layers::root;
 use crate::services::visitor::Visitor;
 
@@ -44,6 +47,8 @@ fn start(kind: Kind) -> Application {
         .boot("../boot.php")
         .front_controller("index.php")
         .workers(4)
+        .site_line("front_controller_for = [\"php\", \"hidden\"]")
+        .site_line(&rules("laravel.toml"))
         .php_value("error_reporting", "8191") // Laravel 8 under PHP 8.2: all but deprecations
         .env("APP_KEY", &key)
         .env("APP_STORAGE", &path(""))
@@ -88,6 +93,35 @@ fn serves_every_page_to_whom_it_belongs(kind: Kind) {
         assert_eq!(answer, expected);
     });
     answers_errors_itself(server);
+    if kind != Kind::Peer {
+        keeps_to_its_rules(server);
+    }
+}
+
+/// What `docs/sites.md` says of it.
+fn keeps_to_its_rules(server: &Server) {
+    let public = server.places.root().join("public");
+    for name in ["build/app.js", "storage/evil.php", "other.php", ".env", ".well-known/token"] {
+        let path = public.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "<?php echo 'a file';").unwrap();
+    }
+    let nowhere = "<title>Not Found</title>";
+    check(
+        server,
+        vec![
+            row("a hidden name", get("/a/.well")).status(404).contains(nowhere),
+            row("a hidden file", get("/.env")).status(404).contains(nowhere),
+            row("of a script", get("/none.php")).status(404).contains(nowhere),
+            row("for everybody", get("/.well-known/token")).contains("a file"),
+            row("for a year", get("/build/app.js"))
+                .header("cache-control", "public, max-age=31536000, immutable"),
+            row("missing", get("/build/none.js")).status(404).contains("<h1>404 Not Found</h1>"),
+            row("another script", get("/other.php")).status(403),
+            row("uploaded", get("/storage/evil.php")).status(403),
+            row("in other case", get("/STORAGE/evil.php")).status(404),
+        ],
+    );
 }
 
 /// The hidden field of the form.

@@ -72,7 +72,6 @@ fn a_site_is_served_on_its_address_only() {
         vec![
             served("its name", page("localhost")),
             served("another name", page("inner")),
-            served("no name", page("")),
             served("the other address", page(&inner.to_string())),
             served("a name with its port", page(&format!("localhost:{port}"))),
             served("as a proxy says it", page("a").header("X-Forwarded-Host", "inner")),

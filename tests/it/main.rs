@@ -4,6 +4,8 @@
 mod admin;
 /// `tokamak anatomy`: where the time goes in servers of other makes.
 mod anatomy;
+/// The configurations of the documentation before the applications that they are for.
+mod applications;
 /// What the kernel keeps for a worker, changed past all functions of libc.
 mod attributes;
 /// Malformed requests, and requests that hide in others: refused, and PHP never sees them.

@@ -56,6 +56,45 @@ fn serves_on_a_socket_that_was_passed() {
 }
 
 #[test]
+fn a_passed_socket_is_what_its_port_says() {
+    let folder = TempDir::new().unwrap();
+    for name in ["all", "own"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+        fs::write(folder.path().join(name).join("index.html"), name).unwrap();
+    }
+    let [one, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [public, proxied] = [&one, &other].map(|socket| socket.local_addr().unwrap());
+    let port = proxied.port();
+    let text = format!(
+        "listen = [':{}', ':{port}']\nproxy_protocol = ':{port}'\ntrusted_proxies = 'private'\n\
+         [[site]]\nmode = 'fastcgi'\nroot = 'all'\n\
+         [[site]]\nmode = 'fastcgi'\nroot = 'own'\nlisten = ':{port}'\n",
+        public.port()
+    );
+    fs::write(folder.path().join("tokamak.toml"), text).unwrap();
+    let script =
+        r#"exec 3<&0 4<&1 0</dev/null 1>/dev/null; export LISTEN_PID=$$ LISTEN_FDS=2; exec "$@""#;
+    let child = Command::new("sh")
+        .args(["-c", script, "sh"])
+        .arg(program())
+        .args(["serve", "--config"])
+        .arg(folder.path().join("tokamak.toml"))
+        .arg("--control")
+        .arg(folder.path().join("control"))
+        .stdin(Stdio::from(OwnedFd::from(one)))
+        .stdout(Stdio::from(OwnedFd::from(other)))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let _started = Started(child);
+    assert_eq!(Connection::open(public).exchange(&get("/")).expect(200).text(), "all");
+    let mut connection = Connection::open(proxied);
+    let header = "PROXY TCP4 192.0.2.1 198.51.100.7 4711 443\r\n";
+    connection.send([header.as_bytes(), &get("/").bytes()].concat());
+    assert_eq!(connection.response().expect(200).text(), "own");
+}
+
+#[test]
 fn tells_the_manager_how_it_stands() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("notify");

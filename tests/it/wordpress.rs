@@ -10,7 +10,10 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 
-use crate::harness::{Kind, Multipart, Server, Setup, form, get, in_parallel, post, tests};
+use crate::applications::{keeps_back, rules};
+use crate::harness::{
+    Kind, Multipart, Server, Setup, check, form, get, in_parallel, post, row, tests,
+};
 use crate::services::mariadb::{MariaDb, PASSWORD};
 use crate::services::visitor::Visitor;
 use crate::services::{browser, picture};
@@ -54,6 +57,43 @@ fn the_same_day(kind: Kind) {
     let blog = Blog::start(kind);
     first_day(blog.server.address);
     blog.complains_of_nothing();
+    if kind == Kind::Sealed {
+        keeps_to_its_rules(&blog.server);
+    }
+}
+
+/// What `docs/sites.md` says of it.
+fn keeps_to_its_rules(server: &Server) {
+    let uploads = server.places.root().join("wp-content/uploads");
+    fs::write(uploads.join("evil.php"), "<?php echo 'ran';").unwrap();
+    fs::write(uploads.join("evil.phtml"), "<?php echo 'ran';").unwrap();
+    let folder = |target: &str| format!("{target}/");
+    check(
+        server,
+        vec![
+            row("no slash", get("/wp-admin/css"))
+                .status(301)
+                .header("location", &folder("/wp-admin/css")),
+            row("a folder", get("/wp-admin/css/")).status(403),
+            row("a style", get("/wp-admin/css/common.min.css"))
+                .header("content-type", "text/css; charset=utf-8"),
+            row("a missing one", get("/wp-includes/none.css")).status(404),
+            row("a missing picture", get("/wp-content/none.png"))
+                .status(404)
+                .contains("<h1>404 Not Found</h1>"),
+            row("of old", get("/readme.html")).status(404),
+            row("the configuration", get("/wp-config.php")).status(404),
+        ],
+    );
+    keeps_back(
+        server,
+        &[
+            "/wp-content/uploads/evil.php",
+            "/wp-content/uploads/evil.phtml",
+            "/wp-config.php",
+            "/wp-content/uploads/evil.php/a.png",
+        ],
+    );
 }
 
 impl Blog {
@@ -61,6 +101,7 @@ impl Blog {
         let database = MariaDb::start();
         database.create("blog");
         let setup = Setup::new(kind).site(PACKAGE).front_controller("index.php").workers(4).bare();
+        let setup = setup.site_line(&rules("wordpress.toml"));
         let server = setup.start();
         let root = server.places.root();
         let template = fs::read_to_string(tests().join("sites/wordpress/wp-config.php")).unwrap();

@@ -1,5 +1,5 @@
-//! Under which name a response is kept: host, path, query, whether it was asked for with `https`, and
-//! which site has it, where a URL does not say that.
+//! Under which name a response is kept: host, path, query, whether it was asked for with `https`,
+//! and which site has it, where a URL does not say that.
 
 use std::borrow::Borrow;
 

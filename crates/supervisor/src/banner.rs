@@ -5,10 +5,15 @@ use std::net::SocketAddr;
 
 use tokamak_config::{PoolSize, Server, Site};
 
-/// Prints a line for each site to standard output.
-pub fn print(server: &Server, urls: &[String]) {
-    let text: String =
-        server.sites.iter().map(|site| line(site, server.sites.len() > 1, urls)).collect();
+/// Prints a line for each site of a server, which has the addresses of its sockets, to standard
+/// output.
+pub fn print(server: &Server) {
+    let is_one_of_many = server.sites.len() > 1;
+    let of_site = |site| {
+        let is_own = |address: &SocketAddr| site_listens(site, address);
+        line(site, is_one_of_many, &urls(server, is_own))
+    };
+    let text: String = server.sites.iter().map(of_site).collect();
     // A closed standard output must not stop a server.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
@@ -31,8 +36,21 @@ fn line(site: &Site, is_one_of_many: bool, urls: &[String]) -> String {
     )
 }
 
+fn site_listens(site: &Site, address: &SocketAddr) -> bool {
+    site.listen.is_empty() || site.listen.contains(address)
+}
+
+/// Those addresses of a server that fit, as a browser on this machine reaches them.
+pub fn urls(server: &Server, fits: impl Fn(&SocketAddr) -> bool) -> Vec<String> {
+    let plain = server.listen.iter().map(|address| ("http", address));
+    let all = plain.chain(server.listen_tls.iter().map(|address| ("https", address)));
+    all.filter(|(_, address)| fits(address))
+        .map(|(scheme, address)| url(scheme, *address))
+        .collect()
+}
+
 /// The address as a browser on this machine reaches it.
-pub fn url(scheme: &str, address: SocketAddr) -> String {
+fn url(scheme: &str, address: SocketAddr) -> String {
     let host = match address {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => "127.0.0.1".to_owned(),
         SocketAddr::V4(v4) => v4.ip().to_string(),

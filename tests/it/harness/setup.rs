@@ -69,6 +69,7 @@ pub struct Setup {
     pub(super) site_lines: Vec<String>,
     pub(super) more_sites: Vec<MoreSite>,
     pub(super) more_tables: String,
+    pub(super) own_sites: Option<String>,
     pub(super) fallback: Option<String>,
     pub(super) upstream: Option<String>,
     pub(super) fpm_lines: Vec<String>,
@@ -117,6 +118,7 @@ impl Setup {
             site_lines: Vec::new(),
             more_sites: Vec::new(),
             more_tables: String::new(),
+            own_sites: None,
             fallback: None,
             upstream: None,
             fpm_lines: Vec::new(),
@@ -261,6 +263,12 @@ impl Setup {
     /// Adds tables to the end of Tokamak's configuration.
     pub fn more(mut self, tables: &str) -> Setup {
         self.more_tables = tables.into();
+        self
+    }
+
+    /// Serves the sites of these tables alone; `$ROOT` in them is the copy of [`Setup::site`].
+    pub fn sites(mut self, tables: &str) -> Setup {
+        self.own_sites = Some(tables.into());
         self
     }
 

@@ -45,6 +45,10 @@ fn configuration_text(setup: &Setup, places: &Places, port: u16, fpm: Option<&Pa
     for line in defaults.chain(setup.lines.iter().map(String::as_str)) {
         writeln!(text, "{}", line.replace("$PORT", &port.to_string())).unwrap();
     }
+    if let Some(tables) = &setup.own_sites {
+        text.push_str(&tables.replace("$ROOT", &places.root().display().to_string()));
+        return text;
+    }
     if let Some(socket) = fpm {
         let address = quoted(&format!("unix:{}", socket.display()));
         writeln!(text, "\n[[upstream]]\nname = \"php-fpm\"\naddress = {address}").unwrap();

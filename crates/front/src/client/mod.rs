@@ -45,9 +45,9 @@ pub struct Text {
 }
 
 impl Addresses {
-    /// The addresses of a connection between these two, which this listening socket has accepted. An IPv4 address in IPv6 form
-    /// (`::ffff:192.0.2.1`), as sockets of both families have it, becomes an IPv4 address: limits,
-    /// logs and applications know a client by one address.
+    /// The addresses of a connection between these two, which this listening socket has accepted.
+    /// An IPv4 address in IPv6 form (`::ffff:192.0.2.1`), as sockets of both families have it,
+    /// becomes an IPv4 address: limits, logs and applications know a client by one address.
     pub fn new(peer: SocketAddr, local: SocketAddr, listener: usize) -> Addresses {
         let [peer, local] = [peer, local].map(canonical);
         let (text, record) = (OnceLock::new(), OnceLock::new());

@@ -11,7 +11,6 @@ use super::reloading::reloaded_fpm;
 use crate::admin_socket::AdminSocket;
 use crate::application::Folder;
 use crate::asker::Asker;
-use crate::banner;
 use crate::certificates::Certificates;
 use crate::control_socket::ControlSocket;
 use crate::fleet::Outside;
@@ -55,12 +54,10 @@ impl Host {
 }
 
 impl Host {
-    /// Where this configuration is served.
-    pub fn urls(&self, server: &Server) -> Vec<String> {
-        let plain = self.listeners.lend_plain(server).unwrap_or_default();
-        let tls = self.listeners.lend_tls(server).unwrap_or_default();
-        let plain = plain.iter().map(|(address, _)| banner::url("http", *address));
-        plain.chain(tls.iter().map(|(address, _)| banner::url("https", *address))).collect()
+    /// The configuration with the addresses of its sockets.
+    pub fn settled(&self, server: &Server) -> Server {
+        // A socket that cannot be asked is told of by the address in the file.
+        self.listeners.settle(server).unwrap_or_else(|_| server.clone())
     }
 }
 

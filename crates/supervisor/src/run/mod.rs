@@ -455,11 +455,10 @@ impl Supervisor {
         let Some(first) = self.fleet.generations.first() else { return Ok(()) };
         if first.life() == Life::Serving {
             self.announced = true;
-            let urls = self.host.urls(first.server());
             if first.server().fpm.is_some() {
                 announce_fpm();
             } else {
-                banner::print(first.server(), &urls);
+                banner::print(&self.host.settled(first.server()));
             }
             notify::tell(Notice::Ready, "serving");
             return Ok(());

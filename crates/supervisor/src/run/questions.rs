@@ -8,6 +8,7 @@ use tokamak_sys::control::{AddressAction, AddressStatus, CacheStatus, FromFront,
 
 use super::Supervisor;
 use crate::asker::Asker;
+use crate::banner;
 use crate::change::Change;
 use crate::control_socket::{PurgeCommand, UpstreamCommand};
 use crate::fleet::Outside;
@@ -246,7 +247,7 @@ impl Supervisor {
     }
 
     fn report(&self, generation: &Generation, heard: &Heard, now: u64) -> Report {
-        let urls = self.host.urls(generation.server());
+        let urls = banner::urls(&self.host.settled(generation.server()), |_| true);
         let draining = self.draining_before(generation);
         let heard = (&heard.upstreams[..], heard.cache);
         let report = Report::new(generation, heard, urls, self.started, draining, now);
