@@ -87,6 +87,7 @@ fn keeps_to_its_rules(server: &Server) {
     );
     keeps_back(
         server,
+        "",
         &[
             "/wp-content/uploads/evil.php",
             "/wp-content/uploads/evil.phtml",

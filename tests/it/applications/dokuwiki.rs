@@ -86,6 +86,7 @@ fn pages_media_and_exports_have_their_own_addresses() {
     );
     keeps_back(
         &server,
+        "",
         &[
             "/bin/dwpage.php",
             "/conf/local.php",

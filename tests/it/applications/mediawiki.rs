@@ -111,10 +111,13 @@ fn pages_have_any_name_and_only_its_scripts_run() {
                 .body("a picture")
                 .header("x-content-type-options", "nosniff"),
             row("a missing one", get("/images/y.png")).status(404),
+            row("a script of no list", get("/autoload.php")).status(403),
+            row("and behind it", get("/autoload.php/index.php")).status(403),
         ],
     );
     keeps_back(
         &server,
+        "",
         &[
             "/maintenance/update.php",
             "/maintenance/tables.json",
@@ -132,7 +135,6 @@ fn pages_have_any_name_and_only_its_scripts_run() {
             "/resources/Resources.php",
             "/skins/Vector/includes/Hooks.php",
             "/extensions/Cite/src/Cite.php",
-            "/autoload.php",
         ],
     );
     // An edit, which needs that the application sees its own addresses.

@@ -60,13 +60,15 @@ fn spellings(path: &str) -> Vec<String> {
     ]
 }
 
-/// Checks that nothing of these paths is seen, in whatever spelling.
+/// Checks that nothing of these paths below a mounted site, or below none, is seen, in whatever
+/// spelling.
 #[track_caller]
-pub fn keeps_back(server: &Server, paths: &[&str]) {
+pub fn keeps_back(server: &Server, below: &str, paths: &[&str]) {
     let mut wrong = Vec::new();
     let mut connection = server.connect();
     for path in paths {
         for target in spellings(path) {
+            let target = format!("{below}{target}");
             // A refusal of what is malformed ends the connection.
             let sent = connection.try_send(get(&target).bytes()).is_ok();
             let answer = if sent { connection.try_response("GET").ok() } else { None };

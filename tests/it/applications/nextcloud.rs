@@ -87,5 +87,5 @@ fn its_notes_for_nginx_are_followed() {
         ],
     );
     let hidden = HIDDEN.map(|path| format!("/{path}"));
-    keeps_back(&server, &hidden.each_ref().map(String::as_str));
+    keeps_back(&server, "", &hidden.each_ref().map(String::as_str));
 }
