@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         },
         Command::LuaFcgi(lua) => report(wiring::lua_fcgi::serve(lua.request())),
         Command::Check(check) => check.run(),
+        Command::Import(import) => import.run(),
         Command::SealReport(report) => report.run(),
         Command::Leaks(leaks) => leaks.run(),
         Command::Capacity(capacity) => capacity.run(),

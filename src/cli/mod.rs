@@ -6,6 +6,7 @@ mod cache;
 mod capacity;
 mod demo;
 mod fpm;
+mod import;
 mod leaks;
 mod lua_fcgi;
 pub mod pages;
@@ -35,6 +36,7 @@ pub use cache::Cache;
 pub use capacity::Capacity;
 pub use demo::Demo;
 pub use fpm::Fpm;
+pub use import::Import;
 pub use leaks::Leaks;
 pub use lua_fcgi::LuaFcgi;
 pub use profile::Profile;
@@ -64,6 +66,8 @@ pub enum Command {
     LuaFcgi(LuaFcgi),
     /// Check a configuration: every error with file, line and key.
     Check(Check),
+    /// Write a configuration for a site from that of nginx, and list what is not translated.
+    Import(Import),
     /// Find what an application leaves behind between two requests: a leak detector for worker
     /// scripts.
     SealReport(SealReport),

@@ -55,6 +55,12 @@ const RULES: &[Rule] = &[
     },
     // Judges what was typed; touches no socket and no process.
     Rule { name: "config", ours: &["fpm"], never: &["tokio", "hyper", "http", "libc", "socket2"] },
+    // Texts of other servers in, a text of ours out; whether that is good, its tests ask `config`.
+    Rule {
+        name: "import",
+        ours: &["config"],
+        never: &["tokio", "hyper", "http", "libc", "socket2", "serde"],
+    },
     Rule {
         name: "upstream",
         ours: &["cost", "fastcgi", "sys"],
@@ -151,6 +157,7 @@ const ROOT: &[&str] = &[
     "fastcgi",
     "fpm",
     "front",
+    "import",
     "load",
     "profile",
     "report",

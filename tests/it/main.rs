@@ -61,6 +61,8 @@ mod harness;
 mod http;
 /// HTTP/2: what the front serves by it, its limits, and h2spec's cases.
 mod http2;
+/// `tokamak import`: real servers beside Tokamak with what was imported from their files.
+mod import;
 /// The requests that a worker has under way, as an operator sees them.
 mod in_flight;
 /// Connections that sealed mode keeps: they stay open, and nothing of one visitor stays in them.

@@ -162,7 +162,8 @@ impl Template {
     /// Fails with a message if a dollar sign is followed by something else.
     pub fn new(text: &str) -> Result<Template, String> {
         let (path, query) = match text.split_once('?') {
-            Some((path, query)) => (path, Some(query)),
+            // A `?` at its end is no part of it: it drops the query of the request.
+            Some((path, query)) => (path, Some(query.strip_suffix('?').unwrap_or(query))),
             None => (text, None),
         };
         Ok(Template {

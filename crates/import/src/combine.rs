@@ -1,0 +1,381 @@
+//! Fits sites together: which of them answers for unknown names, which redirects belong to which
+//! site, on which addresses all are served.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::model::{Action, Description, Listen, Moved, Rule, Scope, Site};
+use crate::note::Notes;
+use crate::source::Disk;
+use crate::validity;
+
+/// Completes the sites of a description.
+pub(crate) fn combine(description: &mut Description, disk: &dyn Disk, notes: &mut Notes) {
+    let sites = &mut description.sites;
+    // The first site answers for unknown names.
+    sites.sort_by_key(|site| !site.is_default);
+    redirects(sites, notes);
+    same_names(sites, notes);
+    addresses(sites, notes);
+    sites.retain(|site| {
+        let is_served = site.root.is_some();
+        if !is_served {
+            notes.refused(&site.place, "", "the site has no document root, so it is left out");
+        }
+        is_served
+    });
+    mounts_of_unknown_names(sites, notes);
+    let has_plain = sites.iter().any(|site| site.listen.iter().any(|listen| !listen.tls));
+    for site in sites.iter_mut() {
+        // Without it, a site that was on port 443 alone would be on port 80, too.
+        site.https_redirect |=
+            has_plain && !site.listen.is_empty() && site.listen.iter().all(|listen| listen.tls);
+        hand_down(site, notes);
+        finish(site, disk, notes);
+    }
+}
+
+/// Sites that only redirect: by `https_redirect` of the site that they redirect to, or by a rule.
+fn redirects(sites: &mut Vec<Site>, notes: &mut Notes) {
+    let (moved, mut kept): (Vec<Site>, Vec<Site>) =
+        std::mem::take(sites).into_iter().partition(|site| site.moved.is_some());
+    let is_tls = |site: &Site| site.listen.iter().any(|listen| listen.tls);
+    for mut site in moved {
+        let mut hosts = std::mem::take(&mut site.hosts);
+        let is_for_all = hosts.is_empty();
+        let moved = site.moved.take();
+        let (to_https, own) = match &moved {
+            Some(Moved::Host { scheme, host, .. }) => (*scheme == "https", Some(host.clone())),
+            _ => (true, None),
+        };
+        // The site of the same name, which is now reached by https alone.
+        let mut is_used = false;
+        for secure in kept.iter_mut().filter(|site| is_tls(site) && to_https) {
+            let is_same = |name: &String| own.as_ref().is_none_or(|own| own == name);
+            let has = |name: &String| is_same(name) && covers(&secure.hosts, name);
+            let fits = (is_for_all && own.is_none()) || hosts.iter().any(has);
+            if !fits {
+                continue;
+            }
+            hosts.retain(|name| !has(name));
+            secure.https_redirect = true;
+            add(&mut secure.listen, &site.listen);
+            secure.is_default |= site.is_default && is_for_all;
+            is_used = true;
+        }
+        if hosts.is_empty() && (is_used || own.is_none()) {
+            if !is_used {
+                notes.left(&site.place, "", "redirects to https, and no site has a certificate");
+            }
+            continue;
+        }
+        let Some(Moved::Host { scheme, host, status }) = moved else {
+            let reason = format!("no site with TLS has the name {}", hosts.join(", "));
+            notes.left(&site.place, "", reason);
+            continue;
+        };
+        let target = kept.iter().find(|site| covers(&site.hosts, &host));
+        let scheme = match (scheme, target) {
+            ("", Some(target)) if is_tls(target) => "https",
+            ("", _) if is_tls(&site) => "https",
+            ("", _) => "http",
+            (scheme, _) => scheme,
+        };
+        // Nothing of it is ever served, but each site has a root.
+        site.root = site.root.or_else(|| target.and_then(|target| target.root.clone()));
+        site.hosts = hosts;
+        let everything = Scope::pattern("^/(.*)$");
+        site.rules = vec![
+            Rule::at(&site.place, everything).redirect(format!("{scheme}://{host}/$1"), status),
+            Rule::at(&site.place, Scope::default()).refuse_all(404),
+        ];
+        kept.push(site);
+    }
+    kept.sort_by_key(|site| !site.is_default);
+    *sites = kept;
+}
+
+fn covers(hosts: &[String], name: &str) -> bool {
+    hosts.iter().any(|own| {
+        own == name
+            || own
+                .strip_prefix('*')
+                .is_some_and(|end| name.len() > end.len() && name.ends_with(end))
+    })
+}
+
+/// Two sites of the same names become one if they are the same but for their addresses. Otherwise
+/// the one with TLS is kept: the names choose a site here, and not the port.
+fn same_names(sites: &mut Vec<Site>, notes: &mut Notes) {
+    let mut kept: Vec<Site> = Vec::new();
+    for mut site in std::mem::take(sites) {
+        let twin = kept.iter_mut().find(|kept| kept.hosts == site.hosts);
+        let Some(twin) = twin else {
+            for name in kept.iter().flat_map(|kept| kept.hosts.iter()) {
+                if let Some(at) = site.hosts.iter().position(|own| own == name) {
+                    let reason = format!("another site has the name {name}, and answers for it");
+                    notes.left(&site.place, "", reason);
+                    site.hosts.remove(at);
+                }
+            }
+            match site.hosts.is_empty() && !kept.is_empty() {
+                true => notes.left(&site.place, "", "no client could reach it: it has no name"),
+                false => kept.push(site),
+            }
+            continue;
+        };
+        if is_same(twin, &site) {
+            add(&mut twin.listen, &site.listen);
+            let (certificate, key) = (site.certificate, site.key);
+            if twin.certificate.is_empty() {
+                (twin.certificate, twin.key) = (certificate, key);
+            }
+            continue;
+        }
+        let has_tls = |site: &Site| site.listen.iter().any(|listen| listen.tls);
+        let mut other = site;
+        if has_tls(&other) && !has_tls(twin) {
+            other.is_default |= twin.is_default;
+            std::mem::swap(twin, &mut other);
+        }
+        let reason = "another site has the same names on other addresses; here a site has one \
+            content on all, so this one is left out";
+        notes.left(&other.place, "", reason);
+        twin.https_redirect |= has_tls(twin) && !has_tls(&other);
+        if twin.https_redirect {
+            add(&mut twin.listen, &other.listen);
+        }
+    }
+    *sites = kept;
+}
+
+fn is_same(one: &Site, other: &Site) -> bool {
+    let actions = |site: &Site| -> Vec<_> {
+        let rules = site.rules.iter();
+        rules.map(|rule| (rule.scope.clone(), rule.action.clone(), rule.serve)).collect()
+    };
+    one.root == other.root
+        && one.front_controller == other.front_controller
+        && actions(one) == actions(other)
+        && one.mounts.len() == other.mounts.len()
+}
+
+fn add(all: &mut Vec<Listen>, more: &[Listen]) {
+    for listen in more {
+        if !all.contains(listen) {
+            all.push(listen.clone());
+        }
+    }
+}
+
+/// The addresses on which a site is served, without regard to the version of IP: with TLS, and
+/// without.
+fn ports(site: &Site, tls: bool) -> BTreeSet<String> {
+    let own = site.listen.iter().filter(|listen| listen.tls == tls);
+    own.map(|listen| match listen.address.strip_prefix("[::]") {
+        Some(port) => port.to_owned(),
+        None => listen.address.clone(),
+    })
+    .collect()
+}
+
+/// Leaves sites out that would become reachable where they were not: all sites are served on all
+/// addresses.
+fn addresses(sites: &mut Vec<Site>, notes: &mut Notes) {
+    let mut common: [BTreeSet<String>; 2] = Default::default();
+    sites.retain(|site| {
+        for (common, tls) in common.iter_mut().zip([false, true]) {
+            let own = ports(site, tls);
+            if own.is_empty() || own == *common {
+                continue;
+            }
+            if !common.is_empty() {
+                let reason = "the site listens on other addresses than the first one, where \
+                    clients would reach it here; serve it with a tokamak.toml of its own";
+                notes.refused(&site.place, "", reason);
+                return false;
+            }
+            *common = own;
+        }
+        true
+    });
+}
+
+/// A site without names cannot have mounts of its own beside others: without names, a mount is in
+/// all sites.
+fn mounts_of_unknown_names(sites: &mut [Site], notes: &mut Notes) {
+    if sites.len() < 2 {
+        return;
+    }
+    for site in sites.iter_mut().filter(|site| site.hosts.is_empty()) {
+        for mount in std::mem::take(&mut site.mounts) {
+            let path = mount.path.unwrap_or_default();
+            let reason = "a site without names cannot mount another folder beside other sites; \
+                give it its names";
+            notes.refused(&mount.place, &path, reason);
+            site.rules.push(Rule::at(&mount.place, Scope::path(path)).refuse_all(404));
+        }
+    }
+}
+
+/// What a site refuses everywhere, it refuses in the sites that are mounted in it, too; and its
+/// headers are theirs. Rules do not reach there by themselves.
+fn hand_down(site: &mut Site, notes: &mut Notes) {
+    let refuses = |rule: &&Rule| matches!(rule.action, Some(Action::Refuse { .. }));
+    let is_of_all = |rule: &&Rule| rule.scope.is_all() && !rule.headers.is_empty();
+    for mount in &mut site.mounts {
+        let path = mount.path.clone().unwrap_or_default();
+        let mut own = Vec::new();
+        for rule in site.rules.iter().filter(|rule| refuses(rule) || is_of_all(rule)) {
+            let within = match &rule.scope.path {
+                None => Within::Everywhere,
+                Some(own) => path_behind(own, &path),
+            };
+            let found = match &rule.scope.pattern {
+                None => Within::Everywhere,
+                Some(own) => expression_behind(own, &path),
+            };
+            let scope = match (within, found) {
+                (Within::Nowhere, _) | (_, Within::Nowhere) => continue,
+                (Within::Unknown, _) | (_, Within::Unknown) => {
+                    let reason = format!("it may be for {path}, too, so all of {path} is refused");
+                    let line = rule.scope.pattern.clone().unwrap_or_default();
+                    notes.refused(&rule.place, &line, reason);
+                    Scope::default()
+                }
+                (within, found) => Scope { path: within.text(), pattern: found.text() },
+            };
+            let (scripts, serve) = Default::default();
+            own.push(Rule { scope, scripts, serve, ..rule.clone() });
+        }
+        own.append(&mut mount.rules);
+        mount.rules = own;
+    }
+}
+
+/// What of a rule's paths lies below a path.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Within {
+    /// All that is below it.
+    Everywhere,
+    /// What this path or expression says, as it is below it.
+    At(String),
+    /// Nothing.
+    Nowhere,
+    /// Nobody can know.
+    Unknown,
+}
+
+impl Within {
+    fn text(self) -> Option<String> {
+        match self {
+            Within::At(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// A path of a rule below the path of a mounted site.
+fn path_behind(own: &str, mount: &str) -> Within {
+    let plain = own.trim_end_matches('*').trim_end_matches('/');
+    let is_around = match own.ends_with('*') {
+        true => mount.starts_with(plain),
+        false => mount.strip_prefix(plain).is_some_and(|it| it.is_empty() || it.starts_with('/')),
+    };
+    match own.strip_prefix(mount) {
+        _ if is_around => Within::Everywhere,
+        Some(rest) if rest.starts_with('/') => Within::At(rest.to_owned()),
+        _ => Within::Nowhere,
+    }
+}
+
+/// An expression below the path of a mounted site.
+pub(crate) fn expression_behind(own: &str, mount: &str) -> Within {
+    let Some(anchored) = own.trim_start_matches("(?i)").strip_prefix('^') else {
+        return Within::At(own.to_owned());
+    };
+    // The plain text that it begins with; one group of plain alternatives is several of them.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_".contains(c);
+    let start: String = anchored.chars().take_while(|c| is_plain(*c)).collect();
+    let rest = &anchored[start.len()..];
+    let group = rest.strip_prefix("(?:").or_else(|| rest.strip_prefix('('));
+    let group = group.and_then(|group| group.split_once(')')).map(|(group, _)| group);
+    let alternatives = group.filter(|group| group.chars().all(|c| is_plain(c) || c == '|'));
+    let begins: Vec<String> = match alternatives {
+        Some(group) => group.split('|').map(|one| format!("{start}{one}")).collect(),
+        None => vec![start.clone()],
+    };
+    if own.starts_with('^') && start.len() > mount.len() && start.starts_with(mount) {
+        return Within::At(format!("^{}", &anchored[mount.len()..]));
+    }
+    if rest.is_empty() && mount.starts_with(&start) {
+        return Within::Everywhere;
+    }
+    let touches = |begin: &String| mount.starts_with(begin.as_str()) || begin.starts_with(mount);
+    match begins.iter().any(touches) {
+        true => Within::Unknown,
+        false => Within::Nowhere,
+    }
+}
+
+/// Leaves out of a site what `tokamak check` would refuse.
+fn finish(site: &mut Site, disk: &dyn Disk, notes: &mut Notes) {
+    let root = site.root.clone().unwrap_or_default();
+    let root = Path::new(&root);
+    site.error_pages.retain(|status, page| {
+        let file = root.join(page.trim_start_matches('/'));
+        let is_there = validity::path(page).is_ok() && disk.is_file(&file);
+        if !is_there {
+            let reason = format!("the error page of {status}, {}, is not there", file.display());
+            notes.left(&site.place, page, reason);
+        }
+        is_there
+    });
+    if let Some(script) = &site.front_controller
+        && !disk.is_file(&root.join(script))
+    {
+        let reason = format!("{} is not there", root.join(script).display());
+        notes.left(&site.place, script, reason);
+        site.front_controller = None;
+    }
+    if let Some(index) = &mut site.index {
+        index.retain(|name| {
+            let is_name = !name.is_empty() && !name.contains(['/', '$']) && !name.starts_with('.');
+            if !is_name {
+                notes.left(&site.place, name, "an index file is a plain name of a file");
+            }
+            is_name
+        });
+    }
+    let is_refusal = |rule: &Rule| matches!(rule.action, Some(Action::Refuse { .. }));
+    let mut is_closed = false;
+    site.rules.retain(|rule| match validity::rule(rule) {
+        Ok(()) => !rule.is_idle(),
+        Err(problem) if is_refusal(rule) => {
+            let reason = format!("{problem}; the whole site is refused instead");
+            notes.refused(&rule.place, "", reason);
+            is_closed = true;
+            false
+        }
+        Err(problem) => {
+            notes.left(&rule.place, "", problem);
+            false
+        }
+    });
+    if is_closed {
+        let place = site.place.clone();
+        site.refuse(&place);
+    }
+    let place = site.place.clone();
+    site.mounts.retain(|mount| {
+        let is_served = mount.root.is_some()
+            && mount.path.as_deref().is_some_and(|path| {
+                path.len() > 1 && validity::path(path).is_ok() && !path.contains("/.")
+            });
+        if !is_served {
+            notes.left(&place, mount.path.as_deref().unwrap_or_default(), "no path to mount at");
+        }
+        is_served
+    });
+    site.mounts.iter_mut().for_each(|mount| finish(mount, disk, notes));
+}

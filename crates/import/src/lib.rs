@@ -1,0 +1,73 @@
+//! Reads a site's configuration of nginx, and writes a `tokamak.toml` for what it
+//! understands. What it does not understand it lists, line by line.
+//!
+//! It never guesses, and never opens what was closed: where a refusal, an authentication or a whole
+//! location cannot be translated, its paths are refused in what is written, and a note says so.
+//!
+//! A parser makes one description of sites ([`model`]), which is fitted
+//! together ([`combine`]), checked and written.
+
+mod combine;
+mod directive;
+mod model;
+mod nginx;
+mod note;
+mod pattern;
+mod source;
+#[cfg(test)]
+mod tests;
+mod unit;
+mod validity;
+mod write;
+
+use std::path::Path;
+
+pub use note::{Kind, Note};
+pub use source::{Disk, Place, System, Unreadable};
+
+/// A language of configurations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// nginx: its whole configuration, or the file of a site.
+    Nginx,
+}
+
+impl Language {
+    /// All of them.
+    pub const ALL: [Language; 1] = [Language::Nginx];
+}
+
+/// What was imported.
+#[derive(Debug)]
+pub struct Import {
+    /// The `tokamak.toml`.
+    pub toml: String,
+    /// What was not translated, in the order of the lines.
+    pub notes: Vec<Note>,
+}
+
+/// Imports a configuration. `prefix` is the directory that relative names in it start from; without
+/// one it is looked for above the file.
+///
+/// # Errors
+/// Fails if the file cannot be read, or is not of this language.
+pub fn import(
+    language: Language,
+    file: &Path,
+    prefix: Option<&Path>,
+    disk: &dyn Disk,
+) -> Result<Import, Unreadable> {
+    let mut notes = note::Notes::default();
+    let mut description = match language {
+        Language::Nginx => nginx::read(file, prefix, disk, &mut notes)?,
+    };
+    combine::combine(&mut description, disk, &mut notes);
+    if description.sites.is_empty() {
+        let notes = notes.into_sorted();
+        let reasons: String = notes.iter().map(|note| format!("\n{note}")).collect();
+        let problem = format!("nothing of it is a site that could be served{reasons}");
+        return Err(Unreadable { place: Place::start(file), problem });
+    }
+    let notes = notes.into_sorted();
+    Ok(Import { toml: write::write(&description, &notes), notes })
+}

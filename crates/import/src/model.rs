@@ -1,0 +1,231 @@
+//! Sites as all three languages describe them, in the terms of `tokamak.toml`.
+
+use std::collections::BTreeMap;
+
+use crate::source::Place;
+
+/// What a configuration says, before its sites are fitted together.
+#[derive(Debug, Default)]
+pub(crate) struct Description {
+    /// Sites in the order of the file.
+    pub sites: Vec<Site>,
+    /// Largest request body, in bytes.
+    pub body: Option<u64>,
+    /// Networks of proxies that name the client.
+    pub trusted_proxies: Vec<String>,
+    /// The user that the server runs as.
+    pub user: Option<String>,
+    /// The group to go with it.
+    pub group: Option<String>,
+    /// Whether only TLS 1.3 is spoken.
+    pub only_tls13: bool,
+    /// The access log and the error log.
+    pub access_log: Option<String>,
+    pub error_log: Option<String>,
+}
+
+/// An address that a site listens on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Listen {
+    /// As in `listen` of `tokamak.toml`.
+    pub address: String,
+    pub tls: bool,
+    pub proxy_protocol: bool,
+}
+
+/// A site that does nothing but redirect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    /// To the same host by `https`.
+    Secure,
+    /// To this URL, which ends before the path; the scheme is empty if it stays.
+    Host { scheme: &'static str, host: String, status: u16 },
+}
+
+/// One site, or one that is mounted in another.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    pub place: Place,
+    /// Names; empty for unknown ones.
+    pub hosts: Vec<String>,
+    /// Whether it answers for unknown names.
+    pub is_default: bool,
+    pub listen: Vec<Listen>,
+    /// The path under which it is mounted.
+    pub path: Option<String>,
+    pub root: Option<String>,
+    pub index: Option<Vec<String>>,
+    pub front_controller: Option<String>,
+    pub front_controller_for: Vec<&'static str>,
+    pub https_redirect: bool,
+    pub certificate: Vec<String>,
+    pub key: Vec<String>,
+    pub internal: BTreeMap<String, String>,
+    pub error_pages: BTreeMap<String, String>,
+    pub php_value: BTreeMap<String, String>,
+    pub php_admin_value: BTreeMap<String, String>,
+    pub env: BTreeMap<String, String>,
+    pub rules: Vec<Rule>,
+    pub mounts: Vec<Site>,
+    pub moved: Option<Moved>,
+}
+
+impl Site {
+    /// A site without anything.
+    pub(crate) fn new(place: Place) -> Site {
+        Site {
+            place,
+            hosts: Vec::new(),
+            is_default: false,
+            listen: Vec::new(),
+            path: None,
+            root: None,
+            index: None,
+            front_controller: None,
+            front_controller_for: Vec::new(),
+            https_redirect: false,
+            certificate: Vec::new(),
+            key: Vec::new(),
+            internal: BTreeMap::new(),
+            error_pages: BTreeMap::new(),
+            php_value: BTreeMap::new(),
+            php_admin_value: BTreeMap::new(),
+            env: BTreeMap::new(),
+            rules: Vec::new(),
+            mounts: Vec::new(),
+            moved: None,
+        }
+    }
+
+    /// Refuses all of it, for the reason that a note gives.
+    pub(crate) fn refuse(&mut self, place: &Place) {
+        self.rules.insert(0, Rule::at(place, Scope::default()).refuse_all(403));
+    }
+}
+
+/// For which paths a rule is: all, or those that fit both.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Scope {
+    /// As `path` of a rule.
+    pub path: Option<String>,
+    /// As `pattern` of a rule.
+    pub pattern: Option<String>,
+}
+
+impl Scope {
+    /// The folder of a path, or all that begins with it if it ends with `*`.
+    pub(crate) fn path(path: impl Into<String>) -> Scope {
+        Scope { path: Some(path.into()), pattern: None }
+    }
+
+    /// What a regular expression is found in.
+    pub(crate) fn pattern(pattern: impl Into<String>) -> Scope {
+        Scope { path: None, pattern: Some(pattern.into()) }
+    }
+
+    /// Whether it is for the whole site.
+    pub(crate) fn is_all(&self) -> bool {
+        self.path.is_none() && self.pattern.is_none()
+    }
+}
+
+/// What a rule does with a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Redirect { to: String, status: u16 },
+    Rewrite(String),
+    Refuse { allow: Vec<String>, deny: Vec<String>, status: u16 },
+}
+
+/// What is served; the later, the less.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Serve {
+    #[default]
+    All,
+    Existing,
+    Files,
+}
+
+/// Changes of response headers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Headers {
+    pub set: BTreeMap<String, String>,
+    pub add: BTreeMap<String, String>,
+    pub remove: Vec<String>,
+    pub cache_control: Option<String>,
+    /// Seconds.
+    pub expires: Option<u64>,
+    pub always: bool,
+}
+
+impl Headers {
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Headers { always: self.always, ..Headers::default() }
+    }
+}
+
+/// One `[[site.rule]]`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Rule {
+    pub place: Place,
+    pub scope: Scope,
+    pub content_types: Vec<String>,
+    pub unless_file: bool,
+    pub action: Option<Action>,
+    pub scripts: Vec<String>,
+    pub serve: Serve,
+    pub headers: Headers,
+}
+
+impl Rule {
+    /// A rule that does nothing yet.
+    pub(crate) fn at(place: &Place, scope: Scope) -> Rule {
+        Rule {
+            place: place.clone(),
+            scope,
+            content_types: Vec::new(),
+            unless_file: false,
+            action: None,
+            scripts: Vec::new(),
+            serve: Serve::All,
+            headers: Headers::default(),
+        }
+    }
+
+    /// Refuses everybody.
+    pub(crate) fn refuse_all(self, status: u16) -> Rule {
+        self.refuse(Vec::new(), vec!["all".to_owned()], status)
+    }
+
+    /// Refuses some.
+    pub(crate) fn refuse(mut self, allow: Vec<String>, deny: Vec<String>, status: u16) -> Rule {
+        self.action = Some(Action::Refuse { allow, deny, status });
+        self
+    }
+
+    /// Redirects.
+    pub(crate) fn redirect(mut self, to: impl Into<String>, status: u16) -> Rule {
+        self.action = Some(Action::Redirect { to: to.into(), status });
+        self
+    }
+
+    /// Serves another path.
+    pub(crate) fn rewrite(mut self, to: impl Into<String>) -> Rule {
+        self.action = Some(Action::Rewrite(to.into()));
+        self
+    }
+
+    /// Restricts what is served.
+    pub(crate) fn serve(mut self, serve: Serve) -> Rule {
+        self.serve = serve;
+        self
+    }
+
+    /// Whether it does nothing.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.action.is_none()
+            && self.scripts.is_empty()
+            && self.serve == Serve::All
+            && self.headers.is_empty()
+    }
+}

@@ -1,0 +1,469 @@
+//! What the directives of one block say, with what it inherits.
+
+use std::collections::BTreeMap;
+
+use crate::directive::Directive;
+use crate::source::Place;
+use crate::{unit, validity};
+
+use super::{Reader, is_missing};
+
+/// Directives that tune nginx itself, or ask for what Tokamak does anyway.
+pub(super) const TUNING: &[&str] = &[
+    "aio",
+    "brotli",
+    "brotli_comp_level",
+    "brotli_min_length",
+    "brotli_static",
+    "brotli_types",
+    "charset",
+    "client_body_buffer_size",
+    "client_body_temp_path",
+    "client_body_timeout",
+    "client_header_buffer_size",
+    "client_header_timeout",
+    "connection_pool_size",
+    "daemon",
+    "default_type",
+    "directio",
+    "disable_symlinks",
+    "env",
+    "etag",
+    "fastcgi_buffer_size",
+    "fastcgi_buffering",
+    "fastcgi_buffers",
+    "fastcgi_busy_buffers_size",
+    "fastcgi_connect_timeout",
+    "fastcgi_ignore_client_abort",
+    "fastcgi_index",
+    "fastcgi_keep_conn",
+    "fastcgi_max_temp_file_size",
+    "fastcgi_next_upstream",
+    "fastcgi_request_buffering",
+    "fastcgi_send_timeout",
+    "fastcgi_socket_keepalive",
+    "fastcgi_split_path_info",
+    "fastcgi_temp_file_write_size",
+    "fastcgi_temp_path",
+    "gzip",
+    "gzip_buffers",
+    "gzip_comp_level",
+    "gzip_disable",
+    "gzip_http_version",
+    "gzip_min_length",
+    "gzip_proxied",
+    "gzip_static",
+    "gzip_types",
+    "gzip_vary",
+    "http2",
+    "http2_max_concurrent_streams",
+    "http2_push_preload",
+    "http3",
+    "http3_hq",
+    "ignore_invalid_headers",
+    "keepalive_disable",
+    "keepalive_requests",
+    "keepalive_timeout",
+    "large_client_header_buffers",
+    "limit_rate",
+    "limit_rate_after",
+    "lingering_close",
+    "lingering_time",
+    "lingering_timeout",
+    "load_module",
+    "log_format",
+    "log_not_found",
+    "log_subrequest",
+    "map_hash_bucket_size",
+    "map_hash_max_size",
+    "max_ranges",
+    "merge_slashes",
+    "msie_padding",
+    "open_file_cache",
+    "open_file_cache_errors",
+    "open_file_cache_min_uses",
+    "open_file_cache_valid",
+    "output_buffers",
+    "pcre_jit",
+    "pid",
+    "port_in_redirect",
+    "postpone_output",
+    "proxy_headers_hash_bucket_size",
+    "proxy_headers_hash_max_size",
+    "read_ahead",
+    "real_ip_recursive",
+    "recursive_error_pages",
+    "request_pool_size",
+    "reset_timedout_connection",
+    "resolver",
+    "resolver_timeout",
+    "rewrite_log",
+    "send_timeout",
+    "sendfile",
+    "sendfile_max_chunk",
+    "server_name_in_redirect",
+    "server_names_hash_bucket_size",
+    "server_names_hash_max_size",
+    "server_tokens",
+    "ssl_buffer_size",
+    "ssl_ciphers",
+    "ssl_conf_command",
+    "ssl_dhparam",
+    "ssl_early_data",
+    "ssl_ecdh_curve",
+    "ssl_prefer_server_ciphers",
+    "ssl_session_cache",
+    "ssl_session_ticket_key",
+    "ssl_session_tickets",
+    "ssl_session_timeout",
+    "ssl_stapling",
+    "ssl_stapling_verify",
+    "ssl_trusted_certificate",
+    "tcp_nodelay",
+    "tcp_nopush",
+    "thread_pool",
+    "timer_resolution",
+    "types",
+    "types_hash_bucket_size",
+    "types_hash_max_size",
+    "underscores_in_headers",
+    "uninitialized_variable_warn",
+    "upstream",
+    "variables_hash_bucket_size",
+    "variables_hash_max_size",
+    "worker_connections",
+    "worker_cpu_affinity",
+    "worker_priority",
+    "worker_processes",
+    "worker_rlimit_core",
+    "worker_rlimit_nofile",
+    "worker_shutdown_timeout",
+];
+
+/// Directives that hand requests to something else than PHP.
+const FOREIGN: &[&str] = &[
+    "proxy_pass",
+    "grpc_pass",
+    "uwsgi_pass",
+    "scgi_pass",
+    "memcached_pass",
+    "empty_gif",
+    "flv",
+    "mp4",
+    "perl",
+    "stub_status",
+    "status",
+    "dav_methods",
+    "js_content",
+    "content_by_lua",
+    "content_by_lua_block",
+    "content_by_lua_file",
+    "echo",
+    "random_index",
+    "slice",
+    "ssi",
+    "sub_filter",
+    "push_stream_publisher",
+    "hls",
+    "image_filter",
+    "xslt_stylesheet",
+];
+
+/// What belongs to [`FOREIGN`], and needs no note of its own.
+const OF_FOREIGN: &[&str] = &["proxy_", "grpc_", "uwsgi_", "scgi_", "memcached_"];
+
+/// Parts of names of directives that may guard something. An unknown one of them closes its block.
+const GUARDS: &[&str] = &[
+    "auth",
+    "access",
+    "deny",
+    "secure",
+    "security",
+    "verify",
+    "referer",
+    "jwt",
+    "limit_except",
+    "block",
+    "waf",
+    "naxsi",
+    "geoip",
+    "client_certificate",
+    "crl",
+];
+
+/// A header that is added.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Header {
+    pub place: Place,
+    pub name: String,
+    pub value: String,
+    pub always: bool,
+}
+
+/// How long responses may be kept.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Expires {
+    Seconds(u64),
+    Never,
+}
+
+/// The directives of a block. Those that inner blocks inherit come first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Block {
+    pub root: Option<String>,
+    pub index: Option<Vec<String>>,
+    /// `allow` and `deny` in their order, or a reason to refuse all.
+    pub access: Vec<(bool, String)>,
+    pub auth: Option<Directive>,
+    pub satisfies_any: bool,
+    pub headers: Vec<Header>,
+    pub expires: Option<Expires>,
+    pub error_pages: BTreeMap<String, (Place, String)>,
+    pub certificate: Vec<String>,
+    pub key: Vec<String>,
+    pub params: BTreeMap<String, (Place, String)>,
+    pub hidden_headers: Vec<String>,
+    /// Whether another address than the client's own may be meant by `allow` and `deny`.
+    pub hides_clients: bool,
+
+    pub alias: Option<String>,
+    pub is_internal: bool,
+    pub try_files: Option<Directive>,
+    /// `rewrite`, `return`, `if`, in their order.
+    pub steps: Vec<Directive>,
+    pub fastcgi: Option<Directive>,
+    pub locations: Vec<Directive>,
+    /// What is not understood and may guard, or answer: with the reason.
+    pub closed: Vec<(Directive, String)>,
+    pub listen: Vec<Directive>,
+    pub names: Vec<String>,
+}
+
+impl Block {
+    /// What an inner block begins with.
+    pub(super) fn inherited(&self) -> Block {
+        Block {
+            alias: None,
+            is_internal: false,
+            try_files: None,
+            steps: Vec::new(),
+            fastcgi: None,
+            locations: Vec::new(),
+            closed: Vec::new(),
+            listen: Vec::new(),
+            names: Vec::new(),
+            ..self.clone()
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// Reads directives into a block, which has what it inherits already.
+    pub(super) fn read(&mut self, directives: &[Directive], block: &mut Block) {
+        let names = |name: &str| directives.iter().any(|directive| directive.name == name);
+        // One of its own replaces all that are inherited.
+        if names("allow") || names("deny") {
+            block.access.clear();
+        }
+        if names("add_header") {
+            block.headers.clear();
+        }
+        if names("error_page") {
+            block.error_pages.clear();
+        }
+        if names("fastcgi_param") {
+            block.params.clear();
+        }
+        if names("ssl_certificate") {
+            block.certificate.clear();
+            block.key.clear();
+        }
+        for directive in directives {
+            self.directive(directive, block);
+        }
+    }
+
+    fn directive(&mut self, directive: &Directive, block: &mut Block) {
+        let first = directive.arg(0);
+        match &*directive.name {
+            "listen" => block.listen.push(directive.clone()),
+            "server_name" => block.names.extend(directive.args.iter().cloned()),
+            "root" => block.root = Some(self.path(first)),
+            "alias" => block.alias = Some(self.path(first)),
+            "index" => block.index = Some(directive.args.clone()),
+            "allow" | "deny" => {
+                block.access.push((directive.name == "allow", first.to_owned()));
+            }
+            "satisfy" => block.satisfies_any = first == "any",
+            "auth_basic" => block.auth = (first != "off").then(|| directive.clone()),
+            "auth_basic_user_file" => {}
+            "add_header" => self.header(directive, block),
+            "expires" => self.expires(directive, block),
+            "error_page" => self.error_page(directive, block),
+            "ssl_certificate" => block.certificate.push(self.path(first)),
+            "ssl_certificate_key" => block.key.push(self.path(first)),
+            "ssl_protocols" => {
+                self.description.only_tls13 |= directive.args == ["TLSv1.3"];
+            }
+            "fastcgi_param" => {
+                let value = directive.arg(1).to_owned();
+                block.params.insert(first.to_owned(), (directive.place.clone(), value));
+            }
+            "fastcgi_hide_header" => block.hidden_headers.push(first.to_owned()),
+            "client_max_body_size" => self.body_size(directive),
+            "set_real_ip_from" | "real_ip_header" => self.real_ip(directive, block),
+            "internal" => block.is_internal = true,
+            "try_files" => block.try_files = Some(directive.clone()),
+            "rewrite" | "return" | "if" | "break" => block.steps.push(directive.clone()),
+            "fastcgi_pass" => block.fastcgi = Some(directive.clone()),
+            "location" if directive.block.is_some() => block.locations.push(directive.clone()),
+            "access_log" => self.access_log(directive),
+            "error_log" => self.error_log(directive),
+            "autoindex" if first == "off" => {}
+            "ssl_verify_client" if first == "off" => {}
+            // It only serves `fastcgi_param PATH_INFO`, which PHP gets anyway.
+            "set" if directive.arg(1) == "$fastcgi_path_info" => {}
+            _ => self.other(directive, block),
+        }
+    }
+
+    fn other(&mut self, directive: &Directive, block: &mut Block) {
+        let (name, line) = (&*directive.name, directive.line());
+        if is_missing(directive) {
+            block.closed.push((directive.clone(), "what it includes is missing".to_owned()));
+        } else if FOREIGN.contains(&name) {
+            let reason = "Tokamak serves files and PHP; nothing else answers here";
+            block.closed.push((directive.clone(), reason.to_owned()));
+        } else if TUNING.contains(&name) || OF_FOREIGN.iter().any(|it| name.starts_with(it)) {
+        } else if GUARDS.iter().any(|part| name.contains(part)) {
+            let reason = "it may refuse requests, and there is no such rule";
+            block.closed.push((directive.clone(), reason.to_owned()));
+        } else {
+            self.notes.left(&directive.place, &line, advice(name));
+        }
+    }
+
+    fn header(&mut self, directive: &Directive, block: &mut Block) {
+        let (name, value) = (directive.arg(0), directive.arg(1));
+        let problem = match validity::field(name, value) {
+            _ if value.contains('$') => Some("variables are not translated; write its value"),
+            Err(problem) => Some(problem),
+            // An empty value adds nothing.
+            Ok(()) if value.is_empty() => return,
+            Ok(()) => None,
+        };
+        if let Some(problem) = problem {
+            self.notes.left(&directive.place, &directive.line(), problem);
+            return;
+        }
+        block.headers.push(Header {
+            place: directive.place.clone(),
+            name: name.to_owned(),
+            value: value.to_owned(),
+            always: directive.arg(2) == "always",
+        });
+    }
+
+    fn expires(&mut self, directive: &Directive, block: &mut Block) {
+        let text = directive.args.join(" ");
+        block.expires = match &*text {
+            "off" => None,
+            "max" => Some(Expires::Seconds(10 * 365 * 86_400)),
+            "epoch" => Some(Expires::Never),
+            negative if negative.starts_with('-') => Some(Expires::Never),
+            time => match unit::nginx_time(time) {
+                Some(0) => Some(Expires::Never),
+                Some(seconds) => Some(Expires::Seconds(seconds)),
+                None => {
+                    let reason = "only a duration from now is translated";
+                    self.notes.left(&directive.place, &directive.line(), reason);
+                    None
+                }
+            },
+        };
+    }
+
+    fn error_page(&mut self, directive: &Directive, block: &mut Block) {
+        let Some((page, statuses)) = directive.args.split_last() else { return };
+        let is_status = |text: &String| {
+            text.parse::<u16>().is_ok_and(|status| (400..600).contains(&status) && status != 497)
+        };
+        let is_page = page.starts_with('/') && !page.contains(['$', '?']);
+        if statuses.is_empty() || !statuses.iter().all(is_status) || !is_page {
+            let reason = "only a page of the site, with the status kept, is translated; see \
+                `error_pages`";
+            self.notes.left(&directive.place, &directive.line(), reason);
+            return;
+        }
+        for status in statuses {
+            let page = (directive.place.clone(), page.clone());
+            block.error_pages.insert(status.clone(), page);
+        }
+    }
+
+    fn body_size(&mut self, directive: &Directive) {
+        let size = match unit::size(directive.arg(0)) {
+            // No limit.
+            Some(0) => Some(1024 << 30),
+            size => size,
+        };
+        let known = self.description.body;
+        match size {
+            None => {
+                self.notes.left(&directive.place, &directive.line(), "no size");
+            }
+            Some(size) if known.is_some_and(|known| known != size) => {
+                let reason = "there is one limit for all sites, `limits.body`: the largest";
+                self.notes.differs(&directive.place, &directive.line(), reason);
+                self.description.body = known.max(Some(size));
+            }
+            Some(size) => self.description.body = Some(size),
+        }
+    }
+
+    fn real_ip(&mut self, directive: &Directive, block: &mut Block) {
+        let value = directive.arg(0);
+        let is_network = directive.name == "set_real_ip_from";
+        let network = validity::network(value).filter(|_| is_network);
+        let header = value.to_ascii_lowercase();
+        match network {
+            Some(network) => {
+                if !self.description.trusted_proxies.contains(&network) {
+                    self.description.trusted_proxies.push(network);
+                }
+            }
+            None if !is_network && matches!(&*header, "x-forwarded-for" | "proxy_protocol") => {}
+            None => {
+                let reason = "clients are named by `X-Forwarded-For` or the PROXY protocol; see \
+                    `trusted_proxies`";
+                self.notes.left(&directive.place, &directive.line(), reason);
+                block.hides_clients = true;
+            }
+        }
+    }
+}
+
+/// What to write in place of a directive, where that is known.
+fn advice(name: &str) -> &'static str {
+    match name {
+        "limit_req" | "limit_req_zone" | "limit_conn" | "limit_conn_zone" | "limit_req_status"
+        | "limit_conn_status" => "limits of clients are not translated",
+        "fastcgi_read_timeout" => "see `request_timeout` of [site.pool]",
+        "fastcgi_cache"
+        | "fastcgi_cache_path"
+        | "fastcgi_cache_key"
+        | "fastcgi_cache_valid"
+        | "fastcgi_cache_bypass"
+        | "fastcgi_no_cache"
+        | "fastcgi_cache_use_stale" => "see `cache = true`, which obeys the application's headers",
+        "map" | "geo" | "split_clients" | "set" => "there are no variables; see Lua scripts",
+        "autoindex" => "folders are not listed",
+        "fastcgi_intercept_errors" => "error pages are only for the server's own failures",
+        "rewrite_by_lua_block"
+        | "header_filter_by_lua_block"
+        | "body_filter_by_lua_block"
+        | "log_by_lua_block"
+        | "init_by_lua_block" => "see the Lua scripts of a site",
+        _ => "not known",
+    }
+}

@@ -1,0 +1,134 @@
+//! nginx: one location answers a request, and settings of inner blocks replace those of outer ones.
+//! Here rules add up, so what is refused anywhere is refused.
+
+mod access;
+mod block;
+mod location;
+mod parse;
+mod php;
+mod server;
+mod steps;
+mod target;
+
+use std::path::{Path, PathBuf};
+
+use crate::directive::Directive;
+use crate::model::Description;
+use crate::note::Notes;
+use crate::source::{Disk, Place, Unreadable};
+use block::Block;
+use parse::MISSING;
+
+/// Reads a configuration of nginx.
+pub(crate) fn read(
+    file: &Path,
+    prefix: Option<&Path>,
+    disk: &dyn Disk,
+    notes: &mut Notes,
+) -> Result<Description, Unreadable> {
+    let prefix = prefix.map_or_else(|| prefix_of(file, disk), Path::to_owned);
+    let directives = parse::load(file, &prefix, disk, notes)?;
+    let mut reader = Reader { description: Description::default(), prefix, notes };
+    reader.main(&directives);
+    if reader.description.sites.is_empty() {
+        let problem = "it has no `server { … }`".to_owned();
+        return Err(Unreadable { place: Place::start(file), problem });
+    }
+    Ok(reader.description)
+}
+
+/// The directory of `nginx.conf` above a file, from which nginx resolves names.
+fn prefix_of(file: &Path, disk: &dyn Disk) -> PathBuf {
+    let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let mut above = absolute.ancestors().skip(1);
+    let own = absolute.parent().unwrap_or(Path::new("/"));
+    above.find(|folder| disk.is_file(&folder.join("nginx.conf"))).unwrap_or(own).to_owned()
+}
+
+/// What is needed while a configuration is read.
+struct Reader<'a> {
+    description: Description,
+    prefix: PathBuf,
+    notes: &'a mut Notes,
+}
+
+impl Reader<'_> {
+    /// The top of a file: that of the whole server, or of one site.
+    fn main(&mut self, directives: &[Directive]) {
+        let mut own = Vec::new();
+        for directive in directives {
+            match (&*directive.name, &directive.block) {
+                ("http", Some(block)) => self.http(block),
+                ("events" | "mail", Some(_)) => {}
+                ("stream", Some(_)) => {
+                    let reason = "Tokamak serves HTTP; keep nginx for what it passes on";
+                    self.notes.left(&directive.place, "stream", reason);
+                }
+                ("user", None) => {
+                    self.description.user = Some(directive.arg(0).to_owned());
+                    self.description.group = directive.args.get(1).cloned();
+                }
+                ("error_log", None) => self.error_log(directive),
+                (name, None) if block::TUNING.contains(&name) => {}
+                _ => own.push(directive.clone()),
+            }
+        }
+        if !own.is_empty() {
+            self.http(&own);
+        }
+    }
+
+    fn http(&mut self, directives: &[Directive]) {
+        let mut outer = Block::default();
+        // Its directives hold for all servers, wherever they stand.
+        let is_server = |it: &&Directive| it.name == "server" && it.block.is_some();
+        let rest: Vec<Directive> = directives.iter().filter(|it| !is_server(it)).cloned().collect();
+        self.read(&rest, &mut outer);
+        for directive in directives.iter().filter(is_server) {
+            let block = directive.block.as_deref().unwrap_or_default();
+            self.server(&directive.place, block, &outer);
+        }
+    }
+
+    fn error_log(&mut self, directive: &Directive) {
+        let path = directive.arg(0);
+        match &self.description.error_log {
+            Some(other) if other != path => {
+                let reason = "there is one error log; see `log.error`";
+                self.notes.left(&directive.place, &directive.line(), reason);
+            }
+            _ if path.starts_with('/') && path != "/dev/null" => {
+                self.description.error_log = Some(path.to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    fn access_log(&mut self, directive: &Directive) {
+        let path = directive.arg(0);
+        let format = directive.arg(1);
+        if path == "off" {
+            return;
+        }
+        let is_file = path.starts_with('/') && !path.ends_with('/') && !path.contains('$');
+        let is_known = is_file && matches!(format, "" | "combined");
+        match &self.description.access_log {
+            Some(other) if is_known && other == path => {}
+            None if is_known => self.description.access_log = Some(path.to_owned()),
+            _ => {
+                let reason = "there is one access log, combined or JSON; see `log.access`";
+                self.notes.left(&directive.place, &directive.line(), reason);
+            }
+        }
+    }
+
+    /// A name of a file as nginx resolves it.
+    fn path(&self, name: &str) -> String {
+        self.prefix.join(name).to_string_lossy().into_owned()
+    }
+}
+
+/// Whether a directive stands for what is unknown, because its file is missing.
+fn is_missing(directive: &Directive) -> bool {
+    directive.name == MISSING
+}

@@ -1,0 +1,265 @@
+//! One `server` block as a site.
+
+use crate::directive::Directive;
+use crate::model::{Headers, Listen, Rule, Scope, Serve, Site};
+use crate::source::Place;
+use crate::{pattern, validity};
+
+use super::Reader;
+use super::block::{Block, Expires};
+use super::location::{Locations, Match};
+use super::php::Scripts;
+use super::steps::{End, only};
+
+/// What the locations of a site say together.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    /// Which scripts run.
+    pub php: Vec<Scripts>,
+    /// Whether `location /` was there, and what it said has been translated.
+    pub has_fallback: bool,
+    /// Rewrites for paths without a file.
+    pub fallback: Vec<Rule>,
+}
+
+impl Reader<'_> {
+    pub(super) fn server(&mut self, place: &Place, directives: &[Directive], outer: &Block) {
+        let mut block = outer.inherited();
+        self.read(directives, &mut block);
+        let mut site = Site::new(place.clone());
+        self.listen(&block, &mut site);
+        self.names(place, &block, &mut site);
+        if site.hosts.is_empty() && !block.names.is_empty() && !is_unnamed(&block.names) {
+            let reason = "none of its names is translated, so the site is left out";
+            self.notes.refused(place, &block.names.join(" "), reason);
+            return;
+        }
+        let locations = self.locations(place, &block.locations);
+        site.root = block.root.clone().or_else(|| locations.root.clone().map(|it| self.path(&it)));
+        site.index = Some(block.index.clone().unwrap_or_else(|| vec!["index.html".to_owned()]));
+        site.certificate = block.certificate.clone();
+        site.key = block.key.clone();
+        for (status, (_, page)) in &block.error_pages {
+            site.error_pages.insert(status.clone(), page.clone());
+        }
+        let everything = Scope::default();
+        for (directive, reason) in &block.closed {
+            let reason = format!("{reason}; the whole site is refused instead");
+            self.notes.refused(&directive.place, &directive.line(), reason);
+            site.refuse(place);
+        }
+        if self.steps(&block.steps, &everything, false, &mut site) == End::Answered {
+            // All of its names may have become sites that redirect.
+            let is_left = !site.hosts.is_empty() || block.names.is_empty() || site.is_default;
+            if is_left || site.moved.is_some() || is_unnamed(&block.names) {
+                self.description.sites.push(site);
+            }
+            return;
+        }
+        let refusals = self.access(place, &everything, &block, &Block::default());
+        site.rules.extend(refusals);
+        self.whole_headers(place, &block, &mut site);
+        let mut plan = Plan::default();
+        self.all_locations(&locations, &block, &mut site, &mut plan);
+        if site.moved.is_none() {
+            self.conclude(place, &block, plan, &mut site);
+        }
+        self.description.sites.push(site);
+    }
+
+    fn listen(&mut self, block: &Block, site: &mut Site) {
+        for directive in &block.listen {
+            let flags = &directive.args[1.min(directive.args.len())..];
+            let has = |flag: &str| flags.iter().any(|own| own == flag);
+            site.is_default |= has("default_server") || has("default");
+            if has("quic") {
+                continue;
+            }
+            match address(directive.arg(0)) {
+                Some(address) => site.listen.push(Listen {
+                    address,
+                    tls: has("ssl"),
+                    proxy_protocol: has("proxy_protocol"),
+                }),
+                None => {
+                    let reason = "only addresses and ports are translated";
+                    self.notes.left(&directive.place, &directive.line(), reason);
+                }
+            }
+        }
+        if block.listen.is_empty() {
+            let (address, tls, proxy_protocol) = (":80".to_owned(), false, false);
+            site.listen.push(Listen { address, tls, proxy_protocol });
+        }
+    }
+
+    fn names(&mut self, place: &Place, block: &Block, site: &mut Site) {
+        for name in &block.names {
+            let names = match name.strip_prefix('.') {
+                Some(plain) => vec![plain.to_owned(), format!("*.{plain}")],
+                None => vec![name.clone()],
+            };
+            for name in names {
+                match validity::host(&name) {
+                    Some(host) if host != "_" => {
+                        if !site.hosts.contains(&host) {
+                            site.hosts.push(host);
+                        }
+                    }
+                    _ if matches!(&*name, "_" | "" | "\"\"") => {}
+                    _ => {
+                        let reason = "no name that is translated: only names, and `*.name`";
+                        self.notes.left(place, &name, reason);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The headers of the whole site.
+    fn whole_headers(&mut self, place: &Place, block: &Block, site: &mut Site) {
+        site.rules.extend(headers(place, &Scope::default(), block, &Block::default()));
+        if !block.hidden_headers.is_empty() {
+            site.rules.push(hidden(place, Scope::default(), block));
+        }
+    }
+
+    /// What only all locations together say.
+    pub(super) fn conclude(&mut self, place: &Place, block: &Block, plan: Plan, site: &mut Site) {
+        if !plan.has_fallback
+            && let Some(directive) = &block.try_files
+        {
+            self.notes.left(&directive.place, &directive.line(), "write it into `location /`");
+        }
+        if plan.php.is_empty() {
+            // nginx sends scripts as text where nothing runs them; here they are refused.
+            site.rules.push(only(place, &Scope::default(), Serve::Files));
+        } else if site.front_controller.is_none() && plan.fallback.is_empty() {
+            site.rules.push(only(place, &Scope::default(), Serve::Existing));
+        }
+        let is_all = plan.php.iter().any(|scripts| scripts.names.is_empty());
+        if !is_all && !plan.php.is_empty() {
+            let names = plan.php.iter().flat_map(|scripts| scripts.names.clone());
+            let mut rule = Rule::at(place, Scope::default());
+            rule.scripts = names.collect();
+            site.rules.push(rule);
+        }
+        if !plan.php.is_empty() && plan.php.iter().all(|scripts| !scripts.has_path_info) {
+            // Such a path is no script for nginx, but an ordinary path that does not exist.
+            let scope = Scope::pattern("\\.php/");
+            let rule = Rule::at(place, scope);
+            site.rules.push(match &site.front_controller {
+                Some(script) => rule.rewrite(format!("/{script}")),
+                None if plan.fallback.is_empty() => rule.refuse_all(404),
+                None => rule.serve(Serve::Files),
+            });
+        }
+        site.rules.extend(plan.fallback);
+    }
+
+    fn all_locations(
+        &mut self,
+        locations: &Locations,
+        block: &Block,
+        site: &mut Site,
+        plan: &mut Plan,
+    ) {
+        let runs_scripts =
+            |it: &Match| matches!(it, Match::Pattern(own) if pattern::is_in(own, "/a.php"));
+        let mut is_before_php = true;
+        for (place, found, directives) in &locations.all {
+            self.location(place, found, directives, block, locations, is_before_php, site, plan);
+            is_before_php &= !runs_scripts(found);
+        }
+    }
+}
+
+/// The headers of a block that are not those of the block around it.
+pub(super) fn headers(place: &Place, scope: &Scope, block: &Block, outer: &Block) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    if block.headers != outer.headers {
+        for always in [false, true] {
+            let own = block.headers.iter().filter(|header| header.always == always);
+            let mut changes = Headers { always, ..Headers::default() };
+            for header in own {
+                let is_same =
+                    |other: &&super::block::Header| other.name.eq_ignore_ascii_case(&header.name);
+                let is_around = outer.headers.iter().any(|other| is_same(&other));
+                let is_twice = block.headers.iter().filter(is_same).count() > 1;
+                if header.name.eq_ignore_ascii_case("cache-control") {
+                    let value = match changes.cache_control.take() {
+                        Some(before) => format!("{before}, {}", header.value),
+                        None => header.value.clone(),
+                    };
+                    changes.cache_control = Some(value);
+                } else if is_around || is_twice {
+                    changes.set.insert(header.name.clone(), header.value.clone());
+                } else {
+                    changes.add.insert(header.name.clone(), header.value.clone());
+                }
+            }
+            let place = block.headers.first().map_or(place, |header| &header.place);
+            rules.push(Rule { headers: changes, ..Rule::at(place, scope.clone()) });
+        }
+    }
+    if block.expires != outer.expires
+        && let Some(expires) = &block.expires
+    {
+        let mut rule = Rule::at(place, scope.clone());
+        let own = rules.iter().find_map(|rule: &Rule| rule.headers.cache_control.clone());
+        let more = own.map_or_else(String::new, |own| format!(", {own}"));
+        match expires {
+            Expires::Never => rule.headers.cache_control = Some(format!("no-cache{more}")),
+            Expires::Seconds(seconds) => {
+                rule.headers.cache_control = Some(format!("max-age={seconds}{more}"));
+                // A rule's longest time; `max-age` counts for all newer browsers.
+                rule.headers.expires = Some(*seconds).filter(|seconds| *seconds <= 365 * 86_400);
+            }
+        }
+        for other in &mut rules {
+            other.headers.cache_control = None;
+        }
+        rules.push(rule);
+    }
+    rules.retain(|rule| !rule.is_idle());
+    rules
+}
+
+/// The headers of scripts that are not passed on.
+fn hidden(place: &Place, scope: Scope, block: &Block) -> Rule {
+    let mut rule = Rule::at(place, scope);
+    rule.headers.remove = block.hidden_headers.clone();
+    rule
+}
+
+/// Adds what a location hides of the headers of its scripts.
+pub(super) fn hidden_headers(place: &Place, block: &Block, outer: &Block) -> Option<Rule> {
+    let is_new = block.hidden_headers != outer.hidden_headers;
+    is_new.then(|| hidden(place, Scope::default(), block))
+}
+
+/// Whether the names of a server are none, as in `server_name _`.
+fn is_unnamed(names: &[String]) -> bool {
+    names.iter().all(|name| matches!(&**name, "_" | "" | "\"\""))
+}
+
+/// An address of `listen` as that of `tokamak.toml`.
+fn address(text: &str) -> Option<String> {
+    if let Ok(port) = text.parse::<u16>() {
+        return Some(format!(":{port}"));
+    }
+    if let Some(port) = text.strip_prefix("*:") {
+        return port.parse::<u16>().ok().map(|port| format!(":{port}"));
+    }
+    if let Some(port) = text.strip_prefix("localhost:") {
+        return port.parse::<u16>().ok().map(|port| format!("127.0.0.1:{port}"));
+    }
+    if let Ok(address) = text.parse::<std::net::SocketAddr>() {
+        return Some(match address.ip() {
+            ip if ip.is_unspecified() && ip.is_ipv4() => format!(":{}", address.port()),
+            _ => address.to_string(),
+        });
+    }
+    let ip = text.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>().ok()?;
+    Some(std::net::SocketAddr::new(ip, 80).to_string())
+}

@@ -1,0 +1,184 @@
+//! Regular expressions of other servers (PCRE, RE2) as those of `pattern` in a rule, or a reason
+//! why they are none.
+
+use regex_lite::{Regex, escape};
+
+/// What the expressions of a rule do not have.
+const UNKNOWN: [&str; 9] = ["(?=", "(?<=", "(?<!", "(?>", "(?|", "(?#", "\\K", "++", "*+"];
+
+/// The same expression for a rule.
+///
+/// # Errors
+/// Fails with a reason if a rule cannot say it, or would mean something else by it.
+pub(crate) fn translate(expression: &str, ignores_case: bool) -> Result<String, String> {
+    if expression.is_empty() {
+        return Err("an empty expression".into());
+    }
+    let expression = without_lookahead(&expression.replace("\\/", "/"))?;
+    if let Some(unknown) = UNKNOWN.iter().find(|unknown| expression.contains(**unknown)) {
+        return Err(format!("`{unknown}` is not in the expressions of rules"));
+    }
+    if !expression.bytes().all(|byte| (b' '..0x7f).contains(&byte)) {
+        return Err("only ASCII is translated in expressions".into());
+    }
+    if has_unusual_class(&expression) {
+        return Err("a class with `[`, `&&`, `--` or `~~` means something else in rules".into());
+    }
+    let expression = match ignores_case {
+        true => format!("(?i){expression}"),
+        false => expression,
+    };
+    match Regex::new(&expression) {
+        Ok(_) => Ok(expression),
+        Err(error) => Err(format!("no expression of rules: {}", error.to_string().trim())),
+    }
+}
+
+/// An expression for exactly this path.
+pub(crate) fn exact(path: &str) -> String {
+    format!("^{}$", escape(path))
+}
+
+/// The expression of a refusal, also for what follows the name of a script: `\.php$` would not be
+/// found in `/a.php/b`, which runs `/a.php`.
+pub(crate) fn refusing(expression: &str) -> String {
+    if expression.contains("/|$") || expression.contains("$|") {
+        return expression.to_owned();
+    }
+    let mut wide = String::new();
+    let (mut is_escaped, mut in_class) = (false, false);
+    for char in expression.chars() {
+        match char {
+            _ if is_escaped => {}
+            '[' => in_class = true,
+            ']' => in_class = false,
+            '$' if !in_class => {
+                wide.push_str("(?:/|$)");
+                continue;
+            }
+            _ => {}
+        }
+        is_escaped = char == '\\' && !is_escaped;
+        wide.push(char);
+    }
+    wide
+}
+
+/// Whether an expression is found in a path; `false` for an invalid expression.
+pub(crate) fn is_in(expression: &str, path: &str) -> bool {
+    Regex::new(expression).is_ok_and(|regex| regex.is_match(path))
+}
+
+/// How many groups an expression has.
+pub(crate) fn groups(expression: &str) -> usize {
+    Regex::new(expression).map_or(0, |regex| regex.captures_len() - 1)
+}
+
+/// Whether a target names only groups that the expression has.
+pub(crate) fn has_groups(expression: Option<&str>, target: &str) -> bool {
+    let groups = expression.map_or(0, groups);
+    let mut rest = target.chars();
+    while let Some(char) = rest.next() {
+        if char != '$' {
+            continue;
+        }
+        match rest.next().and_then(|next| next.to_digit(10)) {
+            Some(group) if group as usize <= groups => {}
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Writes `(?!text)` at an end of the expression, or before `.*`, without the lookahead: the
+/// alternatives of all texts that do not begin so.
+fn without_lookahead(expression: &str) -> Result<String, String> {
+    let Some((before, rest)) = expression.split_once("(?!") else { return Ok(expression.into()) };
+    let problem = || "a lookahead is translated only at the end, as in `/\\.(?!well-known)`".into();
+    let Some((text, after)) = rest.split_once(')') else { return Err(problem()) };
+    let text = text.replace("\\-", "-");
+    let text = text.strip_suffix('/').unwrap_or(&text);
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    if text.is_empty() || !is_plain || !matches!(after, "" | ".*" | ".*$" | ".") {
+        return Err(problem());
+    }
+    // Depth first from the last character, so that each step wraps the one after it.
+    let mut complement = String::new();
+    for char in text.chars().rev() {
+        complement = match complement.is_empty() {
+            true => format!("(?:$|[^{char}])"),
+            false => format!("(?:$|[^{char}]|{char}{complement})"),
+        };
+    }
+    Ok(format!("{before}{complement}"))
+}
+
+fn has_unusual_class(expression: &str) -> bool {
+    let bytes = expression.as_bytes();
+    let (mut at, mut in_class) = (0, false);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 1,
+            b'[' if in_class && bytes.get(at + 1) != Some(&b':') => return true,
+            b'[' => in_class = true,
+            // A bracket at the start of a class is one of its characters.
+            b']' if in_class && matches!(bytes[at - 1], b'[' | b'^') => {}
+            b']' => in_class = false,
+            b'&' | b'~' | b'-' if in_class && bytes.get(at + 1) == Some(&bytes[at]) => return true,
+            _ => {}
+        }
+        at += 1;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_mean_the_same_or_are_refused() {
+        for (given, expected) in [
+            (r"\.php$", Ok(r"\.php$")),
+            (r"^\/a\/b", Ok("^/a/b")),
+            (r"a(?=b)", Err(())),
+            (r"(a)\1", Err(())),
+            (r"[[:alpha:]]", Ok("[[:alpha:]]")),
+            (r"[a&&b]", Err(())),
+            (r"a++", Err(())),
+        ] {
+            assert_eq!(
+                translate(given, false).map_err(|_| ()).as_deref(),
+                expected.as_ref().map(|it| *it).map_err(|_| &()),
+                "{given}"
+            );
+        }
+        assert_eq!(translate("a", true).as_deref(), Ok("(?i)a"));
+    }
+
+    #[test]
+    fn a_lookahead_becomes_alternatives() {
+        let pattern = translate(r"/\.(?!well-known).*", false).unwrap();
+        for (path, is_found) in [
+            ("/.git", true),
+            ("/.w", true),
+            ("/.well", true),
+            ("/.", true),
+            ("/a/.env", true),
+            ("/.well-known", false),
+            ("/.well-known/a", false),
+            ("/a.b", false),
+        ] {
+            assert_eq!(is_in(&pattern, path), is_found, "{path} {pattern}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_also_holds_before_path_info() {
+        let pattern = refusing(r"^/uploads/.*\.php$");
+        assert!(is_in(&pattern, "/uploads/a.php/b"));
+        assert!(!is_in(&pattern, "/uploads/a.phpx"));
+        assert_eq!(refusing(r"\.php(/|$)"), r"\.php(/|$)");
+        assert_eq!(refusing(r"\$a[$]"), r"\$a[$]");
+    }
+}

@@ -1,0 +1,310 @@
+//! Whole configurations: what they become, what the notes say, and that `tokamak check` accepts
+//! whatever is written.
+
+use std::fs;
+use std::path::Path;
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use crate::{Import, Kind, Language, System, import};
+
+/// A folder with a document root, `site`, with some files.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for file in ["site/index.php", "site/404.html", "other/index.php", "site/deep/a.txt"] {
+        let path = folder.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "").unwrap();
+    }
+    folder
+}
+
+/// Imports a text, in which `$TOP` is the folder.
+fn imported(folder: &TempDir, language: Language, text: &str) -> Result<Import, String> {
+    let file = folder.path().join("main.conf");
+    fs::write(&file, text.replace("$TOP", folder.path().to_str().unwrap())).unwrap();
+    import(language, &file, Some(folder.path()), &System).map_err(|error| error.to_string())
+}
+
+/// What `tokamak check` says of a configuration.
+fn check(folder: &TempDir, toml: &str) -> Result<(), String> {
+    let file = folder.path().join("tokamak.toml");
+    fs::write(&file, toml).unwrap();
+    let request = tokamak_config::Request {
+        path: None,
+        config: Some(file),
+        flags: Vec::new(),
+        environment: Vec::new(),
+        directory: folder.path().to_owned(),
+    };
+    request.load_for(2).map(drop).map_err(|errors| format!("{errors}\n{toml}"))
+}
+
+/// Imports a `server` block of nginx with a root.
+#[track_caller]
+fn nginx(lines: &str) -> Import {
+    let folder = folder();
+    let text = format!("server {{ listen 80; server_name a.test; root $TOP/site; {lines} }}");
+    let import = imported(&folder, Language::Nginx, &text).unwrap();
+    check(&folder, &import.toml).unwrap();
+    import
+}
+
+#[track_caller]
+fn assert_has(import: &Import, part: &str) {
+    assert!(import.toml.contains(part), "no {part} in {}", import.toml);
+}
+
+#[test]
+fn what_guards_and_is_not_translated_is_refused() {
+    for (lines, scope) in [
+        ("location /a/ { auth_basic x; }", "path = \"/a/*\""),
+        ("location /a { auth_request /b; }", "path = \"/a*\""),
+        ("location /a/ { limit_except GET { deny all; } }", "path = \"/a/*\""),
+        ("location = /a { proxy_pass http://b; }", "path = \"/a\""),
+        ("location ~ ^/a(?=b) { deny all; }", "pattern = \"^/\""),
+        ("location /a/ { if ($x) { return 403; } }", "path = \"/a/*\""),
+        ("if ($http_user_agent ~ x) { return 403; }", "[[site.rule]]\ndeny = [\"all\"]"),
+        ("include missing.conf;", "[[site.rule]]\ndeny = [\"all\"]"),
+        ("location /a/ { include missing.conf; }", "path = \"/a/*\""),
+        ("location ~ ^/a/.*\\.php$ { fastcgi_pass x; }", "pattern = '^/a/.*\\.php(?:/|$)'"),
+        ("location /a/ { alias $variable/; }", "path = \"/a/*\""),
+        ("ssl_verify_client on;", "[[site.rule]]\ndeny = [\"all\"]"),
+    ] {
+        let import = nginx(lines);
+        let is_refused = import.notes.iter().any(|note| note.kind == Kind::Refused);
+        assert!(is_refused, "{lines}: {:?}", import.notes);
+        let at = import.toml.find(scope).unwrap_or_else(|| panic!("{lines}: {}", import.toml));
+        assert!(import.toml[at..].contains("deny = [\"all\"]"), "{lines}: {}", import.toml);
+    }
+}
+
+#[test]
+fn addresses_are_refused_in_the_order_of_nginx() {
+    let import = nginx("deny 192.0.2.1; allow 192.0.2.0/24; allow 2001:db8::/32; deny all;");
+    assert_has(&import, "deny = [\"192.0.2.1\"]");
+    assert_has(&import, "allow = [\"192.0.2.0/24\", \"2001:db8::/32\"]\ndeny = [\"all\"]");
+    assert!(import.notes.is_empty(), "{:?}", import.notes);
+    // Behind a proxy that is not known, every client would have its address.
+    let import = nginx(
+        "set_real_ip_from 10.0.0.1; real_ip_header X-Real-IP; allow 10.0.0.0/8; \
+        deny all;",
+    );
+    assert_has(&import, "[[site.rule]]\ndeny = [\"all\"]");
+}
+
+#[test]
+fn redirects_to_https_are_a_setting_of_the_site() {
+    let folder = folder();
+    let secure = "server { listen 443 ssl; server_name a.test; root $TOP/site; }";
+    for plain in [
+        "server { listen 80; server_name a.test; return 301 https://$host$request_uri; }",
+        "server { listen 80 default_server; return 301 https://$host$request_uri; }",
+        "server { listen 80; server_name a.test; location / { return 301 \
+            https://a.test$request_uri; } }",
+        "server { if ($host = a.test) { return 301 https://$host$request_uri; } listen 80; \
+            server_name a.test; return 404; }",
+    ] {
+        let import = imported(&folder, Language::Nginx, &format!("{plain} {secure}")).unwrap();
+        assert_has(&import, "https_redirect = true");
+        assert_has(&import, "listen = [\":80\"]\nlisten_tls = [\":443\"]");
+        assert!(import.notes.is_empty(), "{plain}: {:?}", import.notes);
+    }
+    let www = "server { listen 80; listen 443 ssl; server_name www.a.test; \
+        return 301 https://a.test$request_uri; }";
+    let import = imported(&folder, Language::Nginx, &format!("{secure} {www}")).unwrap();
+    assert_has(&import, "redirect = \"https://a.test/$1\"");
+}
+
+#[test]
+fn sites_on_other_addresses_are_left_out() {
+    let folder = folder();
+    let text = "server { listen 80; server_name a.test; root $TOP/site; }\n\
+        server { listen 127.0.0.1:8081; server_name b.test; root $TOP/other; }";
+    let import = imported(&folder, Language::Nginx, text).unwrap();
+    check(&folder, &import.toml).unwrap();
+    assert!(!import.toml.contains("b.test"), "{}", import.toml);
+    assert_eq!(import.notes[0].kind, Kind::Refused);
+    assert_eq!(import.notes[0].place.line, 2);
+}
+
+#[test]
+fn what_the_site_refuses_is_refused_in_mounted_folders() {
+    let import = nginx(
+        "location ~ /\\.ht { deny all; } location ~ ^/tool/(a|b) { deny all; } \
+            location ~ ^/other { deny all; } location /tool/ { alias $TOP/other/; }",
+    );
+    let mount = import.toml.split("path = \"/tool\"").nth(1).expect("a mount");
+    assert!(mount.contains("pattern = '/\\.ht'"), "{mount}");
+    assert!(mount.contains("pattern = \"^/(a|b)\""), "{mount}");
+    assert!(!mount.contains("other\"\ndeny"), "{mount}");
+}
+
+#[test]
+fn nothing_is_written_for_what_is_no_configuration() {
+    let folder = folder();
+    for text in ["", "a", "a;", "server { }", "<VirtualHost>", "\u{0}\u{1}"] {
+        let result = imported(&folder, Language::Nginx, text);
+        assert!(result.is_err(), "{text}: {result:?}");
+    }
+    let text = "include main.conf;";
+    assert!(imported(&folder, Language::Nginx, text).unwrap_err().contains("include itself"));
+}
+
+#[test]
+fn notes_cannot_forge_lines_of_the_file() {
+    let import = nginx("unknown \"a\n[[site]]\nroot = '/'\";");
+    assert!(!import.toml.contains("\nroot = '/'"), "{}", import.toml);
+    assert!(import.notes[0].to_string().lines().count() == 1);
+}
+
+/// Directives that mean something, with arguments that may not.
+fn nginx_lines() -> impl Strategy<Value = String> {
+    let path = prop::sample::select(vec![
+        "/",
+        "/a",
+        "/a/",
+        "/deep/",
+        "//",
+        "/a*",
+        "/..",
+        "/a b",
+        "/é",
+        "^/a/(.*)$",
+        "\\.php$",
+        "(",
+        "[a&&b]",
+        "/$1",
+        "$uri",
+        "",
+        "/a.php",
+        "/.x",
+        "/a/./b",
+        "http://b/",
+        "https://b.test/$1",
+        "/a#b",
+        "/a?b",
+        "/$2?c",
+        "$TOP/other/",
+        "$TOP/site",
+    ]);
+    let word = prop::sample::select(vec![
+        "all",
+        "10.0.0.0/8",
+        "10.0.0.0/99",
+        "::1",
+        "x",
+        "404",
+        "301",
+        "200",
+        "max",
+        "1d",
+        "-1",
+        "permanent",
+        "last",
+        "break",
+        "always",
+        "X-A",
+        "Connection",
+        "a\nb",
+        "off",
+        "ssl",
+        "*.b.test",
+        "_",
+        "~^x",
+        "80",
+        "[::]:80",
+        "127.0.0.1:99",
+        "=404",
+        "$uri/",
+        "@b",
+        "$scheme",
+        "php",
+    ]);
+    let arg = prop_oneof![path.clone(), word];
+    let name = prop::sample::select(vec![
+        "root",
+        "alias",
+        "index",
+        "allow",
+        "deny",
+        "auth_basic",
+        "add_header",
+        "expires",
+        "error_page",
+        "return",
+        "rewrite",
+        "try_files",
+        "fastcgi_pass",
+        "fastcgi_param",
+        "internal",
+        "server_name",
+        "listen",
+        "satisfy",
+        "proxy_pass",
+        "client_max_body_size",
+        "unknown",
+        "set_real_ip_from",
+        "real_ip_header",
+        "fastcgi_hide_header",
+        "access_log",
+    ]);
+    let leaf = (name, prop::collection::vec(arg, 0..4)).prop_map(|(name, args)| {
+        let args: String =
+            args.iter().map(|arg| format!(" \"{}\"", arg.replace('\\', "\\\\"))).collect();
+        format!("{name}{args};\n")
+    });
+    let kind = prop::sample::select(vec!["", "=", "^~", "~", "~*"]);
+    let tree = leaf.prop_recursive(3, 24, 4, move |inner| {
+        let body = prop::collection::vec(inner, 0..4);
+        (kind.clone(), path.clone(), body).prop_map(|(kind, path, body)| {
+            let path = path.replace('\\', "\\\\");
+            format!("location {kind} \"{path}\" {{\n{}}}\n", body.concat())
+        })
+    });
+    prop::collection::vec(tree, 0..8).prop_map(|lines| lines.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn what_is_written_passes_the_check(first in nginx_lines(), second in nginx_lines()) {
+        let folder = folder();
+        let text = format!(
+            "server {{ listen 80; server_name a.test; root $TOP/site;\n{first} }}\n\
+             server {{ listen 80; server_name b.test; root $TOP/other;\n{second} }}"
+        );
+        if let Ok(import) = imported(&folder, Language::Nginx, &text) {
+            // Roots that are not there, and certificates, are for the operator to bring.
+            let is_own = |line: &str| {
+                let of_machine = ["is not a directory", "name a file", "does not exist"];
+                !of_machine.iter().any(|part| line.contains(part))
+            };
+            let said = check(&folder, &import.toml).err().unwrap_or_default();
+            let errors: Vec<&str> = said.lines().take_while(|line| !line.starts_with('#'))
+                .filter(|line| is_own(line)).collect();
+            prop_assert!(errors.is_empty(), "{text}\n{said}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_never_too_strange(text in "[ -~\n]{0,300}") {
+        struct Nothing<'a>(&'a str);
+        impl crate::Disk for Nothing<'_> {
+            fn read(&self, _: &Path) -> std::io::Result<Vec<u8>> {
+                Ok(self.0.as_bytes().to_vec())
+            }
+            fn glob(&self, _: &str) -> Vec<std::path::PathBuf> {
+                Vec::new()
+            }
+            fn is_file(&self, _: &Path) -> bool {
+                true
+            }
+        }
+        for language in Language::ALL {
+            let _ = import(language, Path::new("/x"), None, &Nothing(&text));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Writes a description as a `tokamak.toml`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value, value};
+
+use crate::model::{Action, Description, Headers, Rule, Serve, Site};
+use crate::note::Note;
+
+/// Columns of the file's comments.
+const COLUMNS: usize = 96;
+
+/// The file, with the notes as comments at its top.
+pub(crate) fn write(description: &Description, notes: &[Note]) -> String {
+    let mut document = DocumentMut::new();
+    server(document.as_table_mut(), description);
+    let mut sites = ArrayOfTables::new();
+    for site in &description.sites {
+        sites.push(self::site(site, &site.hosts));
+        for mount in &site.mounts {
+            sites.push(self::site(mount, &site.hosts));
+        }
+    }
+    if !sites.is_empty() {
+        document.insert("site", Item::ArrayOfTables(sites));
+    }
+    let mut text = String::from("# Written by `tokamak import`.\n");
+    if !notes.is_empty() {
+        text.push_str("# Not translated as it stands; look at each line before you serve this:\n");
+    }
+    notes.iter().for_each(|note| comment(&mut text, &note.to_string()));
+    text.push('\n');
+    text.push_str(&document.to_string());
+    text
+}
+
+fn comment(text: &mut String, note: &str) {
+    let mut line = String::from("# -");
+    for word in note.split(' ') {
+        if line.chars().count() + word.chars().count() >= COLUMNS {
+            text.push_str(&line);
+            text.push('\n');
+            line = String::from("#  ");
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    text.push_str(&line);
+    text.push('\n');
+}
+
+fn server(table: &mut Table, description: &Description) {
+    let listen = description.sites.iter().flat_map(|site| &site.listen);
+    let all: BTreeSet<_> = listen.collect();
+    // `[::]` has the addresses of IPv4, too.
+    let is_needed = |address: &str| {
+        address.strip_prefix(':').is_none_or(|port| {
+            !all.iter().any(|other| other.address.strip_prefix("[::]:") == Some(port))
+        })
+    };
+    let of = |tls: bool| {
+        let own = all.iter().filter(|listen| listen.tls == tls && is_needed(&listen.address));
+        own.map(|listen| listen.address.clone()).collect::<BTreeSet<_>>()
+    };
+    let (plain, secure) = (of(false), of(true));
+    if !all.is_empty() {
+        // An empty list would not switch the default address off by itself.
+        table.insert("listen", value(array(plain.iter().cloned())));
+    }
+    if !secure.is_empty() {
+        table.insert("listen_tls", value(array(secure.iter().cloned())));
+    }
+    let proxied = all.iter().filter(|listen| listen.proxy_protocol && is_needed(&listen.address));
+    list(table, "proxy_protocol", &proxied.map(|it| it.address.clone()).collect::<Vec<_>>());
+    list(table, "trusted_proxies", &description.trusted_proxies);
+    if !description.trusted_proxies.is_empty() {
+        table.insert("trusted_headers", value(array(["x-forwarded-for".to_owned()])));
+    }
+    text(table, "user", description.user.as_ref());
+    text(table, "group", description.group.as_ref());
+    if description.only_tls13 {
+        part(table, "tls").insert("minimum", value("1.3"));
+    }
+    if let Some(bytes) = description.body {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX).min(1024 << 30);
+        part(table, "limits").insert("body", value(bytes));
+    }
+    if let Some(log) = &description.access_log {
+        part(table, "log").insert("access", value(log));
+    }
+    if let Some(log) = &description.error_log {
+        part(table, "log").insert("error", value(log));
+    }
+}
+
+fn part<'a>(table: &'a mut Table, name: &str) -> &'a mut Table {
+    let part = table.entry(name).or_insert_with(|| Item::Table(Table::new()));
+    part.as_table_mut().expect("only tables have these names")
+}
+
+fn site(site: &Site, hosts: &[String]) -> Table {
+    let mut table = Table::new();
+    table.decor_mut().set_prefix(format!("\n# {}\n", site.place));
+    list(&mut table, "host", hosts);
+    text(&mut table, "path", site.path.as_ref());
+    text(&mut table, "root", site.root.as_ref());
+    if let Some(index) = &site.index {
+        table.insert("index", value(array(index.iter().cloned())));
+    }
+    let front = site.front_controller.as_deref().unwrap_or("none");
+    table.insert("front_controller", value(front));
+    let leftovers: Vec<_> = site.front_controller_for.iter().map(|it| (*it).to_owned()).collect();
+    if site.front_controller.is_some() {
+        list(&mut table, "front_controller_for", &leftovers);
+    }
+    list(&mut table, "certificate", &site.certificate);
+    list(&mut table, "key", &site.key);
+    if site.https_redirect {
+        table.insert("https_redirect", value(true));
+    }
+    let mut entries = |name: &str, entries: &BTreeMap<String, String>| {
+        if !entries.is_empty() {
+            table.insert(name, value(inline(entries)));
+        }
+    };
+    entries("error_pages", &site.error_pages);
+    entries("internal", &site.internal);
+    entries("env", &site.env);
+    entries("php_value", &site.php_value);
+    entries("php_admin_value", &site.php_admin_value);
+    let rules: ArrayOfTables = site.rules.iter().map(rule).collect();
+    if !rules.is_empty() {
+        table.insert("rule", Item::ArrayOfTables(rules));
+    }
+    table
+}
+
+fn rule(rule: &Rule) -> Table {
+    let mut table = Table::new();
+    table.decor_mut().set_prefix(format!("\n# {}\n", rule.place));
+    text(&mut table, "path", rule.scope.path.as_ref());
+    text(&mut table, "pattern", rule.scope.pattern.as_ref());
+    list(&mut table, "content_type", &rule.content_types);
+    if rule.unless_file {
+        table.insert("unless_file", value(true));
+    }
+    match &rule.action {
+        Some(Action::Redirect { to, status }) => {
+            table.insert("redirect", value(to));
+            table.insert("status", value(i64::from(*status)));
+        }
+        Some(Action::Rewrite(to)) => {
+            table.insert("rewrite", value(to));
+        }
+        Some(Action::Refuse { allow, deny, status }) => {
+            list(&mut table, "allow", allow);
+            list(&mut table, "deny", deny);
+            if *status == 404 {
+                table.insert("status", value(404));
+            }
+        }
+        None => {}
+    }
+    list(&mut table, "scripts", &rule.scripts);
+    match rule.serve {
+        Serve::All => {}
+        Serve::Existing => drop(table.insert("serve", value("existing"))),
+        Serve::Files => drop(table.insert("serve", value("files"))),
+    }
+    headers(&mut table, &rule.headers);
+    table
+}
+
+fn headers(table: &mut Table, headers: &Headers) {
+    for (name, fields) in [("set_headers", &headers.set), ("add_headers", &headers.add)] {
+        if !fields.is_empty() {
+            table.insert(name, value(inline(fields)));
+        }
+    }
+    list(table, "remove_headers", &headers.remove);
+    text(table, "cache_control", headers.cache_control.as_ref());
+    if let Some(seconds) = headers.expires {
+        table.insert("expires", value(format!("{seconds}s")));
+    }
+    if headers.always && !headers.is_empty() {
+        table.insert("always", value(true));
+    }
+}
+
+fn text(table: &mut Table, name: &str, text: Option<&String>) {
+    if let Some(text) = text {
+        table.insert(name, value(text));
+    }
+}
+
+fn list(table: &mut Table, name: &str, items: &[String]) {
+    if !items.is_empty() {
+        table.insert(name, value(array(items.iter().cloned())));
+    }
+}
+
+fn array(items: impl IntoIterator<Item = String>) -> Array {
+    items.into_iter().map(Value::from).collect()
+}
+
+fn inline(entries: &BTreeMap<String, String>) -> InlineTable {
+    entries.iter().map(|(name, text)| (name, Value::from(text))).collect()
+}

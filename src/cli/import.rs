@@ -1,0 +1,74 @@
+//! `tokamak import`: a configuration of another server as a `tokamak.toml`.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use tokamak_import::{Language, System, import};
+
+use super::{print, report};
+
+/// The exit status if something was not translated as it stands.
+const WITH_NOTES: u8 = 3;
+
+/// `tokamak import`.
+#[derive(Args, Debug)]
+pub struct Import {
+    /// The language of the file.
+    language: Server,
+    /// The file: of the whole server, or of one site.
+    file: PathBuf,
+    /// Write to this new file instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Directory that relative names in the file start from; without it, that of the server's main
+    /// file above it.
+    #[arg(long, value_name = "DIRECTORY")]
+    prefix: Option<PathBuf>,
+}
+
+/// A server whose configuration is read.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Server {
+    Nginx,
+}
+
+impl Import {
+    /// Writes the configuration, and what was not translated to standard error.
+    ///
+    /// The exit status is 0 if all was translated, 3 if there are notes, 1 if nothing was written.
+    pub fn run(self) -> ExitCode {
+        let language = match self.language {
+            Server::Nginx => Language::Nginx,
+        };
+        let imported = match import(language, &self.file, self.prefix.as_deref(), &System) {
+            Ok(imported) => imported,
+            Err(error) => return report(Err(error)),
+        };
+        let written = match &self.output {
+            Some(file) => write_new(file, &imported.toml),
+            None => print(imported.toml.as_bytes()).map_err(|error| error.to_string()),
+        };
+        if let Err(problem) = written {
+            return report(Err(problem));
+        }
+        imported.notes.iter().for_each(|note| eprintln!("{note}"));
+        match imported.notes.len() {
+            0 => ExitCode::SUCCESS,
+            _ => ExitCode::from(WITH_NOTES),
+        }
+    }
+}
+
+/// Writes a file that does not exist yet: what is there may have been edited.
+fn write_new(file: &Path, text: &str) -> Result<(), String> {
+    let written = File::create_new(file).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            format!("{} exists; name a new file, or remove it", file.display())
+        }
+        _ => format!("cannot write {}: {error}", file.display()),
+    })
+}

@@ -1,0 +1,312 @@
+//! nginx with php-fpm, beside Tokamak.
+
+use std::path::Path;
+
+use super::{Desk, differs, same, status};
+use crate::harness::is_root;
+
+/// Starts nginx with this `server` block, and Tokamak with what was imported from it.
+#[track_caller]
+fn serve(desk: &mut Desk, server: &str, exit_status: i32) -> String {
+    desk.start_fpm();
+    let user = if is_root() { "user www-data;" } else { "" };
+    let text = format!(
+        "{user}\ndaemon off;\npid $TOP/nginx.pid;\nworker_processes 1;\nevents {{ }}\nhttp {{\n\
+         include /etc/nginx/mime.types;\naccess_log off;\n\
+         client_body_temp_path $TOP/body;\nfastcgi_temp_path $TOP/fastcgi;\n\
+         proxy_temp_path $TOP/proxy;\nuwsgi_temp_path $TOP/uwsgi;\nscgi_temp_path $TOP/scgi;\n\
+         {server}\n}}\n"
+    );
+    let file = desk.write("nginx.conf", &text);
+    let (top, name) = (desk.path("").display().to_string(), file.display().to_string());
+    let nginx = Path::new("/usr/sbin/nginx");
+    desk.start(nginx, &["-p", &top, "-c", &name, "-e", "stderr"], &[]);
+    desk.serve_imported("nginx", &file, exit_status)
+}
+
+#[test]
+fn wordpress() {
+    let files = [
+        "index.php",
+        "wp-login.php",
+        "xmlrpc.php",
+        "wp-admin/index.php",
+        "wp-admin/css/admin.css",
+        "wp-content/uploads/picture.png",
+        "wp-content/uploads/evil.php",
+        "readme.html",
+        ".htaccess",
+        "sub.dir/page.html",
+    ];
+    let mut desk = Desk::new(&files);
+    let server = r"server {
+    listen $ADDRESS;
+    server_name site.test;
+    root $TOP/site;
+    index index.php;
+    location = /favicon.ico { log_not_found off; access_log off; }
+    location ~ /\. { deny all; }
+    location ~* /(?:uploads|files)/.*\.php$ { deny all; }
+    location = /xmlrpc.php { deny all; }
+    location / { try_files $uri $uri/ /index.php?$args; }
+    location ~ \.php$ { include fastcgi.conf; fastcgi_pass unix:$SOCKET; }
+    location ~* \.(js|css|png|jpg|ico)$ { expires max; log_not_found off; }
+}";
+    let server = server.replace("include fastcgi.conf", "include /etc/nginx/fastcgi.conf");
+    serve(&mut desk, &server, 0);
+    desk.compare(&[
+        status(200, "/"),
+        status(200, "/?p=1"),
+        status(200, "/2026/11/a-post/?a=b"),
+        status(200, "/wp-login.php?x"),
+        status(301, "/wp-admin"),
+        status(200, "/wp-admin/"),
+        status(200, "/wp-admin/css/admin.css"),
+        status(404, "/wp-admin/css/none.css"),
+        status(200, "/readme.html"),
+        status(200, "/wp-content/uploads/picture.png"),
+        status(403, "/wp-content/uploads/evil.php"),
+        status(403, "//wp-content/./x/../uploads/evil%2ephp"),
+        differs(200, 403, "/wp-content/uploads/evil.php/x"),
+        status(403, "/.htaccess"),
+        status(403, "/.git/config"),
+        status(403, "/a/%2e./.env"),
+        status(400, "/%2e/../.env"),
+        status(403, "/xmlrpc.php"),
+        differs(200, 403, "/xmlrpc.php/x"),
+        status(404, "/none.php"),
+        status(404, "/favicon.ico"),
+        same("/index.php/x"),
+        same("/index.php?a=b&c"),
+        status(200, "/sub.dir/page.html"),
+        status(200, "/readme.html/x"),
+        status(400, "/%00"),
+        status(400, "/../x"),
+        // A folder without index file: the front controller is asked, nothing is listed.
+        differs(403, 200, "/wp-content/"),
+    ]);
+}
+
+#[test]
+fn laravel() {
+    let mut desk = Desk::new(&[
+        "index.php",
+        "robots.txt",
+        "build/app.js",
+        ".env",
+        ".well-known/security.txt",
+        "other.php",
+    ]);
+    let server = r#"server {
+    listen $ADDRESS default_server;
+    server_name site.test *.site.test;
+    root "$TOP/site";
+    add_header X-Frame-Options "SAMEORIGIN";
+    add_header X-Content-Type-Options "nosniff" always;
+    index index.php;
+    charset utf-8;
+    location / { try_files $uri $uri/ /index.php?$query_string; }
+    location = /robots.txt { access_log off; log_not_found off; }
+    location ~ ^/index\.php(/|$) {
+        fastcgi_pass unix:$SOCKET;
+        include /etc/nginx/fastcgi_params;
+        fastcgi_param SCRIPT_FILENAME $realpath_root$fastcgi_script_name;
+        fastcgi_hide_header X-Powered-By;
+    }
+    location ~ /\.(?!well-known).* { deny all; }
+}"#;
+    let written = serve(&mut desk, server, 0);
+    assert!(written.contains("always = true"), "{written}");
+    desk.compare(&[
+        status(200, "/"),
+        status(200, "/users/7?sort=name"),
+        status(200, "/index.php?a"),
+        status(200, "/robots.txt"),
+        status(200, "/build/app.js"),
+        status(200, "/.well-known/security.txt"),
+        status(403, "/.env"),
+        status(403, "/build/.env"),
+        status(403, "/.%65nv"),
+        status(403, "/.well"),
+        // nginx sends its source.
+        differs(200, 403, "/other.php"),
+        // A folder without index file: nginx redirects, to a 403.
+        differs(301, 200, "/build"),
+    ]);
+}
+
+#[test]
+fn mediawiki() {
+    let mut desk = Desk::new(&[
+        "index.php",
+        "load.php",
+        "api.php",
+        "evil.php",
+        "maintenance/run.php",
+        "images/a.png",
+        "images/deleted/b.png",
+        "images/evil.php",
+        "resources/a.js",
+        "LocalSettings.txt",
+    ]);
+    let server = r"server {
+    listen $ADDRESS;
+    server_name site.test;
+    root $TOP/site;
+    index index.php;
+    location ~ ^/(index|load|api)\.php$ {
+        include /etc/nginx/fastcgi.conf;
+        fastcgi_pass unix:$SOCKET;
+    }
+    location /images { location ~ \.php$ { deny all; } }
+    location /images/deleted { deny all; }
+    location ~ ^/(cache|includes|maintenance|languages|vendor)/ { deny all; }
+    location ^~ /resources/ { expires 7d; }
+    location = / { return 301 /wiki/Main_Page; }
+    location /wiki/ { rewrite ^/wiki/(?<page>.*)$ /index.php; }
+    location / { try_files $uri =404; }
+}";
+    let server = server.replace("(?<page>.*)", ".*");
+    serve(&mut desk, &server, 0);
+    desk.compare(&[
+        status(301, "/"),
+        status(200, "/wiki/Main_Page"),
+        status(200, "/wiki/Test.php"),
+        status(200, "/wiki/Foo.php/bar?action=edit"),
+        status(200, "/load.php?modules=x"),
+        status(200, "/api.php"),
+        differs(200, 403, "/evil.php"),
+        status(403, "/maintenance/run.php"),
+        status(403, "//maintenance//run.php"),
+        status(403, "/images/../maintenance/"),
+        status(200, "/images/a.png"),
+        status(403, "/images/deleted/b.png"),
+        status(403, "/images/evil.php"),
+        status(200, "/resources/a.js"),
+        status(404, "/resources/none.js"),
+        status(404, "/none"),
+    ]);
+}
+
+#[test]
+fn dokuwiki() {
+    let mut desk = Desk::new(&[
+        "doku.php",
+        "lib/exe/fetch.php",
+        "lib/exe/detail.php",
+        "lib/tpl/a.css",
+        "conf/users.auth.txt",
+        "data/pages/a.txt",
+        "install.php",
+    ]);
+    let server = r"server {
+    listen $ADDRESS;
+    server_name site.test;
+    root $TOP/site;
+    index doku.php;
+    client_max_body_size 15M;
+    location ~ ^/lib.*\.(css|gif|png|ico|jpg)$ { expires 365d; }
+    location / { try_files $uri $uri/ @dokuwiki; }
+    location @dokuwiki {
+        rewrite ^/_media/(.*) /lib/exe/fetch.php?media=$1 last;
+        rewrite ^/_detail/(.*) /lib/exe/detail.php?media=$1 last;
+        rewrite ^/_export/([^/]+)/(.*) /doku.php?do=export_$1&id=$2 last;
+        rewrite ^/(.*) /doku.php?id=$1 last;
+    }
+    location ~ /(conf|bin|inc|vendor|data)/ { deny all; }
+    location ~ /install\.php$ { return 404; }
+    location ~ \.php$ {
+        try_files $uri =404;
+        include /etc/nginx/fastcgi.conf;
+        fastcgi_pass unix:$SOCKET;
+    }
+}";
+    serve(&mut desk, server, 0);
+    desk.compare(&[
+        status(200, "/"),
+        status(200, "/start?do=edit"),
+        status(200, "/wiki/syntax"),
+        status(200, "/_media/wiki/logo.png?w=100"),
+        status(200, "/_detail/a"),
+        status(200, "/_export/pdf/a/b"),
+        status(200, "/doku.php?id=a"),
+        status(200, "/lib/tpl/a.css"),
+        status(403, "/conf/users.auth.txt"),
+        status(403, "/CONF/../conf/users.auth.txt"),
+        status(403, "/lib/..//data/pages/a.txt"),
+        status(404, "/install.php"),
+        status(404, "/%69nstall.php"),
+    ]);
+}
+
+#[test]
+fn folders_that_lie_elsewhere_and_what_is_guarded() {
+    let mut desk = Desk::new(&["index.html", "old.html", "staff/a.txt", "local/a.txt", "x.php"]);
+    for (name, text) in [("tool/index.php", super::SCRIPT), ("tool/setup/a.php", super::SCRIPT)] {
+        desk.write(name, text);
+    }
+    desk.write("tool/a.css", "a");
+    desk.write("tool/.ht", "secret");
+    let server = r#"server {
+    listen $ADDRESS;
+    server_name site.test;
+    root $TOP/site;
+    rewrite ^/moved/(.*)$ /new/$1 permanent;
+    location /old { return 302 /new?x=1; }
+    location /tool/ {
+        alias $TOP/tool/;
+        index index.php;
+        location ~ ^/tool/setup/ { deny all; }
+        location ~ \.php$ {
+            include /etc/nginx/fastcgi_params;
+            fastcgi_param SCRIPT_FILENAME $request_filename;
+            fastcgi_pass unix:$SOCKET;
+        }
+    }
+    location ~ /\.ht { deny all; }
+    location /staff/ { auth_basic "Staff"; auth_basic_user_file $TOP/none; }
+    location /local/ { allow 127.0.0.0/8; deny all; }
+    location /elsewhere/ { allow 192.0.2.0/24; deny all; }
+    location /app { proxy_pass http://127.0.0.1:1; }
+    location = /health { return 200 "good"; }
+}"#;
+    let written = serve(&mut desk, server, 3);
+    assert!(written.contains("REFUSED: `auth_basic Staff`"), "{written}");
+    desk.compare(&[
+        status(200, "/"),
+        status(200, "/local/a.txt"),
+        status(403, "/elsewhere/a"),
+        differs(401, 403, "/staff/a.txt"),
+        differs(401, 403, "/%73taff//a.txt"),
+        differs(502, 404, "/app"),
+        differs(502, 404, "/application"),
+        differs(200, 404, "/health"),
+        status(301, "/moved/a%20b?c=d"),
+        status(302, "/old"),
+        status(302, "/old/a?b"),
+        // nginx has nothing of that name; here it is redirected to the folder.
+        differs(404, 301, "/tool"),
+        status(200, "/tool/"),
+        status(200, "/tool/index.php?a=b"),
+        status(200, "/tool/a.css"),
+        status(403, "/tool/setup/a.php"),
+        status(403, "/tool/x/../setup/a.php"),
+        status(403, "/tool/.ht"),
+        status(404, "/none"),
+        // nginx sends the source of scripts that no location runs.
+        differs(200, 403, "/x.php"),
+    ]);
+}
+
+#[test]
+fn debians_own_site_and_configuration_are_read() {
+    let desk = Desk::new(&[]);
+    for file in ["/etc/nginx/sites-available/default", "/etc/nginx/nginx.conf"] {
+        let _ = std::fs::remove_file(desk.path("tokamak.toml"));
+        let output = desk.import("nginx", Path::new(file));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let status = output.status.code();
+        assert!(matches!(status, Some(0 | 3)), "{file}: {said}");
+        assert!(!said.contains("REFUSED"), "{file}: {said}");
+    }
+}
