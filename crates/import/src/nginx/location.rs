@@ -74,7 +74,7 @@ impl Reader<'_> {
     pub(super) fn locations(&mut self, place: &Place, directives: &[Directive]) -> Locations {
         let mut locations = Locations::default();
         for directive in directives {
-            let block = directive.block.clone().unwrap_or_default();
+            let block = directive.inner().to_vec();
             let (kind, text) = kind(&directive.args);
             let found = match kind {
                 "@" => {

@@ -85,7 +85,7 @@ impl Reader<'_> {
         let rest: Vec<Directive> = directives.iter().filter(|it| !is_server(it)).cloned().collect();
         self.read(&rest, &mut outer);
         for directive in directives.iter().filter(is_server) {
-            let block = directive.block.as_deref().unwrap_or_default();
+            let block = directive.inner();
             self.server(&directive.place, block, &outer);
         }
     }

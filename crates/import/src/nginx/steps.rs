@@ -133,7 +133,7 @@ impl Reader<'_> {
         rest: &[Directive],
         site: &mut Site,
     ) -> End {
-        let body = step.block.as_deref().unwrap_or_default();
+        let body = step.inner();
         let condition = step.args.join(" ");
         let condition = condition.trim_start_matches('(').trim_end_matches(')').trim();
         let words: Vec<&str> = condition.split_whitespace().collect();
