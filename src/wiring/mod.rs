@@ -8,7 +8,7 @@ pub mod lua_fcgi;
 pub mod profile;
 
 use tokamak_config::{Errors, Server};
-use tokamak_supervisor::{Failure, Setup};
+use tokamak_supervisor::{Failure, Setup, TicketsStart};
 
 /// What to serve, and how to find out anew at a reload.
 pub struct ServeRequest {
@@ -29,7 +29,8 @@ fn supervise(
     reread: Box<dyn Fn() -> Result<Server, String>>,
 ) -> Result<(), String> {
     let php = crate::program::tokamak_php().map_err(|error| error.to_string())?;
-    let setup = Setup { server, reread, php, front: Box::new(front::main) };
+    let tickets = Box::new(|start: TicketsStart| tokamak_tickets::run(&start.tier, &start.line));
+    let setup = Setup { server, reread, php, front: Box::new(front::main), tickets };
     tokamak_supervisor::serve(setup).map_err(|failure: Failure| failure.to_string())
 }
 

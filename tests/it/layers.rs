@@ -92,6 +92,12 @@ const RULES: &[Rule] = &[
         ours: &["state", "tls"],
         never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"],
     },
+    // A client of Redis in a process of its own.
+    Rule {
+        name: "tickets",
+        ours: &["config", "outbound", "tls"],
+        never: &["hyper", "http", "libc", "serde", "toml_edit"],
+    },
     // Requests in, the bytes for a collector out; who sends them is the front's.
     Rule {
         name: "otlp",
@@ -164,6 +170,7 @@ const ROOT: &[&str] = &[
     "supervisor",
     "sys",
     "text",
+    "tickets",
     "tls",
     "top",
     "upstream",

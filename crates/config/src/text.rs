@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::model::{
     Cache, CertificateFiles, HeaderChanges, Mode, Pool, PoolSize, Route, Rule, Server, Site, Spawn,
-    Template, Trace, Upstream,
+    Template, Tls, Trace, Upstream,
 };
 use crate::option::{self, GROUPS, Manager, Reload, Row, Section, Values};
 use crate::origin::{Given, Origin};
@@ -171,15 +171,7 @@ fn raise(server: &Server) -> Raw {
             resolver: plain(server.resolver.clone()),
             pid_file: plain(server.pid_file.clone()),
         },
-        tls: option::Tls {
-            auto: plain(server.tls.auto),
-            certificate: certificates(&server.tls.certificates),
-            key: keys(&server.tls.certificates),
-            minimum: plain(server.tls.minimum),
-            client_auth: plain(server.tls.client_auth),
-            client_ca: plain(server.tls.client_ca.clone()),
-            unknown_name: plain(server.tls.unknown_name),
-        },
+        tls: raise_tls(&server.tls),
         limits: option::Limits {
             head: plain(Size(server.limits.head as u64)),
             headers: plain(count(server.limits.headers)),
@@ -236,6 +228,25 @@ fn raise(server: &Server) -> Raw {
         trace: raise_trace(&server.trace),
         upstreams: server.upstreams.iter().map(raise_upstream).collect(),
         sites: server.sites.iter().map(|site| raise_site(site, &server.upstreams)).collect(),
+    }
+}
+
+fn raise_tls(tls: &Tls) -> option::Tls {
+    let (unset, redis) = (option::Tls::defaults(), tls.redis.as_ref());
+    option::Tls {
+        auto: plain(tls.auto),
+        certificate: certificates(&tls.certificates),
+        key: keys(&tls.certificates),
+        minimum: plain(tls.minimum),
+        client_auth: plain(tls.client_auth),
+        client_ca: plain(tls.client_ca.clone()),
+        unknown_name: plain(tls.unknown_name),
+        redis: plain(redis.map(|redis| Direct(redis.server.clone()))),
+        redis_password: plain(redis.and_then(|redis| redis.password.clone())),
+        redis_database: redis
+            .map_or(unset.redis_database, |redis| plain(Count(redis.database.into()))),
+        redis_prefix: redis.map_or(unset.redis_prefix, |redis| plain(Text(redis.prefix.clone()))),
+        redis_timeout: redis.map_or(unset.redis_timeout, |redis| plain(redis.timeout)),
     }
 }
 

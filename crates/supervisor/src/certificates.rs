@@ -167,6 +167,15 @@ impl Certificates {
         credentials.map(|all| memory_file::write("tokamak-tls", &all.encode())).transpose()
     }
 
+    /// Uses keys of session tickets that other nodes use, too. What was encrypted here until now
+    /// stays readable.
+    pub fn share_tickets(&mut self, mut keys: Vec<TicketKey>, now: u64) {
+        keys.extend(self.tickets.first().filter(|own| !keys.contains(own)).cloned());
+        self.changed |= keys != self.tickets;
+        self.tickets = keys;
+        self.rotated = now;
+    }
+
     /// Looks at the files, if it is time for that. Whether the fronts are to get new ones.
     pub fn tick(&mut self, now: u64) -> bool {
         if since(self.looked, now) >= LOOK_EVERY {

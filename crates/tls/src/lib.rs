@@ -11,6 +11,7 @@ mod names;
 mod pair;
 mod session;
 mod settings;
+mod ticket_news;
 mod tickets;
 
 pub use certificate::{Certificate, InvalidCertificate};
@@ -18,6 +19,7 @@ pub use credentials::{Credentials, Entry, Malformed, PairFiles};
 pub use pair::{Pair, PairError, authorities, certificate};
 pub use session::{ClientCertificate, Session};
 pub use settings::{ClientAuth, Settings, Version, server_config};
+pub use ticket_news::TicketNews;
 pub use tickets::{ROTATE_AFTER, TICKET_KEYS, TicketKey};
 
 pub use rustls::ServerConfig;

@@ -46,11 +46,17 @@ impl TicketKey {
         TicketKey(key)
     }
 
+    /// The key with these bytes, if they are as many as a key has.
+    pub fn read(bytes: &[u8]) -> Option<TicketKey> {
+        bytes.try_into().ok().map(TicketKey)
+    }
+
     pub(crate) fn from_bytes(bytes: [u8; KEY_BYTES]) -> TicketKey {
         TicketKey(bytes)
     }
 
-    pub(crate) fn bytes(&self) -> &[u8; KEY_BYTES] {
+    /// Its bytes, which are secret.
+    pub fn bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0
     }
 }

@@ -4,6 +4,7 @@ mod certificates;
 mod connections;
 mod local;
 mod sessions;
+mod shared_tickets;
 
 use std::fs;
 use std::net::SocketAddr;

@@ -10,7 +10,7 @@ use crate::operate::{reload, status};
 const REQUEST: &str = "GET /hello.php HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
 /// Connects with a session from `FILE`, or makes one; whether it was resumed.
-fn connects(secured: &Secured, version: &str, session: (&str, bool)) -> bool {
+pub fn connects(secured: &Secured, version: &str, session: (&str, bool)) -> bool {
     let (file, is_there) = session;
     let flag = if is_there { "-sess_in" } else { "-sess_out" };
     let flags = [version, "-servername", "localhost", "-ign_eof", flag, file];

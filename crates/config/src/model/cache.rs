@@ -1,5 +1,6 @@
 //! The content cache: what it may take, and which responses it keeps.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Endpoint, Secret};
@@ -17,8 +18,8 @@ pub struct Cache {
     pub tier: Option<Tier>,
 }
 
-/// A Redis server by which several nodes share responses.
-#[derive(Clone, Debug, PartialEq)]
+/// A Redis server by which several nodes share something.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tier {
     /// Where it is; never a service's name.
     pub server: Endpoint,
@@ -28,8 +29,21 @@ pub struct Tier {
     pub database: u32,
     /// What the names of everything begin with that is stored there.
     pub prefix: String,
-    /// How long a request waits for it.
+    /// How long is waited for it.
     pub timeout: Duration,
+}
+
+impl Tier {
+    /// Its host and port, or its Unix socket.
+    pub fn address(&self) -> Option<Result<(String, u16), PathBuf>> {
+        match &self.server {
+            Endpoint::Unix(path) => Some(Err(path.clone())),
+            Endpoint::Tcp(address) | Endpoint::Srv(address) => {
+                let (host, port) = address.rsplit_once(':')?;
+                Some(Ok((host.to_owned(), port.parse().ok()?)))
+            }
+        }
+    }
 }
 
 /// Which responses of a site, or of a part of it, are kept and how long.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Server;
+use super::{Server, Tier};
 
 /// What is set once for TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Tls {
     pub client_ca: Option<PathBuf>,
     /// What a client gets that asks for a name without a certificate.
     pub unknown_name: UnknownName,
+    /// What several nodes share keys of session tickets by, if they do.
+    pub redis: Option<Tier>,
 }
 
 impl Default for Tls {
@@ -33,6 +35,7 @@ impl Default for Tls {
             client_auth: ClientAuth::None,
             client_ca: None,
             unknown_name: UnknownName::Default,
+            redis: None,
         }
     }
 }

@@ -95,6 +95,18 @@ section! {
         /// is the certificate of `[tls]`, else that of the first site that has one; `"refuse"` is
         /// an error of TLS.
         unknown_name: UnknownName = "default", ANY, Live, env "TOKAMAK_TLS_UNKNOWN_NAME";
+        /// A Redis server by which several nodes share the keys of session tickets, as
+        /// `"10.0.0.5:6379"` or `"unix:/run/redis.sock"`, so that a client may come back to any of
+        /// them. Absent: each node has its own.
+        redis: Option<Direct> = "", ANY, Live, env "TOKAMAK_TLS_REDIS";
+        /// Its password, if it asks for one.
+        redis_password: Option<Secret> = "", ANY, Live, env "TOKAMAK_TLS_REDIS_PASSWORD";
+        /// Its database.
+        redis_database: Count = "0", within(0, 1_000_000), Live, env "TOKAMAK_TLS_REDIS_DATABASE";
+        /// What all names that are stored there begin with. Nodes with the same prefix share keys.
+        redis_prefix: Text = "tokamak:", ANY, Live, env "TOKAMAK_TLS_REDIS_PREFIX";
+        /// How long the server waits for it, off the way of clients.
+        redis_timeout: Duration = "2s", within(1, 10 * SECOND), Live, env "TOKAMAK_TLS_REDIS_TIMEOUT";
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use super::Reader;
-use crate::model::{CertificateFiles, ClientAuth, SiteTls, Tls, is_local};
+use crate::model::{CertificateFiles, ClientAuth, SiteTls, Tier, Tls, is_local};
 use crate::option;
 use crate::origin::{Given, Origin};
 use crate::value::{Auto, Count, Text};
@@ -54,6 +54,13 @@ impl Reader<'_> {
             client_auth: tls.client_auth.value,
             client_ca,
             unknown_name: tls.unknown_name.value,
+            redis: tls.redis.value.as_ref().map(|server| Tier {
+                server: server.0.clone(),
+                password: tls.redis_password.value.clone(),
+                database: tls.redis_database.value.0 as u32,
+                prefix: tls.redis_prefix.value.0.clone(),
+                timeout: tls.redis_timeout.value,
+            }),
         }
     }
 

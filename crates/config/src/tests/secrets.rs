@@ -15,6 +15,7 @@ fn these_options_are_secret() {
         keys,
         [
             "admin_token",
+            "tls.redis_password",
             "cache.redis_password",
             "trace.timing_secret",
             "trace.export_headers",
@@ -44,6 +45,9 @@ fn none_is_printed() {
         r#"
         admin = "127.0.0.1:9080"
         admin_token = "{SECRET}"
+        [tls]
+        redis = "127.0.0.1:6379"
+        redis_password = "{SECRET}"
         [cache]
         redis = "127.0.0.1:6379"
         redis_password = "{SECRET}"

@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderValue, VARY};
 use tokamak_cache::{Entry, Key, Moment, Purge, Selection, decode, encode};
-use tokamak_config::{self as config, Endpoint};
+use tokamak_config as config;
 use tokamak_outbound::Names;
 use tokamak_outbound::redis::{Client, CommandError, Server, Together, Value};
 
@@ -79,15 +79,9 @@ pub type Ticket = Option<Position>;
 impl Tier {
     /// The tier, if the configuration has one.
     pub fn new(server: &config::Server) -> Option<Arc<Tier>> {
-        let config::Tier { server: endpoint, password, database, prefix, timeout } =
-            server.cache.tier.clone()?;
-        let address = match endpoint {
-            Endpoint::Unix(path) => Err(path),
-            Endpoint::Tcp(address) | Endpoint::Srv(address) => {
-                let (host, port) = address.rsplit_once(':')?;
-                Ok((host.to_owned(), port.parse().ok()?))
-            }
-        };
+        let tier = server.cache.tier.clone()?;
+        let address = tier.address()?;
+        let config::Tier { password, database, prefix, timeout, .. } = tier;
         let client = |timeout| {
             let address = address.clone();
             let password = password.as_ref().map(|password| password.reveal().to_owned());

@@ -37,6 +37,7 @@ use crate::log::{self, Level};
 use crate::notify::{self, Notice};
 use crate::pool::Pool;
 use crate::settings;
+use crate::shared_tickets::{SharedTickets, TicketsMain};
 use crate::sockets::Sockets;
 use host::{Host, log_to};
 use questions::{Query, Questions};
@@ -52,6 +53,8 @@ pub struct Setup {
     pub php: PathBuf,
     /// The code of the front, run in a child of its own.
     pub front: Box<FrontMain>,
+    /// The code of the process that shares keys of session tickets, run in a child of its own.
+    pub tickets: Box<TicketsMain>,
 }
 
 /// Why a server could not start or had to end.
@@ -98,6 +101,7 @@ struct Supervisor {
     announced: bool,
     /// Faults of workers' memory.
     emergency: Emergency,
+    shared_tickets: SharedTickets,
 }
 
 /// Serves until it is told to stop. The calling process must have a single thread.
@@ -184,6 +188,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         drain_at: None,
         announced: false,
         emergency: Emergency::default(),
+        shared_tickets: SharedTickets::default(),
     };
     supervisor.run()
 }
@@ -234,6 +239,7 @@ impl Supervisor {
             if let Some(watchdog) = &mut self.watchdog {
                 watchdog.tick(now);
             }
+            self.mind_tickets(now);
             self.mind_certificates(now);
             self.mind_faults(now);
             if self.drain_at.is_some_and(|at| now >= at) {
@@ -314,6 +320,14 @@ impl Supervisor {
         }
     }
 
+    /// Takes over keys of session tickets that other nodes use, too.
+    fn mind_tickets(&mut self, now: u64) {
+        let keys = self.shared_tickets.tick(&self.fleet.configured, &*self.host.setup.tickets, now);
+        if let Some(keys) = keys {
+            self.host.certificates.share_tickets(keys, now);
+        }
+    }
+
     /// Gives new certificates to the fronts.
     fn mind_certificates(&mut self, now: u64) {
         if !self.host.certificates.tick(now) {
@@ -358,7 +372,10 @@ impl Supervisor {
     }
 
     fn reap(&mut self, now: u64) {
-        self.fleet.reap(std::iter::from_fn(process::reap), now);
+        let ended = std::iter::from_fn(process::reap);
+        let tickets = &mut self.shared_tickets;
+        let others = ended.filter(|(pid, status)| !tickets.child_exited(*pid, *status, now));
+        self.fleet.reap(others, now);
     }
 
     fn commands(&mut self, now: u64) {

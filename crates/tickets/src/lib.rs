@@ -1,0 +1,111 @@
+//! Keys of session tickets that several nodes share through Redis. Without this crate a client that
+//! a balancer sends to another node would need a whole handshake there.
+//!
+//! Time is cut into slots, each with a key of its own. Whichever node comes first stores one
+//! (`SET NX`), all others read it. So no node is chosen, nothing is locked, and nobody waits.
+
+mod slots;
+
+use std::os::unix::net::UnixDatagram;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokamak_config::Tier;
+use tokamak_outbound::Names;
+use tokamak_outbound::redis::{Client, Server, Together, Value};
+use tokamak_tls::{TicketKey, TicketNews};
+
+use slots::{KEPT_FOR, Known, keys, wanted};
+
+/// Time between two looks. With a tenth, many nodes would ask Redis all the time; with ten times
+/// more, a Redis that has lost its keys would give new nodes other ones for ten minutes.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// Wait after the first failure. It doubles up to [`LOOK_EVERY`].
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+
+/// Fetches keys and tells them over the line, until the other side is gone. The exit status of the
+/// process.
+pub fn run(tier: &Tier, line: &UnixDatagram) -> u8 {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let (Ok(runtime), Some(address)) = (runtime, tier.address()) else { return 1 };
+    let server = Server {
+        address,
+        user: None,
+        password: tier.password.as_ref().map(|password| password.reveal().to_owned()),
+        database: tier.database,
+        timeout: tier.timeout,
+    };
+    runtime.block_on(follow(&Client::new(server, Names::default()), &tier.prefix, line));
+    0
+}
+
+async fn follow(client: &Client, prefix: &str, line: &UnixDatagram) {
+    let mut known = Known::new();
+    let mut wait = FIRST_WAIT;
+    loop {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (news, pause) = match look(client, prefix, &mut known, now).await {
+            Ok(keys) => {
+                wait = FIRST_WAIT;
+                (TicketNews::Keys(keys), LOOK_EVERY)
+            }
+            Err(problem) => {
+                let pause = wait;
+                wait = LOOK_EVERY.min(wait * 2);
+                (TicketNews::Trouble(problem), pause)
+            }
+        };
+        if line.send(&news.encode()).is_err() {
+            return;
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Stores keys for the slots that begin, and reads those of all that count now.
+async fn look(
+    client: &Client,
+    prefix: &str,
+    known: &mut Known,
+    now: Duration,
+) -> Result<Vec<TicketKey>, String> {
+    let wanted = wanted(now);
+    known.retain(|slot, _| wanted.all().any(|wanted| wanted == *slot));
+    let name = |slot: u64| format!("{prefix}tls-ticket-key:{slot}").into_bytes();
+    let lifetime = KEPT_FOR.as_secs().to_string().into_bytes();
+    // A Redis that was emptied gets back what this node knows.
+    let set = |slot: u64| {
+        let key = known.get(&slot).cloned().unwrap_or_else(TicketKey::random);
+        let words = [b"SET".to_vec(), name(slot), key.bytes().to_vec()];
+        [&words[..], &[b"NX".to_vec(), b"EX".to_vec(), lifetime.clone()]].concat()
+    };
+    let mut commands: Vec<Vec<Vec<u8>>> = wanted.to_store().map(set).collect();
+    let read = wanted.all().map(name);
+    commands.push([b"MGET".to_vec()].into_iter().chain(read).collect());
+    let replies = client.call(&commands, Together::Pipeline).await;
+    let Value::Array(mut replies) = replies.map_err(|error| error.to_string())? else {
+        return Err("its reply is no list".into());
+    };
+    // A refusal to store, as by a replica, is one of the replies.
+    if let Some(Value::ServerError(error)) =
+        replies.iter().find(|reply| matches!(reply, Value::ServerError(_)))
+    {
+        return Err(error.to_string());
+    }
+    let Some(Value::Array(values)) = replies.pop() else {
+        return Err("its reply is no list".into());
+    };
+    for (slot, value) in wanted.all().zip(values) {
+        match value {
+            Value::BulkString(bytes) => {
+                let key = TicketKey::read(&bytes).ok_or_else(|| {
+                    let name = String::from_utf8_lossy(&name(slot)).into_owned();
+                    format!("`{name}` is no key; another program uses the name")
+                })?;
+                known.insert(slot, key);
+            }
+            _ => continue,
+        }
+    }
+    Ok(keys(&wanted, known))
+}
