@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -146,5 +147,27 @@ fn redirects_to_https_name_the_port_outside() {
             .start();
         let moved = server.send(&get("/a?b").header("Host", "localhost:8080"));
         assert_eq!(moved.expect(308).header("location"), Some(expected));
+    }
+}
+
+#[test]
+fn a_site_of_an_address_with_tls() {
+    let certificates = crate::tls::Folder::new();
+    certificates.certificate("localhost", &["localhost"]);
+    let (folder, secured) = (sites(&["public", "secured"]), free_address());
+    let server = Setup::new(Kind::Classic)
+        .line(&format!("listen_tls = '{secured}'"))
+        .site(folder.path().join("public").to_str().unwrap())
+        .site_line(&certificates.lines("localhost"))
+        .more(&site(&folder, "secured", secured))
+        .start();
+    assert!(to(server.address, "localhost").starts_with("site "));
+    for version in ["--http1.1", "--http2"] {
+        let output = Command::new("curl")
+            .args(["-sSk", "-m", "20", version, &format!("https://{secured}/")])
+            .output()
+            .expect("curl runs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.starts_with("secured "), "{version}: {output:?}");
     }
 }

@@ -104,6 +104,12 @@ fn pages_have_any_name_and_only_its_scripts_run() {
                 .json("/query/general/sitename", "Wiki"),
             row("another, with PATH_INFO", get("/rest.php/v1/page/Main_Page/bare"))
                 .json("/title", "Main Page"),
+            row("its pictures for members", get("/img_auth.php/x.png"))
+                .status(403)
+                .contains("<title>Access denied</title>"),
+            row("a thumbnail", get("/thumb.php?f=None.png&w=10"))
+                .status(404)
+                .contains("Error generating thumbnail"),
             row("a search description", get("/opensearch_desc.php")),
             row("a style sheet", get("/resources/assets/poweredby_mediawiki_88x31.png"))
                 .header("cache-control", "max-age=604800"),

@@ -7,6 +7,10 @@ use crate::harness::{Kind, Setup, check, get, row};
 /// Says what it is told.
 const INDEX: &str = r#"<?php
 header('Content-Type: application/json');
+if (isset($_GET['send'])) {
+    header('X-Accel-Redirect: ' . $_GET['send']);
+    exit;
+}
 $names = ['SCRIPT_NAME', 'PHP_SELF', 'PATH_INFO', 'DOCUMENT_ROOT', 'SCRIPT_FILENAME', 'REQUEST_URI',
     'DOCUMENT_URI', 'QUERY_STRING'];
 $told = array_intersect_key($_SERVER, array_flip($names));
@@ -22,23 +26,25 @@ fn a_folder_beside_a_site(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     super::readable(folder.path());
     let top = folder.path().join("tool");
-    for directory in ["sub", "libraries", "empty"] {
+    for directory in ["sub", "libraries", "empty", "../protected"] {
         fs::create_dir_all(top.join(directory)).unwrap();
     }
     fs::write(top.join("index.php"), INDEX).unwrap();
     fs::write(top.join("sub/main.php"), INDEX).unwrap();
     fs::write(top.join("libraries/a.php"), INDEX).unwrap();
     fs::write(top.join("a.css"), "tool").unwrap();
+    fs::write(folder.path().join("protected/a.txt"), "protected").unwrap();
     let site = format!(
         "[[site]]\npath = \"/tool\"\nroot = \"{}\"\nmode = \"classic\"\n\
          index = [\"main.php\", \"index.php\"]\nfront_controller = \"index.php\"\n\
          pool.workers = 1\nphp_admin_value.memory_limit = \"77M\"\n\
-         error_pages.403 = \"/a.css\"\n\
+         error_pages.403 = \"/a.css\"\ninternal = {{ \"/protected\" = \"{}\" }}\n\
          [[site.rule]]\npath = \"/libraries\"\ndeny = \"all\"\n\
          [[site.rule]]\nscripts = [\"index.php\", \"sub/main.php\"]\n\
          [[site.rule]]\npath = \"/page\"\nrewrite = \"/index.php?page=1\"\n\
          [[site.rule]]\npath = \"/a.css\"\nset_headers = {{ X-Tool = \"yes\" }}\n",
-        top.display()
+        top.display(),
+        folder.path().join("protected").display()
     );
     let setup = Setup::new(kind).site("sites/rules/wiki").front_controller("index.php");
     let server = setup.more(&site).start();
@@ -74,6 +80,11 @@ fn a_folder_beside_a_site(kind: Kind) {
             row("in another spelling", get("/x/..//%74ool/Libraries/a.php")).status(403),
             row("not the site's", get("/libraries/a.php")).status(404),
             at("missing", "/tool/none").json("/who", "tool"),
+            row("sent", get("/tool/?send=/protected/a.txt")).body("protected"),
+            row("as clients see it", get("/tool/?send=/tool/protected/a.txt")).body("protected"),
+            row("of its root", get("/tool/?send=/tool/a.css")).body("tool"),
+            row("of the site around", get("/tool/?send=/index.php")).status(404),
+            row("out of it", get("/tool/?send=/protected/../tool/index.php")).status(404),
             row("another name", get("/toolbox")).contains("index /toolbox"),
             row("out of it", get("/tool/../a.css")).contains("index /tool/../a.css"),
         ],

@@ -115,15 +115,18 @@ fn merge(told: HeaderMap, response: &mut Response<Source>) {
 
 fn by_url(call: &BackendRequest<'_>, internal: &Internal, url: &str) -> Option<Found> {
     let path = route::clean(url.split(['?', '#']).next()?.as_bytes())?;
-    let path = str::from_utf8(&path).ok()?;
-    for (prefix, directory) in internal {
-        if let Some(rest) = path.strip_prefix(prefix.as_str()) {
-            return open(&directory.join(rest));
+    let router = &call.arrival.site.router;
+    let inner = router.inner(path.clone(), None).ok();
+    // A mounted site names its directories as it would without a mount, or as its clients see it.
+    for path in [Some(&path), inner.as_ref()].into_iter().flatten() {
+        let path = str::from_utf8(path).ok()?;
+        for (prefix, directory) in internal {
+            if let Some(rest) = path.strip_prefix(prefix.as_str()) {
+                return open(&directory.join(rest));
+            }
         }
     }
-    let router = &call.arrival.site.router;
-    let path = router.inner(path.as_bytes().to_vec(), None).ok()?;
-    match router.find_plain(&path) {
+    match router.find_plain(&inner?) {
         Target::File(found) => Some(found),
         _ => None,
     }
