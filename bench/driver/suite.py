@@ -167,6 +167,7 @@ APART = {
     "metrics": "compares the server with itself, without metrics, and needs many rounds",
     "readme-table": "reads a record",
     "report": "reads a record",
+    "slow-clients": "looks for failures and memory, and no requests/s",
 }
 """The programs that are no part, and why."""
 

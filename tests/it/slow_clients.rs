@@ -10,6 +10,31 @@ in_every_mode! {
     long_wait_is_refused, queue_is_served_in_order,
 }
 
+/// A connection that has been idle for a second gives its buffers back, and serves on.
+#[test]
+fn an_idle_connection_serves_on() {
+    let server = Setup::new(Kind::Classic).start();
+    let rest = || std::thread::sleep(Duration::from_millis(1500));
+    let mut client = server.connect();
+    // Before the first request, too.
+    rest();
+    for _ in 0..2 {
+        // Some old clients send a line end more than they should, which belongs to no request.
+        client.send([&get("/hello.php").bytes()[..], b"\r\n"].concat());
+        assert_eq!(client.response().expect(200).text(), "Hello from PHP");
+        rest();
+    }
+    let request = post("/input.php", "text/plain", numbered(100_000));
+    client.send(request.head_bytes());
+    // A request under way does not rest.
+    rest();
+    client.send(&request.body);
+    client.response().expect(200);
+    rest();
+    client.send(get("/hello.php").bytes());
+    client.response().expect(200);
+}
+
 /// A client that reads one byte a second of 900 KB does not keep the only worker.
 fn slow_reader_holds_no_worker(kind: Kind) {
     let server = Setup::new(kind).workers(1).start();

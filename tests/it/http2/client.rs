@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::{ClientConfig, HandshakeKind, NamedGroup, RootCertStore};
 
 use crate::harness::Server;
 
@@ -61,6 +61,23 @@ impl Target {
         let stream = tokio::net::TcpStream::connect(self.address).await?;
         let Some(tls) = &self.tls else { return open(stream).await };
         open(tls.connect(ServerName::try_from("localhost")?, stream).await?).await
+    }
+
+    /// Connects; whether that resumes the session of an earlier connection.
+    pub async fn resumes(&self) -> Result<bool, Box<dyn Error>> {
+        let stream = tokio::net::TcpStream::connect(self.address).await?;
+        let tls = self.tls.as_ref().ok_or("a target without TLS")?;
+        let stream = tls.connect(ServerName::try_from("localhost")?, stream).await?;
+        Ok(stream.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed))
+    }
+
+    /// The group for the exchange of keys that a handshake chooses.
+    pub async fn group(&self) -> Result<NamedGroup, Box<dyn Error>> {
+        let stream = tokio::net::TcpStream::connect(self.address).await?;
+        let tls = self.tls.as_ref().ok_or("a target without TLS")?;
+        let stream = tls.connect(ServerName::try_from("localhost")?, stream).await?;
+        let group = stream.get_ref().1.negotiated_key_exchange_group();
+        Ok(group.ok_or("no exchange of keys")?.name())
     }
 
     /// Makes the handshake, says nothing, and reads until the server closes the connection.

@@ -83,5 +83,7 @@ fn a_client_that_says_nothing() {
 #[test]
 fn a_reload_loses_no_request() {
     let (secured, target) = trusted(&["timeouts.drain = \"20s\""]);
-    load::loses_no_request(&secured.server, target);
+    load::loses_no_request(&secured.server, target.clone());
+    let resumes = runtime().block_on(target.resumes()).expect("a connection");
+    assert!(resumes, "sessions are resumed after reloads");
 }

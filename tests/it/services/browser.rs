@@ -8,6 +8,11 @@ pub fn document(url: &str) -> String {
     load(url, &[])
 }
 
+/// The same from a server whose certificate the browser does not know.
+pub fn document_of_untrusted(url: &str) -> String {
+    load(url, &["--ignore-certificate-errors"])
+}
+
 /// The same, after scripts have had this many milliseconds more. The browser's own clock counts
 /// them: it stands still while a request is under way, and jumps when there is nothing to wait for.
 pub fn document_after(url: &str, milliseconds: u32) -> String {

@@ -1,10 +1,12 @@
 //! TLS for clients, with clients of other makes: curl, `openssl s_client`, Python.
 
 mod certificates;
+mod clients;
 mod connections;
 mod local;
 mod sessions;
 mod shared_tickets;
+mod suites;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -60,6 +62,38 @@ impl Folder {
             (self.path(&format!("{file}.pem")), self.path(&format!("{file}.key")));
         format!("certificate = ['{}']\nkey = ['{}']", certificate.display(), key.display())
     }
+}
+
+/// A folder with an authority for clients, a client that it knows, and one that it does not.
+fn with_clients() -> Folder {
+    let folder = Folder::new();
+    folder.certificate("localhost", &["localhost"]);
+    folder.certificate("authority", &["authority"]);
+    folder.certificate("stranger", &["stranger"]);
+    let key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+    let files = ["-subj", "/O=Tests/CN=ann", "-keyout", "ann.key", "-out", "ann.csr"];
+    folder.openssl(&[&["req"], &key[..], &files].concat());
+    // Without extensions openssl makes certificates of version 1, which are refused.
+    std::fs::write(folder.path("extensions"), "basicConstraints = CA:FALSE\n").unwrap();
+    folder.openssl(&[
+        "x509",
+        "-req",
+        "-in",
+        "ann.csr",
+        "-CA",
+        "authority.pem",
+        "-CAkey",
+        "authority.key",
+        "-set_serial",
+        "0x1A2B",
+        "-days",
+        "2",
+        "-extfile",
+        "extensions",
+        "-out",
+        "ann.pem",
+    ]);
+    folder
 }
 
 /// A server with TLS, whose certificate for `localhost` is in a folder.

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use super::{Folder, Secured, secured, secured_in};
+use super::{Secured, secured, secured_in, with_clients};
 use crate::harness::{Kind, Setup, eventually};
 use crate::operate::{reload, status};
 
@@ -44,38 +44,6 @@ fn sessions_outlive_a_reload_and_a_crash_of_the_front() {
         let file = format!("session{version}");
         assert!(connects(&secured, version, (&file, true)), "{version} after a crash");
     }
-}
-
-/// A folder with an authority for clients, a client that it knows, and one that it does not.
-fn with_clients() -> Folder {
-    let folder = Folder::new();
-    folder.certificate("localhost", &["localhost"]);
-    folder.certificate("authority", &["authority"]);
-    folder.certificate("stranger", &["stranger"]);
-    let key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
-    let files = ["-subj", "/O=Tests/CN=ann", "-keyout", "ann.key", "-out", "ann.csr"];
-    folder.openssl(&[&["req"], &key[..], &files].concat());
-    // Without extensions openssl makes certificates of version 1, which are refused.
-    std::fs::write(folder.path("extensions"), "basicConstraints = CA:FALSE\n").unwrap();
-    folder.openssl(&[
-        "x509",
-        "-req",
-        "-in",
-        "ann.csr",
-        "-CA",
-        "authority.pem",
-        "-CAkey",
-        "authority.key",
-        "-set_serial",
-        "0x1A2B",
-        "-days",
-        "2",
-        "-extfile",
-        "extensions",
-        "-out",
-        "ann.pem",
-    ]);
-    folder
 }
 
 fn asking(wanted: &str) -> Secured {

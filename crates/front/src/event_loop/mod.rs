@@ -232,7 +232,11 @@ impl EventLoop {
                 activity.set(Waiting::Head, tokamak_cost::coarse());
                 let this = self.clone();
                 self.watch(Watched::Handshake(activity), |open| async move {
-                    this.secure(stream, addresses, open).await;
+                    // Boxed, because what follows needs less, and may take much longer.
+                    let serving = Box::pin(this.secure(stream, addresses, open)).await;
+                    if let Some(serving) = serving {
+                        serving.await;
+                    }
                 });
             }
             Accepted::Fastcgi(stream, socket) => {
@@ -245,46 +249,53 @@ impl EventLoop {
         }
     }
 
-    /// Serves a connection that begins with a handshake.
+    /// Makes the handshake of a connection. Returns the serving of the connection.
     async fn secure(
         self: Arc<Self>,
         stream: TcpStream,
         addresses: Arc<Addresses>,
         open: OpenConnection,
-    ) {
+    ) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
         // Without it there is no such listener.
-        let Some(tls) = &self.context.tls else { return };
+        let tls = self.context.tls.as_ref()?;
         let secured = match tls.handshake(stream, &self.context.handshake_turn).await {
             Ok(secured) => secured,
             Err(NotSecured::Plain(stream)) => {
                 log::refused(&addresses.peer, 400, "HTTP without TLS on a port for TLS");
-                return h1::turn_away(stream, Failure::PlainHttp);
+                h1::turn_away(stream, Failure::PlainHttp);
+                return None;
             }
             Err(NotSecured::Closed(error)) => {
                 if let Some(error) = error {
                     log::no_handshake(&addresses.peer, &error.to_string());
                 }
-                return;
+                return None;
             }
         };
         let addresses = Arc::new(addresses.secured(secured.session));
-        match secured.protocol {
+        let context = self.context.clone();
+        Some(match secured.protocol {
             Protocol::Http1 => {
                 let history = ConnHistory { addresses, requests: 0 };
                 let halves = transport::secured(secured.stream);
                 let (io, state) = H1Io::new(halves, history, self.screen(), false);
                 self.connections().replace(open.position, Watched::Http(state.clone()));
-                // Boxed, because a handshake needs less.
-                Box::pin(h1::converse(self.context.clone(), io, state)).await;
+                let serving = h1::converse(context, io, state);
+                Box::pin(async move {
+                    serving.await;
+                    drop(open);
+                })
             }
             Protocol::Http2 => {
                 let state = Arc::new(h2::ConnState::new(addresses, "https"));
                 self.connections().replace(open.position, Watched::Http2(state.clone()));
-                let (context, stream) = (self.context.clone(), secured.stream);
-                Box::pin(h2::converse(context, stream, Bytes::new(), state)).await;
+                let serving = h2::converse(context, secured.stream, Bytes::new(), state);
+                Box::pin(async move {
+                    serving.await;
+                    drop(open);
+                })
             }
-        }
-        drop(open);
+        })
     }
 
     fn screen(&self) -> screen::Limits {

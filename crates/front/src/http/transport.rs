@@ -41,7 +41,7 @@ pub fn plain(stream: TcpStream) -> (ReadHalf, WriteHalf) {
 /// The halves of a connection with TLS whose handshake is over.
 pub fn secured(stream: TlsStream<TcpStream>) -> (ReadHalf, WriteHalf) {
     let (tcp, session) = stream.into_inner();
-    let io = Arc::new(TlsIo(Mutex::new(Inner { tcp, session })));
+    let io = Arc::new(TlsIo(Mutex::new(Inner { tcp, session, has_moved: false })));
     (ReadHalf::Tls(io.clone()), WriteHalf::Tls(io))
 }
 
@@ -55,6 +55,14 @@ impl ReadHalf {
         match self {
             ReadHalf::Tcp(read) => Pin::new(read).poll_read(cx, buffer),
             ReadHalf::Tls(io) => io.lock().poll_read(cx, buffer),
+        }
+    }
+
+    /// Ready when bytes have come, or the client has gone.
+    pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            ReadHalf::Tcp(read) => read.as_ref().poll_read_ready(cx),
+            ReadHalf::Tls(io) => io.lock().tcp.poll_read_ready(cx),
         }
     }
 
@@ -104,6 +112,14 @@ impl WriteHalf {
         match self {
             WriteHalf::Tcp(_) => false,
             WriteHalf::Tls(io) => io.lock().session.wants_write(),
+        }
+    }
+
+    /// Whether the kernel has taken bytes that waited in this process, since this was last asked.
+    pub fn take_moved(&self) -> bool {
+        match self {
+            WriteHalf::Tcp(_) => false,
+            WriteHalf::Tls(io) => std::mem::take(&mut io.lock().has_moved),
         }
     }
 
@@ -174,6 +190,8 @@ pub struct TlsIo(Mutex<Inner>);
 struct Inner {
     tcp: TcpStream,
     session: ServerConnection,
+    /// Whether the kernel has taken bytes since this was last asked.
+    has_moved: bool,
 }
 
 /// The socket as the TLS library reads it; the task is woken when more has come.
@@ -283,6 +301,7 @@ impl Inner {
     fn send(&mut self) -> io::Result<()> {
         while self.session.wants_write() {
             self.session.write_tls(&mut Sink(&self.tcp))?;
+            self.has_moved = true;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The front's lines in the error log, which is its standard error. As for the access log, a thread
 //! writes them, because standard error may be a full pipe, above all when every request fails.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,82 +67,83 @@ fn log() -> MutexGuard<'static, Option<Log>> {
     LOG.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-static THROTTLE: Throttle = Throttle { second: AtomicU64::new(0), count: AtomicU64::new(0) };
+/// Requests that are refused. Each kind of line has a limit of its own, so that clients that do one
+/// thing do not hide those that do another.
+static REQUESTS: Throttle = Throttle::new();
+
+/// Connections that are closed because of what came on them.
+static CONNECTIONS: Throttle = Throttle::new();
+
+/// Handshakes that fail.
+static HANDSHAKES: Throttle = Throttle::new();
+
+/// Web servers that are refused.
+static WEB_SERVERS: Throttle = Throttle::new();
 
 /// Logs bytes that were not a valid request.
 pub fn refused(client: &SocketAddr, status: u16, reason: &str) {
-    let now = SystemTime::now();
-    let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    if let Some(silent) = THROTTLE.pass(second) {
-        let client = client.to_string();
-        let status = status.to_string();
-        let silent = silent.to_string();
-        let mut pairs = vec![("client", client.as_bytes()), ("status", status.as_bytes())];
-        if silent != "0" {
-            pairs.push(("more", silent.as_bytes()));
-        }
-        put(&compose(now, "INFO", "-", &format!("request refused: {reason}"), &pairs));
-    }
+    let status = status.to_string();
+    let message = format_args!("request refused: {reason}");
+    of_client(&REQUESTS, client, message, &[("status", status.as_bytes())]);
 }
 
-/// Logs an HTTP/2 connection that was closed because the client broke a rule; limited as for
-/// [`refused`].
+/// Logs an HTTP/2 connection that was closed because the client broke a rule; limited as
+/// [`refused`] is.
 pub fn closed(client: &SocketAddr, reason: &str) {
-    of_client(client, &format!("HTTP/2 connection closed: {reason}"));
+    of_client(&CONNECTIONS, client, format_args!("HTTP/2 connection closed: {reason}"), &[]);
 }
 
-/// Logs a client with which no handshake was possible; limited as for [`refused`].
+/// Logs a client with which no handshake was possible; limited as [`refused`] is.
 pub fn no_handshake(client: &SocketAddr, reason: &str) {
-    of_client(client, &format!("TLS handshake failed: {reason}"));
+    of_client(&HANDSHAKES, client, format_args!("TLS handshake failed: {reason}"), &[]);
 }
 
 /// Logs a connection that was closed because of its PROXY header, or for want of one; limited as
-/// for [`refused`].
+/// [`refused`] is.
 pub fn unproxied(client: &SocketAddr, reason: &str) {
-    of_client(client, &format!("connection closed: {reason}"));
+    of_client(&CONNECTIONS, client, format_args!("connection closed: {reason}"), &[]);
 }
 
-fn of_client(client: &SocketAddr, message: &str) {
-    let now = SystemTime::now();
-    let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    if THROTTLE.pass(second).is_some() {
+fn of_client(
+    throttle: &Throttle,
+    client: &SocketAddr,
+    message: fmt::Arguments<'_>,
+    more: &[(&str, &[u8])],
+) {
+    throttle.limit(|now, held_back| {
         let client = client.to_string();
-        put(&compose(now, "INFO", "-", message, &[("client", client.as_bytes())]));
-    }
+        let pairs = [&[("client", client.as_bytes())], more, &held_back.pair()[..]].concat();
+        put(&compose(now, "INFO", "-", &message.to_string(), &pairs));
+    });
 }
 
 /// Logs a request that is served, although its client has exceeded a limit that is only tried;
-/// limited as for [`refused`].
+/// limited as [`refused`] is.
 pub fn limited<B>(site: &str, failure: Failure, reason: &str, request: &Request<B>) {
-    let now = SystemTime::now();
-    let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    if THROTTLE.pass(second).is_some() {
+    REQUESTS.limit(|now, held_back| {
         let status = failure.status();
         let message = format!("dry run: {reason}; it would be answered {}", status.as_u16());
         let target = request.uri().path_and_query().map_or("", |target| target.as_str());
         let pairs = [("method", request.method().as_str().as_bytes()), ("url", target.as_bytes())];
+        let pairs = [&pairs[..], &held_back.pair()].concat();
         put(&compose(now, "INFO", site, &message, &pairs));
-    }
+    });
 }
 
-/// Logs a web server that may not connect, in php-fpm's words; limited as for [`refused`].
+/// Logs a web server that may not connect, in php-fpm's words; limited as [`refused`] is.
 pub fn disallowed(pool: &str, client: &str) {
-    let now = SystemTime::now();
-    let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    if THROTTLE.pass(second).is_some() {
+    WEB_SERVERS.limit(|now, held_back| {
         let message = format!("Connection disallowed: IP address '{client}' has been dropped.");
-        put(&compose(now, "ERROR", pool, &message, &[]));
-    }
+        put(&compose(now, "ERROR", pool, &message, &held_back.pair()));
+    });
 }
 
-/// Logs a web server whose bytes were not valid FastCGI; limited as for [`refused`].
+/// Logs a web server whose bytes were not valid FastCGI; limited as [`refused`] is.
 pub fn garbled(site: &str, client: &str, reason: &str) {
-    let now = SystemTime::now();
-    let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    if THROTTLE.pass(second).is_some() {
-        let pairs = [("client", client.as_bytes())];
+    WEB_SERVERS.limit(|now, held_back| {
+        let pairs = [&[("client", client.as_bytes())], &held_back.pair()[..]].concat();
         put(&compose(now, "WARN", site, &format!("FastCGI connection closed: {reason}"), &pairs));
-    }
+    });
 }
 
 /// Logs a request that got an error page, with the reason. A client's own mistakes are limited as
@@ -149,9 +151,15 @@ pub fn garbled(site: &str, client: &str, reason: &str) {
 pub fn failed<B>(site: &str, failure: Failure, reason: &str, request: &Request<B>) {
     let now = SystemTime::now();
     let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let mut held_back = HeldBack::NONE;
     let level = match failure.side() {
-        Side::Client if THROTTLE.pass(second).is_none() => return,
-        Side::Client => "INFO",
+        Side::Client => match REQUESTS.pass(second) {
+            Some(count) => {
+                held_back = HeldBack::of(count);
+                "INFO"
+            }
+            None => return,
+        },
         Side::Server => "WARN",
         Side::Backend => "ERROR",
     };
@@ -169,6 +177,7 @@ pub fn failed<B>(site: &str, failure: Failure, reason: &str, request: &Request<B
     pairs.extend(trace.as_ref().map(|trace| ("trace", &trace[..])));
     let id = RequestId::of(request.extensions());
     pairs.extend((!id.is_empty()).then_some(("request_id", id)));
+    pairs.extend(held_back.pair());
     put(&compose(now, level, site, reason, &pairs));
 }
 
@@ -298,7 +307,36 @@ struct Throttle {
     count: AtomicU64,
 }
 
+/// How many lines were held back before this one, as text; empty if none were.
+struct HeldBack(String);
+
+impl HeldBack {
+    const NONE: HeldBack = HeldBack(String::new());
+
+    fn of(count: u64) -> HeldBack {
+        if count == 0 { HeldBack::NONE } else { HeldBack(count.to_string()) }
+    }
+
+    /// The pair of the line that says it, if there is something to say.
+    fn pair(&self) -> Vec<(&str, &[u8])> {
+        if self.0.is_empty() { Vec::new() } else { vec![("more", self.0.as_bytes())] }
+    }
+}
+
 impl Throttle {
+    const fn new() -> Throttle {
+        Throttle { second: AtomicU64::new(0), count: AtomicU64::new(0) }
+    }
+
+    /// Writes a line now, unless too many have been written in this second.
+    fn limit(&self, write: impl FnOnce(SystemTime, &HeldBack)) {
+        let now = SystemTime::now();
+        let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        if let Some(count) = self.pass(second) {
+            write(now, &HeldBack::of(count));
+        }
+    }
+
     /// Whether one more may pass. If so, gives the number that were held back in the latest earlier
     /// second with any.
     fn pass(&self, second: u64) -> Option<u64> {
@@ -332,7 +370,7 @@ mod tests {
 
     #[test]
     fn garbage_is_told_of_in_moderation() {
-        let throttle = Throttle { second: AtomicU64::new(0), count: AtomicU64::new(0) };
+        let throttle = Throttle::new();
         let passed = (0..100).filter(|_| throttle.pass(7).is_some()).count();
         assert_eq!(passed as u64, REFUSALS);
         assert_eq!(throttle.pass(8), Some(80));

@@ -161,6 +161,18 @@ impl H1Io {
         self.overflow.is_empty()
     }
 
+    /// Takes back screened bytes that the library has not used. The next reader gets them first.
+    pub fn give_back(&mut self, unused: Bytes) {
+        if !unused.is_empty() {
+            self.overflow = [unused, std::mem::take(&mut self.overflow)].concat().into();
+        }
+    }
+
+    /// Ready when bytes have come, or the client has gone.
+    pub fn poll_arrival(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.read.poll_read_ready(cx)
+    }
+
     /// Passes screened bytes on to the library.
     fn pass(&mut self, bytes: &[u8], out: &mut ReadBufCursor<'_>) {
         match self.screen.encode(bytes) {
@@ -199,7 +211,9 @@ impl H1Io {
             self.state.wrote(offered, &result);
             match result {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    ready!(self.state.write.poll_write_ready(cx))?;
+                    let room = self.state.write.poll_write_ready(cx);
+                    self.state.moved();
+                    ready!(room)?;
                 }
                 result => return Poll::Ready(result),
             }
@@ -307,7 +321,9 @@ impl hyper::rt::Write for H1Io {
         if !self.state.write.has_unsent() {
             return Poll::Ready(Ok(()));
         }
-        let flushed = ready!(self.state.write.poll_flush(cx));
+        let flushed = self.state.write.poll_flush(cx);
+        self.state.moved();
+        let flushed = ready!(flushed);
         if flushed.is_ok() {
             self.state.flushed();
         }

@@ -44,11 +44,31 @@ enum End {
     Closed(hyper::Result<()>),
     /// Another event loop takes over the connection.
     HandedOver(usize),
+    /// The client has not sent anything for a while. It need not hold the library's buffers.
+    Resting,
 }
 
 /// Serves the requests of one connection, one after the other, until the connection is to be
 /// closed, or is to be served elsewhere.
-pub async fn converse(context: Arc<Context>, io: H1Io, state: Arc<ConnState>) -> (H1Io, Next) {
+pub async fn converse(context: Arc<Context>, mut io: H1Io, state: Arc<ConnState>) -> (H1Io, Next) {
+    loop {
+        match serve_until_rest(&context, io, &state).await {
+            (parted, Some(next)) => return (parted, next),
+            (resting, None) => io = resting,
+        }
+        // The timeouts of the connection go on meanwhile.
+        let _ = poll_fn(|cx| io.poll_arrival(cx)).await;
+        state.wake();
+    }
+}
+
+/// Serves the requests of one connection until it has been idle for a while: then what comes next
+/// is none.
+async fn serve_until_rest(
+    context: &Arc<Context>,
+    io: H1Io,
+    state: &Arc<ConnState>,
+) -> (H1Io, Option<Next>) {
     let limits = &context.config.limits;
     let mut http = http1::Builder::new();
     // Without this the library would check for the end of the connection during every request, with
@@ -68,16 +88,29 @@ pub async fn converse(context: Arc<Context>, io: H1Io, state: Arc<ConnState>) ->
     // still ready at the next poll: the library may have to skip the rest of a request's body, and
     // continues, or ends the connection, when it is polled once more.
     let mut settled = None;
+    let mut is_listening = false;
     let end = poll_fn(|cx| {
         if let Poll::Ready(result) = Pin::new(&mut connection).poll(cx) {
             return Poll::Ready(End::Closed(result));
         }
+        if !is_listening {
+            is_listening = true;
+            state.activity.listen(cx.waker());
+        }
+        if state.is_to_rest() {
+            if state.is_between_requests() {
+                return Poll::Ready(End::Resting);
+            }
+            // A request has come in the meantime.
+            state.wake();
+            state.activity.listen(cx.waker());
+        }
         let (balancer, requests) = (&context.balancer, state.requests());
-        if !balancer.has_surplus(context.index) || !state.is_between_requests() {
+        if !balancer.has_surplus(context.index) || !state.can_move() {
             settled = None;
         } else if settled.replace(requests) != Some(requests) {
             cx.waker().wake_by_ref();
-        } else if let Some(target) = handover_target(&context) {
+        } else if let Some(target) = handover_target(context) {
             return Poll::Ready(End::HandedOver(target));
         }
         Poll::Pending
@@ -90,11 +123,15 @@ pub async fn converse(context: Arc<Context>, io: H1Io, state: Arc<ConnState>) ->
         // lost in a handover. This has never been seen.
         End::HandedOver(target) => {
             let is_whole = read_buf.is_empty() && io.is_passed_on();
-            return (io, if is_whole { Next::HandOver(target) } else { Next::Close });
+            return (io, Some(if is_whole { Next::HandOver(target) } else { Next::Close }));
+        }
+        End::Resting => {
+            io.give_back(read_buf);
+            return (io, None);
         }
     };
     if let Some(come) = io.take_http2() {
-        return (io, Next::Http2(come));
+        return (io, Some(Next::Http2(come)));
     }
     let peer = &state.addresses().peer;
     if let Some(violation) = state.violation() {
@@ -108,7 +145,7 @@ pub async fn converse(context: Arc<Context>, io: H1Io, state: Arc<ConnState>) ->
         // it.
         log::refused(peer, 400, &error.to_string());
     }
-    (io, Next::Close)
+    (io, Some(Next::Close))
 }
 
 /// The loop that should take over a connection between two requests, if any.

@@ -43,6 +43,8 @@ pub struct ConnState {
     takes_interim: AtomicBool,
     /// Whether the kernel did not accept all bytes of the last write.
     is_stalled: AtomicBool,
+    /// Whether the connection is to rest, or rests: its task holds no buffers then.
+    is_resting: AtomicBool,
     /// The rule that the client broke.
     violation: OnceLock<Violation>,
 }
@@ -61,6 +63,7 @@ impl ConnState {
             is_serving: AtomicBool::new(false),
             takes_interim: AtomicBool::new(false),
             is_stalled: AtomicBool::new(false),
+            is_resting: AtomicBool::new(false),
             violation: OnceLock::new(),
         }
     }
@@ -126,16 +129,44 @@ impl ConnState {
         }
     }
 
+    /// Records that a client takes bytes that TLS held: one that reads slowly has its time anew, as
+    /// it has without TLS.
+    pub fn moved(&self) {
+        if self.write.take_moved() && self.activity.is(Waiting::Sending) {
+            self.activity.set(Waiting::Sending, tokamak_cost::now());
+        }
+    }
+
     /// Records that the kernel has taken all bytes.
     pub fn flushed(&self) {
         self.wrote(0, &Ok(0));
     }
 
-    /// Whether all requests that have come are answered, so that another event loop may go on. A
-    /// connection with TLS stays where it is.
+    /// Has the buffers of an idle connection given back by its task.
+    pub fn rest(&self) {
+        if !self.is_resting.swap(true, Ordering::Relaxed) {
+            self.activity.call();
+        }
+    }
+
+    /// Whether the connection is to rest.
+    pub fn is_to_rest(&self) -> bool {
+        self.is_resting.load(Ordering::Relaxed)
+    }
+
+    /// Records that the connection does not rest any longer.
+    pub fn wake(&self) {
+        self.is_resting.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether another event loop may go on with the connection. One with TLS stays where it is.
+    pub fn can_move(&self) -> bool {
+        matches!(self.write, WriteHalf::Tcp(_)) && self.is_between_requests()
+    }
+
+    /// Whether all requests that have come are answered.
     pub fn is_between_requests(&self) -> bool {
-        matches!(self.write, WriteHalf::Tcp(_))
-            && self.heard.load(Ordering::Relaxed) == self.requests()
+        self.heard.load(Ordering::Relaxed) == self.requests()
             && !self.is_serving()
             && self.activity.is(Waiting::Idle)
             && !self.is_stalled.load(Ordering::Relaxed)

@@ -13,7 +13,7 @@ mod send;
 mod state;
 mod stream;
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task;
@@ -49,7 +49,12 @@ const AT_ONCE: u32 = 16;
 
 /// Serves the requests of one connection until it ends. `first`: bytes of the client that have been
 /// read already.
-pub async fn converse<T>(context: Arc<Context>, transport: T, first: Bytes, state: Arc<ConnState>)
+pub fn converse<T>(
+    context: Arc<Context>,
+    transport: T,
+    first: Bytes,
+    state: Arc<ConnState>,
+) -> impl Future<Output = ()> + Send
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -58,7 +63,28 @@ where
     let meter = Meter::new(http2.resets, http2.control_frames, http2.streams, now);
     // Over TLS nothing has come yet: the time for the preface begins.
     state.received(0, meter.is_in_head(), now);
+    // Outside of the future, so that it does not keep room for the transport as well.
     let io = H2Io::new(transport, first, state.clone(), meter);
+    async move {
+        // Boxed, both of them, so that an idle connection holds the library's state once.
+        let begun = Box::pin(begin(&context, &io, &state)).await;
+        if let Some(connection) = begun {
+            let mut serving =
+                Conversation { context, state, io, connection, left: None, has_ended: false };
+            poll_fn(|cx| serving.poll(cx)).await;
+        }
+    }
+}
+
+/// Waits until the client has begun. `None`: it has not, and the connection has ended.
+async fn begin<T>(
+    context: &Context,
+    io: &H2Io<T>,
+    state: &ConnState,
+) -> Option<Box<Connection<H2Io<T>, Bytes>>>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let mut handshake = builder(&context.config).handshake(io.clone());
     let begun = poll_fn(|cx| {
         let begun = Pin::new(&mut handshake).poll(cx);
@@ -68,19 +94,16 @@ where
         }
         begun.map(Some)
     });
-    match begun.await {
-        Some(Ok(connection)) => {
-            let mut serving =
-                Conversation { context, state, io, connection, left: None, has_ended: false };
-            poll_fn(|cx| serving.poll(cx)).await;
-        }
-        Some(Err(error)) if error.is_library() => {
-            report(&state, &error);
+    match begun.await? {
+        Ok(connection) => return Some(Box::new(connection)),
+        Err(error) if error.is_library() => {
+            report(state, &error);
             // The library sends nothing when the preface is wrong.
             let _ = poll_fn(|cx| Pin::new(&mut io.clone()).poll_shutdown(cx)).await;
         }
-        _ => {}
+        Err(_) => {}
     }
+    None
 }
 
 /// Logs why the library ended a connection, if the client is to blame.
@@ -117,7 +140,7 @@ struct Conversation<T> {
     context: Arc<Context>,
     state: Arc<ConnState>,
     io: H2Io<T>,
-    connection: Connection<H2Io<T>, Bytes>,
+    connection: Box<Connection<H2Io<T>, Bytes>>,
     /// When the client was told to open no more requests, in nanoseconds.
     left: Option<u64>,
     /// Whether the client has been told that the connection ends for its flood.
