@@ -74,7 +74,7 @@ fn with_clients() -> Folder {
     let files = ["-subj", "/O=Tests/CN=ann", "-keyout", "ann.key", "-out", "ann.csr"];
     folder.openssl(&[&["req"], &key[..], &files].concat());
     // Without extensions openssl makes certificates of version 1, which are refused.
-    std::fs::write(folder.path("extensions"), "basicConstraints = CA:FALSE\n").unwrap();
+    fs::write(folder.path("extensions"), "basicConstraints = CA:FALSE\n").unwrap();
     folder.openssl(&[
         "x509",
         "-req",
