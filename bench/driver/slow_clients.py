@@ -200,9 +200,10 @@ def start(directory: Path, binary: Path, clients: int) -> tuple[Server, int]:
     return server, port
 
 
-def front_of(server: Server) -> int:
+def front_of(server: Server, binary: Path) -> int:
     """The process that serves clients: the only child of the first one that is the same program."""
     (root,) = server.roots
+    name = binary.name[:15]
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         for stat in server.tree():
@@ -249,7 +250,7 @@ def run(arguments: list[str]) -> int:
     with program.workshop("slow-clients") as directory:
         server, port = start(directory, chosen.tokamak, chosen.clients)
         try:
-            front = front_of(server)
+            front = front_of(server, chosen.tokamak)
             followed = follow(Crowd(port), chosen.clients, chosen.seconds, chosen.between, front)
             found = record.write(chosen.out / record.RUNS, Moment, rows(asyncio.run(followed)))
         finally:
