@@ -162,6 +162,7 @@ APART = {
     "before-after": "needs a second build",
     "check": "reads a record",
     "compression": "compares what compression costs, and no requests/s",
+    "edge": "has HTTP/2 and TLS, other peers and another client",
     "guard": "counts, and is a part of `make test`",
     "lua": "runs the contest with some of its rows",
     "metrics": "compares the server with itself, without metrics, and needs many rounds",

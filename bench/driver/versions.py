@@ -13,10 +13,13 @@ PROGRAMS = [
     ["nginx", "-v"],
     ["apache2", "-v"],
     ["lighttpd", "-v"],
+    ["h2o", "--version"],
+    ["caddy", "version"],
     ["redis-server", "--version"],
     ["go", "version"],
     ["mariadbd", "--version"],
     ["wrk", "-v"],
+    ["h2load", "--version"],
 ]
 
 
