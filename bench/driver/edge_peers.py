@@ -124,6 +124,7 @@ https://127.0.0.1:$port {
 """
 
 TOKAMAK = """\
+listen = []
 listen_tls = ["127.0.0.1:$port"]
 control = "$dir/$name.control"
 
@@ -293,7 +294,7 @@ class Edge(Stage):
 def certificate(directory: Path) -> None:
     """A certificate for the loopback address, with the kind of key that authorities' clients
     make."""
-    words = ["openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-days", "2"]
+    words = ["openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-days", "90"]
     words += ["-pkeyopt", "ec_paramgen_curve:prime256v1", "-subj", "/CN=localhost"]
     words += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     words += ["-keyout", f"{directory}/key.pem", "-out", f"{directory}/certificate.pem"]
