@@ -21,8 +21,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_ENCODING, CONTENT_LENGTH, HeaderMap, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE,
-    TRANSFER_ENCODING,
+    CONTENT_LENGTH, HeaderMap, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE, TRANSFER_ENCODING,
 };
 use http::{Method, Request, Response};
 use tokamak_cache::{Counts, Entry, Found, Freshness, Key, Overrides, Purge, Store};
@@ -30,6 +29,7 @@ use tokamak_config as config;
 use tokio::time::timeout;
 
 use crate::failure::Failure;
+use crate::response::compression::accept::is_asked;
 use crate::response::compression::{KeepEncoded, Stored};
 use crate::response::{Budget, Source};
 use crate::route::hosts::host;
@@ -139,7 +139,7 @@ fn stored(
     entry: &Arc<Entry>,
     key: impl FnOnce() -> Key,
 ) -> Response<Source> {
-    if request.contains_key(ACCEPT_ENCODING)
+    if is_asked(request)
         && let Source::Whole(body) = response.body()
         // Not a part of it, and not an error page in its place.
         && (body.as_ptr(), body.len()) == (entry.body.as_ptr(), entry.body.len())

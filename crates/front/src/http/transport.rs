@@ -47,6 +47,7 @@ pub fn secured(stream: TlsStream<TcpStream>) -> (ReadHalf, WriteHalf) {
 
 impl ReadHalf {
     /// Reads what has come. No bytes: the client sends no more.
+    #[inline]
     pub fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -85,6 +86,7 @@ impl WriteHalf {
     }
 
     /// Writes pieces as [`WriteHalf::try_write`] does.
+    #[inline]
     pub fn try_write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             WriteHalf::Tcp(write) => write.try_write_vectored(pieces),
@@ -108,6 +110,7 @@ impl WriteHalf {
     }
 
     /// Whether bytes that were written wait in this process for room in the kernel.
+    #[inline]
     pub fn has_unsent(&self) -> bool {
         match self {
             WriteHalf::Tcp(_) => false,

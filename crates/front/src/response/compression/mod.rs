@@ -38,6 +38,9 @@ pub use stream::Compressed;
 /// pages would make a detour over another thread, which costs more than their compression.
 const AT_ONCE: usize = 64 * 1024;
 
+/// The `Vary` of a response that might have been compressed.
+const OWN_VARY: &str = "Accept-Encoding";
+
 /// Header fields by which a browser says whose request it is (W3C Fetch Metadata).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_USER: HeaderName = HeaderName::from_static("sec-fetch-user");
@@ -103,17 +106,24 @@ impl Negotiated {
 
     /// Compresses the response if everything allows it. Books the time for that.
     pub fn apply(self, response: &mut Response<Source>, ledger: &mut Ledger) {
-        // Nothing would change; so it is with files for most programs.
-        if self.coding.is_none() && says_vary(response.headers()) {
-            return;
-        }
         if response.status() == StatusCode::NOT_MODIFIED {
             return self.apply_to_not_modified(response.headers_mut());
         }
-        if !self.is_compressible(response) {
+        // Most responses of applications are small, and that is seen without their header fields.
+        if !self.is_large(response) {
             return;
         }
-        add_vary(response.headers_mut());
+        let said = Said::of(response.headers());
+        // Nothing would change; so it is with files for most programs.
+        if said.varies && self.coding.is_none() {
+            return;
+        }
+        if !self.is_compressible(response.status(), &said) {
+            return;
+        }
+        if !said.varies {
+            add_vary(response.headers_mut());
+        }
         let Some(coding) = self.coding else { return };
         // Whether a coding would be of use, and what the body would become, only a GET shows.
         if self.is_head {
@@ -137,36 +147,72 @@ impl Negotiated {
 
     /// A 304 has the fields that the whole response would have had (RFC 9110 section 15.4.5).
     fn apply_to_not_modified(self, headers: &mut HeaderMap) {
-        if !headers.contains_key(ETAG) {
+        let varies = headers.get_all(VARY).iter().any(names_accept_encoding);
+        if !headers.contains_key(ETAG) || (self.coding.is_none() && varies) {
             return;
         }
-        add_vary(headers);
+        if !varies {
+            add_vary(headers);
+        }
         if self.names_weak_tag {
             weaken_tag(headers);
         }
     }
 
-    /// Whether the response may be compressed for a client that accepts it.
-    fn is_compressible(&self, response: &Response<Source>) -> bool {
-        let headers = response.headers();
+    /// Whether the body is large enough to be compressed, or may become so.
+    fn is_large(&self, response: &Response<Source>) -> bool {
         let length = match response.body() {
-            Source::Empty if self.is_head => announced(headers),
+            Source::Empty if self.is_head => announced(response.headers()),
             source => source.left(),
         };
-        let is_large = match length {
-            Some(length) => length >= self.policy.smallest,
-            None => !self.is_head,
-        };
+        length.map_or(!self.is_head, |length| length >= self.policy.smallest)
+    }
+
+    /// Whether a response of this kind may be compressed for a client that accepts it.
+    fn is_compressible(&self, status: StatusCode, said: &Said<'_>) -> bool {
         let is_whole = !matches!(
-            response.status(),
+            status,
             StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::PARTIAL_CONTENT
         );
-        is_large
-            && is_whole
-            && headers.get(CONTENT_TYPE).is_some_and(|kind| self.policy.types.fits(kind.as_bytes()))
-            && !headers.contains_key(CONTENT_ENCODING)
-            && !headers.contains_key(CONTENT_RANGE)
-            && !forbids_transforming(headers)
+        is_whole
+            && said.kind.is_some_and(|kind| self.policy.types.fits(kind.as_bytes()))
+            && !said.is_encoded
+            && !said.is_part
+            && !said.forbids_transforming
+    }
+}
+
+/// What the head of a response says that matters here.
+#[derive(Default)]
+struct Said<'a> {
+    /// The media type.
+    kind: Option<&'a HeaderValue>,
+    is_encoded: bool,
+    is_part: bool,
+    forbids_transforming: bool,
+    /// Whether it says that the response depends on `Accept-Encoding`.
+    varies: bool,
+}
+
+impl Said<'_> {
+    /// Reads a head. It is done for most files and pages, and one pass costs less than a search for
+    /// each field.
+    fn of(headers: &HeaderMap) -> Said<'_> {
+        let mut said = Said::default();
+        for (name, value) in headers {
+            if name == CONTENT_TYPE {
+                said.kind.get_or_insert(value);
+            } else if name == VARY {
+                said.varies |= names_accept_encoding(value);
+            } else if name == CACHE_CONTROL {
+                said.forbids_transforming |= has_word(value, b"no-transform");
+            } else if name == CONTENT_ENCODING {
+                said.is_encoded = true;
+            } else if name == CONTENT_RANGE {
+                said.is_part = true;
+            }
+        }
+        said
     }
 }
 
@@ -184,33 +230,23 @@ fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-fn forbids_transforming(headers: &HeaderMap) -> bool {
-    headers.contains_key(CACHE_CONTROL) && has_word(headers, &CACHE_CONTROL, b"no-transform")
+/// Whether a list in a header field has this word, which is in lower case.
+fn has_word(list: &HeaderValue, word: &[u8]) -> bool {
+    let list = list.as_bytes();
+    // Most lists have not even its first letter.
+    memchr::memchr2(word[0], word[0].to_ascii_uppercase(), list).is_some()
+        && list.split(|byte| *byte == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(word))
 }
 
-/// Whether a list in a header field has this word.
-fn has_word(headers: &HeaderMap, name: &HeaderName, word: &[u8]) -> bool {
-    headers.get_all(name).iter().any(|value| {
-        // Mostly it is the only one.
-        value.as_bytes().eq_ignore_ascii_case(word)
-            || value
-                .as_bytes()
-                .split(|byte| *byte == b',')
-                .any(|item| item.trim_ascii().eq_ignore_ascii_case(word))
-    })
+/// Whether a `Vary` says that the response depends on `Accept-Encoding`.
+fn names_accept_encoding(vary: &HeaderValue) -> bool {
+    // Mostly this server has written it.
+    vary == OWN_VARY || has_word(vary, b"accept-encoding") || has_word(vary, b"*")
 }
 
-/// Whether it is said that the response depends on `Accept-Encoding`.
-fn says_vary(headers: &HeaderMap) -> bool {
-    headers.contains_key(VARY)
-        && (has_word(headers, &VARY, b"accept-encoding") || has_word(headers, &VARY, b"*"))
-}
-
-/// Says that the response depends on `Accept-Encoding`, if that is not said yet.
+/// Says that the response depends on `Accept-Encoding`.
 fn add_vary(headers: &mut HeaderMap) {
-    if !says_vary(headers) {
-        headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
-    }
+    headers.append(VARY, HeaderValue::from_static(OWN_VARY));
 }
 
 /// Makes the entity tag weak, as nginx does: the bytes are others than those that the application

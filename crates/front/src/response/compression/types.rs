@@ -26,7 +26,7 @@ impl Types {
 
     /// Whether the type in a `Content-Type` fits a pattern. Its parameters do not count.
     pub fn fits(&self, content_type: &[u8]) -> bool {
-        let end = content_type.iter().position(|byte| *byte == b';').unwrap_or(content_type.len());
+        let end = memchr::memchr(b';', content_type).unwrap_or(content_type.len());
         let kind = content_type[..end].trim_ascii();
         self.0.iter().any(|pattern| match pattern {
             Pattern::Is(text) => kind.eq_ignore_ascii_case(text),
