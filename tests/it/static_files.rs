@@ -345,3 +345,22 @@ fn missing_and_unreadable() {
         server.log_line(&[script]);
     }
 }
+
+#[test]
+fn a_folder_is_never_listed() {
+    for (lines, status) in
+        [("", 404), ("[[site.rule]]\npath = \"/private\"\nserve = \"existing\"", 403)]
+    {
+        let server = Setup::new(Kind::Classic).site("sites/static").site_line(lines).start();
+        let folder = server.places.root().join("private");
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("letter-to-anna.txt"), "Dear Anna").unwrap();
+        assert_eq!(server.text("/private/letter-to-anna.txt"), "Dear Anna");
+        for target in ["/private/", "/private", "/private/.", "//private//"] {
+            let answer = server.get(target);
+            assert!(!answer.text().contains("anna"), "{target}: {answer}");
+            let is_redirected = status == 403 && target == "/private";
+            assert_eq!(answer.status(), if is_redirected { 301 } else { status }, "{target}");
+        }
+    }
+}
