@@ -25,6 +25,8 @@ pub struct Serve {
     listen: Vec<String>,
     #[arg(long, value_name = "ADDRESS", help = help("--listen-tls"))]
     listen_tls: Vec<String>,
+    #[arg(long, value_name = "NAME", help = help("--domain"))]
+    domain: Vec<String>,
     #[arg(long, value_parser = choices("--mode"), help = help("--mode"))]
     mode: Option<String>,
     #[arg(long, value_name = "FILE", help = help("--worker"))]
@@ -112,12 +114,12 @@ impl Wrong {
 impl Serve {
     /// All that decides the configuration: these flags, the environment, the current directory.
     pub fn request(self) -> Result<Request, Wrong> {
-        let joined = |addresses: Vec<String>| {
-            Some(addresses.join(",")).filter(|addresses| !addresses.is_empty())
-        };
+        let joined =
+            |values: Vec<String>| Some(values.join(",")).filter(|values| !values.is_empty());
         let flags = [
             ("--listen", joined(self.listen)),
             ("--listen-tls", joined(self.listen_tls)),
+            ("--domain", joined(self.domain)),
             ("--mode", self.mode),
             ("--worker", self.worker),
             ("--boot", self.boot),

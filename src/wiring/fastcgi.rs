@@ -66,6 +66,7 @@ pub fn server(sites: Vec<Site>) -> Server {
         log: Log { access: None, error: None },
         listen_tls: Vec::new(),
         tls: tokamak_config::Tls::default(),
+        acme: tokamak_config::Acme::default(),
         resolver: Vec::new(),
         lua: Lua::default(),
         cache: Cache::default(),

@@ -146,7 +146,7 @@ fn obey(
                 std::process::exit(FAILED.into());
             }
         }
-        ToFront::Certificates => {
+        ToFront::Certificates { number } => {
             let credentials = match files.into_iter().next().map(memory_file::read) {
                 Some(Ok(bytes)) => Credentials::decode(&bytes).map_err(|error| error.to_string()),
                 Some(Err(error)) => Err(format!("they cannot be read: {error}")),
@@ -156,6 +156,7 @@ fn obey(
                 // The supervisor has read them already, so this is not for its reader to correct.
                 eprintln!("tokamak: new certificates are not used: {problem}");
             }
+            insist(channel, &FromFront::Certificates { number });
         }
         ToFront::Forget { pool } => front.forget(pool),
         // Heard before.

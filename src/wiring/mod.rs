@@ -1,5 +1,6 @@
 //! The only place that knows every part: it gives the supervisor its front and its worker program.
 
+mod acme;
 mod admin;
 mod fastcgi;
 pub mod fpm;
@@ -30,7 +31,8 @@ fn supervise(
 ) -> Result<(), String> {
     let php = crate::program::tokamak_php().map_err(|error| error.to_string())?;
     let tickets = Box::new(|start: TicketsStart| tokamak_tickets::run(&start.tier, &start.line));
-    let setup = Setup { server, reread, php, front: Box::new(front::main), tickets };
+    let (front, acme) = (Box::new(front::main), Box::new(acme::main));
+    let setup = Setup { server, reread, php, front, acme, tickets };
     tokamak_supervisor::serve(setup).map_err(|failure: Failure| failure.to_string())
 }
 

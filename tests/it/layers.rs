@@ -98,6 +98,12 @@ const RULES: &[Rule] = &[
         ours: &["config", "outbound", "tls"],
         never: &["hyper", "http", "libc", "serde", "toml_edit"],
     },
+    // It speaks to authorities; files, fronts and processes are the supervisor's.
+    Rule {
+        name: "acme",
+        ours: &["config", "outbound", "sys", "tls"],
+        never: &["hyper", "libc", "toml_edit"],
+    },
     // Requests in, the bytes for a collector out; who sends them is the front's.
     Rule {
         name: "otlp",
@@ -119,7 +125,7 @@ const RULES: &[Rule] = &[
     // It forks, and must not have a runtime to fork.
     Rule {
         name: "supervisor",
-        ours: &["authority", "config", "cost", "fpm", "metrics", "sys", "tls"],
+        ours: &["authority", "config", "cost", "fpm", "metrics", "state", "sys", "tls"],
         never: REACTOR,
     },
     // A client of the admin listener: it knows the server only by its document.
@@ -156,6 +162,7 @@ const RULES: &[Rule] = &[
 
 /// The binary only wires, but never links the PHP worker: it starts it.
 const ROOT: &[&str] = &[
+    "acme",
     "anatomy",
     "authority",
     "config",

@@ -1,5 +1,7 @@
 //! End-to-end tests: one binary, one module a topic.
 
+/// Certificates that the server gets by itself, from a real authority and from broken ones.
+mod acme;
 /// The admin listener: what it shows, what it changes, and for whom.
 mod admin;
 /// `tokamak anatomy`: where the time goes in servers of other makes.

@@ -3,6 +3,7 @@
 //! The rest of the program sees only these types. How they were typed (file, environment, flags) is
 //! the concern of [`crate::raw`] and [`crate::option`].
 
+mod acme;
 mod admin;
 mod cache;
 mod compression;
@@ -25,6 +26,7 @@ use tokamak_fpm::Pool as FpmPool;
 
 use crate::fpm::{Fpm, FpmSocket};
 
+pub use acme::*;
 pub use admin::*;
 pub use cache::*;
 pub use compression::*;
@@ -47,6 +49,8 @@ pub struct Server {
     pub listen_tls: Vec<SocketAddr>,
     /// What is set once for TLS.
     pub tls: Tls,
+    /// Whom the server asks for certificates.
+    pub acme: Acme,
     /// Directory for what has to outlive the server.
     pub state_dir: PathBuf,
     /// Number of event loops of the front; one thread each.

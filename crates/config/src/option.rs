@@ -198,7 +198,7 @@ mod site;
 mod upstream;
 
 pub(crate) use rule::Rule;
-pub(crate) use server::{Cache, Http2, Limits, Log, Lua, Timeouts, Tls, Top, Trace};
+pub(crate) use server::{Acme, Cache, Http2, Limits, Log, Lua, Timeouts, Tls, Top, Trace};
 pub(crate) use site::{Manager, Pool, Route, Site};
 pub(crate) use upstream::Upstream;
 
@@ -206,6 +206,7 @@ pub(crate) use upstream::Upstream;
 pub const GROUPS: &[Group] = &[
     group::<Top>(""),
     group::<Tls>("[tls]"),
+    group::<Acme>("[acme]"),
     group::<Limits>("[limits]"),
     group::<Http2>("[http2]"),
     group::<Timeouts>("[timeouts]"),

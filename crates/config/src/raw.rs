@@ -4,12 +4,13 @@
 //! Precedence is the order of the calls: the defaults, then the file (`parse`), then
 //! [`Raw::environment`], then [`Raw::flags`]. Each overwrites what it finds.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Errors, Location};
 use crate::literal::Literal;
 use crate::option::{self, Row, Section, Values, key_of};
-use crate::origin::Origin;
+use crate::origin::{Given, Origin};
 use crate::value::ValueError;
 
 /// One of several tables with the same name.
@@ -58,6 +59,12 @@ impl RawSite {
     }
 }
 
+fn unless_set<T>(option: &mut Given<T>, value: T, origin: Origin) {
+    if option.origin == Origin::Default {
+        *option = Given { value, origin };
+    }
+}
+
 /// The whole configuration as typed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Raw {
@@ -65,6 +72,7 @@ pub(crate) struct Raw {
     pub file: Option<PathBuf>,
     pub top: option::Top,
     pub tls: option::Tls,
+    pub acme: option::Acme,
     pub limits: option::Limits,
     pub http2: option::Http2,
     pub timeouts: option::Timeouts,
@@ -83,6 +91,7 @@ impl Raw {
             file: file.map(Path::to_owned),
             top: Section::defaults(),
             tls: Section::defaults(),
+            acme: Section::defaults(),
             limits: Section::defaults(),
             http2: Section::defaults(),
             timeouts: Section::defaults(),
@@ -100,6 +109,7 @@ impl Raw {
         match section {
             "" => Some(&self.top),
             "tls" => Some(&self.tls),
+            "acme" => Some(&self.acme),
             "limits" => Some(&self.limits),
             "http2" => Some(&self.http2),
             "timeouts" => Some(&self.timeouts),
@@ -116,6 +126,7 @@ impl Raw {
         match section {
             "" => Some(&mut self.top),
             "tls" => Some(&mut self.tls),
+            "acme" => Some(&mut self.acme),
             "limits" => Some(&mut self.limits),
             "http2" => Some(&mut self.http2),
             "timeouts" => Some(&mut self.timeouts),
@@ -187,6 +198,25 @@ impl Raw {
                 sites.len()
             )),
         }
+    }
+
+    /// Sets what `domain` stands for, where that was not set.
+    pub fn spell_out_domain(&mut self, errors: &mut Errors) {
+        let domain = self.top.domain.clone();
+        if domain.value.is_empty() {
+            return;
+        }
+        let origin = domain.origin;
+        let site = match self.only_site() {
+            Ok(site) => &mut site.site,
+            Err(problem) => return self.report(errors, "", "domain", origin, problem),
+        };
+        unless_set(&mut site.host, domain.value, origin);
+        unless_set(&mut site.https_redirect, true, origin);
+        unless_set(&mut self.tls.auto, true, origin);
+        let every = |port| vec![SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))];
+        unless_set(&mut self.top.listen, every(80), origin);
+        unless_set(&mut self.top.listen_tls, every(443), origin);
     }
 
     /// Writes down what is wrong with one option.

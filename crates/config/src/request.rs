@@ -78,6 +78,7 @@ impl Request {
         if raw.sites.is_empty() {
             let _made = raw.only_site();
         }
+        raw.spell_out_domain(&mut errors);
         let path =
             self.environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_str());
         let state = state_directory(&self.environment);

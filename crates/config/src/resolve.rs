@@ -2,6 +2,7 @@
 //! against each other and against the file system. It reads directories and files' existence and
 //! changes nothing.
 
+mod acme;
 mod admin;
 mod cache;
 mod compression;
@@ -50,6 +51,7 @@ pub(crate) fn server(raw: &Raw, around: &Surroundings, errors: &mut Errors) -> S
         listen: top.listen.value.clone(),
         listen_tls: top.listen_tls.value.clone(),
         tls: reader.tls(),
+        acme: reader.acme(),
         state_dir: match &top.state_dir.value {
             Auto::Word => around.state.to_owned(),
             Auto::Is(path) => reader.absolute(path, top.state_dir.origin),

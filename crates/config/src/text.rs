@@ -157,6 +157,8 @@ fn raise(server: &Server) -> Raw {
         top: option::Top {
             listen: plain(server.listen.clone()),
             listen_tls: plain(server.listen_tls.clone()),
+            // It is spelled out in what it stands for.
+            domain: plain(Vec::new()),
             state_dir: plain(Auto::Is(server.state_dir.clone())),
             loops: plain(Auto::Is(count(server.loops))),
             user: text(&server.user),
@@ -172,6 +174,13 @@ fn raise(server: &Server) -> Raw {
             pid_file: plain(server.pid_file.clone()),
         },
         tls: raise_tls(&server.tls),
+        acme: option::Acme {
+            email: text(&server.acme.email),
+            directory: plain(server.acme.directories.iter().cloned().map(Text).collect()),
+            eab: plain(server.acme.eab.clone()),
+            challenge: plain(server.acme.challenges.clone()),
+            dns_hook: plain(server.acme.dns_hook.clone()),
+        },
         limits: option::Limits {
             head: plain(Size(server.limits.head as u64)),
             headers: plain(count(server.limits.headers)),

@@ -2,34 +2,30 @@
 //! front. When a file changes, it is read again; a broken one leaves the old one in use.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokamak_config::{CertificateFiles, Server};
 use tokamak_sys::memory_file;
-use tokamak_tls::{Credentials, Entry, Pair, PairFiles, ROTATE_AFTER, TICKET_KEYS, TicketKey};
+use tokamak_tls::{
+    Challenge, Credentials, Entry, Pair, PairFiles, ROTATE_AFTER, TICKET_KEYS, TicketKey,
+};
 
+use crate::automatic::Automatic;
 use crate::local::{self, Local};
 use crate::log::{self, Level};
 use crate::watch::since;
+use crate::watched::{Watched, mark, read};
 
 /// Time between two looks at the files. With a tenth, a server with hundreds of certificates would
 /// do little else; with ten times more, the wait after a renewal would be felt.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Longest file that is read. One with a hundred certificates of authorities is about 200 kB.
-const LONGEST: u64 = 4 << 20;
-
 /// A certificate that expires within this time is worth a warning: programs that renew do so 30
 /// days before.
 const SOON: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// How a file was when it was looked at: another time, inode or size is another file.
-type Mark = Option<(i64, i64, u64, u64)>;
 
 /// The certificates of a server.
 #[derive(Debug, Default)]
@@ -37,6 +33,10 @@ pub struct Certificates {
     pairs: BTreeMap<CertificateFiles, Watched<PairFiles>>,
     authorities: BTreeMap<PathBuf, Watched<Vec<u8>>>,
     local: Local,
+    /// Those that the server has got by itself.
+    automatic: Automatic,
+    /// What authorities are to find now.
+    challenges: Vec<Challenge>,
     /// The first one encrypts.
     tickets: Vec<TicketKey>,
     rotated: u64,
@@ -45,46 +45,15 @@ pub struct Certificates {
     changed: bool,
 }
 
-/// Something that was read from files, which may change.
-struct Watched<T> {
-    value: T,
-    /// How the files were when they were read.
-    read: Vec<Mark>,
-    /// How they were at the last look. They are read when two looks find the same: a program may
-    /// be about to write the other file of a pair.
-    seen: Vec<Mark>,
-}
-
-// What was read may be a key.
-impl<T> std::fmt::Debug for Watched<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watched").field("seen", &self.seen).finish_non_exhaustive()
-    }
-}
-
-impl<T> Watched<T> {
-    fn new(value: T, marks: Vec<Mark>) -> Watched<T> {
-        Watched { value, read: marks.clone(), seen: marks }
-    }
-
-    /// Whether the files are to be read again.
-    fn look(&mut self, files: &[&Path]) -> bool {
-        let now: Vec<Mark> = files.iter().map(|file| mark(file)).collect();
-        let is_settled = now == self.seen;
-        let is_new = is_settled && now != self.read;
-        self.seen = now;
-        if is_new {
-            // Once, whatever comes of it.
-            self.read.clone_from(&self.seen);
-        }
-        is_new
-    }
-}
-
 impl Certificates {
     /// Those of a server that starts now.
-    pub fn new(now: u64) -> Certificates {
-        Certificates { tickets: vec![TicketKey::random()], rotated: now, ..Certificates::default() }
+    pub fn new(state_dir: &Path, now: u64) -> Certificates {
+        Certificates {
+            tickets: vec![TicketKey::random()],
+            rotated: now,
+            automatic: Automatic::below(state_dir),
+            ..Certificates::default()
+        }
     }
 
     /// Reads all certificates of a configuration.
@@ -110,6 +79,7 @@ impl Certificates {
             warn_of_end(&files, &pair);
             self.pairs.insert(files, Watched::new(pair, marks));
         }
+        self.changed |= self.automatic.load(server);
         for (path, file, marks) in authorities {
             self.changed |= self.authorities.get(&path).is_none_or(|old| old.value != file);
             self.authorities.insert(path, Watched::new(file, marks));
@@ -125,6 +95,7 @@ impl Certificates {
         };
         self.pairs.retain(|files, _| needed(files));
         self.local.keep(servers);
+        self.automatic.keep(servers);
         self.authorities.retain(|path, _| {
             servers.iter().any(|server| server.tls.client_ca.as_ref() == Some(path))
         });
@@ -150,11 +121,13 @@ impl Certificates {
         };
         let entries = [of_all].into_iter().chain(server.sites.iter().map(of_site));
         let entries = entries.chain(local::files(server).map(of_name));
+        let entries = entries.filter(|entry| !entry.pairs.is_empty());
         let client_ca = server.tls.client_ca.as_ref();
         Some(Credentials {
-            entries: entries.filter(|entry| !entry.pairs.is_empty()).collect(),
+            entries: entries.chain(self.automatic.entries(server)).collect(),
             client_ca: client_ca.and_then(|path| Some(self.authorities.get(path)?.value.clone())),
             tickets: self.tickets.clone(),
+            challenges: self.challenges.clone(),
         })
     }
 
@@ -182,7 +155,7 @@ impl Certificates {
             self.looked = now;
             self.local.tick(now, clock());
             self.look();
-            if !self.pairs.is_empty() && since(self.rotated, now) >= ROTATE_AFTER {
+            if since(self.rotated, now) >= ROTATE_AFTER {
                 self.tickets.insert(0, TicketKey::random());
                 self.tickets.truncate(TICKET_KEYS);
                 self.rotated = now;
@@ -192,7 +165,24 @@ impl Certificates {
         std::mem::take(&mut self.changed)
     }
 
+    /// The certificate for a name that the server has got by itself.
+    pub fn automatic(&self, name: &str) -> Option<&PairFiles> {
+        self.automatic.files(name)
+    }
+
+    /// Uses a certificate that the server has got by itself.
+    pub fn renew(&mut self, name: &str, pair: PairFiles) {
+        self.changed |= self.automatic.renew(name, pair);
+    }
+
+    /// Lets authorities find these challenges, and no others.
+    pub fn present(&mut self, challenges: Vec<Challenge>) {
+        self.changed |= self.challenges != challenges;
+        self.challenges = challenges;
+    }
+
     fn look(&mut self) {
+        self.changed |= self.automatic.look();
         for (files, watched) in &mut self.pairs {
             if !watched.look(&[&files.certificate, &files.key]) {
                 continue;
@@ -264,7 +254,9 @@ pub fn verify(server: &Server) -> Result<Vec<String>, String> {
             [] => &server.tls.certificates[..],
             own => own,
         };
-        let hosts = site.hosts.iter().filter(|host| !local.contains(host.as_str()));
+        let public = server.public_names();
+        let is_automatic = |host: &&String| local.contains(&***host) || public.contains(&***host);
+        let hosts = site.hosts.iter().filter(|host| !is_automatic(host));
         for host in hosts.filter(|_| is_served(server)) {
             // A certificate for all names below one is for each of them.
             let is_for = |files: &CertificateFiles| {
@@ -283,23 +275,6 @@ pub fn verify(server: &Server) -> Result<Vec<String>, String> {
         read_authorities(path).map_err(|problem| format!("tls: {problem}"))?;
     }
     Ok(warnings)
-}
-
-fn mark(path: &Path) -> Mark {
-    let found = fs::metadata(path).ok()?;
-    Some((found.mtime(), found.mtime_nsec(), found.ino(), found.size()))
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let name = |error: io::Error| {
-        let text = error.to_string();
-        let plain = text.split(" (os error").next().unwrap_or_default();
-        format!("{} cannot be read: {plain}", path.display())
-    };
-    if fs::metadata(path).map_err(name)?.len() > LONGEST {
-        return Err(format!("{} is longer than {} MiB", path.display(), LONGEST >> 20));
-    }
-    fs::read(path).map_err(name)
 }
 
 fn read_pair(files: &CertificateFiles) -> Result<PairFiles, String> {

@@ -5,10 +5,12 @@
 //! ([`machine`], [`size`], [`storm`], [`watch`], [`reload`], [`renew`], [`succession`], [`pulse`]);
 //! the rest carries it out.
 
+mod acme;
 mod admin_socket;
 mod application;
 mod asked;
 pub mod asker;
+mod automatic;
 mod banner;
 mod bind;
 mod bounds;
@@ -39,14 +41,17 @@ pub mod settings;
 mod shared_tickets;
 pub mod size;
 mod sockets;
+mod state_dir;
 mod status;
 pub mod storm;
 pub mod succession;
 mod system;
 pub mod watch;
+mod watched;
 mod words;
 mod zygote;
 
+pub use acme::{AcmeMain, AcmeStart};
 pub use application::Folder;
 pub use certificates::verify as verify_certificates;
 pub use front::{FrontMain, FrontStart, PoolLink};

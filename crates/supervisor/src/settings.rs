@@ -348,6 +348,7 @@ pub(crate) mod tests {
             log: Log { access: None, error: None },
             listen_tls: Vec::new(),
             tls: tokamak_config::Tls::default(),
+            acme: tokamak_config::Acme::default(),
             resolver: Vec::new(),
             lua: tokamak_config::Lua::default(),
             cache: tokamak_config::Cache::default(),

@@ -36,6 +36,7 @@
 //!
 //! Workers die with their zygote (`PR_SET_PDEATHSIG`), the zygote with the supervisor.
 
+mod acme;
 mod cache;
 mod front;
 mod upstreams;
@@ -48,6 +49,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use crate::channel::{Channel, Received};
+pub use acme::{FromAcme, LONGEST_FILE, StateFile, ToAcme};
 pub use cache::{CacheStatus, Purge};
 pub use front::{ANSWER_PART, FromFront, ToFront, Why};
 pub use upstreams::{AddressAction, AddressChange, AddressState, AddressStatus};

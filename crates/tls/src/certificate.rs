@@ -4,9 +4,12 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use x509_cert::TbsCertificate;
 use x509_cert::der::Decode;
-use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::ext::pkix::{AuthorityKeyIdentifier, SubjectAltName};
 use x509_cert::time::Time;
 
 /// What a certificate says.
@@ -25,6 +28,9 @@ pub struct Certificate {
     pub issuer: String,
     /// Its number, in capital hexadecimal digits.
     pub serial: String,
+    /// By which an authority knows it for renewals (RFC 9773, 4.1): the identifier of its key, and
+    /// the number, both in base64url.
+    renewal_id: Option<(String, String)>,
     /// Both times as OpenSSL prints them.
     times: [String; 2],
 }
@@ -60,9 +66,18 @@ impl Certificate {
             not_after: seconds(&validity.not_after),
             subject: said.subject.to_string(),
             issuer: said.issuer.to_string(),
+            renewal_id: authority_key(&said).map_err(invalid)?.map(|key| {
+                (URL_SAFE_NO_PAD.encode(key), URL_SAFE_NO_PAD.encode(said.serial_number.as_bytes()))
+            }),
             serial: said.serial_number.as_bytes().iter().map(|b| format!("{b:02X}")).collect(),
             times: [openssl_time(&validity.not_before), openssl_time(&validity.not_after)],
         })
+    }
+
+    /// By which an authority knows it for renewals (RFC 9773, 4.1): the identifier of its key, and
+    /// the number, both in base64url. Absent if the certificate does not name a key.
+    pub fn renewal_id(&self) -> Option<(String, String)> {
+        self.renewal_id.clone()
     }
 
     /// The time from which it is valid, as OpenSSL prints it.
@@ -88,6 +103,11 @@ impl Certificate {
             None => name == host,
         })
     }
+}
+
+fn authority_key(said: &TbsCertificate) -> x509_cert::der::Result<Option<Vec<u8>>> {
+    let found = said.get::<AuthorityKeyIdentifier>()?;
+    Ok(found.and_then(|(_, found)| Some(found.key_identifier?.as_bytes().to_vec())))
 }
 
 fn name(name: &GeneralName) -> Option<String> {

@@ -15,6 +15,37 @@ pub struct Credentials {
     pub client_ca: Option<Vec<u8>>,
     /// The keys of session tickets. The first one encrypts, the others only decrypt.
     pub tickets: Vec<TicketKey>,
+    /// What authorities are to find that ask whose names are.
+    pub challenges: Vec<Challenge>,
+}
+
+/// What an authority is to find under a name (ACME).
+#[derive(Clone, PartialEq, Eq)]
+pub enum Challenge {
+    /// This text at `/.well-known/acme-challenge/TOKEN` (RFC 8555, 8.3).
+    Http {
+        /// The end of the path.
+        token: String,
+        /// The text.
+        answer: String,
+    },
+    /// This certificate in a handshake for the name and the protocol `acme-tls/1` (RFC 8737).
+    TlsAlpn {
+        /// The name, in lower case.
+        name: String,
+        /// The certificate.
+        pair: PairFiles,
+    },
+}
+
+// The answers are no secrets, but they are of no use in a log either.
+impl fmt::Debug for Challenge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Challenge::Http { .. } => "Challenge::Http(…)",
+            Challenge::TlsAlpn { .. } => "Challenge::TlsAlpn(…)",
+        })
+    }
 }
 
 /// The certificates for some host names.
@@ -23,6 +54,7 @@ pub struct Entry {
     /// The host names, in lower case; with `*.` before it, a name stands for all below it.
     pub names: Vec<String>,
     /// Certificates of different kinds, of which a client gets the first one that it understands.
+    /// Without any, the names are refused.
     pub pairs: Vec<PairFiles>,
 }
 
@@ -72,6 +104,8 @@ impl Credentials {
         self.client_ca.iter().for_each(|file| bytes(&mut out, file));
         count(&mut out, self.tickets.len());
         self.tickets.iter().for_each(|key| out.extend_from_slice(key.bytes()));
+        count(&mut out, self.challenges.len());
+        self.challenges.iter().for_each(|challenge| challenge.encode(&mut out));
         out
     }
 
@@ -97,14 +131,8 @@ impl Credentials {
     pub fn decode(encoded: &[u8]) -> Result<Credentials, Malformed> {
         let mut from = Reader(encoded);
         let entries = from.list(|from| {
-            let names = from.list(|from| {
-                let name = from.bytes()?;
-                String::from_utf8(name.to_vec()).map_err(|_| Malformed)
-            })?;
-            let pairs = from.list(|from| {
-                let (certificate, key) = (from.bytes()?.to_vec(), from.bytes()?.to_vec());
-                Ok(PairFiles { certificate, key })
-            })?;
+            let names = from.list(Reader::text)?;
+            let pairs = from.list(Reader::pair)?;
             Ok(Entry { names, pairs })
         })?;
         let client_ca = from.list(|from| from.bytes().map(<[u8]>::to_vec))?;
@@ -113,10 +141,39 @@ impl Credentials {
             from.0 = rest;
             Ok(TicketKey::from_bytes(*key))
         })?;
+        let challenges = from.list(Challenge::decode)?;
         if client_ca.len() > 1 || !from.0.is_empty() {
             return Err(Malformed);
         }
-        Ok(Credentials { entries, client_ca: client_ca.into_iter().next(), tickets })
+        Ok(Credentials { entries, client_ca: client_ca.into_iter().next(), tickets, challenges })
+    }
+}
+
+impl Challenge {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Challenge::Http { token, answer } => {
+                out.push(1);
+                bytes(out, token.as_bytes());
+                bytes(out, answer.as_bytes());
+            }
+            Challenge::TlsAlpn { name, pair } => {
+                out.push(2);
+                bytes(out, name.as_bytes());
+                bytes(out, &pair.certificate);
+                bytes(out, &pair.key);
+            }
+        }
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Challenge, Malformed> {
+        let (kind, rest) = from.0.split_first().ok_or(Malformed)?;
+        from.0 = rest;
+        match kind {
+            1 => Ok(Challenge::Http { token: from.text()?, answer: from.text()? }),
+            2 => Ok(Challenge::TlsAlpn { name: from.text()?, pair: from.pair()? }),
+            _ => Err(Malformed),
+        }
     }
 }
 
@@ -145,6 +202,15 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
+    fn text(&mut self) -> Result<String, Malformed> {
+        String::from_utf8(self.bytes()?.to_vec()).map_err(|_| Malformed)
+    }
+
+    fn pair(&mut self) -> Result<PairFiles, Malformed> {
+        let (certificate, key) = (self.bytes()?.to_vec(), self.bytes()?.to_vec());
+        Ok(PairFiles { certificate, key })
+    }
+
     /// Each item takes a byte at least, so a wrong count ends with the bytes.
     fn list<T>(
         &mut self,
@@ -165,16 +231,26 @@ mod tests {
         (file(), file()).prop_map(|(certificate, key)| PairFiles { certificate, key })
     }
 
+    fn challenge() -> impl Strategy<Value = Challenge> {
+        prop_oneof![
+            ("[a-z]{0,9}", "[a-z]{0,9}")
+                .prop_map(|(token, answer)| Challenge::Http { token, answer }),
+            ("[a-z.]{0,9}", pair()).prop_map(|(name, pair)| Challenge::TlsAlpn { name, pair }),
+        ]
+    }
+
     fn credentials() -> impl Strategy<Value = Credentials> {
         let names = prop::collection::vec("[a-z*.]{0,12}", 0..3);
         let entry = (names, prop::collection::vec(pair(), 0..3));
         let entry = entry.prop_map(|(names, pairs)| Entry { names, pairs });
         let client_ca = prop::option::of(prop::collection::vec(any::<u8>(), 0..20));
-        (prop::collection::vec(entry, 0..4), client_ca, 0..4usize).prop_map(
-            |(entries, client_ca, keys)| Credentials {
+        let challenges = prop::collection::vec(challenge(), 0..3);
+        (prop::collection::vec(entry, 0..4), client_ca, 0..4usize, challenges).prop_map(
+            |(entries, client_ca, keys, challenges)| Credentials {
                 entries,
                 client_ca,
                 tickets: (0..keys).map(|_| TicketKey::random()).collect(),
+                challenges,
             },
         )
     }
@@ -203,8 +279,8 @@ mod tests {
         let pair = PairFiles { certificate: Vec::new(), key: b"secret".to_vec() };
         let entry = Entry { names: vec!["a.example".into()], pairs: vec![pair] };
         let tickets = vec![TicketKey::from_bytes([b'x'; KEY_BYTES])];
-        let printed =
-            format!("{:?}", Credentials { entries: vec![entry], client_ca: None, tickets });
+        let credentials = Credentials { entries: vec![entry], tickets, ..Credentials::default() };
+        let printed = format!("{credentials:?}");
         assert!(printed.contains("a.example"), "{printed}");
         assert!(!printed.contains("115") && !printed.contains("120"), "no bytes: {printed}");
     }

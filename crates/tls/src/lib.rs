@@ -6,6 +6,7 @@
 //! other credentials makes another configuration: connections that are open keep theirs.
 
 mod certificate;
+mod challenge;
 mod credentials;
 mod names;
 mod pair;
@@ -15,7 +16,8 @@ mod ticket_news;
 mod tickets;
 
 pub use certificate::{Certificate, InvalidCertificate};
-pub use credentials::{Credentials, Entry, Malformed, PairFiles};
+pub use challenge::{ACME_PROTOCOL, challenge_config};
+pub use credentials::{Challenge, Credentials, Entry, Malformed, PairFiles};
 pub use pair::{Pair, PairError, authorities, certificate};
 pub use session::{ClientCertificate, Session};
 pub use settings::{ClientAuth, Settings, Version, server_config};

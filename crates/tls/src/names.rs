@@ -26,7 +26,8 @@ pub struct Names {
 impl Names {
     /// The names of these entries: those that an entry is given, then those in its certificates.
     /// The first entry with a name has it. If no certificate is for a name, the client gets that
-    /// of the first entry, unless `refuses_others` is set.
+    /// of the first entry that has one, unless `refuses_others` is set. The names of an entry
+    /// without certificates are refused.
     pub fn new(entries: &[(&[String], Vec<Pair>)], refuses_others: bool) -> Names {
         let mut names = Names::default();
         let kinds = |pairs: &[Pair]| pairs.iter().map(|pair| pair.key.clone()).collect::<Kinds>();
@@ -39,7 +40,7 @@ impl Names {
                 };
                 map.entry(name.to_owned()).or_insert_with(|| kinds.clone());
             }
-            if !refuses_others && names.other.is_none() {
+            if !refuses_others && names.other.is_none() && !pairs.is_empty() {
                 names.other = Some(kinds);
             }
         }
@@ -95,7 +96,9 @@ mod tests {
         let third = pair(&["deep.wild.example"]);
         let own = |names: &[&str]| names.iter().map(|name| (*name).into()).collect::<Vec<String>>();
         let given = [own(&[]), own(&["second.example", "both.example"]), own(&["*.wild.example"])];
+        let awaited = own(&["awaited.example"]);
         let entries = [
+            (&awaited[..], Vec::new()),
             (&given[0][..], vec![first.clone()]),
             (&given[1][..], vec![second.clone()]),
             (&given[2][..], vec![third.clone()]),
@@ -103,6 +106,8 @@ mod tests {
         for refuses in [false, true] {
             let names = Names::new(&entries, refuses);
             let other = (!refuses).then_some(&first);
+            let found = names.find(Some("awaited.example")).map(|kinds| kinds.len());
+            assert_eq!(found, Some(0), "refused, whatever others get");
             for (name, expected) in [
                 (Some("first.example"), Some(&first)),
                 (Some("second.example"), Some(&second)),

@@ -107,7 +107,11 @@ pub fn authorities(file: &[u8]) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-fn private_key(file: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
+/// The key of a file.
+///
+/// # Errors
+/// Fails if there is none, or one that cannot be read.
+pub(crate) fn private_key(file: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
     match PrivateKeyDer::from_pem_slice(file) {
         Ok(key) => Ok(key),
         Err(pem::Error::NoItemsFound) => Err(if has(file, b"ENCRYPTED PRIVATE KEY") {

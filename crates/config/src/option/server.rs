@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::{
-    AdminAddress, ClientAuth, LogFormat, Network, Rate, Secret, TlsVersion, TraceMode,
-    TrustedHeader, UnknownName,
+    AcmeChallenge, AdminAddress, ClientAuth, LogFormat, Network, Rate, Secret, TlsVersion,
+    TraceMode, TrustedHeader, UnknownName,
 };
 use crate::unit::{GIB, HOUR, KIB, MIB, SECOND};
 use crate::value::{ANY, Auto, Count, Direct, Off, Share, Size, Text, within};
@@ -21,6 +21,10 @@ section! {
         /// Addresses that accept HTTP connections over TLS (`https`), as in `":443"`. They need a
         /// certificate, in `[tls]` or in a `[[site]]`.
         listen_tls: Vec<SocketAddr> = "", ANY, Live, env "TOKAMAK_LISTEN_TLS", flag "--listen-tls";
+        /// Host names of the only site, for which the server gets certificates by itself. Short for
+        /// these, unless they are set: `host` and `https_redirect = true` of the site, `auto =
+        /// true` in `[tls]`, `listen = [":80"]` and `listen_tls = [":443"]`.
+        domain: Vec<Text> = "", ANY, Live, env "TOKAMAK_DOMAIN", flag "--domain";
         /// Directory for what has to outlive the server: keys and certificates that it gets by
         /// itself. It is made when it is needed, for the user who starts the server alone. `"auto"`
         /// is `/var/lib/tokamak` for root, and `tokamak` in `$XDG_STATE_HOME` or `~/.local/state`
@@ -73,7 +77,8 @@ section! {
     /// reload.
     Tls "tls" {
         /// Whether the server gets certificates by itself, for the hosts of all sites without a
-        /// `certificate` of their own: for `localhost`, names below it, and loopback addresses.
+        /// `certificate` of their own: from the authorities of `[acme]`, and from one of its own
+        /// for `localhost`, names below it, and loopback addresses.
         auto: bool = "false", ANY, Live, env "TOKAMAK_TLS_AUTO";
         /// Files of the certificate for names that no site has a certificate for, each with the
         /// certificates of the authorities between it and a known one. Several are certificates of
@@ -107,6 +112,29 @@ section! {
         redis_prefix: Text = "tokamak:", ANY, Live, env "TOKAMAK_TLS_REDIS_PREFIX";
         /// How long the server waits for it, off the way of clients.
         redis_timeout: Duration = "2s", within(1, 10 * SECOND), Live, env "TOKAMAK_TLS_REDIS_TIMEOUT";
+    }
+}
+
+section! {
+    /// Whom the server asks for certificates, if `auto` of `[tls]` is set, and how it shows that
+    /// the names are its own (ACME, RFC 8555).
+    Acme "acme" {
+        /// Address to which authorities may write about the certificates.
+        email: Option<Text> = "", ANY, Live, env "TOKAMAK_ACME_EMAIL";
+        /// Authorities, by the URLs of their directories. The first one is asked; the next one when
+        /// it fails.
+        directory: Vec<Text> = "https://acme-v02.api.letsencrypt.org/directory", ANY, Live, env "TOKAMAK_ACME_DIRECTORY";
+        /// Accounts at authorities that ask for one (external account binding), by the URLs of
+        /// their directories: `{ "https://acme.example/directory" = "KEY-ID:HMAC-KEY" }`, the key
+        /// as the authority shows it (base64url).
+        eab: BTreeMap<String, Secret> = "", ANY, Live;
+        /// Ways to show that a name is this server's: `"http-01"` needs port 80, `"tls-alpn-01"`
+        /// port 443, `"dns-01"` a `dns_hook`. When one fails, the next try uses the next one.
+        challenge: Vec<AcmeChallenge> = "http-01,tls-alpn-01", ANY, Live, env "TOKAMAK_ACME_CHALLENGE";
+        /// Program that changes the zone of a name, for `"dns-01"`, without which no authority
+        /// gives certificates for `*.` names. It is run as `PROGRAM add NAME VALUE`, and has to
+        /// return when the name servers have the TXT record; later as `PROGRAM remove NAME VALUE`.
+        dns_hook: Option<PathBuf> = "", ANY, Live, env "TOKAMAK_ACME_DNS_HOOK";
     }
 }
 

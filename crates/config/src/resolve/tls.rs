@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use super::Reader;
-use crate::model::{CertificateFiles, ClientAuth, SiteTls, Tier, Tls, is_local};
+use crate::model::{CertificateFiles, ClientAuth, SiteTls, Tier, Tls};
 use crate::option;
 use crate::origin::{Given, Origin};
 use crate::value::{Auto, Count, Text};
@@ -44,9 +44,6 @@ impl Reader<'_> {
             }
             _ => {}
         }
-        if tls.auto.value {
-            self.automatic();
-        }
         Tls {
             auto: tls.auto.value,
             certificates,
@@ -61,34 +58,6 @@ impl Reader<'_> {
                 prefix: tls.redis_prefix.value.0.clone(),
                 timeout: tls.redis_timeout.value,
             }),
-        }
-    }
-
-    /// The names for which certificates are wanted.
-    fn automatic(&mut self) {
-        let raw = self.raw;
-        let origin = raw.tls.auto.origin;
-        if raw.top.listen_tls.value.is_empty() {
-            let problem = "is for `listen_tls`, which is not set; `listen_tls = [\":443\"]` accepts \
-                connections with TLS";
-            self.report("tls", "auto", origin, problem.into());
-        }
-        let sites = raw.sites.iter().map(|site| &site.site);
-        let sites = sites.filter(|site| site.certificate.value.is_empty());
-        if sites.clone().all(|site| site.host.value.is_empty()) {
-            let problem = "finds no name to get a certificate for; set `host` in a `[[site]]`";
-            self.report("tls", "auto", origin, problem.into());
-        }
-        for (site, Text(host)) in
-            sites.flat_map(|site| site.host.value.iter().map(move |host| (site, host)))
-        {
-            if !is_local(&host.to_ascii_lowercase()) {
-                let problem = format!(
-                    "`{host}` is not a name of this machine, for which there are certificates with \
-                        `auto` of `[tls]`; set `certificate` and `key` here"
-                );
-                self.report("site", "host", site.host.origin, problem);
-            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! The whole way: text, variables and flags in, a [`Server`] or every error out.
 
+mod acme;
 mod certificates;
 mod client_limits;
 mod invented;

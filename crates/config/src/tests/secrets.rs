@@ -16,6 +16,7 @@ fn these_options_are_secret() {
         [
             "admin_token",
             "tls.redis_password",
+            "acme.eab",
             "cache.redis_password",
             "trace.timing_secret",
             "trace.export_headers",

@@ -3,8 +3,8 @@
 use super::{Bounds, Kind, Value, ValueError, quote, quoted, wrong};
 use crate::literal::Literal;
 use crate::model::{
-    Balance, ClientAuth, Ignored, Leftover, LogFormat, Mode, Reset, Serve, StopSignal, TlsVersion,
-    TraceMode, TrustedHeader, UnknownName,
+    AcmeChallenge, Balance, ClientAuth, Ignored, Leftover, LogFormat, Mode, Reset, Serve,
+    StopSignal, TlsVersion, TraceMode, TrustedHeader, UnknownName,
 };
 
 /// Types with a few values, each with a name.
@@ -85,6 +85,12 @@ impl Choice for ClientAuth {
     const NAMES: &'static [&'static str] = &["none", "optional", "required"];
     const ALL: &'static [ClientAuth] =
         &[ClientAuth::None, ClientAuth::Optional, ClientAuth::Required];
+}
+
+impl Choice for AcmeChallenge {
+    const NAMES: &'static [&'static str] = &["http-01", "tls-alpn-01", "dns-01"];
+    const ALL: &'static [AcmeChallenge] =
+        &[AcmeChallenge::Http, AcmeChallenge::TlsAlpn, AcmeChallenge::Dns];
 }
 
 impl Choice for UnknownName {

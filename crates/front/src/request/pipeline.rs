@@ -103,6 +103,11 @@ where
     let length = incoming.size_hint().exact();
     let body = incoming.is_end_stream().then_some(Body::Empty);
     let caller = Caller::Client(client);
+    if let Some(answer) =
+        context.tls.as_ref().and_then(|tls| tls.challenge_answer(parts.uri.path()))
+    {
+        return Serving::Now(Some(respond(Response::new(Source::Whole(answer)), guard)));
+    }
     if site.config.tls.redirect && caller.scheme() == "http" {
         let response = https::redirect(&context.config, &site.config, &parts);
         return Serving::Now(Some(respond(response, guard)));

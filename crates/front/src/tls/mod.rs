@@ -1,5 +1,6 @@
 //! TLS for clients: the handshake, before the protocol inside of it begins.
 
+mod challenges;
 mod counters;
 
 use std::collections::BTreeMap;
@@ -9,6 +10,7 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::Poll;
 
+use bytes::Bytes;
 use tokamak_config::{self as config, ClientAuth, TlsVersion, UnknownName};
 use tokamak_tls::{Credentials, ServerConfig, Session, Settings};
 use tokio::net::TcpStream;
@@ -17,6 +19,7 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::rustls::server::Acceptor;
 use tokio_rustls::server::TlsStream;
 
+use challenges::Challenges;
 pub use counters::{Failed, HandshakeCounters};
 
 /// The first byte of a client that speaks TLS: a record with its greeting.
@@ -29,6 +32,7 @@ pub struct Tls {
     config: RwLock<Arc<ServerConfig>>,
     /// When the certificates end, by their first names: seconds since 1970.
     ends: RwLock<BTreeMap<String, u64>>,
+    challenges: Challenges,
     /// How handshakes end.
     pub counters: HandshakeCounters,
 }
@@ -99,7 +103,8 @@ impl Tls {
         };
         let config = RwLock::new(tokamak_tls::server_config(&settings, credentials)?);
         let ends = RwLock::new(credentials.ends());
-        Ok(Tls { settings, config, ends, counters: HandshakeCounters::default() })
+        let challenges = Challenges::new(&credentials.challenges)?;
+        Ok(Tls { settings, config, ends, challenges, counters: HandshakeCounters::default() })
     }
 
     /// Uses these credentials for the next connections. On an error the old ones stay in use.
@@ -108,6 +113,7 @@ impl Tls {
     /// As [`Tls::new`].
     pub fn renew(&self, credentials: &Credentials) -> Result<(), String> {
         let config = tokamak_tls::server_config(&self.settings, credentials)?;
+        self.challenges.renew(&credentials.challenges)?;
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
         *self.ends.write().unwrap_or_else(PoisonError::into_inner) = credentials.ends();
         Ok(())
@@ -116,6 +122,12 @@ impl Tls {
     /// When the certificates end, by their first names: seconds since 1970.
     pub fn ends(&self) -> BTreeMap<String, u64> {
         self.ends.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The text that an authority is to find at this path (ACME), if any.
+    #[inline]
+    pub fn challenge_answer(&self, path: &str) -> Option<Bytes> {
+        self.challenges.answer(path)
     }
 
     fn config(&self) -> Arc<ServerConfig> {
@@ -155,7 +167,9 @@ impl Tls {
             let (why, error) = closed(error);
             end.failed(why, error)
         })?;
-        let mut answer = greeting.into_stream(self.config());
+        let challenge = self.challenges.config(&greeting.client_hello());
+        let is_challenge = challenge.is_some();
+        let mut answer = greeting.into_stream(challenge.unwrap_or_else(|| self.config()));
         let begun = {
             // Only closed when the loop is gone.
             let _turn = turn.acquire().await;
@@ -171,6 +185,10 @@ impl Tls {
             let (why, error) = closed(error);
             end.failed(why, error)
         })?;
+        if is_challenge {
+            // The authority has seen the certificate, and says nothing more (RFC 8737, 3).
+            return Err(end.failed(Failed::Closed, None));
+        }
         let connection = stream.get_ref().1;
         let asks_client = self.settings.client_auth != tokamak_tls::ClientAuth::None;
         let session = Session::of(connection, asks_client);

@@ -37,6 +37,7 @@ impl Generation {
                 | FromFront::Cache { .. }
                 | FromFront::Purged { .. }
                 | FromFront::Asks { .. }
+                | FromFront::Certificates { .. }
                 | FromFront::Answered { .. } => answers.push(message),
                 FromFront::Ready if self.life == Life::Fronted => self.life = Life::Serving,
                 FromFront::Draining => self.accepts = false,

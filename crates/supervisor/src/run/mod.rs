@@ -1,5 +1,6 @@
 //! The loop: one thread that waits for signals, children, the control socket and the clock.
 
+mod acme;
 mod admin;
 mod host;
 mod profile;
@@ -15,10 +16,11 @@ use std::time::Duration;
 use tokamak_config::Server;
 use tokamak_fpm as fpm;
 use tokamak_sys::channel::{Watch, poll};
-use tokamak_sys::control::{FromFront, ToFront};
+use tokamak_sys::control::FromFront;
 use tokamak_sys::process;
 use tokamak_sys::signal::{Signal, Signals};
 
+use crate::acme::{Acme, AcmeMain};
 use crate::admin_socket::AdminSocket;
 use crate::asked::Asked;
 use crate::asker::Asker;
@@ -55,6 +57,8 @@ pub struct Setup {
     pub front: Box<FrontMain>,
     /// The code of the process that shares keys of session tickets, run in a child of its own.
     pub tickets: Box<TicketsMain>,
+    /// The code of the process that gets certificates, run in a child of its own.
+    pub acme: Box<AcmeMain>,
 }
 
 /// Why a server could not start or had to end.
@@ -82,6 +86,7 @@ enum Token {
     Zygote(usize, usize),
     Output(usize, usize, usize),
     Application(usize, usize, usize),
+    Acme,
 }
 
 /// The whole state of the server.
@@ -102,6 +107,10 @@ struct Supervisor {
     /// Faults of workers' memory.
     emergency: Emergency,
     shared_tickets: SharedTickets,
+    /// Gets certificates.
+    acme: Acme,
+    /// How often fronts were sent certificates.
+    parcels: u32,
 }
 
 /// Serves until it is told to stop. The calling process must have a single thread.
@@ -113,7 +122,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         log::write_as_fpm(&fpm.global);
     }
     let passed = process::passed_sockets();
-    let mut certificates = Certificates::new(tokamak_cost::now());
+    let mut certificates = Certificates::new(&setup.server.state_dir, tokamak_cost::now());
     certificates.load(&setup.server).map_err(failure)?;
     // Before the sockets for clients: who can connect there can ask the admin listener, too.
     let admin = AdminSocket::open(setup.server.admin.as_ref()).map_err(failure)?;
@@ -164,6 +173,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         format_args!("started pid={} control={}", std::process::id(), control.path().display()),
     );
     let now = tokamak_cost::now();
+    let acme = Acme::new(setup.server.state_dir.clone());
     let mut fleet = Fleet::new(setup.server.clone());
     let mut host = Host {
         setup,
@@ -189,6 +199,8 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         announced: false,
         emergency: Emergency::default(),
         shared_tickets: SharedTickets::default(),
+        acme,
+        parcels: 0,
     };
     supervisor.run()
 }
@@ -212,6 +224,9 @@ impl Supervisor {
                                 FromFront::Asks { question, command } => {
                                     self.hear_admin(generation, question, command, now);
                                 }
+                                FromFront::Certificates { number } => {
+                                    self.acme.acknowledged(generation, number);
+                                }
                                 answer => self.hear_answer(answer, now),
                             }
                         }
@@ -222,6 +237,10 @@ impl Supervisor {
                     }
                     Token::Output(at, pool, worker) => {
                         self.fleet.generations[at].hear_output(pool, worker)
+                    }
+                    Token::Acme => {
+                        self.acme.flush();
+                        self.acme.hear(&mut self.host.certificates);
                     }
                     Token::Application(at, number, process) => {
                         self.fleet.generations[at].hear_application(number, process);
@@ -240,6 +259,7 @@ impl Supervisor {
                 watchdog.tick(now);
             }
             self.mind_tickets(now);
+            self.mind_acme(now);
             self.mind_certificates(now);
             self.mind_faults(now);
             if self.drain_at.is_some_and(|at| now >= at) {
@@ -263,6 +283,12 @@ impl Supervisor {
         for (fd, writes) in self.host.control.watches() {
             tokens.push(Token::Control);
             watches.push(Watch::read_write(fd, writes));
+        }
+        if let Some(endpoint) = self.acme.endpoint()
+            && let Some(fd) = endpoint.fd()
+        {
+            tokens.push(Token::Acme);
+            watches.push(Watch::read_write(fd, endpoint.wants_write()));
         }
         let mut limit = Duration::from_millis(250);
         limit = limit.min(self.watchdog.as_ref().map_or(limit, notify::Watchdog::every));
@@ -328,24 +354,6 @@ impl Supervisor {
         }
     }
 
-    /// Gives new certificates to the fronts.
-    fn mind_certificates(&mut self, now: u64) {
-        if !self.host.certificates.tick(now) {
-            return;
-        }
-        for generation in &mut self.fleet.generations {
-            match self.host.certificates.parcel(generation.server()) {
-                Ok(parcel) => parcel.into_iter().for_each(|memory| {
-                    generation.tell_front(&ToFront::Certificates, vec![memory]);
-                }),
-                Err(error) => {
-                    let problem = "cannot give new certificates to the front";
-                    log::line(Level::Error, format_args!("{problem}: {error}"));
-                }
-            }
-        }
-    }
-
     /// Restarts everything if too many workers died of faults in memory.
     fn mind_faults(&mut self, now: u64) {
         let faults: Vec<u64> =
@@ -372,9 +380,13 @@ impl Supervisor {
     }
 
     fn reap(&mut self, now: u64) {
-        let ended = std::iter::from_fn(process::reap);
+        let ended: Vec<_> = std::iter::from_fn(process::reap).collect();
+        let (acme, certificates) = (&mut self.acme, &mut self.host.certificates);
         let tickets = &mut self.shared_tickets;
-        let others = ended.filter(|(pid, status)| !tickets.child_exited(*pid, *status, now));
+        let others = ended.into_iter().filter(|(pid, status)| {
+            !acme.child_exited(*pid, *status, certificates, now)
+                && !tickets.child_exited(*pid, *status, now)
+        });
         self.fleet.reap(others, now);
     }
 

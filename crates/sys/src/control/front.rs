@@ -76,8 +76,11 @@ pub enum ToFront {
         question: u32,
     },
     /// Use these certificates and keys for new connections. They come with the message, as memory
-    /// that holds them as `tokamak-tls` encodes them.
-    Certificates,
+    /// that holds them as `tokamak-tls` encodes them. Then say [`FromFront::Certificates`].
+    Certificates {
+        /// Comes back with the answer.
+        number: u32,
+    },
     /// No more parts of the answer to [`FromFront::Asks`] come. Those that came are void.
     Dropped {
         /// The question that gets no answer.
@@ -173,6 +176,11 @@ pub enum FromFront {
         /// As on the control socket, without the end of the line.
         command: String,
     },
+    /// New handshakes use these certificates, or those before if there is something wrong.
+    Certificates {
+        /// Which ones.
+        number: u32,
+    },
     /// That is all about this question.
     Answered {
         /// Which one.
@@ -207,7 +215,7 @@ impl Message for ToFront {
             ToFront::Answer { question, part, is_last } => {
                 Writer::new(8).u32(*question).u8(u8::from(*is_last)).text(part).end()
             }
-            ToFront::Certificates => Writer::new(11).end(),
+            ToFront::Certificates { number } => Writer::new(11).u32(*number).end(),
             ToFront::Dropped { question } => Writer::new(9).u32(*question).end(),
             ToFront::Stream { question } => Writer::new(10).u32(*question).end(),
         }
@@ -242,7 +250,7 @@ impl Message for ToFront {
             }
             9 => ToFront::Dropped { question: from.u32()? },
             10 => ToFront::Stream { question: from.u32()? },
-            11 => ToFront::Certificates,
+            11 => ToFront::Certificates { number: from.u32()? },
             _ => return Err(BadMessage("unknown tag")),
         };
         from.end(message)
@@ -278,6 +286,7 @@ impl Message for FromFront {
             FromFront::Asks { question, command } => {
                 Writer::new(14).u32(*question).text(cut(command)).end()
             }
+            FromFront::Certificates { number } => Writer::new(15).u32(*number).end(),
             FromFront::Answered { question, outcome } => {
                 let to = Writer::new(7).u32(*question).u8(u8::from(outcome.is_ok()));
                 match outcome {
@@ -304,6 +313,7 @@ impl Message for FromFront {
                 }
             }
             14 => FromFront::Asks { question: from.u32()?, command: from.text(MAX_TEXT)? },
+            15 => FromFront::Certificates { number: from.u32()? },
             4 => FromFront::Failed { message: from.text(MAX_TEXT)? },
             5 => FromFront::Draining,
             6 => FromFront::AddressStatus {

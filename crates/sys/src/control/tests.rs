@@ -62,13 +62,41 @@ fn to_front() -> impl Strategy<Value = ToFront> {
         any::<u32>().prop_map(|question| ToFront::Dropped { question }),
         any::<u32>().prop_map(|question| ToFront::Stream { question }),
         any::<u32>().prop_map(|pool| ToFront::Forget { pool }),
-        Just(ToFront::Certificates),
+        any::<u32>().prop_map(|number| ToFront::Certificates { number }),
         Just(ToFront::Drain),
         (any::<bool>(), any::<bool>())
             .prop_map(|(error, access)| ToFront::Reopen { error, access }),
         (any::<u32>(), proptest::option::of(change()))
             .prop_map(|(question, change)| ToFront::Upstreams { question, change }),
         (any::<u32>(), purge()).prop_map(|(question, what)| ToFront::Purge { question, what }),
+    ]
+}
+
+fn to_acme() -> impl Strategy<Value = ToAcme> {
+    let outcome = prop_oneof![Just(Ok(())), ".{0,40}".prop_map(Err)];
+    prop_oneof![
+        any::<u32>().prop_map(|number| ToAcme::Presented { number }),
+        (any::<u32>(), outcome).prop_map(|(number, outcome)| ToAcme::Stored { number, outcome }),
+    ]
+}
+
+fn from_acme() -> impl Strategy<Value = FromAcme> {
+    let file = prop_oneof![
+        ".{0,40}".prop_map(StateFile::Certificate),
+        ".{0,40}".prop_map(StateFile::Account),
+    ];
+    prop_oneof![
+        (any::<u32>(), vec(any::<u8>(), 0..40))
+            .prop_map(|(number, challenges)| FromAcme::Present { number, challenges }),
+        (any::<u32>(), file, vec(any::<u8>(), 0..40))
+            .prop_map(|(number, file, bytes)| FromAcme::Store { number, file, bytes }),
+        (any::<bool>(), ".{0,40}")
+            .prop_map(|(is_problem, text)| FromAcme::Note { is_problem, text }),
+        (".{0,40}", any::<u64>(), ".{0,40}").prop_map(|(name, next, failure)| FromAcme::Name {
+            name,
+            next,
+            failure
+        }),
     ]
 }
 
@@ -185,12 +213,20 @@ proptest! {
     fn from_front_round_trip(message in from_front()) { round_trip(&message); }
 
     #[test]
+    fn to_acme_round_trip(message in to_acme()) { round_trip(&message); }
+
+    #[test]
+    fn from_acme_round_trip(message in from_acme()) { round_trip(&message); }
+
+    #[test]
     fn any_bytes_are_decoded_or_refused(tag in 0..16_u8, rest in vec(any::<u8>(), 0..64)) {
         let bytes = [&[VERSION, tag], rest.as_slice()].concat();
         one_spelling::<ToZygote>(&bytes);
         one_spelling::<FromZygote>(&bytes);
         one_spelling::<ToFront>(&bytes);
         one_spelling::<FromFront>(&bytes);
+        one_spelling::<ToAcme>(&bytes);
+        one_spelling::<FromAcme>(&bytes);
         let _ = ToZygote::decode(&rest);
     }
 }

@@ -33,9 +33,13 @@ impl Writer {
         self
     }
 
-    pub(super) fn text(mut self, text: &str) -> Writer {
-        self = self.u32(text.len() as u32);
-        self.0.extend(text.as_bytes());
+    pub(super) fn text(self, text: &str) -> Writer {
+        self.bytes(text.as_bytes())
+    }
+
+    pub(super) fn bytes(mut self, bytes: &[u8]) -> Writer {
+        self = self.u32(bytes.len() as u32);
+        self.0.extend(bytes);
         self
     }
 
@@ -100,12 +104,16 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn text(&mut self, most: usize) -> Result<String, BadMessage> {
+        let text = std::str::from_utf8(self.bytes(most)?).map_err(|_| BadMessage("not UTF-8"))?;
+        Ok(text.to_owned())
+    }
+
+    pub(super) fn bytes(&mut self, most: usize) -> Result<&'a [u8], BadMessage> {
         let length = self.u32()? as usize;
         if length > most {
             return Err(BadMessage("text too long"));
         }
-        let text = std::str::from_utf8(self.take(length)?).map_err(|_| BadMessage("not UTF-8"))?;
-        Ok(text.to_owned())
+        self.take(length)
     }
 
     pub(super) fn end<M>(self, message: M) -> Result<M, BadMessage> {

@@ -1,0 +1,127 @@
+//! One authority, and the account there.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use instant_acme::{
+    Account, AccountCredentials, CertificateIdentifier, ExternalAccountKey, NewAccount, Problem,
+};
+use std::time::Duration;
+use tokamak_config::Acme;
+use tokamak_sys::control::StateFile;
+
+use crate::error::Error;
+use crate::http::Client;
+use crate::line::Line;
+use crate::plan::{Cause, Window};
+
+/// How long to leave an authority alone that is busy and does not say for how long.
+const BUSY: Duration = Duration::from_secs(600);
+
+/// One authority.
+pub struct Authority {
+    /// The URL of its directory.
+    pub url: String,
+    client: Client,
+    /// The account as it is kept.
+    kept: Option<Vec<u8>>,
+    account: Option<Account>,
+}
+
+impl Authority {
+    /// The authority with this directory, and the account there.
+    pub fn new(url: String, kept: Option<Vec<u8>>) -> Authority {
+        Authority { url, client: Client::default(), kept, account: None }
+    }
+
+    /// The account, which is made if there is none.
+    ///
+    /// # Errors
+    /// Fails if the authority cannot be asked or refuses.
+    pub async fn account(&mut self, settings: &Acme, line: &Line) -> Result<Account, Error> {
+        if let Some(account) = &self.account {
+            return Ok(account.clone());
+        }
+        let builder = || Account::builder_with_http(Box::new(self.client.clone()));
+        let kept = self.kept.as_ref();
+        let kept = kept.and_then(|file| serde_json::from_slice::<AccountCredentials>(file).ok());
+        if let Some(credentials) = kept {
+            let account = builder().from_credentials(credentials).await;
+            let account = account.map_err(|error| self.error(error))?;
+            return Ok(self.account.insert(account).clone());
+        }
+        let contact = settings.email.as_ref().map(|address| format!("mailto:{address}"));
+        let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
+        let wanted = NewAccount {
+            contact: &contact,
+            terms_of_service_agreed: true,
+            only_return_existing: false,
+        };
+        let binding = settings.eab.get(&self.url).and_then(|key| external(key.reveal()));
+        let made = builder().create(&wanted, self.url.clone(), binding.as_ref()).await;
+        let (account, credentials) = made.map_err(|error| self.error(error))?;
+        let file = serde_json::to_vec(&credentials).map_err(Error::here)?;
+        line.store(StateFile::Account(self.url.clone()), file.clone()).await?;
+        line.note(false, format!("new account at {}: {}", self.url, account.id())).await;
+        self.kept = Some(file);
+        Ok(self.account.insert(account).clone())
+    }
+
+    /// When the authority wants a certificate to be renewed, and when it wants to be asked again.
+    ///
+    /// # Errors
+    /// Fails if it cannot be asked.
+    pub async fn window(
+        &mut self,
+        id: &CertificateIdentifier<'_>,
+        settings: &Acme,
+        line: &Line,
+    ) -> Result<(Option<Window>, Duration), Error> {
+        let account = self.account(settings, line).await?;
+        match account.renewal_info(id).await {
+            Ok((info, again)) => {
+                let seconds = |seconds: i64| u64::try_from(seconds).unwrap_or_default();
+                let window = Window {
+                    begins: seconds(info.suggested_window.start.unix_timestamp()),
+                    ends: seconds(info.suggested_window.end.unix_timestamp()),
+                };
+                Ok((Some(window), again))
+            }
+            Err(instant_acme::Error::Unsupported(_)) => Ok((None, Duration::MAX)),
+            Err(error) => Err(self.error(error)),
+        }
+    }
+
+    /// What follows from an error of the library. An account that the authority does not know any
+    /// more is forgotten.
+    pub fn error(&mut self, error: instant_acme::Error) -> Error {
+        let last = self.client.last();
+        let problem = match &error {
+            instant_acme::Error::Api(problem) => Some(problem),
+            _ => None,
+        };
+        let kind = problem.and_then(kind).unwrap_or_default();
+        if kind == "accountDoesNotExist" {
+            (self.kept, self.account) = (None, None);
+        }
+        let cause = match (kind, last.status) {
+            ("rateLimited", _) | (_, 429 | 503) => Cause::Limited(last.retry_after.unwrap_or(BUSY)),
+            ("badNonce" | "serverInternal" | "accountDoesNotExist", _) | (_, 0 | 500..) => {
+                Cause::Unavailable
+            }
+            _ if problem.is_none() => Cause::Unavailable,
+            _ => Cause::Refused,
+        };
+        Error::new(cause, format_args!("{}: {error}", self.url))
+    }
+}
+
+/// The last part of the problem's type, as RFC 8555 names it.
+pub fn kind(problem: &Problem) -> Option<&str> {
+    problem.r#type.as_deref()?.rsplit(':').next()
+}
+
+fn external(key: &str) -> Option<ExternalAccountKey> {
+    let (id, key) = key.split_once(':')?;
+    let key = URL_SAFE_NO_PAD.decode(key.trim_end_matches('=')).ok()?;
+    Some(ExternalAccountKey::new(id.to_owned(), &key))
+}

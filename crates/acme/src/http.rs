@@ -1,0 +1,103 @@
+//! Requests to authorities, by the server's own client.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use tokamak_outbound::http::{self as outbound, Limits};
+
+/// What one answer of an authority may take. A certificate with its chain has about 6 KiB.
+const LIMITS: Limits = Limits { time: Duration::from_secs(30), body: 1 << 20 };
+
+/// A client for one authority.
+#[derive(Clone, Default)]
+pub struct Client {
+    inner: Arc<outbound::Client>,
+    last: Arc<Mutex<Last>>,
+}
+
+/// What the last answer said beside its body.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Last {
+    /// The status; 0 if there was no answer.
+    pub status: u16,
+    /// How long to leave the authority alone (`Retry-After`).
+    pub retry_after: Option<Duration>,
+}
+
+impl Client {
+    /// What the last answer said beside its body.
+    pub fn last(&self) -> Last {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn heard(&self, last: Last) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = last;
+    }
+
+    async fn send(self, request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Error> {
+        self.heard(Last::default());
+        let other = |error: Box<dyn std::error::Error + Send + Sync>| Error::Other(error);
+        let (parts, body) = request.into_parts();
+        let body = match body.collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(never) => match never {},
+        };
+        let url = parts.uri.to_string();
+        let method = parts.method.as_str().as_bytes();
+        let mut asked = outbound::Request::new(method, url.as_bytes(), None)
+            .map_err(|error| other(error.into()))?;
+        for (name, value) in &parts.headers {
+            asked
+                .field(name.as_str().as_bytes(), value.as_bytes())
+                .map_err(|error| other(error.into()))?;
+        }
+        asked.body(&body);
+        let answer = self.inner.send(asked, LIMITS).await.map_err(|error| other(error.into()))?;
+        let response = response(answer);
+        self.heard(Last {
+            status: response.status().as_u16(),
+            retry_after: response.headers().get(header::RETRY_AFTER).and_then(wait),
+        });
+        Ok(BytesResponse::from(response))
+    }
+}
+
+impl HttpClient for Client {
+    fn request(
+        &self,
+        request: Request<BodyWrapper<Bytes>>,
+    ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
+        Box::pin(self.clone().send(request))
+    }
+}
+
+fn response(answer: outbound::Response) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(answer.body));
+    *response.status_mut() =
+        StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut lines = answer.fields.split(|byte| *byte == b'\n');
+    while let (Some(name), Some(value)) = (lines.next(), lines.next()) {
+        if let Ok(name) = HeaderName::from_bytes(name)
+            && let Ok(value) = HeaderValue::from_bytes(value)
+        {
+            response.headers_mut().append(name, value);
+        }
+    }
+    response
+}
+
+/// The time of a `Retry-After`: seconds, or a date.
+fn wait(value: &HeaderValue) -> Option<Duration> {
+    let text = value.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+}

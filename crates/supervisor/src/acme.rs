@@ -1,0 +1,344 @@
+//! The process that gets certificates from authorities (ACME). It is the only one of ours that
+//! speaks to the network of its own accord, so it is apart: it runs as the front's user, and all
+//! that it has is this channel. Files are read for it and written for it here, by root if need be,
+//! and what it wants to have written is checked first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
+
+use tokamak_config::{self as config, Server};
+use tokamak_sys::channel::Channel;
+use tokamak_sys::control::{FromAcme, Heard, StateFile, Status, ToAcme};
+use tokamak_sys::process;
+use tokamak_tls::{Credentials, PairFiles};
+
+use crate::automatic;
+use crate::certificates::Certificates;
+use crate::endpoint::Endpoint;
+use crate::identities::Identities;
+use crate::log::{self, Level};
+use crate::means::Process;
+use crate::state_dir::{Refused, StateDir};
+use crate::storm::Storm;
+use crate::watch::since;
+
+/// Messages that are handled before others have their turn.
+const AT_ONCE: usize = 16;
+
+/// What the process starts with. It holds no other descriptors than the channel and 0, 1, 2.
+#[derive(Debug)]
+pub struct AcmeStart {
+    /// Whom to ask, and how.
+    pub settings: config::Acme,
+    /// The names, each with the certificate that it has.
+    pub names: BTreeMap<String, Option<PairFiles>>,
+    /// The accounts by the URLs of the authorities' directories.
+    pub accounts: BTreeMap<String, Vec<u8>>,
+    /// The line to the supervisor.
+    pub channel: Channel,
+}
+
+/// The code of the process; what it returns is its exit status.
+pub type AcmeMain = dyn Fn(AcmeStart) -> u8;
+
+/// How a name stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameStatus {
+    /// When something is done next, in seconds since 1970.
+    pub next: u64,
+    /// What went wrong last; empty if nothing has since the last success.
+    pub failure: String,
+}
+
+/// The process, if one is needed, and what it is for.
+#[derive(Debug)]
+pub struct Acme {
+    directory: PathBuf,
+    state: Option<StateDir>,
+    /// Whether it was said that the directory cannot be used.
+    has_complained: bool,
+    running: Option<Running>,
+    storm: Storm,
+    /// How the names stand.
+    pub names: BTreeMap<String, NameStatus>,
+}
+
+/// What a process was started for.
+#[derive(Debug, PartialEq, Eq)]
+struct Task {
+    settings: config::Acme,
+    names: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+struct Running {
+    child: Box<dyn Process>,
+    endpoint: Endpoint,
+    task: Task,
+    begun: u64,
+    presenting: Option<Presenting>,
+}
+
+/// Challenges that not all fronts are known to have.
+#[derive(Debug)]
+struct Presenting {
+    number: u32,
+    /// The certificates that have them, once these were sent.
+    parcel: Option<u32>,
+    /// The generations whose fronts have not said that they use them.
+    waiting: BTreeSet<u32>,
+}
+
+impl Acme {
+    /// No process yet; this is the state directory.
+    pub fn new(directory: PathBuf) -> Acme {
+        Acme {
+            directory,
+            state: None,
+            has_complained: false,
+            running: None,
+            storm: Storm::default(),
+            names: BTreeMap::new(),
+        }
+    }
+
+    /// The line to the process, to listen to.
+    pub fn endpoint(&self) -> Option<&Endpoint> {
+        self.running.as_ref().map(|running| &running.endpoint)
+    }
+
+    /// Starts a process if this configuration needs one, or ends one that is for another.
+    pub fn tick(
+        &mut self,
+        server: &Server,
+        certificates: &Certificates,
+        main: &AcmeMain,
+        now: u64,
+    ) {
+        let names = server.public_names();
+        if let Some(running) = &self.running {
+            let task = &running.task;
+            if task.settings != server.acme || !task.names.iter().eq(names.iter()) {
+                running.child.kill();
+            }
+            if self.storm.failures() > 0 && since(running.begun, now).as_secs() > 60 {
+                self.storm.over();
+            }
+            return;
+        }
+        if names.is_empty() || self.storm.allowed(1, 0, now) == 0 || !self.has_state(now) {
+            return;
+        }
+        self.names.retain(|name, _| names.contains(&**name));
+        match self.start(server, certificates, main, now) {
+            Ok(running) => self.running = Some(running),
+            Err(error) => {
+                let problem = "cannot start the process that gets certificates";
+                log::line(Level::Error, format_args!("{problem}: {error}"));
+                self.storm.failed(now);
+            }
+        }
+    }
+
+    fn has_state(&mut self, now: u64) -> bool {
+        if self.state.is_some() {
+            return true;
+        }
+        match StateDir::open(&self.directory) {
+            Ok(state) => self.state = Some(state),
+            Err(refused) => {
+                self.storm.failed(now);
+                if !std::mem::replace(&mut self.has_complained, true) {
+                    let (level, problem) = match refused {
+                        Refused::Taken => (
+                            Level::Info,
+                            "another server gets certificates for \
+                            this state directory; this one uses them, too"
+                                .to_owned(),
+                        ),
+                        Refused::Broken(problem) => {
+                            (Level::Error, format!("no certificates can be got: {problem}"))
+                        }
+                    };
+                    log::line(level, format_args!("{problem}"));
+                }
+            }
+        }
+        self.state.is_some()
+    }
+
+    fn start(
+        &self,
+        server: &Server,
+        certificates: &Certificates,
+        main: &AcmeMain,
+        now: u64,
+    ) -> io::Result<Running> {
+        let names = server.public_names().into_iter();
+        let names: BTreeMap<String, Option<PairFiles>> =
+            names.map(|name| (name.to_owned(), certificates.automatic(name).cloned())).collect();
+        let mut accounts = BTreeMap::new();
+        for url in &server.acme.directories {
+            let kept = self.state.as_ref().map_or(Ok(None), |state| state.account(url));
+            if let Some(file) = kept.map_err(io::Error::other)? {
+                accounts.insert(url.clone(), file);
+            }
+        }
+        let task = Task { settings: server.acme.clone(), names: names.keys().cloned().collect() };
+        let identity = Identities::of(server)?.front;
+        let (ours, channel) = Channel::pair()?;
+        let start = AcmeStart { settings: server.acme.clone(), names, accounts, channel };
+        let keep = [start.channel.as_fd().as_raw_fd()];
+        let child = process::fork(&keep, identity.as_ref(), move || {
+            process::forbid_tracing();
+            main(start)
+        })?;
+        let endpoint = Endpoint::over(Box::new(ours));
+        Ok(Running { child: Box::new(child), endpoint, task, begun: now, presenting: None })
+    }
+
+    /// Ends the process.
+    pub fn kill(&self) {
+        if let Some(running) = &self.running {
+            running.child.kill();
+        }
+    }
+
+    /// A child has ended; whether it was the process.
+    pub fn child_exited(
+        &mut self,
+        pid: u32,
+        status: Status,
+        certificates: &mut Certificates,
+        now: u64,
+    ) -> bool {
+        let Some(running) = self.running.take_if(|running| running.child.id() == pid) else {
+            return false;
+        };
+        certificates.present(Vec::new());
+        // One that was ended for another configuration begins anew at once.
+        if status != Status::Signal(9)
+            && let Some(wait) = self.storm.failed(now)
+        {
+            let seconds = wait.as_secs_f64();
+            log::line(
+                Level::Error,
+                format_args!(
+                    "the process that gets certificates has ended ({status:?}); another one starts \
+                        in {seconds:.1} s pid={pid}"
+                ),
+            );
+        }
+        drop(running);
+        true
+    }
+
+    /// Hears what the process says.
+    pub fn hear(&mut self, certificates: &mut Certificates) {
+        for _ in 0..AT_ONCE {
+            let Some(running) = &mut self.running else { return };
+            let message = match running.endpoint.receive::<FromAcme>() {
+                Ok(Heard::Message(message, _)) => message,
+                Ok(Heard::Nothing | Heard::Closed) => return,
+                Err(_) => return running.child.kill(),
+            };
+            match message {
+                FromAcme::Present { number, challenges } => {
+                    let Ok(credentials) = Credentials::decode(&challenges) else {
+                        return running.child.kill();
+                    };
+                    certificates.present(credentials.challenges);
+                    let waiting = BTreeSet::new();
+                    running.presenting = Some(Presenting { number, parcel: None, waiting });
+                }
+                FromAcme::Store { number, file, bytes } => {
+                    let outcome = self.store(&file, &bytes, certificates);
+                    self.tell(&ToAcme::Stored { number, outcome });
+                }
+                FromAcme::Note { is_problem, text } => {
+                    let level = if is_problem { Level::Warn } else { Level::Info };
+                    log::line(level, format_args!("{}", text.escape_debug()));
+                }
+                FromAcme::Name { name, next, failure } => {
+                    if running.task.names.contains(&name) {
+                        self.names.insert(name, NameStatus { next, failure });
+                    }
+                }
+            }
+        }
+    }
+
+    fn store(
+        &self,
+        file: &StateFile,
+        bytes: &[u8],
+        certificates: &mut Certificates,
+    ) -> Result<(), String> {
+        let task = self.running.as_ref().map(|running| &running.task).ok_or("not running")?;
+        let state = self.state.as_ref().ok_or("the state directory is not open")?;
+        match file {
+            StateFile::Certificate(name) if task.names.contains(name) => {
+                let pair = automatic::check(name, bytes)?;
+                state.keep_certificate(name, bytes)?;
+                certificates.renew(name, pair);
+                Ok(())
+            }
+            StateFile::Account(url) if task.settings.directories.contains(url) => {
+                state.keep_account(url, bytes)
+            }
+            _ => Err("that is nothing to be kept".into()),
+        }
+    }
+
+    /// Certificates with this number were sent to the fronts of these generations, and with them
+    /// the challenges.
+    pub fn parcel_sent(&mut self, parcel: u32, generations: impl Iterator<Item = u32>) {
+        let presenting = self.running.as_mut().and_then(|running| running.presenting.as_mut());
+        if let Some(presenting) = presenting.filter(|presenting| presenting.parcel.is_none()) {
+            presenting.parcel = Some(parcel);
+            presenting.waiting = generations.collect();
+        }
+    }
+
+    /// The front of a generation uses the certificates with this number.
+    pub fn acknowledged(&mut self, generation: u32, parcel: u32) {
+        let presenting = self.running.as_mut().and_then(|running| running.presenting.as_mut());
+        if let Some(presenting) = presenting
+            && presenting.parcel.is_some_and(|sent| sent <= parcel)
+        {
+            presenting.waiting.remove(&generation);
+        }
+    }
+
+    /// Tells the process that all fronts have the challenges, once they have. A front that is gone,
+    /// or has been started since, needs no answer. `is_current`: the certificates that were sent
+    /// last have them.
+    pub fn advance(&mut self, has_front: impl Fn(u32) -> bool, is_current: bool) {
+        let Some(running) = &mut self.running else { return };
+        let Some(presenting) = &mut running.presenting else { return };
+        presenting.waiting.retain(|generation| has_front(*generation));
+        if (presenting.parcel.is_some() || is_current) && presenting.waiting.is_empty() {
+            let number = presenting.number;
+            running.presenting = None;
+            self.tell(&ToAcme::Presented { number });
+        }
+    }
+
+    /// Sends what waited for room.
+    pub fn flush(&mut self) {
+        if let Some(running) = &mut self.running {
+            // If it is gone, reaping tells.
+            let _ = running.endpoint.flush();
+        }
+    }
+
+    fn tell(&mut self, message: &ToAcme) {
+        if let Some(running) = &mut self.running
+            && running.endpoint.send(message, Vec::new()).is_err()
+        {
+            running.child.kill();
+        }
+    }
+}
