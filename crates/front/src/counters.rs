@@ -11,6 +11,45 @@ use tokamak_trace::TraceContext;
 
 use crate::slowest::Slowest;
 
+/// What a client of HTTP/2 has done, so that its connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Http2Fault {
+    /// It cancels too many requests.
+    Resets = 0,
+    /// It sends too many frames of no request.
+    ControlFrames = 1,
+    /// It breaks a rule of the protocol.
+    Protocol = 2,
+}
+
+impl Http2Fault {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Http2Fault; 3] =
+        [Http2Fault::Resets, Http2Fault::ControlFrames, Http2Fault::Protocol];
+
+    /// The name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Http2Fault::Resets => "resets",
+            Http2Fault::ControlFrames => "control_frames",
+            Http2Fault::Protocol => "protocol",
+        }
+    }
+}
+
+/// What one event loop has counted of HTTP/2.
+#[derive(Debug, Default)]
+pub struct Http2Counters {
+    /// Connections that have begun.
+    pub connections: Counter,
+    /// Requests on them.
+    pub requests: Counter,
+    /// Requests that came after their client had been told to open another connection.
+    pub refused: Counter,
+    /// Connections that were closed, in the order of [`Http2Fault::ALL`].
+    pub closed: [Counter; Http2Fault::ALL.len()],
+}
+
 /// The classes of statuses, in the order of [`SiteCounters::requests`].
 pub const STATUSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -29,6 +68,8 @@ pub struct LoopCounters {
     pub accepted: Counter,
     /// Those of them that it has turned away.
     pub refused: Counter,
+    /// What it has counted of HTTP/2.
+    pub http2: Http2Counters,
     /// The slowest requests of late.
     pub slowest: Slowest,
 }
@@ -75,7 +116,8 @@ impl LoopCounters {
         let site = |routes| (0..=routes).map(|_| OnceLock::new()).collect();
         let (accepted, refused) = (Counter::default(), Counter::default());
         let sites = sites.map(site).collect();
-        LoopCounters { sites, is_traced, accepted, refused, slowest: Slowest::default() }
+        let (http2, slowest) = (Http2Counters::default(), Slowest::default());
+        LoopCounters { sites, is_traced, accepted, refused, http2, slowest }
     }
 
     fn route(&self, site: usize, route: Option<usize>) -> &LazyCounters {

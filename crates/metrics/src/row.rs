@@ -113,6 +113,17 @@ rows! {
     TlsCertificates Gauge "tls_certificate_end_seconds" "seconds" ["name"]
         "When the certificate for a name ends, in seconds since 1970; the name is the first one \
         in the certificate"
+    Http2Connections Counter "http2_connections" "" []
+        "Connections of clients that began with HTTP/2"
+    Http2Requests Counter "http2_requests" "" []
+        "Requests that came over HTTP/2"
+    Http2Refused Counter "http2_requests_refused" "" []
+        "Requests that came on an HTTP/2 connection after its client had been told to open \
+        another one; it may send them again"
+    Http2Closed Counter "http2_connections_closed" "" ["reason"]
+        "HTTP/2 connections that were closed for what the client did: `resets` or \
+        `control_frames`, more than the limit of that name; `protocol`, a rule of HTTP/2 or a \
+        limit on heads and small frames"
     EventLoops Gauge "event_loops" "" ["state"]
         "Event loops: `serving` have connections of HTTP clients, `idle` do not need to at this \
         load"

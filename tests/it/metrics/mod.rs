@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::harness::{Kind, Server, Setup, eventually};
+use crate::http2::client::{Raw, exchange, request};
 use crate::layers::root;
 use crate::operate::{kill, operated, status, status_when, worker_pids};
 
@@ -207,6 +208,30 @@ fn connections_are_accepted_refused_and_closed() {
     assert_eq!(since(&samples), [3.0, 1.0, 1.0]);
 }
 
+#[test]
+fn http_2_is_counted() {
+    let server = start(Setup::new(Kind::Classic).line("http2.resets = 20"));
+    let gets = (0..3).map(|_| (request("GET", "/hello.php"), Vec::new()));
+    assert!(exchange(&server, gets.collect()).iter().all(|answer| answer.status() == 200));
+    let counted = samples_when(&server, "tokamak_http2_requests_total", 3.0);
+    assert_eq!(counted["tokamak_http2_connections_total"], 1.0);
+    let mut cancelling = Raw::open(&server, b"");
+    for stream in (1..400).step_by(2) {
+        cancelling.get(stream, "/hello.php");
+        cancelling.frame(3, 0, stream, &8_u32.to_be_bytes());
+    }
+    cancelling.end();
+    let mut wrong = Raw::open(&server, b"");
+    // DATA that belongs to no request.
+    wrong.frame(0, 0, 0, b"data");
+    wrong.end();
+    let closed = |reason| format!("tokamak_http2_connections_closed_total{{reason=\"{reason}\"}}");
+    samples_when(&server, &closed("resets"), 1.0);
+    let counted = samples_when(&server, &closed("protocol"), 1.0);
+    assert_eq!(counted[&closed("control_frames")], 0.0);
+    assert_eq!(counted["tokamak_http2_connections_total"], 3.0);
+}
+
 /// The status of such a response says nothing of it.
 #[test]
 fn responses_that_break_off_are_failures() {
@@ -321,7 +346,8 @@ fn the_dashboard_asks_for_metrics_that_exist() {
             known.extend(["_bucket", "_sum", "_count"].map(|ending| format!("{name}{ending}")));
         }
     }
-    let is_part = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let is_part =
+        |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
     let mut names = BTreeSet::new();
     for expression in &asked {
         let words = expression.split(|letter| !is_part(letter));

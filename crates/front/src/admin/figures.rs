@@ -11,7 +11,7 @@ use tokamak_upstream::fcgi::{AddressState, Upstream};
 use crate::balancer::Balancer;
 use crate::cache::Content;
 use crate::clock::epoch;
-use crate::counters::{LoopCounters, RouteCounts, STATUSES};
+use crate::counters::{Http2Counters, Http2Fault, LoopCounters, RouteCounts, STATUSES};
 use crate::export::{Fate, SpanQueue};
 use crate::failure::{Failure, Side};
 use crate::response::compression;
@@ -70,6 +70,7 @@ impl Figures {
         samples.add(Row::EventLoops, &["serving"], serving as f64);
         samples.add(Row::EventLoops, &["idle"], idle as f64);
         self.add_limits(&mut samples);
+        self.add_http2(&mut samples);
         self.add_tls(&mut samples);
         for coding in Coding::ALL {
             let [before, after] = compression::counted(coding);
@@ -156,6 +157,18 @@ impl Figures {
             (Row::ConnectionsClosed, self.closed.get()),
         ] {
             samples.add(row, &[], count as f64);
+        }
+    }
+
+    fn add_http2(&self, samples: &mut Samples) {
+        let sum = |of: &dyn Fn(&Http2Counters) -> &Counter| -> f64 {
+            self.loops.iter().map(|counters| of(&counters.http2).get()).sum::<u64>() as f64
+        };
+        samples.add(Row::Http2Connections, &[], sum(&|it| &it.connections));
+        samples.add(Row::Http2Requests, &[], sum(&|it| &it.requests));
+        samples.add(Row::Http2Refused, &[], sum(&|it| &it.refused));
+        for fault in Http2Fault::ALL {
+            samples.add(Row::Http2Closed, &[fault.name()], sum(&|it| &it.closed[fault as usize]));
         }
     }
 

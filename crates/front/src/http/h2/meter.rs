@@ -4,6 +4,8 @@
 //! in part: it answers any number of PING and SETTINGS frames, and takes any number of requests
 //! that are cancelled at once. So the meter sees every byte before the library, and counts.
 
+use crate::counters::Http2Fault;
+
 /// The bytes that begin a connection (RFC 9113 section 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -50,6 +52,14 @@ pub enum Flood {
 }
 
 impl Flood {
+    /// What it counts as.
+    pub fn fault(self) -> Http2Fault {
+        match self {
+            Flood::Resets => Http2Fault::Resets,
+            Flood::ControlFrames => Http2Fault::ControlFrames,
+        }
+    }
+
     /// The text for the log.
     pub fn reason(self) -> &'static str {
         match self {

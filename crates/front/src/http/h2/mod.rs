@@ -26,10 +26,12 @@ use http::header::EXPECT;
 use http::{Method, Request};
 use tokamak_config as config;
 use tokamak_cost::Ledger;
+use tokamak_metrics::Counter;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::client::activity::DRAIN_IDLE;
 use crate::context::Context;
+use crate::counters::{Http2Counters, Http2Fault};
 use crate::http::h1::screen::Violation;
 use crate::log;
 use crate::request::pipeline::{self, Moments, Serving};
@@ -69,6 +71,7 @@ where
         // Boxed, both of them, so that an idle connection holds the library's state once.
         let begun = Box::pin(begin(&context, &io, &state)).await;
         if let Some(connection) = begun {
+            count(&context, |http2| &http2.connections);
             let mut serving =
                 Conversation { context, state, io, connection, left: None, has_ended: false };
             poll_fn(|cx| serving.poll(cx)).await;
@@ -97,7 +100,7 @@ where
     match begun.await? {
         Ok(connection) => return Some(Box::new(connection)),
         Err(error) if error.is_library() => {
-            report(state, &error);
+            report(context, state, &error);
             // The library sends nothing when the preface is wrong.
             let _ = poll_fn(|cx| Pin::new(&mut io.clone()).poll_shutdown(cx)).await;
         }
@@ -106,11 +109,19 @@ where
     None
 }
 
+/// Counts one, if anybody can see the number.
+fn count(context: &Context, of: impl Fn(&Http2Counters) -> &Counter) {
+    if let Some(counters) = &context.counters {
+        of(&counters.http2).add(1);
+    }
+}
+
 /// Logs why the library ended a connection, if the client is to blame.
-fn report(state: &ConnState, error: &::h2::Error) {
+fn report(context: &Context, state: &ConnState, error: &::h2::Error) {
     if let Some(reason) = error.reason()
         && error.is_library()
     {
+        count(context, |http2| &http2.closed[Http2Fault::Protocol as usize]);
         log::closed(&state.addresses.peer, &format!("{reason:?} ({reason})"));
     }
 }
@@ -164,7 +175,10 @@ where
             match accepted {
                 Poll::Ready(None) => return Poll::Ready(()),
                 Poll::Ready(Some(Err(error))) => {
-                    report(&self.state, &error);
+                    // A flood has been reported already.
+                    if !self.has_ended {
+                        report(&self.context, &self.state, &error);
+                    }
                     return Poll::Ready(());
                 }
                 Poll::Ready(Some(Ok((request, respond)))) => {
@@ -180,6 +194,7 @@ where
                         && !self.has_ended
                     {
                         self.has_ended = true;
+                        count(&self.context, |http2| &http2.closed[flood.fault() as usize]);
                         log::closed(&self.state.addresses.peer, flood.reason());
                         self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
                         continue;
@@ -206,9 +221,11 @@ where
         let now = if is_exact { tokamak_cost::now() } else { tokamak_cost::coarse() };
         if left.is_some_and(|left| now.saturating_sub(left) > DRAIN_IDLE.as_nanos() as u64) {
             // The library would accept requests until the client answers the PING of its farewell.
+            count(context, |http2| &http2.refused);
             respond.send_reset(Reason::REFUSED_STREAM);
             return;
         }
+        count(context, |http2| &http2.requests);
         io.accepted();
         let number = state.begin(now);
         if number as usize >= context.config.http2.requests {
