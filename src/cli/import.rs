@@ -33,6 +33,7 @@ pub struct Import {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Server {
     Nginx,
+    Apache,
 }
 
 impl Import {
@@ -42,6 +43,7 @@ impl Import {
     pub fn run(self) -> ExitCode {
         let language = match self.language {
             Server::Nginx => Language::Nginx,
+            Server::Apache => Language::Apache,
         };
         let imported = match import(language, &self.file, self.prefix.as_deref(), &System) {
             Ok(imported) => imported,

@@ -66,7 +66,8 @@ pub enum Command {
     LuaFcgi(LuaFcgi),
     /// Check a configuration: every error with file, line and key.
     Check(Check),
-    /// Write a configuration for a site from that of nginx, and list what is not translated.
+    /// Write a configuration for a site from that of nginx or Apache, and list what is not
+    /// translated.
     Import(Import),
     /// Find what an application leaves behind between two requests: a leak detector for worker
     /// scripts.

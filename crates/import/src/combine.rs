@@ -18,7 +18,7 @@ pub(crate) fn combine(description: &mut Description, disk: &dyn Disk, notes: &mu
     same_names(sites, notes);
     addresses(sites, notes);
     sites.retain(|site| {
-        let is_served = site.root.is_some();
+        let is_served = is_root(site);
         if !is_served {
             notes.refused(&site.place, "", "the site has no document root, so it is left out");
         }
@@ -318,6 +318,12 @@ pub(crate) fn expression_behind(own: &str, mount: &str) -> Within {
     }
 }
 
+/// Whether a site has a root that can be written.
+fn is_root(site: &Site) -> bool {
+    let is_path = |root: &String| !root.is_empty() && !root.chars().any(char::is_control);
+    site.root.as_ref().is_some_and(is_path)
+}
+
 /// Leaves out of a site what `tokamak check` would refuse.
 fn finish(site: &mut Site, disk: &dyn Disk, notes: &mut Notes) {
     let root = site.root.clone().unwrap_or_default();
@@ -330,6 +336,17 @@ fn finish(site: &mut Site, disk: &dyn Disk, notes: &mut Notes) {
             notes.left(&site.place, page, reason);
         }
         is_there
+    });
+    site.internal.retain(|path, folder| {
+        let is_kept = path.len() > 1
+            && validity::path(path).is_ok()
+            && !path.contains('*')
+            && !folder.is_empty()
+            && !folder.chars().any(char::is_control);
+        if !is_kept {
+            notes.left(&site.place, path, "no path and folder of `internal`");
+        }
+        is_kept
     });
     if let Some(script) = &site.front_controller
         && !disk.is_file(&root.join(script))
@@ -366,16 +383,19 @@ fn finish(site: &mut Site, disk: &dyn Disk, notes: &mut Notes) {
         let place = site.place.clone();
         site.refuse(&place);
     }
-    let place = site.place.clone();
-    site.mounts.retain(|mount| {
-        let is_served = mount.root.is_some()
-            && mount.path.as_deref().is_some_and(|path| {
-                path.len() > 1 && validity::path(path).is_ok() && !path.contains("/.")
-            });
-        if !is_served {
-            notes.left(&place, mount.path.as_deref().unwrap_or_default(), "no path to mount at");
+    for mount in std::mem::take(&mut site.mounts) {
+        let path = mount.path.clone().unwrap_or_default();
+        let is_path = path.len() > 1 && validity::path(&path).is_ok() && !path.contains("/.");
+        if is_path && is_root(&mount) {
+            site.mounts.push(mount);
+            continue;
         }
-        is_served
-    });
+        let reason = "a folder cannot be mounted so; its path is refused instead";
+        notes.refused(&mount.place, &path, reason);
+        match is_path {
+            true => site.rules.push(Rule::at(&mount.place, Scope::path(path)).refuse_all(404)),
+            false => site.refuse(&mount.place),
+        }
+    }
     site.mounts.iter_mut().for_each(|mount| finish(mount, disk, notes));
 }

@@ -1,12 +1,13 @@
-//! Reads a site's configuration of nginx, and writes a `tokamak.toml` for what it
+//! Reads a site's configuration of nginx or Apache, and writes a `tokamak.toml` for what it
 //! understands. What it does not understand it lists, line by line.
 //!
 //! It never guesses, and never opens what was closed: where a refusal, an authentication or a whole
 //! location cannot be translated, its paths are refused in what is written, and a note says so.
 //!
-//! A parser makes one description of sites ([`model`]), which is fitted
+//! One parser for each language makes one description of sites ([`model`]), which is fitted
 //! together ([`combine`]), checked and written.
 
+mod apache;
 mod combine;
 mod directive;
 mod model;
@@ -30,11 +31,13 @@ pub use source::{Disk, Place, System, Unreadable};
 pub enum Language {
     /// nginx: its whole configuration, or the file of a site.
     Nginx,
+    /// Apache: its whole configuration, the file of a site, or an `.htaccess`.
+    Apache,
 }
 
 impl Language {
     /// All of them.
-    pub const ALL: [Language; 1] = [Language::Nginx];
+    pub const ALL: [Language; 2] = [Language::Nginx, Language::Apache];
 }
 
 /// What was imported.
@@ -60,6 +63,7 @@ pub fn import(
     let mut notes = note::Notes::default();
     let mut description = match language {
         Language::Nginx => nginx::read(file, prefix, disk, &mut notes)?,
+        Language::Apache => apache::read(file, prefix, disk, &mut notes)?,
     };
     combine::combine(&mut description, disk, &mut notes);
     if description.sites.is_empty() {

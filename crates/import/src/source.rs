@@ -9,6 +9,10 @@ use std::sync::Arc;
 /// Most bytes of one file. A configuration of ten times that size is none.
 const LARGEST: u64 = 4 << 20;
 
+/// Most entries of a directory tree that are looked at for `.htaccess` files. A tenth of it would
+/// be too few for an application with its packages; ten times more would take a minute.
+const MOST_ENTRIES: usize = 200_000;
+
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
@@ -57,6 +61,8 @@ pub trait Disk {
     fn glob(&self, pattern: &str) -> Vec<PathBuf>;
     /// Whether there is such a file.
     fn is_file(&self, path: &Path) -> bool;
+    /// The files of this name below a directory; `None` if there are too many entries to look at.
+    fn find(&self, directory: &Path, name: &str) -> Option<Vec<PathBuf>>;
 }
 
 /// The disk of this machine.
@@ -81,6 +87,27 @@ impl Disk for System {
 
     fn is_file(&self, path: &Path) -> bool {
         path.is_file()
+    }
+
+    fn find(&self, directory: &Path, name: &str) -> Option<Vec<PathBuf>> {
+        let (mut found, mut seen) = (Vec::new(), 0);
+        let mut directories = vec![directory.to_owned()];
+        while let Some(directory) = directories.pop() {
+            for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+                seen += 1;
+                if seen > MOST_ENTRIES {
+                    return None;
+                }
+                // Links are not followed: they may form a circle.
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => directories.push(entry.path()),
+                    Ok(_) if entry.file_name() == name => found.push(entry.path()),
+                    _ => {}
+                }
+            }
+        }
+        found.sort();
+        Some(found)
     }
 }
 

@@ -141,6 +141,74 @@ fn what_the_site_refuses_is_refused_in_mounted_folders() {
     assert!(!mount.contains("other\"\ndeny"), "{mount}");
 }
 
+/// Imports a site of Apache with a root.
+#[track_caller]
+fn apache(lines: &str) -> Import {
+    let folder = folder();
+    let text = format!(
+        "<VirtualHost *:80>\nServerName a.test\nDocumentRoot $TOP/site\n{lines}\n</VirtualHost>\n"
+    );
+    let import = imported(&folder, Language::Apache, &text).unwrap();
+    check(&folder, &import.toml).unwrap();
+    import
+}
+
+#[test]
+fn what_guards_in_apache_and_is_not_translated_is_refused() {
+    for (lines, scope) in [
+        ("<Location /a>\nRequire valid-user\n</Location>", "path = \"/a\""),
+        ("<Location /a>\nRequire host b.test\n</Location>", "path = \"/a\""),
+        ("<If \"true\">\nRequire all denied\n</If>", "[[site.rule]]\ndeny"),
+        ("<Directory ~ x>\nRequire all denied\n</Directory>", "[[site.rule]]\ndeny"),
+        ("<FilesMatch (?=a)>\nRequire all denied\n</FilesMatch>", "[[site.rule]]\ndeny"),
+        ("RewriteCond %{HTTP_USER_AGENT} x\nRewriteRule ^/a - [F]", "pattern = \"^/a\""),
+        ("RewriteRule ^/a(.*) http://b/$1 [P]", "pattern = \"^/a(.*)\""),
+        ("ProxyPass /a http://b/", "path = \"/a*\""),
+        ("SSLVerifyClient require", "[[site.rule]]\ndeny"),
+        ("Include missing.conf", "[[site.rule]]\ndeny"),
+        ("SecRuleEngine On", "[[site.rule]]\ndeny"),
+        ("<Location /a>\nSetHandler server-status\n</Location>", "path = \"/a\""),
+    ] {
+        let import = apache(lines);
+        let is_refused = import.notes.iter().any(|note| note.kind == Kind::Refused);
+        assert!(is_refused, "{lines}: {:?}", import.notes);
+        let at = import.toml.find(scope).unwrap_or_else(|| panic!("{lines}: {}", import.toml));
+        assert!(import.toml[at..].contains("deny = [\"all\"]"), "{lines}: {}", import.toml);
+    }
+}
+
+#[test]
+fn the_idioms_of_htaccess_files_are_known() {
+    let folder_rules = |rules: &str| {
+        let folder = folder();
+        let file = folder.path().join("site/.htaccess");
+        fs::write(&file, rules).unwrap();
+        let import = import(Language::Apache, &file, None, &System).unwrap();
+        check(&folder, &import.toml).unwrap();
+        import
+    };
+    let import = folder_rules(
+        "Options -MultiViews -Indexes\nRewriteEngine On\n\
+         RewriteCond %{HTTP:Authorization} .\n\
+         RewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]\n\
+         RewriteCond %{REQUEST_FILENAME} !-d\nRewriteCond %{REQUEST_URI} (.+)/$\n\
+         RewriteRule ^ %1 [L,R=301]\n\
+         RewriteCond %{REQUEST_FILENAME} !-d\nRewriteCond %{REQUEST_FILENAME} !-f\n\
+         RewriteRule ^ index.php [L]\n",
+    );
+    assert!(import.notes.is_empty(), "{:?}", import.notes);
+    assert_has(&import, "front_controller = \"index.php\"");
+    assert_has(&import, "pattern = \"^/(.+)/$\"\nunless_file = true\nredirect = \"/$1\"");
+    let import = folder_rules(
+        "RewriteEngine on\nRewriteRule ^_media/(.*) lib/exe/fetch.php?media=$1 [QSA,L]\n\
+         RewriteRule ^old$ new?a=b [R]\nRewriteRule ^(data|conf)/ - [F,L]\n",
+    );
+    assert!(import.notes.is_empty(), "{:?}", import.notes);
+    assert_has(&import, "rewrite = \"/lib/exe/fetch.php?media=$1\"");
+    assert_has(&import, "redirect = \"/new?a=b?\"\nstatus = 302");
+    assert_has(&import, "pattern = \"^/(data|conf)/\"\ndeny = [\"all\"]");
+}
+
 #[test]
 fn nothing_is_written_for_what_is_no_configuration() {
     let folder = folder();
@@ -301,6 +369,9 @@ proptest! {
             }
             fn is_file(&self, _: &Path) -> bool {
                 true
+            }
+            fn find(&self, _: &Path, _: &str) -> Option<Vec<std::path::PathBuf>> {
+                None
             }
         }
         for language in Language::ALL {

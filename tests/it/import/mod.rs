@@ -2,6 +2,7 @@
 //! server with it, and Tokamak with what was imported from the same file over the same documents.
 //! Both get the same requests, hostile ones too. Where they differ, the table says how.
 
+mod apache;
 mod nginx;
 
 use std::fs;

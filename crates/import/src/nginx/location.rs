@@ -566,7 +566,8 @@ fn mounted(block: &Block, found: &Match, is_other_root: bool) -> Option<String> 
         let is_folder = alias.ends_with('/') || !path.ends_with('/');
         let is_file = alias.rsplit('/').next().is_some_and(|name| name.contains('.'));
         let clean = alias.trim_end_matches('/');
-        return (is_folder && !is_file && !clean.contains('$')).then(|| clean.to_owned());
+        return (is_folder && !is_file && !clean.is_empty() && !clean.contains('$'))
+            .then(|| clean.to_owned());
     }
     let root = block.root.as_ref().filter(|root| is_other_root && !root.contains('$'))?;
     Some(format!("{}{}", root.trim_end_matches('/'), path.trim_end_matches('/')))

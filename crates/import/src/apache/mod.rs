@@ -1,0 +1,228 @@
+//! Apache: sections of folders, paths and names of files, and `.htaccess` files in folders.
+//!
+//! A later or inner section may open what an outer one closes. Here rules add up, so what is
+//! refused anywhere is refused.
+
+mod access;
+mod parse;
+mod rewrite;
+mod section;
+mod value;
+
+use std::path::{Path, PathBuf};
+
+use crate::directive::Directive;
+use crate::model::{Description, Listen, Moved, Rule, Scope, Serve, Site};
+use crate::note::Notes;
+use crate::source::{Disk, Place, Unreadable};
+use crate::validity;
+use section::Area;
+
+/// Reads a configuration of Apache.
+pub(crate) fn read(
+    file: &Path,
+    prefix: Option<&Path>,
+    disk: &dyn Disk,
+    notes: &mut Notes,
+) -> Result<Description, Unreadable> {
+    let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let prefix = prefix.map_or_else(|| prefix_of(&absolute, disk), Path::to_owned);
+    let directives = parse::load(file, &prefix, disk)?;
+    let mut reader = Reader { description: Description::default(), disk, prefix, notes };
+    let is_folder = absolute.file_name().is_some_and(|name| name == ".htaccess");
+    match is_folder {
+        true => reader.folder(&absolute, &directives),
+        false => reader.main(file, &directives),
+    }
+    Ok(reader.description)
+}
+
+/// The directory of the main file above a file.
+fn prefix_of(file: &Path, disk: &dyn Disk) -> PathBuf {
+    let is_main = |folder: &&Path| {
+        ["apache2.conf", "httpd.conf"].iter().any(|name| disk.is_file(&folder.join(name)))
+    };
+    let own = file.parent().unwrap_or(Path::new("/"));
+    file.ancestors().skip(1).find(is_main).unwrap_or(own).to_owned()
+}
+
+struct Reader<'a> {
+    description: Description,
+    disk: &'a dyn Disk,
+    prefix: PathBuf,
+    notes: &'a mut Notes,
+}
+
+impl Reader<'_> {
+    /// An `.htaccess`: the folder becomes a site.
+    fn folder(&mut self, file: &Path, directives: &[Directive]) {
+        let mut site = Site::new(Place::start(file));
+        site.root = file.parent().map(|root| root.to_string_lossy().into_owned());
+        self.directives(directives, &Area::folder(Scope::default(), "/"), &mut site);
+        self.conclude(&mut site);
+        self.description.sites.push(site);
+    }
+
+    fn main(&mut self, file: &Path, directives: &[Directive]) {
+        let is_site = |it: &&Directive| it.name == "virtualhost";
+        let rest: Vec<Directive> = directives.iter().filter(|it| !is_site(it)).cloned().collect();
+        let has_root = |all: &[Directive]| all.iter().any(|it| it.name == "documentroot");
+        let sites: Vec<&Directive> = directives.iter().filter(is_site).collect();
+        if sites.is_empty() || has_root(&rest) {
+            self.site(&Place::start(file), &[], &rest, &[]);
+        }
+        for site in sites {
+            // What stands around all sites holds in each.
+            self.site(&site.place, &site.args, site.inner(), &rest);
+        }
+    }
+
+    fn site(
+        &mut self,
+        place: &Place,
+        addresses: &[String],
+        own: &[Directive],
+        around: &[Directive],
+    ) {
+        let mut site = Site::new(place.clone());
+        let all: Vec<Directive> = around.iter().chain(own).cloned().collect();
+        let has = |name: &str, value: &str| {
+            own.iter().any(|it| it.name == name && it.arg(0).eq_ignore_ascii_case(value))
+        };
+        let tls = has("sslengine", "on");
+        for address in addresses {
+            let address = match address.as_str() {
+                text if text.starts_with("_default_:") => text.replacen("_default_", "*", 1),
+                text => text.to_owned(),
+            };
+            match listen(&address) {
+                Some(address) => {
+                    site.listen.push(Listen { address, tls, proxy_protocol: false });
+                }
+                None => self.notes.left(place, &address, "only addresses with a port"),
+            }
+        }
+        for directive in own {
+            match &*directive.name {
+                "servername" | "serveralias" => self.names(directive, &mut site),
+                _ => {}
+            }
+        }
+        if site.hosts.is_empty() && own.iter().any(|it| it.name == "servername") {
+            self.notes.refused(place, "", "none of its names is translated, so it is left out");
+            return;
+        }
+        for directive in &all {
+            match &*directive.name {
+                "documentroot" => site.root = Some(self.path(directive.arg(0))),
+                "sslcertificatefile" => site.certificate = vec![self.path(directive.arg(0))],
+                "sslcertificatekeyfile" => site.key = vec![self.path(directive.arg(0))],
+                _ => {}
+            }
+        }
+        self.mounts(&all, &mut site);
+        if let Some(moved) = self.moved(own, &site) {
+            site.moved = Some(moved);
+            self.description.sites.push(site);
+            return;
+        }
+        self.directives(&all, &Area::server(), &mut site);
+        self.conclude(&mut site);
+        // A file with nothing but folders that are mounted, as packages bring.
+        if site.root.is_none() && !site.mounts.is_empty() {
+            self.description.sites.append(&mut site.mounts);
+            return;
+        }
+        self.description.sites.push(site);
+    }
+
+    fn names(&mut self, directive: &Directive, site: &mut Site) {
+        for name in &directive.args {
+            let name = name.rsplit("://").next().unwrap_or(name);
+            let name = name.split(':').next().unwrap_or(name);
+            match validity::host(name) {
+                Some(host) if !site.hosts.contains(&host) => site.hosts.push(host),
+                Some(_) => {}
+                None => {
+                    let reason = "no name that is translated: only names, and `*.name`";
+                    self.notes.left(&directive.place, name, reason);
+                }
+            }
+        }
+    }
+
+    /// `Alias`: a folder that lies elsewhere is a site that is mounted.
+    fn mounts(&mut self, directives: &[Directive], site: &mut Site) {
+        for directive in directives.iter().filter(|it| it.name == "alias") {
+            let path = directive.arg(0).trim_end_matches('/').to_owned();
+            let folder = self.path(directive.arg(1)).trim_end_matches('/').to_owned();
+            if path.is_empty() || folder.is_empty() || self.disk.is_file(Path::new(&folder)) {
+                let reason = "only a folder can lie elsewhere, so these paths are refused";
+                self.notes.refused(&directive.place, &directive.line(), reason);
+                let scope = Scope::path(directive.arg(0));
+                site.rules.push(Rule::at(&directive.place, scope).refuse_all(404));
+                continue;
+            }
+            let mut mount = Site::new(directive.place.clone());
+            mount.path = Some(path);
+            mount.root = Some(folder);
+            site.mounts.push(mount);
+        }
+    }
+
+    /// A site that only redirects to another one.
+    fn moved(&mut self, own: &[Directive], site: &Site) -> Option<Moved> {
+        let redirect = own.iter().find(|it| it.name == "redirect")?;
+        let (status, from, to) = match &redirect.args[..] {
+            [from, to] => (302, from, to),
+            [status, from, to] => (value::redirect_status(status)?, from, to),
+            _ => return None,
+        };
+        if from != "/" {
+            return None;
+        }
+        let (scheme, host) = to.split_once("://")?;
+        let host = host.trim_end_matches('/');
+        if host.contains(['/', '%', '$']) {
+            return None;
+        }
+        match scheme {
+            "https" if site.hosts == [host.to_owned()] => Some(Moved::Secure),
+            "https" => Some(Moved::Host { scheme: "https", host: host.to_owned(), status }),
+            "http" => Some(Moved::Host { scheme: "http", host: host.to_owned(), status }),
+            _ => None,
+        }
+    }
+
+    /// What holds for each site of Apache, if nothing else is said.
+    fn conclude(&mut self, site: &mut Site) {
+        let everything = Scope::default();
+        let place = site.place.clone();
+        // Debian's and Apache's own configurations have this for all folders.
+        let hidden = Scope::pattern("/\\.ht");
+        let has_fallback = site.rules.iter().any(|rule| rule.unless_file);
+        site.rules.push(Rule::at(&place, hidden.clone()).refuse_all(403));
+        if site.front_controller.is_none() && !has_fallback {
+            site.rules.push(Rule::at(&place, everything.clone()).serve(Serve::Existing));
+        }
+        for mount in &mut site.mounts {
+            let place = mount.place.clone();
+            mount.rules.push(Rule::at(&place, hidden.clone()).refuse_all(403));
+            if mount.front_controller.is_none() && mount.rules.iter().all(|it| !it.unless_file) {
+                mount.rules.push(Rule::at(&place, everything.clone()).serve(Serve::Existing));
+            }
+        }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.prefix.join(name).to_string_lossy().into_owned()
+    }
+}
+
+/// An address of `<VirtualHost>` as that of `tokamak.toml`.
+fn listen(text: &str) -> Option<String> {
+    match text.strip_prefix("*:") {
+        Some(port) => port.parse::<u16>().ok().map(|port| format!(":{port}")),
+        None => text.parse::<std::net::SocketAddr>().ok().map(|address| address.to_string()),
+    }
+}

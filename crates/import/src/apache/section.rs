@@ -1,0 +1,574 @@
+//! The directives of a section, for the paths that it is for.
+
+use std::path::Path;
+
+use crate::directive::Directive;
+use crate::model::{Headers, Rule, Scope, Serve, Site};
+use crate::source::Place;
+use crate::{pattern, validity};
+
+use super::access::{Access, OF_ACCESS, access};
+use super::rewrite::Rewriting;
+use super::{Reader, parse, value};
+
+/// The paths that directives are for.
+#[derive(Clone, Debug)]
+pub(super) struct Area {
+    pub scope: Scope,
+    /// The path of the folder, with a slash at its end, if the directives are those of one.
+    pub folder: Option<String>,
+}
+
+impl Area {
+    /// The whole site.
+    pub(super) fn server() -> Area {
+        Area { scope: Scope::default(), folder: None }
+    }
+
+    /// A folder.
+    pub(super) fn folder(scope: Scope, path: &str) -> Area {
+        Area { scope, folder: Some(path.to_owned()) }
+    }
+
+    /// Names of files in it, by an expression that is found in the path.
+    fn files(&self, expression: String) -> Option<Area> {
+        let is_free = self.scope.pattern.is_none();
+        let scope = Scope { pattern: Some(expression), ..self.scope.clone() };
+        is_free.then_some(Area { scope, folder: None })
+    }
+}
+
+/// Directives that tune Apache, or ask for what Tokamak does anyway.
+const TUNING: &[&str] = &[
+    "accessfilename",
+    "addcharset",
+    "adddefaultcharset",
+    "addencoding",
+    "addhandler",
+    "addlanguage",
+    "addoutputfilterbytype",
+    "addtype",
+    "allowencodedslashes",
+    "browsermatch",
+    "brotlicompressionquality",
+    "customlog",
+    "defaultlanguage",
+    "defaultruntimedir",
+    "define",
+    "deflatecompressionlevel",
+    "directoryslash",
+    "documentroot",
+    "enablemmap",
+    "enablesendfile",
+    "errorlog",
+    "errorlogformat",
+    "expiresactive",
+    "fileetag",
+    "forcetype",
+    "hostnamelookups",
+    "keepalive",
+    "keepalivetimeout",
+    "languagepriority",
+    "limitrequestbody",
+    "listen",
+    "loadmodule",
+    "logformat",
+    "loglevel",
+    "maxconnectionsperchild",
+    "maxkeepaliverequests",
+    "maxrequestworkers",
+    "minspareservers",
+    "minsparethreads",
+    "mutex",
+    "options",
+    "pidfile",
+    "protocols",
+    "rewritebase",
+    "rewriteengine",
+    "rewriteoptions",
+    "rewritelog",
+    "rewriteloglevel",
+    "serveradmin",
+    "serveralias",
+    "servername",
+    "serverroot",
+    "serversignature",
+    "servertokens",
+    "setenvif",
+    "setenvifnocase",
+    "setoutputfilter",
+    "sslcertificatechainfile",
+    "sslcertificatefile",
+    "sslcertificatekeyfile",
+    "sslciphersuite",
+    "sslcompression",
+    "sslengine",
+    "sslhonorcipherorder",
+    "ssloptions",
+    "sslprotocol",
+    "sslsessioncache",
+    "sslsessioncachetimeout",
+    "sslsessiontickets",
+    "sslstaplingcache",
+    "sslusestapling",
+    "startservers",
+    "threadsperchild",
+    "timeout",
+    "traceenable",
+    "typesconfig",
+    "usecanonicalname",
+    "alias",
+    "allowoverride",
+    "allowoverridelist",
+    "proxy",
+    "modmimeusepathinfo",
+    "acceptpathinfo",
+    "contentdigest",
+    "user",
+    "group",
+];
+
+/// Parts of names of directives that may guard something.
+const GUARDS: &[&str] = &[
+    "auth",
+    "access",
+    "deny",
+    "sec",
+    "verify",
+    "require",
+    "limit",
+    "evasive",
+    "proxypass",
+    "scriptalias",
+    "if",
+    "directorymatch",
+    "cgi",
+    "sethandler",
+    "geoip",
+];
+
+impl Reader<'_> {
+    /// The directives of an area, and the sections in it.
+    pub(super) fn directives(&mut self, directives: &[Directive], area: &Area, site: &mut Site) {
+        let place = directives.first().map_or(&site.place, |it| &it.place).clone();
+        self.access(&place, access(directives), area, site);
+        let base = directives.iter().rfind(|it| it.name == "rewritebase");
+        let mut rewriting = Rewriting::new(area, base.map(|base| base.arg(0)));
+        for directive in directives {
+            match (&*directive.name, &directive.block) {
+                ("rewritecond", None) => rewriting.condition(directive),
+                ("rewriterule", None) => self.rewrite(directive, &mut rewriting, site),
+                ("directory", Some(_)) => {}
+                (name, _) if OF_ACCESS.contains(&name) => {}
+                (_, Some(inner)) => self.section(directive, inner, area, site),
+                (_, None) => self.directive(directive, area, site),
+            }
+        }
+        if directives.iter().any(|it| it.name == "directory") {
+            self.directories(directives, site);
+        }
+    }
+
+    fn access(&mut self, place: &Place, access: Access, area: &Area, site: &mut Site) {
+        let pattern = area.scope.pattern.as_deref().map(pattern::refusing);
+        let scope = Scope { pattern, ..area.scope.clone() };
+        let rule = Rule::at(place, scope);
+        site.rules.push(match access {
+            Access::Unsaid | Access::Open => return,
+            Access::Closed { but } => rule.refuse(but, vec!["all".to_owned()], 403),
+            Access::Denied(networks) => rule.refuse(Vec::new(), networks, 403),
+            Access::Unknown(line, reason) => {
+                self.notes.refused(&line.place, &line.line(), reason);
+                rule.refuse_all(403)
+            }
+        });
+    }
+
+    /// The sections of folders: of the root, of mounted folders, and below them.
+    fn directories(&mut self, directives: &[Directive], site: &mut Site) {
+        let mut mounts = std::mem::take(&mut site.mounts);
+        for target in std::iter::once(&mut *site).chain(&mut mounts) {
+            let Some(root) = target.root.clone() else { continue };
+            self.folders_of(&root, directives, target);
+        }
+        site.mounts = mounts;
+    }
+
+    fn folders_of(&mut self, root: &str, directives: &[Directive], site: &mut Site) {
+        let (mut deciding, mut overrides) = (None, false);
+        let mut inner = Vec::new();
+        for section in directives.iter().filter(|it| it.name == "directory") {
+            let folder = section.arg(0);
+            if folder == "~" || folder.contains(['*', '?', '[', '$']) {
+                self.unknown(section, &Area::server(), site);
+                continue;
+            }
+            let folder = folder.trim_end_matches('/');
+            let is_in = |own: &str, other: &str| {
+                own.strip_prefix(other).is_some_and(|it| it.is_empty() || it.starts_with('/'))
+            };
+            if is_in(root, folder) {
+                if access(section.inner()) != Access::Unsaid {
+                    deciding = match deciding {
+                        Some((length, _)) if length > folder.len() => deciding,
+                        _ => Some((folder.len(), section)),
+                    };
+                }
+                overrides |= section.inner().iter().any(|it| {
+                    it.name == "allowoverride" && !it.arg(0).eq_ignore_ascii_case("none")
+                });
+                let own = section.inner().iter();
+                let own: Vec<Directive> =
+                    own.filter(|it| !OF_ACCESS.contains(&&*it.name)).cloned().collect();
+                self.directives(&own, &Area::folder(Scope::default(), "/"), site);
+            } else if is_in(folder, root) {
+                inner.push((folder[root.len()..].to_owned(), section));
+            }
+        }
+        let closed = deciding.map(|(_, section)| access(section.inner()));
+        if let (Some(access), Some((_, section))) = (closed, deciding) {
+            self.access(&section.place, access, &Area::server(), site);
+        }
+        for (path, section) in inner {
+            let area = Area::folder(Scope::path(&path), &format!("{path}/"));
+            self.directives(section.inner(), &area, site);
+        }
+        if overrides {
+            self.overrides(root, site);
+        }
+    }
+
+    /// The `.htaccess` files below a root.
+    fn overrides(&mut self, root: &str, site: &mut Site) {
+        let Some(files) = self.disk.find(Path::new(root), ".htaccess") else {
+            let reason = "too many folders to look for .htaccess files, so the site is refused";
+            self.notes.refused(&site.place, root, reason);
+            let place = site.place.clone();
+            site.refuse(&place);
+            return;
+        };
+        for file in files {
+            let folder = file.parent().and_then(|folder| folder.strip_prefix(root).ok());
+            let path = match folder.map(|folder| folder.to_string_lossy()) {
+                Some(folder) if !folder.is_empty() => format!("/{folder}"),
+                _ => String::new(),
+            };
+            let scope = if path.is_empty() { Scope::default() } else { Scope::path(&path) };
+            let area = Area::folder(scope, &format!("{path}/"));
+            match parse::load(&file, &self.prefix, self.disk) {
+                Ok(directives) => self.directives(&directives, &area, site),
+                Err(error) => {
+                    self.notes.refused(&error.place, "", "its folder is refused instead");
+                    site.rules.push(Rule::at(&error.place, area.scope).refuse_all(403));
+                }
+            }
+        }
+    }
+
+    fn section(&mut self, section: &Directive, inner: &[Directive], area: &Area, site: &mut Site) {
+        let name = section.arg(0);
+        let within = match &*section.name {
+            "files" if name != "~" => area.files(format!("/{}(?:/|$)", value::of_shell(name))),
+            "filesmatch" => pattern::translate(name, false)
+                .ok()
+                .and_then(|expression| area.files(of_name(&expression))),
+            "location" if name != "~" && area.folder.is_none() && !name.contains(['*', '?']) => {
+                let path = name.trim_end_matches('/');
+                let scope = if path.is_empty() { Scope::default() } else { Scope::path(path) };
+                Some(Area { scope, folder: None })
+            }
+            "locationmatch" if area.scope.is_all() => {
+                let scope = pattern::translate(name, false).ok().map(Scope::pattern);
+                scope.map(|scope| Area { scope, folder: None })
+            }
+            "proxy" | "ifmodule" => return,
+            _ => None,
+        };
+        match within {
+            Some(within) => self.directives(inner, &within, site),
+            None => self.unknown(section, area, site),
+        }
+    }
+
+    /// A section whose paths are not known.
+    fn unknown(&mut self, section: &Directive, area: &Area, site: &mut Site) {
+        let line = format!("<{}>", section.line());
+        if guards(section.inner()) {
+            let reason = "what it is for is not translated, and it may refuse; what is around it \
+                is refused instead";
+            self.notes.refused(&section.place, &line, reason);
+            site.rules.push(Rule::at(&section.place, area.scope.clone()).refuse_all(403));
+        } else {
+            self.notes.left(&section.place, &line, "what it is for is not translated");
+        }
+    }
+
+    fn directive(&mut self, directive: &Directive, area: &Area, site: &mut Site) {
+        let (place, line) = (&directive.place, directive.line());
+        let is_all = area.scope.is_all();
+        match &*directive.name {
+            "options"
+                if directive.args.iter().any(|it| {
+                    matches!(&*it.to_ascii_lowercase(), "indexes" | "+indexes" | "all")
+                }) =>
+            {
+                self.notes.differs(place, &line, "folders are not listed")
+            }
+            "sslverifyclient" if directive.arg(0).eq_ignore_ascii_case("none") => {}
+            "sslprotocol" => {
+                self.description.only_tls13 |= directive.args.last().is_some_and(|last| {
+                    last == "TLSv1.3" && directive.args.len() <= 2 && directive.arg(0) != "all"
+                });
+            }
+            "directoryindex" if is_all => {
+                let own = directive.args.iter().filter(|name| *name != "disabled");
+                site.index = Some(own.cloned().collect());
+            }
+            "fallbackresource" if is_all && directive.arg(0).starts_with('/') => {
+                site.front_controller = Some(directive.arg(0).trim_start_matches('/').to_owned());
+                site.front_controller_for = vec!["php", "hidden"];
+            }
+            "errordocument" => self.error_page(directive, is_all, site),
+            "header" => self.header(directive, area, site),
+            "expiresbytype" | "expiresdefault" => self.expires(directive, area, site),
+            "redirect" | "redirectpermanent" | "redirecttemp" | "redirectmatch" => {
+                self.redirect(directive, area, site);
+            }
+            "php_value" | "php_admin_value" | "php_flag" | "php_admin_flag" => {
+                self.php(directive, area, site);
+            }
+            "sethandler" => self.handler(directive, area, site),
+            "proxypassmatch"
+                if directive.arg(1).contains("fcgi://") && directive.arg(0).contains("\\.php") => {}
+            "setenv" if is_all && directive.args.len() == 2 && !directive.arg(1).contains('%') => {
+                let (name, value) = (directive.arg(0), directive.arg(1));
+                site.env.insert(name.to_owned(), value.to_owned());
+            }
+            name if TUNING.contains(&name) => {}
+            "proxypass" | "proxypassmatch" | "scriptalias" | "scriptaliasmatch" | "aliasmatch" => {
+                let reason = "nothing but files and PHP is served, so these paths are refused";
+                self.notes.refused(place, &line, reason);
+                let path = directive.arg(0);
+                let scope = match path.starts_with('/') && path.len() > 1 {
+                    true => Scope::path(format!("{}*", path.trim_end_matches('*'))),
+                    false => area.scope.clone(),
+                };
+                site.rules.push(Rule::at(place, scope).refuse_all(404));
+            }
+            name if name == parse::MISSING || GUARDS.iter().any(|part| name.contains(part)) => {
+                let reason = "it may refuse requests, and is not translated; all that it is for \
+                    is refused instead";
+                self.notes.refused(place, &line, reason);
+                site.rules.push(Rule::at(place, area.scope.clone()).refuse_all(403));
+            }
+            _ => self.notes.left(place, &line, "not known, or not for these paths"),
+        }
+    }
+
+    fn error_page(&mut self, directive: &Directive, is_all: bool, site: &mut Site) {
+        let (status, page) = (directive.arg(0), directive.arg(1));
+        let is_status = status.parse::<u16>().is_ok_and(|it| (400..600).contains(&it));
+        match is_all && is_status && page.starts_with('/') && !page.contains('?') {
+            true => drop(site.error_pages.insert(status.to_owned(), page.to_owned())),
+            false => {
+                let reason = "only a page of the site is translated; see `error_pages`";
+                self.notes.left(&directive.place, &directive.line(), reason);
+            }
+        }
+    }
+
+    fn header(&mut self, directive: &Directive, area: &Area, site: &mut Site) {
+        let mut args: Vec<&str> = directive.args.iter().map(String::as_str).collect();
+        let always = args.first() == Some(&"always");
+        if always || args.first() == Some(&"onsuccess") {
+            args.remove(0);
+        }
+        let mut headers = Headers { always, ..Headers::default() };
+        let action = args.first().map(|action| action.to_ascii_lowercase());
+        let is_plain = |value: &str| !value.contains('%');
+        match (action.as_deref(), &args[args.len().min(1)..]) {
+            (Some("unset"), [name]) => headers.remove = vec![(*name).to_owned()],
+            (Some("set"), [name, value]) if is_plain(value) => {
+                headers.set.insert((*name).to_owned(), (*value).to_owned());
+            }
+            (Some("add" | "append" | "merge"), [name, value]) if is_plain(value) => {
+                headers.add.insert((*name).to_owned(), (*value).to_owned());
+            }
+            _ => {
+                let reason = "only fixed values without a condition are translated";
+                self.notes.left(&directive.place, &directive.line(), reason);
+                return;
+            }
+        }
+        let fields = headers.set.iter().chain(&headers.add);
+        let problem =
+            fields.map(|(name, value)| validity::field(name, value)).find_map(Result::err);
+        if let Some(problem) = problem {
+            self.notes.left(&directive.place, &directive.line(), problem);
+            return;
+        }
+        site.rules.push(Rule { headers, ..Rule::at(&directive.place, area.scope.clone()) });
+    }
+
+    fn expires(&mut self, directive: &Directive, area: &Area, site: &mut Site) {
+        let is_of_type = directive.name == "expiresbytype";
+        let time = directive.args[usize::from(is_of_type).min(directive.args.len())..].join(" ");
+        let Some(seconds) = value::apache_time(&time) else {
+            let reason = "only a duration from the request is translated";
+            self.notes.left(&directive.place, &directive.line(), reason);
+            return;
+        };
+        let mut rule = Rule::at(&directive.place, area.scope.clone());
+        rule.headers.cache_control = Some(format!("max-age={seconds}"));
+        rule.headers.expires = Some(seconds).filter(|it| (1..=365 * 86_400).contains(it));
+        if is_of_type {
+            let kind = directive.arg(0).to_ascii_lowercase();
+            let is_kind = kind.split_once('/').is_some_and(|(kind, rest)| {
+                !kind.is_empty()
+                    && !rest.is_empty()
+                    && !(format!("{kind}{rest}")).contains(['*', ';', ' ', '/'])
+            });
+            if !is_kind {
+                self.notes.left(&directive.place, &directive.line(), "no media type");
+                return;
+            }
+            rule.content_types = vec![kind];
+        }
+        site.rules.push(rule);
+    }
+
+    fn redirect(&mut self, directive: &Directive, area: &Area, site: &mut Site) {
+        let words: Vec<&str> = directive.args.iter().map(String::as_str).collect();
+        let (status, from, to) = match (&*directive.name, &words[..]) {
+            ("redirectpermanent", [from, to]) => (Some(301), *from, *to),
+            (_, [from, to]) if from.starts_with(['/', '^']) => (Some(302), *from, *to),
+            (_, [status, from]) => (value::redirect_status(status), *from, ""),
+            (_, [status, from, to]) => (value::redirect_status(status), *from, *to),
+            _ => (None, "", ""),
+        };
+        let Some(status) = status.filter(|_| area.scope.pattern.is_none()) else {
+            let reason = "its status, or what it is for, is not translated";
+            self.notes.left(&directive.place, &directive.line(), reason);
+            return;
+        };
+        let is_match = directive.name == "redirectmatch";
+        let expression = match is_match {
+            true => pattern::translate(from, false),
+            // The path and all below it, with what follows it.
+            false if from == "/" => Ok("^(/.*)$".to_owned()),
+            false => {
+                let path = from.trim_end_matches('/');
+                Ok(format!("^{}(/.*)?$", regex_lite::escape(path)))
+            }
+        };
+        let place = &directive.place;
+        if status >= 400 {
+            let scope = match expression {
+                Ok(expression) => Scope::pattern(pattern::refusing(&expression)),
+                Err(_) => Scope::default(),
+            };
+            let status = if matches!(status, 404 | 410) { 404 } else { 403 };
+            site.rules.push(Rule::at(place, scope).refuse_all(status));
+            return;
+        }
+        let Ok(expression) = expression else {
+            self.notes.left(place, &directive.line(), "its expression is not translated");
+            return;
+        };
+        let to = match is_match {
+            true => to.to_owned(),
+            false => format!("{}$1", to.trim_end_matches('/').replace('$', "$$")),
+        };
+        if to == "$1" || to.contains("%{") {
+            self.notes.left(place, &directive.line(), "its target is not translated");
+            return;
+        }
+        // A URL needs a slash behind its host, which the group may not have.
+        let to = match to.split_once("://") {
+            Some((_, rest)) if rest.trim_end_matches("$1").contains('/') => to,
+            Some((scheme, rest)) => {
+                let host = rest.trim_end_matches("$1");
+                let scope =
+                    Scope::pattern(expression.replace("(/.*)", "/?(.*)").replace("?$", "$"));
+                let rule = Rule::at(place, scope);
+                site.rules.push(rule.redirect(format!("{scheme}://{host}/$1"), status));
+                return;
+            }
+            None => to,
+        };
+        site.rules.push(Rule::at(place, Scope::pattern(expression)).redirect(to, status));
+    }
+
+    fn php(&mut self, directive: &Directive, area: &Area, site: &mut Site) {
+        let (name, text) = (directive.arg(0), directive.arg(1));
+        let is_flag = directive.name.ends_with("flag");
+        let is_on = matches!(&*text.to_ascii_lowercase(), "on" | "1" | "yes" | "true");
+        if name == "engine" {
+            if !is_on {
+                let rule = Rule::at(&directive.place, area.scope.clone());
+                site.rules.push(rule.serve(Serve::Files));
+            }
+            return;
+        }
+        if !area.scope.is_all() {
+            let reason = "settings of PHP are for a whole site; see `php_admin_value`, and `path` \
+                of a [[site]]";
+            self.notes.left(&directive.place, &directive.line(), reason);
+            return;
+        }
+        let text = match is_flag {
+            true => if is_on { "1" } else { "0" }.to_owned(),
+            false => text.to_owned(),
+        };
+        match directive.name.contains("admin") {
+            true => {
+                site.php_value.remove(name);
+                site.php_admin_value.insert(name.to_owned(), text);
+            }
+            false if site.php_admin_value.contains_key(name) => {}
+            false => drop(site.php_value.insert(name.to_owned(), text)),
+        }
+    }
+
+    fn handler(&mut self, directive: &Directive, area: &Area, site: &mut Site) {
+        let handler = directive.arg(0).to_ascii_lowercase();
+        let is_php = handler.contains("fcgi:")
+            || handler.contains("httpd-php") && !handler.contains("source");
+        if is_php {
+            return;
+        }
+        let rule = Rule::at(&directive.place, area.scope.clone());
+        if matches!(&*handler, "none" | "default-handler" | "default" | "text/plain") {
+            site.rules.push(rule.serve(Serve::Files));
+            return;
+        }
+        let reason = "nothing but files and PHP is served, so what it is for is refused";
+        self.notes.refused(&directive.place, &directive.line(), reason);
+        site.rules.push(rule.refuse_all(404));
+    }
+}
+
+/// Whether anything within may refuse.
+fn guards(directives: &[Directive]) -> bool {
+    let is_guard = |name: &str| {
+        OF_ACCESS.contains(&name)
+            || GUARDS.iter().any(|part| name.contains(part))
+            || name.starts_with("rewrite")
+            || name.starts_with("redirect")
+            || name.contains("engine")
+            || name.starts_with("php_")
+    };
+    directives.iter().any(|it| is_guard(&it.name) || guards(it.inner()))
+}
+
+/// An expression for the name of a file, as one for its path: its start is behind a slash.
+fn of_name(expression: &str) -> String {
+    match expression.strip_prefix('^') {
+        Some(rest) if !rest.contains('|') => format!("/{rest}"),
+        Some(rest) if rest.starts_with('(') && rest.find(')') > rest.rfind('|') => {
+            format!("/{rest}")
+        }
+        // Found anywhere in the path, it refuses more.
+        _ => expression.replace('^', "/"),
+    }
+}

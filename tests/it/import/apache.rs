@@ -1,0 +1,173 @@
+//! Apache with php-fpm, beside Tokamak.
+
+use std::path::Path;
+
+use super::{Desk, differs, same, status};
+use crate::harness::is_root;
+
+/// Starts Apache with this site, and Tokamak with what was imported from it.
+#[track_caller]
+fn serve(desk: &mut Desk, site: &str, exit_status: i32) -> String {
+    desk.start_fpm();
+    let user = if is_root() { "User www-data\nGroup www-data" } else { "" };
+    let modules = [
+        "mpm_event",
+        "authn_core",
+        "authz_core",
+        "authz_host",
+        "auth_basic",
+        "authn_file",
+        "authz_user",
+        "access_compat",
+        "alias",
+        "dir",
+        "env",
+        "expires",
+        "headers",
+        "mime",
+        "proxy",
+        "proxy_fcgi",
+        "rewrite",
+    ];
+    let modules: String = modules
+        .iter()
+        .map(|name| format!("LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n"))
+        .collect();
+    let main = format!(
+        "{modules}ServerRoot \"$TOP\"\nPidFile \"$TOP/apache.pid\"\nDefaultRuntimeDir \"$TOP\"\n\
+         ErrorLog \"$TOP/log\"\nServerName localhost\nListen $ADDRESS\nTypesConfig \
+         /etc/mime.types\n{user}\nStartServers 1\n<Directory />\n  Require all denied\n\
+         </Directory>\n<FilesMatch \"^\\.ht\">\n  Require all denied\n</FilesMatch>\n\
+         <FilesMatch \"\\.php$\">\n  SetHandler \"proxy:unix:$SOCKET|fcgi://localhost\"\n\
+         </FilesMatch>\n{site}\n"
+    );
+    let file = desk.write("apache.conf", &main);
+    let arguments = ["-f", file.to_str().unwrap(), "-DFOREGROUND"];
+    desk.start(Path::new("/usr/sbin/apache2"), &arguments, &[]);
+    desk.serve_imported("apache", &file, exit_status)
+}
+
+#[test]
+fn wordpress_with_its_htaccess() {
+    let mut desk = Desk::new(&[
+        "index.php",
+        "wp-login.php",
+        "wp-config.php",
+        "wp-admin/index.php",
+        "wp-content/uploads/picture.png",
+        "wp-content/uploads/evil.php",
+        "private/a.txt",
+    ]);
+    desk.write(
+        "site/.htaccess",
+        "# BEGIN WordPress\n<IfModule mod_rewrite.c>\nRewriteEngine On\n\
+         RewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]\nRewriteBase /\n\
+         RewriteRule ^index\\.php$ - [L]\nRewriteCond %{REQUEST_FILENAME} !-f\n\
+         RewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /index.php [L]\n</IfModule>\n\
+         <Files wp-config.php>\n  Require all denied\n</Files>\n",
+    );
+    desk.write("site/private/.htaccess", "Deny from all\n");
+    desk.write(
+        "site/wp-content/uploads/.htaccess",
+        "<FilesMatch \"\\.php$\">\nRequire all denied\n</FilesMatch>\n",
+    );
+    let site = "<VirtualHost $ADDRESS>\nServerName site.test\nDocumentRoot $TOP/site\n\
+        DirectoryIndex index.php\n<Directory $TOP/site>\n  AllowOverride All\n  \
+        Require all granted\n</Directory>\n</VirtualHost>";
+    serve(&mut desk, site, 0);
+    desk.compare(&[
+        status(200, "/"),
+        status(200, "/2026/11/a-post/?a=b"),
+        status(200, "/wp-login.php?x"),
+        status(301, "/wp-admin"),
+        status(200, "/wp-admin/"),
+        status(200, "/none.php"),
+        status(200, "/wp-content/uploads/picture.png"),
+        status(403, "/wp-content/uploads/evil.php"),
+        status(403, "//wp-content/./x/../uploads/evil%2ephp"),
+        status(403, "/wp-content/uploads/evil.php/x"),
+        status(403, "/wp-config.php"),
+        status(403, "/wp-config.php/x"),
+        status(403, "/private/a.txt"),
+        status(403, "/%70rivate//a.txt"),
+        status(403, "/private/"),
+        status(403, "/.htaccess"),
+        same("/index.php?a=b&c"),
+    ]);
+}
+
+#[test]
+fn an_alias_with_closed_folders_and_other_rules() {
+    let mut desk = Desk::new(&["index.html", "a/b.txt", "staff/a.txt", "doku.php", "data/x.txt"]);
+    desk.write("tool/index.php", super::SCRIPT);
+    desk.write("tool/libraries/a.php", super::SCRIPT);
+    desk.write("tool/a.css", "a");
+    let site = r#"<VirtualHost $ADDRESS>
+    ServerName site.test
+    DocumentRoot $TOP/site
+    DirectoryIndex index.html
+    Alias /tool $TOP/tool
+    <Directory $TOP/site>
+        Require all granted
+    </Directory>
+    <Directory $TOP/tool>
+        Options SymLinksIfOwnerMatch
+        DirectoryIndex index.php
+        Require all granted
+    </Directory>
+    <Directory $TOP/tool/libraries>
+        Require all denied
+    </Directory>
+    <Location /staff>
+        AuthType Basic
+        AuthName Staff
+        AuthUserFile $TOP/none
+        Require valid-user
+    </Location>
+    <Location /a>
+        Require ip 192.0.2.0/24
+    </Location>
+    Redirect permanent /old /new
+    RedirectMatch 404 /\.git
+    RewriteEngine On
+    RewriteRule ^/page/([a-z]+)$ /doku.php?id=$1 [QSA,L]
+    RewriteRule ^/data/ - [F]
+</VirtualHost>"#;
+    let written = serve(&mut desk, site, 3);
+    assert!(written.contains("REFUSED: `require valid-user`"), "{written}");
+    desk.compare(&[
+        status(200, "/"),
+        status(301, "/tool"),
+        status(200, "/tool/"),
+        status(200, "/tool/a.css"),
+        status(403, "/tool/libraries/a.php"),
+        status(403, "/tool/x/../libraries/a.php"),
+        differs(401, 403, "/staff/a.txt"),
+        status(403, "/a/b.txt"),
+        status(301, "/old/x?y=z"),
+        status(301, "/old"),
+        status(404, "/.git/config"),
+        // Apache tells PHP the path that was asked for as SCRIPT_NAME.
+        differs(200, 200, "/page/about?lang=en"),
+        status(403, "/data/x.txt"),
+        status(404, "/none"),
+    ]);
+}
+
+#[test]
+fn debians_phpmyadmin_is_a_mounted_site() {
+    let desk = Desk::new(&[]);
+    let output = desk.import("apache", Path::new("/etc/phpmyadmin/apache.conf"));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let written = std::fs::read_to_string(desk.path("tokamak.toml")).unwrap();
+    for part in [
+        "path = \"/phpmyadmin\"",
+        "root = \"/usr/share/phpmyadmin\"",
+        "path = \"/libraries\"\ndeny = [\"all\"]",
+        "path = \"/templates\"\ndeny = [\"all\"]",
+        "open_basedir",
+    ] {
+        assert!(written.contains(part), "no {part} in {written}");
+    }
+}
