@@ -337,6 +337,16 @@ fn finish(site: &mut Site, disk: &dyn Disk, notes: &mut Notes) {
         }
         is_there
     });
+    for table in [&mut site.env, &mut site.php_value, &mut site.php_admin_value] {
+        table.retain(|name, text| {
+            let is_wrong = |char: char| char.is_control() || char == '=';
+            let is_kept = !name.is_empty() && !name.contains(is_wrong) && !text.contains('\0');
+            if !is_kept {
+                notes.left(&site.place, name, "no name of a variable or of a setting of PHP");
+            }
+            is_kept
+        });
+    }
     site.internal.retain(|path, folder| {
         let is_kept = path.len() > 1
             && validity::path(path).is_ok()
