@@ -154,8 +154,9 @@ impl Check {
     }
 }
 
-/// What only a look into the certificates shows.
+/// What only a look into the certificates and the files of users shows.
 fn verify(server: &Server) -> Result<(), String> {
+    tokamak_supervisor::verify_users(server)?;
     for warning in tokamak_supervisor::verify_certificates(server)? {
         eprintln!("tokamak: warning: {warning}");
     }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use tokamak_auth::UserFiles;
 use tokamak_config::PoolSize;
 use tokamak_front::{Alarm, Death, Front, PoolLink, Purge, Start, Want};
 use tokamak_supervisor::FrontStart;
@@ -58,6 +59,7 @@ pub fn main(start: FrontStart) -> u8 {
         tls: start.tls.map(|(listeners, credentials)| {
             (listeners.into_iter().map(TcpListener::from).collect(), credentials)
         }),
+        users: start.users,
         sockets: start.sockets,
         admin: start.admin.map(|admin| questions.listener(admin, channel.clone())),
         scripts: None,
@@ -157,6 +159,16 @@ fn obey(
                 eprintln!("tokamak: new certificates are not used: {problem}");
             }
             insist(channel, &FromFront::Certificates { number });
+        }
+        ToFront::Users => {
+            let users = match files.into_iter().next().map(memory_file::read) {
+                Some(Ok(bytes)) => UserFiles::decode(&bytes).map_err(|error| error.to_string()),
+                Some(Err(error)) => Err(format!("they cannot be read: {error}")),
+                None => Err("they came without their file".into()),
+            };
+            if let Err(problem) = users.and_then(|users| front.renew_users(&users)) {
+                eprintln!("tokamak: new files of users are not used: {problem}");
+            }
         }
         ToFront::Forget { pool } => front.forget(pool),
         // Heard before.

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tokamak_auth::UserFiles;
 use tokamak_config::{FpmAddress, Lua};
 use tokamak_front::{Front, Start};
 use tokamak_supervisor::web_server_socket;
@@ -64,6 +65,7 @@ pub fn serve(request: Request) -> Result<(), String> {
     server.timeouts.drain = request.lua.total + LAST_BYTES;
     server.lua = request.lua;
     let front = Front::start(Start {
+        users: UserFiles::default(),
         tls: None,
         server,
         listeners: Vec::new(),

@@ -104,6 +104,12 @@ const RULES: &[Rule] = &[
         ours: &["config", "outbound", "sys", "tls"],
         never: &["hyper", "libc", "toml_edit"],
     },
+    // Passwords as text; when a file of users is read, and which thread verifies, others know.
+    Rule {
+        name: "auth",
+        ours: &[],
+        never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"],
+    },
     // Requests in, the bytes for a collector out; who sends them is the front's.
     Rule {
         name: "otlp",
@@ -117,15 +123,15 @@ const RULES: &[Rule] = &[
     Rule {
         name: "front",
         ours: &[
-            "cache", "config", "cost", "fastcgi", "fpm", "lua", "metrics", "otlp", "outbound",
-            "profile", "tls", "trace", "upstream",
+            "auth", "cache", "config", "cost", "fastcgi", "fpm", "lua", "metrics", "otlp",
+            "outbound", "profile", "tls", "trace", "upstream",
         ],
         never: &["toml_edit", "serde"],
     },
     // It forks, and must not have a runtime to fork.
     Rule {
         name: "supervisor",
-        ours: &["authority", "config", "cost", "fpm", "metrics", "state", "sys", "tls"],
+        ours: &["auth", "authority", "config", "cost", "fpm", "metrics", "state", "sys", "tls"],
         never: REACTOR,
     },
     // A client of the admin listener: it knows the server only by its document.
@@ -164,6 +170,7 @@ const RULES: &[Rule] = &[
 const ROOT: &[&str] = &[
     "acme",
     "anatomy",
+    "auth",
     "authority",
     "config",
     "cost",

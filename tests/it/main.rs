@@ -97,6 +97,8 @@ mod operate;
 mod otlp;
 /// What `make install` puts in place works from there.
 mod packaging;
+/// Passwords that rules ask for.
+mod passwords;
 /// Persistent connections of PHP, of which each request of async mode has its own.
 mod persistent_connections;
 /// Pages of one's own, from processes that keep their users in memory.

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use crate::model::{
-    Cache, CertificateFiles, HeaderChanges, Mode, Pool, PoolSize, Route, Rule, Server, Site, Spawn,
-    Template, Tls, Trace, Upstream,
+    Cache, CertificateFiles, HeaderChanges, Mode, Pool, PoolSize, Route, Rule, Satisfy, Server,
+    Site, Spawn, Template, Tls, Trace, Upstream,
 };
 use crate::option::{self, GROUPS, Manager, Reload, Row, Section, Values};
 use crate::origin::{Given, Origin};
@@ -398,7 +398,9 @@ fn raise_rule(rule: &Rule) -> Repeated<option::Rule> {
     let template = |template: &Option<Template>| {
         plain(template.as_ref().map(|template| Text(template.text().to_owned())))
     };
-    let has_status = rule.redirect.is_some() || rule.refuses();
+    let is_asked = rule.login.as_ref().is_some_and(|login| login.satisfy == Satisfy::Any);
+    let has_status = rule.redirect.is_some() || (rule.refuses() && !is_asked);
+    let unset = option::Rule::defaults();
     let HeaderChanges { set, add, remove, cache_control, expires, always } = &rule.headers;
     let values = option::Rule {
         path: paths(&rule.paths),
@@ -414,6 +416,9 @@ fn raise_rule(rule: &Rule) -> Repeated<option::Rule> {
         }),
         allow: plain(rule.allow.clone()),
         deny: plain(rule.deny.clone()),
+        auth_users: plain(rule.login.as_ref().map(|login| login.users.clone())),
+        auth_realm: plain(rule.login.as_ref().map(|login| Text(login.realm.clone()))),
+        satisfy: rule.login.as_ref().map_or(unset.satisfy, |login| plain(login.satisfy)),
         scripts: paths(&rule.scripts),
         serve: plain(rule.serve),
         rate: plain(rule.limits.rate),

@@ -88,6 +88,7 @@ failures! {
     BadRequest            Client   Never  400  "The request is malformed."
     PlainHttp             Client   Never  400  "The plain HTTP request was sent to an HTTPS port. Use \
         https:// for this address."
+    Unauthorized          Client   Never  401  "A name and a password are needed here."
     Forbidden             Client   Never  403  "This page may not be read."
     NotFound              Client   Never  404  "There is no page here."
     MethodNotAllowed      Client   Never  405  "This method is not allowed here."
@@ -108,6 +109,7 @@ failures! {
     WorkerBroken          Backend  Never  502  "The application gave an answer that cannot be sent."
     QueueFull             Server   Later  503  "The server is busy. Please try again."
     QueueSlow             Server   Later  503  "The server is busy. Please try again."
+    PasswordsBusy         Server   Later  503  "The server is busy. Please try again."
     ScriptUnreadable      Server   Later  503  "The server could not answer. Please try again."
     ScriptEnded           Server   Later  503  "The server could not answer in time. Please try \
         again."

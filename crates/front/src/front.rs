@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tokamak_auth::UserFiles;
 use tokamak_cache::{Purge, Tally};
 use tokamak_config as config;
 use tokamak_fpm::log::Style;
@@ -27,6 +28,7 @@ use crate::cache::Content;
 use crate::event_loop::{self, EventLoop, Message, Sockets};
 use crate::export::Exporter;
 use crate::log;
+use crate::login::Passwords;
 use crate::pools::{PoolLink, Queues};
 use crate::tls::Tls;
 use start::Shared;
@@ -49,6 +51,8 @@ pub struct Start {
     /// Listening sockets for clients with TLS, and what handshakes need; absent without such
     /// sockets.
     pub tls: Option<(Vec<TcpListener>, Credentials)>,
+    /// The files of users that rules name.
+    pub users: UserFiles,
     /// Listening sockets for web servers, in the order of the configuration.
     pub sockets: Vec<OwnedFd>,
     /// The admin listener, if there is to be one.
@@ -78,6 +82,8 @@ pub struct Front {
     cache: Option<Arc<Content>>,
     /// What handshakes need, if there are listeners for TLS.
     tls: Option<Arc<Tls>>,
+    /// Verifies passwords, if rules ask for them.
+    passwords: Option<Arc<Passwords>>,
     /// Access logs of pools.
     pool_logs: Mutex<Vec<log::Log>>,
     /// The queues in use.
@@ -133,6 +139,7 @@ impl Front {
             upstreams: shared.upstreams,
             cache: shared.cache,
             tls: shared.tls,
+            passwords: shared.passwords,
             pool_logs: Mutex::new(shared.pool_logs.into_values().collect()),
             queues: Mutex::new(shared.queues),
             turns,
@@ -171,6 +178,14 @@ impl Front {
     /// Fails with what is wrong with them. The old ones stay in use.
     pub fn renew_credentials(&self, credentials: &Credentials) -> Result<(), String> {
         self.tls.as_ref().map_or(Ok(()), |tls| tls.renew(credentials))
+    }
+
+    /// Knows the users of these files from now on.
+    ///
+    /// # Errors
+    /// Fails with what is wrong with them. The old ones stay known.
+    pub fn renew_users(&self, files: &UserFiles) -> Result<(), String> {
+        self.passwords.as_ref().map_or(Ok(()), |passwords| passwords.renew(files))
     }
 
     /// Gives up a queue that is no longer in use and whose workers are all dead. Requests that are

@@ -33,6 +33,7 @@ mod fpm;
 mod front;
 mod http;
 mod log;
+mod login;
 mod lua;
 mod pools;
 mod request;

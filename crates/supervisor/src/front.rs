@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokamak_auth::UserFiles;
 use tokamak_config::{Admin, Server};
 use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{FromFront, Heard, ToFront};
@@ -31,6 +32,8 @@ pub struct FrontStart {
     /// The listening sockets for TLS, in the order of `server.listen_tls`, and what handshakes on
     /// them need. Absent without such sockets.
     pub tls: Option<(Vec<OwnedFd>, Credentials)>,
+    /// The files of users that its rules name.
+    pub users: UserFiles,
     /// The FastCGI sockets, in the order of `server.fpm`.
     pub sockets: Vec<OwnedFd>,
     /// The admin listener, if there is one, and its socket.
@@ -71,6 +74,8 @@ pub struct Lent {
     pub tls_listeners: Vec<(SocketAddr, OwnedFd)>,
     /// What handshakes need, if there are such sockets.
     pub credentials: Option<Credentials>,
+    /// The files of users.
+    pub users: UserFiles,
     /// FastCGI sockets, in the order of the configuration.
     pub sockets: Vec<OwnedFd>,
     /// The admin listener, if there is one, and its socket.
@@ -216,6 +221,7 @@ pub fn fork(plan: FrontPlan<'_>, lent: Lent, main: &FrontMain) -> io::Result<Sta
         server: server.clone(),
         listeners: sockets(lent.listeners).collect(),
         tls: lent.credentials.map(|credentials| (tls_listeners, credentials)),
+        users: lent.users,
         sockets: lent.sockets,
         admin: lent.admin,
         pools: links,

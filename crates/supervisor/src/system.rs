@@ -16,6 +16,7 @@ use crate::listen::Listeners;
 use crate::means::{FrontPlan, Means, Started, ZygoteStart};
 use crate::settings;
 use crate::sockets::Sockets;
+use crate::users::UserFilesWatch;
 
 /// The means of a server that runs.
 #[derive(Clone, Copy)]
@@ -26,6 +27,8 @@ pub struct System<'a> {
     pub listeners: &'a Listeners,
     /// The certificates.
     pub certificates: &'a Certificates,
+    /// The files of users.
+    pub users: &'a UserFilesWatch,
     /// The FastCGI sockets.
     pub sockets: &'a Sockets,
     /// The socket of the admin listener.
@@ -47,6 +50,7 @@ impl Means for System<'_> {
             listeners: self.listeners.lend_plain(plan.server)?,
             tls_listeners: self.listeners.lend_tls(plan.server)?,
             credentials: self.certificates.of(plan.server),
+            users: self.users.of(plan.server),
             sockets: self.sockets.lend(plan.server)?,
             admin: self.admin.lend()?,
         };

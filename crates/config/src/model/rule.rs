@@ -1,6 +1,7 @@
 //! Rules of a site: what holds for which of its paths.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use regex_lite::{Regex, RegexBuilder};
@@ -32,6 +33,8 @@ pub struct Rule {
     pub allow: Vec<Network>,
     /// Clients that are refused.
     pub deny: Vec<Network>,
+    /// Which password clients need.
+    pub login: Option<Login>,
     /// The only scripts that may run, as [`Rule::paths`]; empty: all.
     pub scripts: Vec<String>,
     /// What is served.
@@ -43,10 +46,30 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Whether it refuses clients.
+    /// Whether it looks at the addresses of clients.
     pub fn refuses(&self) -> bool {
         !(self.allow.is_empty() && self.deny.is_empty())
     }
+}
+
+/// A password that clients need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// The file of users (absolute).
+    pub users: PathBuf,
+    /// What browsers say it is for: no control characters.
+    pub realm: String,
+    /// What else counts.
+    pub satisfy: Satisfy,
+}
+
+/// What a client needs where both its address and a password count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Satisfy {
+    /// Both.
+    All,
+    /// One of them.
+    Any,
 }
 
 /// What is served of a site's paths; the later, the less.

@@ -1,9 +1,10 @@
 //! What is set for a rule of a site.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{ClientId, Network, Rate, Serve};
+use crate::model::{ClientId, Network, Rate, Satisfy, Serve};
 use crate::unit::{HOUR, SECOND};
 use crate::value::{ANY, Auto, Count, Text, within};
 
@@ -42,6 +43,15 @@ section! {
         allow: Vec<Network> = "", ANY, Live;
         /// Clients that are refused, as addresses, networks or `"all"`, unless `allow` has them.
         deny: Vec<Network> = "", ANY, Live;
+        /// A file of users as `htpasswd` writes it; clients need the name and password of one of
+        /// them (basic authentication), for each rule that fits. It is read as the user that starts
+        /// the server, and again when it changes.
+        auth_users: Option<PathBuf> = "", ANY, Live;
+        /// What browsers say the password is for; if not set, `Restricted`.
+        auth_realm: Option<Text> = "", ANY, Live;
+        /// What a client needs if a rule has `auth_users` and `allow` or `deny`: `"all"`, a
+        /// password and an address that is not refused; `"any"`, one of them.
+        satisfy: Satisfy = "all", ANY, Live;
         /// The only scripts that may run, as paths such as `"/index.php"`; others are refused. If
         /// several rules that fit have such a list, a script must be in all of them.
         scripts: Vec<Text> = "", ANY, Live;

@@ -1,7 +1,7 @@
 //! The rules of a site.
 
 use super::Reader;
-use crate::model::{Expression, HeaderChanges, Rule, Serve, Template};
+use crate::model::{Expression, HeaderChanges, Login, Rule, Satisfy, Serve, Template};
 use crate::option;
 use crate::origin::Origin;
 use crate::raw::Repeated;
@@ -9,6 +9,9 @@ use crate::value::{Auto, Count, Text};
 
 /// The table, for messages.
 const TABLE: &str = "site.rule";
+
+/// What browsers say a password is for, unless the rule says it.
+const REALM: &str = "Restricted";
 
 /// Header fields that frame a message or belong to the connection: only the server knows them.
 const OF_THE_SERVER: [&str; 8] = [
@@ -40,6 +43,7 @@ impl Reader<'_> {
             status: self.rule_status(values),
             allow: values.allow.value.clone(),
             deny: values.deny.value.clone(),
+            login: self.login(values),
             scripts: self.allowed_scripts(values),
             serve: values.serve.value,
             limits: self.rule_limits(values),
@@ -56,19 +60,21 @@ impl Reader<'_> {
     /// Checks what a rule says in several places.
     fn fit(&mut self, table: &Repeated<option::Rule>, rule: &Rule) {
         let option::Rule { unless_file, content_type, status, always, .. } = &table.values;
-        let effects = [rule.redirect.is_some(), rule.rewrite.is_some(), rule.refuses()];
+        let is_guard = rule.refuses() || rule.login.is_some();
+        let effects = [rule.redirect.is_some(), rule.rewrite.is_some(), is_guard];
         if effects.iter().filter(|is_there| **is_there).count() > 1 {
-            let problem = "a rule has one of `redirect`, `rewrite` and `allow` with `deny`; write \
-                a second [[site.rule]]";
+            let problem = "a rule has one of `redirect`, `rewrite`, and `allow` with `deny` and \
+                `auth_users`; write a second [[site.rule]]";
             self.complain("redirect", table.origin, problem);
         }
-        let restricts = !rule.scripts.is_empty() || rule.serve != Serve::All;
+        let restricts =
+            !rule.scripts.is_empty() || rule.serve != Serve::All || rule.login.is_some();
         let values = &table.values;
         let is_given = values.redirect.value.is_some() || values.rewrite.value.is_some();
         let is_of_request = is_given || rule.refuses() || restricts || !rule.limits.is_empty();
         if !is_of_request && rule.headers.is_empty() {
-            let problem = "does nothing; set `redirect`, `rewrite`, `deny`, `allow`, `scripts`, \
-                `serve`, `rate`, `connections` or headers";
+            let problem = "does nothing; set `redirect`, `rewrite`, `deny`, `allow`, `auth_users`, \
+                `scripts`, `serve`, `rate`, `connections` or headers";
             self.report("site", "rule", table.origin, problem.into());
         }
         if unless_file.value && !is_given {
@@ -227,6 +233,29 @@ impl Reader<'_> {
             self.complain("status", values.status.origin, format!("`{status}`: {problem}"));
         }
         status
+    }
+
+    fn login(&mut self, values: &option::Rule) -> Option<Login> {
+        let option::Rule { auth_users, auth_realm, satisfy, allow, deny, .. } = values;
+        let has_addresses = !(allow.value.is_empty() && deny.value.is_empty());
+        let is_any = satisfy.value == Satisfy::Any;
+        if is_any && !(has_addresses && auth_users.value.is_some()) {
+            let problem = "is for rules with `auth_users`, and `allow` or `deny`; set both, or \
+                remove it";
+            self.complain("satisfy", satisfy.origin, problem);
+        }
+        if is_any && matches!(values.status.value, Auto::Is(_)) {
+            let problem = "who is not let in by address is asked for a password; remove it";
+            self.complain("status", values.status.origin, problem);
+        }
+        let realm = auth_realm.value.as_ref().map(|Text(realm)| realm.as_str());
+        if realm.is_some() && auth_users.value.is_none() {
+            let problem = "is only for `auth_users`; set that, or remove it";
+            self.complain("auth_realm", auth_realm.origin, problem);
+        }
+        let realm = realm.unwrap_or(REALM).to_owned();
+        let users = self.optional_path(auth_users)?;
+        Some(Login { users, realm, satisfy: satisfy.value })
     }
 
     fn allowed_scripts(&mut self, values: &option::Rule) -> Vec<String> {

@@ -113,6 +113,20 @@ fn a_wrong_rule_is_told_with_its_line() {
             "content_type = 'html'\ncache_control = 'no-cache'",
             &["site.rule.content_type: `html` is no media type"],
         ),
+        ("auth_realm = 'a'\ndeny = 'all'", &["site.rule.auth_realm: is only for `auth_users`"]),
+        (
+            "auth_users = 'a'\nauth_realm = \"a\\n\"",
+            &["site.rule.auth_realm: must not contain control"],
+        ),
+        (
+            "auth_users = 'a'\nsatisfy = 'any'",
+            &["site.rule.satisfy: is for rules with `auth_users`, and `allow` or `deny`"],
+        ),
+        (
+            "auth_users = 'a'\nsatisfy = 'any'\nallow = '::1'\nstatus = 404",
+            &["site.rule.status: who is not let in by address is asked"],
+        ),
+        ("auth_users = 'a'\nrewrite = '/b'", &["site.rule.redirect: a rule has one"]),
         ("always = true\ndeny = 'all'", &["site.rule.always: no header is set or added"]),
         ("set_headers = { 'X A' = '1' }", &["site.rule.set_headers: `X A` is no name of a header"]),
         ("set_headers = { X = 'ä' }", &["the value of `X` must be one line of ASCII"]),
@@ -134,6 +148,23 @@ fn a_wrong_rule_is_told_with_its_line() {
         &["tokamak.toml:2: site.canonical_host: `https://a.test` is not a host name"],
     );
     assert!(place.load("[[site]]\nhost = '*.a.test'\ncanonical_host = 'www.a.test:80'\n").is_ok());
+}
+
+#[test]
+fn a_rule_may_ask_for_a_password() {
+    let place = Place::with(&["index.php"]);
+    let text = "[[site]]\n[[site.rule]]\nauth_users = 'staff'\nauth_realm = 'The \"staff\"'\n\
+                satisfy = 'any'\nallow = '::1'\n[[site.rule]]\nauth_users = '/etc/a'\n";
+    let server = place.load(text).unwrap();
+    let [either, plain] = &server.sites[0].rules[..] else { panic!("two rules") };
+    let (users, realm) = (place.path("staff"), "The \"staff\"".to_owned());
+    assert_eq!(either.login, Some(Login { users, realm, satisfy: Satisfy::Any }));
+    let (users, realm) = ("/etc/a".into(), "Restricted".to_owned());
+    assert_eq!(plain.login, Some(Login { users, realm, satisfy: Satisfy::All }));
+
+    // What is printed means the same.
+    let again = place.load(&server.to_toml()).unwrap();
+    assert_eq!(again.sites[0].rules, server.sites[0].rules);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{Bounds, Kind, Value, ValueError, quote, quoted, wrong};
 use crate::literal::Literal;
 use crate::model::{
-    AcmeChallenge, Balance, ClientAuth, Ignored, Leftover, LogFormat, Mode, Reset, Serve,
+    AcmeChallenge, Balance, ClientAuth, Ignored, Leftover, LogFormat, Mode, Reset, Satisfy, Serve,
     StopSignal, TlsVersion, TraceMode, TrustedHeader, UnknownName,
 };
 
@@ -146,6 +146,11 @@ impl Choice for Ignored {
 impl Choice for Leftover {
     const NAMES: &'static [&'static str] = &["php", "hidden"];
     const ALL: &'static [Leftover] = &[Leftover::Php, Leftover::Hidden];
+}
+
+impl Choice for Satisfy {
+    const NAMES: &'static [&'static str] = &["all", "any"];
+    const ALL: &'static [Satisfy] = &[Satisfy::All, Satisfy::Any];
 }
 
 impl Choice for Serve {

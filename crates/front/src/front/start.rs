@@ -26,6 +26,7 @@ use crate::event_loop::TICK;
 use crate::export::Exporter;
 use crate::fpm::{Journal, Overview};
 use crate::log::{AccessLog, Log};
+use crate::login::Passwords;
 use crate::lua::{self, Calls, SiteHooks};
 use crate::pools::{Queues, slowly};
 use crate::response::compression::SiteCompression;
@@ -34,6 +35,7 @@ use crate::route::Router;
 use crate::route::hosts::Hosts;
 use crate::scoreboard::Scoreboard;
 use crate::site::limits::{self, SiteLimits};
+use crate::site::logins::SiteLogins;
 use crate::site::rules::Rules;
 use crate::site::{Handler, Site};
 use crate::throttle::Throttle;
@@ -74,6 +76,8 @@ pub struct Shared {
     pub tls: Option<Arc<Tls>>,
     /// What clients have asked for of late, if that is limited.
     throttle: Option<Arc<Throttle>>,
+    /// Verifies passwords, if rules ask for them.
+    pub passwords: Option<Arc<Passwords>>,
 }
 
 /// Whether the error log shows where the time of a site's slow requests went. A pool of `tokamak
@@ -113,6 +117,8 @@ impl Shared {
         }
         let tls = start.tls.as_ref().map(|(_, credentials)| Tls::new(&config, credentials));
         let tls = tls.transpose().map_err(io::Error::other)?.map(Arc::new);
+        let throttle = limits::throttle(&config);
+        let passwords = Passwords::new(&config, &start.users, &throttle)?;
         let is_traced = config.trace.context != TraceMode::Off;
         let routes = || sites.iter().map(|site| site.routes.len());
         let counters = || Arc::new(LoopCounters::new(routes(), is_traced));
@@ -125,7 +131,8 @@ impl Shared {
             balancer: Arc::new(Balancer::new(config.loops, TICK)),
             queues: Queues::new(&start.pools, &overviews),
             tls,
-            throttle: limits::throttle(&config),
+            throttle,
+            passwords,
             config,
             sites,
             upstreams,
@@ -229,6 +236,7 @@ impl Shared {
             router,
             rules: Rules::new(config),
             limits: SiteLimits::new(index, &self.config, &self.throttle),
+            logins: SiteLogins::new(config, &self.passwords),
             hsts: https::hsts(config),
             handler,
             overview: self.overviews.get(&index).cloned(),

@@ -33,6 +33,7 @@ pub fn is_direct(context: &Context, plain: &Plain) -> bool {
     let site = &context.sites[plain.site_index];
     matches!(plain.decision.target, Target::Script(_))
         && plain.decision.authorizer.is_none()
+        && plain.decision.login.is_none()
         && matches!(plain.body, Some(Body::Empty))
         && matches!(site.handler, Handler::Workers(_))
         && site.fallback.is_none()
@@ -63,7 +64,8 @@ impl Direct {
         };
         let (arrival, request) = (Arrival { context, site, caller }, &plain.request);
         let is_repeatable = is_safe(request);
-        let call = BackendRequest { is_repeatable, ..arrival.call(request, script, &[]) };
+        let call =
+            BackendRequest { is_repeatable, ..arrival.call(request, script, &plain.variables) };
         let Poll::Ready(answer) = worker_call.poll(gate, &call, false, &mut waiting.ledger, cx)
         else {
             return caller.poll_gone(cx).map(|()| Err(Gone));

@@ -29,14 +29,46 @@ const NOT_FOR_PAGES: [HeaderName; 10] = [
 /// Header fields of a file that are about a page of its own URL.
 const OF_FILES: [HeaderName; 3] = [header::ACCEPT_RANGES, header::ETAG, header::LAST_MODIFIED];
 
+/// What a refused or failed request is answered with.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// The failure.
+    pub failure: Failure,
+    /// A header field that the response must have, whatever page it is.
+    pub header: Option<(HeaderName, HeaderValue)>,
+}
+
+impl Refusal {
+    /// The client may come again after these nanoseconds.
+    pub fn later(failure: Failure, wait: u64) -> Refusal {
+        let seconds = wait.div_ceil(1_000_000_000).max(1);
+        Refusal { failure, header: Some((header::RETRY_AFTER, seconds.into())) }
+    }
+
+    fn plain(self) -> Response<Source> {
+        let mut response = pages::failed(self.failure);
+        if let Some((name, value)) = self.header {
+            response.headers_mut().insert(name, value);
+        }
+        response
+    }
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Refusal {
+        Refusal { failure, header: None }
+    }
+}
+
 /// The response to a failed request.
 pub async fn failed(
     arrival: Arrival<'_>,
     request: &Request<()>,
-    failure: Failure,
+    refusal: Refusal,
     ledger: &mut Ledger,
 ) -> Response<Source> {
-    let plain = pages::failed(failure);
+    let failure = refusal.failure;
+    let plain = refusal.plain();
     let Some(path) = arrival.site.config.error_page(failure.status().as_u16()) else {
         return plain;
     };
@@ -52,9 +84,9 @@ pub async fn failed(
 }
 
 /// The response to a failed request without running anything: the site's page, if that is a file.
-pub fn at_once(site: &Site, failure: Failure) -> Response<Source> {
-    let plain = pages::failed(failure);
-    let path = site.config.error_page(failure.status().as_u16());
+pub fn at_once(site: &Site, refusal: Refusal) -> Response<Source> {
+    let path = site.config.error_page(refusal.failure.status().as_u16());
+    let plain = refusal.plain();
     let own = match path.map(|path| site.router.find_plain(path.as_bytes())) {
         Some(Target::File(found)) => of_found(found),
         _ => None,

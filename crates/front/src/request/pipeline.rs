@@ -7,6 +7,7 @@
 //! scripts    the stages of the site's scripts, between the phases below (`script`)
 //! rules      whether the site's rules redirect, rewrite or refuse it
 //! route      which file, script, redirect or application its path is for
+//! login      whether its name and password are right, if a rule asks for them (`login`)
 //! authorize  whether an application lets it pass, if the route asks one
 //! cache      whether the content cache has the response, or wants to have it
 //! body       read whole, so that a slow client does not occupy a worker
@@ -34,7 +35,8 @@ use tokamak_upstream::body::Body;
 use super::account;
 use super::body::{Cut, Incoming, gather};
 use super::direct::{Direct, is_direct};
-use super::error_page;
+use super::error_page::{self, Refusal};
+use super::login::{self, Checked};
 use super::script::{self, Work};
 use crate::backend::cgi::Variables;
 use crate::backend::fastcgi::Authorization;
@@ -129,8 +131,7 @@ where
 fn limited<B>(site: &Site, request: &Request<B>, too_many: &TooMany) -> Response<Source> {
     let failure = Failure::TooManyRequests;
     log::failed(&site.config.name, failure, &too_many.reason, request);
-    let mut response = error_page::at_once(site, failure);
-    response.headers_mut().insert(header::RETRY_AFTER, too_many.retry_after.into());
+    let response = error_page::at_once(site, Refusal::later(failure, too_many.wait));
     finish(response, request.method() == http::Method::HEAD)
 }
 
@@ -281,13 +282,15 @@ pub struct Plain {
     pub body: Option<Body>,
     /// What is to answer it.
     pub decision: Decision,
+    /// What the application is told of its login.
+    pub variables: Variables,
 }
 
 /// A refused request.
 struct Failed {
     site_index: usize,
     request: Request<()>,
-    failure: Failure,
+    refusal: Refusal,
 }
 
 impl Pending {
@@ -309,19 +312,38 @@ impl Pending {
             return Ok(finish(response?, head_only));
         }
         let request = Request::from_parts(parts, ());
-        let decision = site.decide(caller, &request);
+        let mut decision = site.decide(caller, &request);
         ledger.mark(Phase::Route);
-        match at_once(site, &request, decision) {
-            Ok(Err(failure)) if site.config.error_page(failure.status().as_u16()).is_some() => {
-                let failed = Failed { site_index: site.index, request, failure };
-                Err(Pending::Failed(Box::new(failed)))
+        let mut variables = Variables::new();
+        if let Some(needed) = &decision.login {
+            match login::check(site, request.headers(), needed) {
+                Checked::Granted(user) => (variables, decision.login) = (user, None),
+                Checked::Refused(refusal) => return Pending::refuse(site, request, refusal),
+                Checked::Unknown => {}
             }
-            Ok(answer) => Ok(finish(answer.unwrap_or_else(pages::failed), head_only)),
+        }
+        match at_once(site, &request, decision) {
+            Ok(Err(failure)) => Pending::refuse(site, request, failure.into()),
+            Ok(Ok(response)) => Ok(finish(response, head_only)),
             Err(decision) => {
-                let plain = Plain { site_index: site.index, request, body, decision };
+                let plain = Plain { site_index: site.index, request, body, decision, variables };
                 Err(Pending::Plain(Box::new(plain)))
             }
         }
+    }
+
+    /// Refuses a request, at once unless the site has a page for it.
+    fn refuse(
+        site: &Site,
+        request: Request<()>,
+        refusal: Refusal,
+    ) -> Result<Response<Source>, Pending> {
+        if site.config.error_page(refusal.failure.status().as_u16()).is_some() {
+            let failed = Failed { site_index: site.index, request, refusal };
+            return Err(Pending::Failed(Box::new(failed)));
+        }
+        let head_only = request.method() == http::Method::HEAD;
+        Ok(finish(error_page::at_once(site, refusal), head_only))
     }
 
     /// Waits for the response. The request's body is read from `incoming`, if it has not been read.
@@ -334,25 +356,20 @@ impl Pending {
     ) -> Response<Source> {
         match self {
             Pending::Plain(plain) => {
-                let Plain { site_index, request, body, decision } = *plain;
+                let Plain { site_index, request, body, decision, variables } = *plain;
                 let arrival = Arrival { context, site: &context.sites[site_index], caller };
-                let given = RequestParts {
-                    body,
-                    incoming,
-                    overrides: Some(&PLAIN),
-                    ..RequestParts::default()
-                };
+                let given = RequestParts { body, incoming, variables, overrides: Some(&PLAIN) };
                 let answer = pursue(arrival, &request, given, decision, ledger).await;
                 let response = match answer {
                     Ok(response) => response,
-                    Err(failure) => failed(arrival, &request, failure, ledger).await,
+                    Err(failure) => failed(arrival, &request, failure.into(), ledger).await,
                 };
                 finish(response, request.method() == http::Method::HEAD)
             }
             Pending::Failed(refused) => {
-                let Failed { site_index, request, failure } = *refused;
+                let Failed { site_index, request, refusal } = *refused;
                 let arrival = Arrival { context, site: &context.sites[site_index], caller };
-                let response = failed(arrival, &request, failure, ledger).await;
+                let response = failed(arrival, &request, refusal, ledger).await;
                 finish(response, request.method() == http::Method::HEAD)
             }
             Pending::Scripted { begun, head_only } => {
@@ -364,16 +381,16 @@ impl Pending {
 }
 
 /// The response to a failed request. Boxed, because most requests need none of its state.
-async fn failed(
+pub async fn failed(
     arrival: Arrival<'_>,
     request: &Request<()>,
-    failure: Failure,
+    refusal: Refusal,
     ledger: &mut Ledger,
 ) -> Response<Source> {
     if arrival.site.config.error_pages.is_empty() {
-        return pages::failed(failure);
+        return error_page::at_once(arrival.site, refusal);
     }
-    Box::pin(error_page::failed(arrival, request, failure, ledger)).await
+    Box::pin(error_page::failed(arrival, request, refusal, ledger)).await
 }
 
 /// Removes the body from a response if the request was a HEAD.
@@ -413,7 +430,7 @@ fn at_once(
     request: &Request<()>,
     decision: Decision,
 ) -> Result<Result<Response<Source>, Failure>, Decision> {
-    if decision.authorizer.is_some() {
+    if decision.authorizer.is_some() || decision.login.is_some() {
         return Err(decision);
     }
     let failure = match decision.target {
@@ -445,6 +462,14 @@ pub async fn pursue(
     mut decision: Decision,
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
+    if let Some(needed) = decision.login.take() {
+        let verified = Box::pin(login::verify(arrival, request, &needed)).await;
+        ledger.mark(Phase::Authorize);
+        match verified {
+            Ok(user) => given.variables.extend(user),
+            Err(refusal) => return Ok(failed(arrival, request, refusal, ledger).await),
+        }
+    }
     if let Some(index) = decision.authorizer.take() {
         match Box::pin(backend::authorize(arrival, request, &decision.path, index, ledger)).await? {
             // The authorizer's variables replace the earlier ones.

@@ -83,6 +83,8 @@ pub struct Decision {
     pub path: Vec<u8>,
     /// The application that authorizes the request, by its index in the configuration.
     pub authorizer: Option<usize>,
+    /// The rules of the site that ask for a password before, by their positions among these.
+    pub login: Option<Box<[u16]>>,
     /// The application through which a file is sent.
     pub filter: Option<usize>,
     /// Whether the rules of the site have ended the request: scripts may choose nothing else.
@@ -93,7 +95,7 @@ impl Decision {
     /// This target, without a path and other applications.
     pub fn of(target: Target) -> Decision {
         let (path, authorizer, filter) = (Vec::new(), None, None);
-        Decision { target, path, authorizer, filter, is_settled: false }
+        Decision { target, path, authorizer, login: None, filter, is_settled: false }
     }
 
     /// The same, by the rules of the site.
@@ -342,7 +344,7 @@ impl Router {
             _ => None,
         };
         let authorizer = route.authorizer;
-        Decision { target, path, authorizer, filter, is_settled: false }
+        Decision { target, path, authorizer, login: None, filter, is_settled: false }
     }
 
     /// The target for a path of a route with an upstream.

@@ -39,17 +39,18 @@ struct Limit {
 /// A request beyond a limit.
 #[derive(Debug)]
 pub struct TooMany {
-    /// Seconds after which the client may ask again.
-    pub retry_after: u64,
+    /// Nanoseconds after which the client may ask again.
+    pub wait: u64,
     /// For the log.
     pub reason: String,
 }
 
 /// The state of all limits by client, if there are any.
 pub fn throttle(server: &config::Server) -> Option<Arc<Throttle>> {
-    let rules = server.sites.iter().flat_map(|site| &site.rules);
-    let has_any =
-        !server.limits.client.is_empty() || rules.into_iter().any(|rule| !rule.limits.is_empty());
+    let mut rules = server.sites.iter().flat_map(|site| &site.rules);
+    // The attempts at passwords are limited, too.
+    let has_any = !server.limits.client.is_empty()
+        || rules.any(|rule| !rule.limits.is_empty() || rule.login.is_some());
     has_any.then(|| Arc::new(Throttle::new(server.sites.len())))
 }
 
@@ -167,6 +168,6 @@ impl Limit {
             ClientId::Header(_) => ", counted by a header",
         };
         let reason = format!("limit exceeded: {who} sends {what}{by}");
-        TooMany { retry_after: wait.div_ceil(1_000_000_000).max(1), reason }
+        TooMany { wait: *wait, reason }
     }
 }

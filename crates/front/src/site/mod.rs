@@ -2,6 +2,7 @@
 //! the start.
 
 pub mod limits;
+pub mod logins;
 pub mod rules;
 
 use std::path::Path;
@@ -22,6 +23,7 @@ use crate::response::compression::SiteCompression;
 use crate::route::hosts::{self, strip_port};
 use crate::route::{self, Decision, Router, Target};
 use limits::SiteLimits;
+use logins::SiteLogins;
 use rules::{RuleRequest, Rules};
 
 /// A site of one event loop.
@@ -44,6 +46,8 @@ pub struct Site {
     pub rules: Rules,
     /// What each of its clients may do, if that is limited.
     pub limits: Option<SiteLimits>,
+    /// Which passwords its rules ask for, if any do.
+    pub logins: Option<SiteLogins>,
     /// What its responses tell browsers about `https`.
     pub hsts: Option<HeaderValue>,
     /// What answers requests for its scripts.

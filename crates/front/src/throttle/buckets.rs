@@ -59,6 +59,15 @@ impl Buckets {
         })
     }
 
+    /// As if one request of a client had not been taken.
+    pub fn give_back(&self, client: ClientKey, pace: &Pace) {
+        self.with(client, |set| {
+            if let Some(bucket) = set.iter_mut().find(|bucket| bucket.client == client.0) {
+                bucket.empty_at = pace.give_back(bucket.empty_at);
+            }
+        });
+    }
+
     fn with<T>(&self, client: ClientKey, run: impl FnOnce(&mut [Bucket; WAYS]) -> T) -> T {
         let set = &self.0[client.0 as usize % SETS];
         // Nothing under the lock can panic half-way.
@@ -107,6 +116,16 @@ mod tests {
             }
         }
         assert!(buckets.admit(own, &pace, NOW).is_err());
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again() {
+        let (buckets, pace) = (Buckets::default(), Pace::new(1, Duration::from_secs(1), 0));
+        let client = ClientKey(7);
+        assert!(buckets.admit(client, &pace, NOW).is_ok());
+        buckets.give_back(client, &pace);
+        assert!(buckets.admit(client, &pace, NOW).is_ok());
+        assert!(buckets.admit(client, &pace, NOW).is_err());
     }
 
     #[test]

@@ -10,17 +10,20 @@ pub enum LimitKind {
     Rate,
     /// Requests at the same time.
     Connections,
+    /// Wrong passwords in a time.
+    Passwords,
 }
 
 impl LimitKind {
     /// All of them.
-    pub const ALL: [LimitKind; 2] = [LimitKind::Rate, LimitKind::Connections];
+    pub const ALL: [LimitKind; 3] = [LimitKind::Rate, LimitKind::Connections, LimitKind::Passwords];
 
     /// The name in metrics.
     pub fn name(self) -> &'static str {
         match self {
             LimitKind::Rate => "rate",
             LimitKind::Connections => "connections",
+            LimitKind::Passwords => "passwords",
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::notify::{self, Notice};
 use crate::settings;
 use crate::sockets::Sockets;
 use crate::system::System;
+use crate::users::UserFilesWatch;
 
 /// Sockets, files and programs of the server.
 pub(super) struct Host {
@@ -30,6 +31,7 @@ pub(super) struct Host {
     pub stderr: OwnedFd,
     pub listeners: Listeners,
     pub certificates: Certificates,
+    pub users: UserFilesWatch,
     pub sockets: Sockets,
     pub control: ControlSocket,
     pub admin: AdminSocket,
@@ -46,6 +48,7 @@ impl Host {
             php: &self.setup.php,
             listeners: &self.listeners,
             certificates: &self.certificates,
+            users: &self.users,
             sockets: &self.sockets,
             admin: &self.admin,
             front: &*self.setup.front,
@@ -84,13 +87,15 @@ impl Outside for Host {
         let addresses = [&server.listen[..], &server.listen_tls].concat();
         self.listeners.open(&addresses).map_err(|wrong| wrong.to_string())?;
         self.sockets.open(server).map_err(|wrong| wrong.to_string())?;
-        self.certificates.load(server)
+        self.certificates.load(server)?;
+        self.users.load(server)
     }
 
     fn keep(&mut self, servers: &[&Server]) {
         let listens = servers.iter().flat_map(|server| [&server.listen[..], &server.listen_tls]);
         self.listeners.keep(&listens.collect::<Vec<_>>());
         self.certificates.keep(servers);
+        self.users.keep(servers);
         self.sockets.keep(servers);
     }
 

@@ -41,6 +41,7 @@ use crate::pool::Pool;
 use crate::settings;
 use crate::shared_tickets::{SharedTickets, TicketsMain};
 use crate::sockets::Sockets;
+use crate::users::UserFilesWatch;
 use host::{Host, log_to};
 use questions::{Query, Questions};
 
@@ -124,6 +125,8 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     let passed = process::passed_sockets();
     let mut certificates = Certificates::new(&setup.server.state_dir, tokamak_cost::now());
     certificates.load(&setup.server).map_err(failure)?;
+    let mut users = UserFilesWatch::default();
+    users.load(&setup.server).map_err(failure)?;
     // Before the sockets for clients: who can connect there can ask the admin listener, too.
     let admin = AdminSocket::open(setup.server.admin.as_ref()).map_err(failure)?;
     let mut listeners = Listeners::with_passed(passed).map_err(failure)?;
@@ -180,6 +183,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         stderr,
         listeners,
         certificates,
+        users,
         sockets,
         control,
         admin,
@@ -261,6 +265,7 @@ impl Supervisor {
             self.mind_tickets(now);
             self.mind_acme(now);
             self.mind_certificates(now);
+            self.mind_users(now);
             self.mind_faults(now);
             if self.drain_at.is_some_and(|at| now >= at) {
                 self.drain(now);
@@ -351,6 +356,22 @@ impl Supervisor {
         let keys = self.shared_tickets.tick(&self.fleet.configured, &*self.host.setup.tickets, now);
         if let Some(keys) = keys {
             self.host.certificates.share_tickets(keys, now);
+        }
+    }
+
+    /// Gives new files of users to the fronts.
+    fn mind_users(&mut self, now: u64) {
+        if !self.host.users.tick(now) {
+            return;
+        }
+        for generation in &mut self.fleet.generations {
+            match self.host.users.parcel(generation.server()) {
+                Ok(memory) => generation.tell_front(&ToFront::Users, vec![memory]),
+                Err(error) => {
+                    let problem = "cannot give new users to the front";
+                    log::line(Level::Error, format_args!("{problem}: {error}"));
+                }
+            }
         }
     }
 

@@ -81,6 +81,9 @@ pub enum ToFront {
         /// Comes back with the answer.
         number: u32,
     },
+    /// Use these files of users for the next passwords. They come with the message, as memory that
+    /// holds them as `tokamak-auth` encodes them.
+    Users,
     /// No more parts of the answer to [`FromFront::Asks`] come. Those that came are void.
     Dropped {
         /// The question that gets no answer.
@@ -216,6 +219,7 @@ impl Message for ToFront {
                 Writer::new(8).u32(*question).u8(u8::from(*is_last)).text(part).end()
             }
             ToFront::Certificates { number } => Writer::new(11).u32(*number).end(),
+            ToFront::Users => Writer::new(12).end(),
             ToFront::Dropped { question } => Writer::new(9).u32(*question).end(),
             ToFront::Stream { question } => Writer::new(10).u32(*question).end(),
         }
@@ -251,6 +255,7 @@ impl Message for ToFront {
             9 => ToFront::Dropped { question: from.u32()? },
             10 => ToFront::Stream { question: from.u32()? },
             11 => ToFront::Certificates { number: from.u32()? },
+            12 => ToFront::Users,
             _ => return Err(BadMessage("unknown tag")),
         };
         from.end(message)

@@ -63,6 +63,7 @@ fn to_front() -> impl Strategy<Value = ToFront> {
         any::<u32>().prop_map(|question| ToFront::Stream { question }),
         any::<u32>().prop_map(|pool| ToFront::Forget { pool }),
         any::<u32>().prop_map(|number| ToFront::Certificates { number }),
+        Just(ToFront::Users),
         Just(ToFront::Drain),
         (any::<bool>(), any::<bool>())
             .prop_map(|(error, access)| ToFront::Reopen { error, access }),

@@ -22,6 +22,7 @@ use tokamak_lua::{Host, LuaState, MOST_RESTARTS, Outcome, Run, ScriptId, Stage};
 
 use super::body::{Incoming, gather};
 use super::error_page;
+use super::login;
 use super::pipeline::{self, RequestParts};
 use crate::backend::Arrival;
 use crate::cache::{self, CachePolicy, Fetch, LookupResult};
@@ -135,7 +136,7 @@ pub async fn serve(
         && let Some(work) = &scripted.work
     {
         let request = Request::from_parts(work.head(), ());
-        answer = Ok(Box::pin(error_page::failed(arrival, &request, failure, ledger)).await);
+        answer = Ok(Box::pin(error_page::failed(arrival, &request, failure.into(), ledger)).await);
     }
     if scripted.hooks.at(Stage::Response).is_empty() {
         return answer;
@@ -167,6 +168,9 @@ impl<'a> ScriptedRequest<'a> {
                 StageResult::Answer(status) => return Ok(self.work().answer(status)),
             }
             let mut decision = self.work().decision();
+            if let Some(refused) = self.log_in(&mut decision, ledger).await {
+                return Ok(refused);
+            }
             if !decision.is_settled && !self.hooks.at(Stage::Physical).is_empty() {
                 self.work().locate();
                 match self.stage(Stage::Physical, ledger).await? {
@@ -176,6 +180,9 @@ impl<'a> ScriptedRequest<'a> {
                 }
                 if let Some(other) = self.work().other_decision() {
                     decision = other;
+                    if let Some(refused) = self.log_in(&mut decision, ledger).await {
+                        return Ok(refused);
+                    }
                 }
             }
             let is_open = !decision.is_settled
@@ -192,6 +199,28 @@ impl<'a> ScriptedRequest<'a> {
                 return Ok(response);
             }
         }
+    }
+
+    /// Looks at the name and password of a request, if rules ask for them. `None`: they are right.
+    async fn log_in(
+        &mut self,
+        decision: &mut Decision,
+        ledger: &mut Ledger,
+    ) -> Option<Response<Source>> {
+        let needed = decision.login.take()?;
+        let request = self.work().take_request();
+        // Boxed, because most requests need none of its state.
+        let verified = Box::pin(login::verify(self.arrival, &request, &needed)).await;
+        ledger.mark(Phase::Authorize);
+        let refused = match verified {
+            Ok(user) => {
+                self.work().tell_user(&user);
+                None
+            }
+            Err(refusal) => Some(pipeline::failed(self.arrival, &request, refusal, ledger).await),
+        };
+        self.work().take_back(request.into_parts().0);
+        refused
     }
 
     /// Answers a request that is not for a file: from the content cache, by scripts or by an

@@ -18,6 +18,7 @@ use tokamak_upstream::body::Body;
 
 use super::attributes::{Changes, Origin};
 use super::{caching, fetch, head_length, others, spare, time_of_day};
+use crate::backend::cgi::Variables;
 use crate::backend::response_head::is_interim;
 use crate::cache::CachePolicy;
 use crate::caller::Caller;
@@ -161,6 +162,13 @@ impl Work {
     pub fn take_request(&mut self) -> http::Request<()> {
         let empty = http::Request::new(()).into_parts().0;
         http::Request::from_parts(std::mem::replace(&mut self.parts, empty), ())
+    }
+
+    /// Tells scripts and applications who has logged in.
+    pub(super) fn tell_user(&mut self, variables: &Variables) {
+        for (name, value) in variables {
+            self.set_variable(name.as_bytes(), Some(value.as_bytes()));
+        }
     }
 
     /// The cache policy for the request's path.

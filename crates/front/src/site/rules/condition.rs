@@ -38,7 +38,10 @@ fn has(rule: &Rule, path: &[u8], extension: &str) -> bool {
         let start = part.len().checked_sub(extension.len());
         start.is_some_and(|start| part[start..].eq_ignore_ascii_case(extension.as_bytes()))
     };
-    let protects = rule.refuses() || rule.serve == Serve::Files || !rule.scripts.is_empty();
+    let protects = rule.refuses()
+        || rule.login.is_some()
+        || rule.serve == Serve::Files
+        || !rule.scripts.is_empty();
     ends(path)
         || ((protects || route::is_source(extension.as_bytes()))
             && path.split(|byte| *byte == b'/').any(ends))

@@ -10,6 +10,10 @@
 //! 4. The restrictions of all rules that fit the path that is served: what may run there. If a
 //!    directory's index file answers, refusals and restrictions hold for its path, too.
 //!
+//! They also say which rules ask for a password: those for the path of the request, for the one
+//! that a rewrite leads to, and for an index file. The password is asked for before anything is
+//! answered that these paths lead to.
+//!
 //! Limits by client (`site::limits`) come before all of this.
 
 pub mod condition;
@@ -20,7 +24,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode, Uri};
 use smallvec::SmallVec;
-use tokamak_config::{self as config, Serve};
+use tokamak_config::{self as config, Satisfy, Serve};
 
 use crate::caller::Caller;
 use crate::response::headers::{HeaderChanges, HeaderRule};
@@ -47,6 +51,8 @@ pub struct Rules {
     canonical_host: Option<String>,
     /// Those that look at requests.
     rules: Vec<config::Rule>,
+    /// Whether any asks for a password.
+    has_logins: bool,
     /// Those that change the heads of responses, and what they do.
     of_responses: Vec<config::Rule>,
     headers: Arc<[HeaderRule]>,
@@ -59,6 +65,7 @@ impl Rules {
             rule.redirect.is_some()
                 || rule.rewrite.is_some()
                 || rule.refuses()
+                || rule.login.is_some()
                 || rule.serve != Serve::All
                 || !rule.scripts.is_empty()
         };
@@ -67,6 +74,7 @@ impl Rules {
             site.rules.iter().filter_map(changes).unzip();
         Rules {
             canonical_host: site.canonical_host.clone(),
+            has_logins: site.rules.iter().any(|rule| rule.login.is_some()),
             rules: site.rules.iter().filter(looks).cloned().collect(),
             of_responses,
             headers: headers.into(),
@@ -133,12 +141,15 @@ impl Rules {
                 }
             }
             if let Some(to) = &rule.rewrite {
-                let (path, query) =
+                let (to_path, query) =
                     target::rewritten(to, &groups(rule, &text), request.uri.query());
-                let Some(path) = route::clean_decoded(path) else {
+                let Some(rewritten_path) = route::clean_decoded(to_path) else {
                     return Decision::settled(Target::BadRequest);
                 };
-                return self.serve_rewritten(path, query, client, router);
+                let mut rewritten = self.serve_rewritten(rewritten_path, query, client, router);
+                // What protects a path protects it also as the way to another one.
+                self.ask_to_log_in(&mut rewritten, &path, &text, client);
+                return rewritten;
             }
         }
         self.restrict(&path, &text, request.uri.query(), client, router)
@@ -188,13 +199,17 @@ impl Rules {
         router: &Router,
     ) -> Decision {
         let serve = self.fitting(path, text).map(|rule| rule.serve).max().unwrap_or_default();
-        let decision = router.find_clean(path.to_vec(), query, serve);
+        let mut decision = router.find_clean(path.to_vec(), query, serve);
+        self.ask_to_log_in(&mut decision, path, text, client);
         let index = router.index_of(path, &decision.target);
         let index = index.as_ref().map(|index| (&index[..], String::from_utf8_lossy(index)));
         if let Some((index, text)) = &index
             && let Some(refusal) = self.refusal(index, text, client)
         {
             return Decision::settled(refusal);
+        }
+        if let Some((index, text)) = &index {
+            self.ask_to_log_in(&mut decision, index, text, client);
         }
         if let Target::Script(script) | Target::Application(script, _) = &decision.target {
             let name = &script.script_name[router.mount().len()..];
@@ -213,6 +228,21 @@ impl Rules {
 
     fn refusal(&self, path: &[u8], text: &str, client: IpAddr) -> Option<Target> {
         self.fitting(path, text).find_map(|rule| refusal(rule, client))
+    }
+
+    /// Notes which rules for a path ask this client for a password.
+    fn ask_to_log_in(&self, decision: &mut Decision, path: &[u8], text: &str, client: IpAddr) {
+        if !self.has_logins || decision.is_settled {
+            return;
+        }
+        let asking = self.rules.iter().filter(|rule| rule.login.is_some());
+        let needed = asking.zip(0..).filter(|(rule, _)| fits(rule, path, text));
+        let needed = needed.filter(|(rule, _)| !is_let_in(rule, client)).map(|(_, index)| index);
+        let mut all: Vec<u16> = decision.login.take().unwrap_or_default().into_vec();
+        all.extend(needed);
+        all.sort_unstable();
+        all.dedup();
+        decision.login = (!all.is_empty()).then(|| all.into());
     }
 
     /// Whether all rules that fit a path let this script run.
@@ -237,12 +267,27 @@ impl Rules {
 }
 
 fn refusal(rule: &config::Rule, client: IpAddr) -> Option<Target> {
-    let has = |networks: &[config::Network]| networks.iter().any(|it| it.contains(client));
-    let is_denied = rule.deny.is_empty() || has(&rule.deny);
-    (rule.refuses() && is_denied && !has(&rule.allow)).then_some(match rule.status {
+    (is_refused(rule, client) && !takes_either(rule)).then_some(match rule.status {
         404 => Target::NotFound,
         _ => Target::Forbidden,
     })
+}
+
+/// Whether a rule refuses a client by its address.
+fn is_refused(rule: &config::Rule, client: IpAddr) -> bool {
+    let has = |networks: &[config::Network]| networks.iter().any(|it| it.contains(client));
+    let is_denied = rule.deny.is_empty() || has(&rule.deny);
+    rule.refuses() && is_denied && !has(&rule.allow)
+}
+
+/// Whether a rule wants a good address or a password, not both.
+fn takes_either(rule: &config::Rule) -> bool {
+    rule.login.as_ref().is_some_and(|login| login.satisfy == Satisfy::Any)
+}
+
+/// Whether a rule that asks for passwords lets a client in by its address.
+fn is_let_in(rule: &config::Rule, client: IpAddr) -> bool {
+    takes_either(rule) && !is_refused(rule, client)
 }
 
 fn groups<'a>(rule: &config::Rule, text: &'a str) -> Vec<&'a str> {

@@ -478,7 +478,76 @@ fn one_host_is_canonical() {
     ]);
 }
 
+#[test]
+fn a_password_is_asked_for_whatever_leads_to_a_path() {
+    let place = Place::new(
+        r#"
+        [[site.rule]]
+        path = "/gone"
+        redirect = "/"
+        [[site.rule]]
+        pattern = "^/way$"
+        rewrite = "/conf/local.txt"
+        [[site.rule]]
+        path = ["/conf", "/gone"]
+        auth_users = "a"
+        [[site.rule]]
+        path = "/conf/local.txt"
+        allow = "10.0.0.0/8"
+        satisfy = "any"
+        auth_users = "b"
+        [[site.rule]]
+        path = "/docs/index.html"
+        auth_users = "c"
+        [[site.rule]]
+        path = "/images"
+        allow = "10.0.0.0/8"
+        auth_users = "d"
+        "#,
+    );
+    let needed = |client: &str, target: &str| {
+        let decision = place.decide(client, target);
+        decision.login.map_or(Vec::new(), |needed| needed.into_vec())
+    };
+    for (target, far, near) in [
+        ("/a.css", &[][..], &[][..]),
+        ("/conf/local.txt", &[0, 1], &[0]),
+        ("/CONF/none", &[0], &[0]),
+        ("/way", &[0, 1], &[0]),
+        ("/docs/", &[2], &[2]),
+        ("/docs", &[], &[]),
+        ("/images/a.png", &[], &[3]),
+        // Decided without a password.
+        ("/gone", &[], &[]),
+        ("/%00", &[], &[]),
+    ] {
+        assert_eq!(needed("192.0.2.1", target), far, "{target}");
+        assert_eq!(needed("10.0.0.1", target), near, "{target}");
+    }
+    assert_eq!(place.get("/images/a.png"), "403");
+}
+
 proptest! {
+    /// Whatever is asked for: what is below a folder with a password is answered with one alone.
+    #[test]
+    fn no_target_passes_a_password_by(parts in prop::collection::vec(prop::sample::select(vec![
+        "/", "/", "//", ".", "..", "%2e", "%2f", "conf", "CONF", "%63onf", "users.auth.php", "f",
+        "local.txt", "docs", "index.html", "%", "%00", "?", "é", "\\",
+    ]), 0..12)) {
+        let place = Place::new(
+            "[[site.rule]]\npath = ['/conf', '/docs/index.html']\nauth_users = 'a'\n\
+             [[site.rule]]\npattern = '^/f/(.*)$'\nrewrite = '/$1'\n",
+        );
+        let target = format!("/{}", parts.concat());
+        if target.parse::<Uri>().is_ok() {
+            let answer = place.get(&target);
+            let is_asked = place.decide("192.0.2.1", &target).login.is_some();
+            let is_protected = ["file conf/", "conf/", "file docs/index.html"];
+            let is_protected = is_protected.iter().any(|start| answer.starts_with(start));
+            prop_assert!(is_asked || !is_protected, "{}: {}", target, answer);
+        }
+    }
+
     /// Whatever is asked for: nothing below a refused folder is sent, and nothing runs where only
     /// files are served.
     #[test]

@@ -1,0 +1,211 @@
+//! A file of users as it is now, and the logins that have been verified since it was read.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+use hmac::{Hmac, Mac};
+use rustix::rand::{GetRandomFlags, getrandom};
+use sha2::Sha256;
+use tokamak_auth::{BadUsers, Login, Users};
+use tokio::sync::watch;
+
+/// Bytes of a key, and of a fingerprint.
+const BYTES: usize = 32;
+
+/// What stands for a name and a password in memory.
+type Fingerprint = [u8; BYTES];
+
+/// Whether a login is right, once that is known.
+pub type Result = watch::Receiver<Option<bool>>;
+
+/// A file of users. It may be replaced at any time.
+pub struct UserFile(RwLock<Arc<Known>>);
+
+/// What is known of the users of a file as long as it stays the same.
+pub struct Known {
+    file: Vec<u8>,
+    users: Users,
+    /// Makes fingerprints. Its key is random, so that nobody who sees one can look for passwords.
+    mac: Hmac<Sha256>,
+    /// The fingerprint of the right password of each user, once it was used. So the memory is
+    /// bounded by the file, and nothing has to be forgotten.
+    verified: Box<[OnceLock<Fingerprint>]>,
+    /// Logins that are being verified.
+    pending: Mutex<HashMap<Fingerprint, Result>>,
+}
+
+impl UserFile {
+    /// From its contents.
+    ///
+    /// # Errors
+    /// Fails if a line is wrong.
+    pub fn new(file: &[u8]) -> std::result::Result<UserFile, BadUsers> {
+        Ok(UserFile(RwLock::new(Known::new(file)?)))
+    }
+
+    /// It has these contents now.
+    ///
+    /// # Errors
+    /// Fails if a line is wrong. It stays as it was.
+    pub fn renew(&self, file: &[u8]) -> std::result::Result<(), BadUsers> {
+        if self.known().file != file {
+            let known = Known::new(file)?;
+            *self.0.write().unwrap_or_else(PoisonError::into_inner) = known;
+        }
+        Ok(())
+    }
+
+    /// Whether this login has been found right before.
+    pub fn has_verified(&self, login: &Login) -> bool {
+        self.known().has_verified(login)
+    }
+
+    /// What is known of its users.
+    pub fn known(&self) -> Arc<Known> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Known {
+    fn new(file: &[u8]) -> std::result::Result<Arc<Known>, BadUsers> {
+        let users = Users::read(file)?;
+        let verified = (0..users.len()).map(|_| OnceLock::new()).collect();
+        let (file, mac, pending) = (file.to_owned(), random_mac(), Mutex::default());
+        Ok(Arc::new(Known { file, users, mac, verified, pending }))
+    }
+
+    fn fingerprint(&self, login: &Login) -> Hmac<Sha256> {
+        let length = (login.name.len() as u64).to_le_bytes();
+        self.mac
+            .clone()
+            .chain_update(length)
+            .chain_update(&login.name)
+            .chain_update(&login.password)
+    }
+
+    fn has_verified(&self, login: &Login) -> bool {
+        let verified = self.users.find(&login.name).and_then(|user| self.verified[user].get());
+        // The comparison takes the same time wherever they differ.
+        verified.is_some_and(|known| self.fingerprint(login).verify_slice(known).is_ok())
+    }
+
+    /// The result of a login that is being verified; `begin` has it verified if it is not.
+    pub fn join<E>(
+        &self,
+        login: Login,
+        begin: impl FnOnce(Login, watch::Sender<Option<bool>>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Result, E> {
+        let fingerprint = self.fingerprint(&login).finalize().into_bytes().into();
+        let mut pending = self.pending();
+        if let Some(result) = pending.get(&fingerprint) {
+            return Ok(result.clone());
+        }
+        let (sender, result) = watch::channel(None);
+        begin(login, sender)?;
+        pending.insert(fingerprint, result.clone());
+        Ok(result)
+    }
+
+    /// Verifies a login and tells who waits for it. Returns whether it was right; `None` if nobody
+    /// waits any more.
+    pub fn verify(&self, login: &Login, result: &watch::Sender<Option<bool>>) -> Option<bool> {
+        let fingerprint = self.fingerprint(login).finalize().into_bytes().into();
+        {
+            let mut pending = self.pending();
+            // The map has one itself.
+            if result.receiver_count() <= 1 {
+                pending.remove(&fingerprint);
+                return None;
+            }
+        }
+        let user = self.users.find(&login.name);
+        let is_right = self.users.verify(user, &login.password);
+        if let Some(user) = user.filter(|_| is_right) {
+            // Another password may be as right: bcrypt looks at 72 bytes. That one is slow each
+            // time.
+            let _ = self.verified[user].set(fingerprint);
+        }
+        self.pending().remove(&fingerprint);
+        result.send_replace(Some(is_right));
+        Some(is_right)
+    }
+
+    fn pending(&self) -> MutexGuard<'_, HashMap<Fingerprint, Result>> {
+        // Nothing under the lock can panic half-way.
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn random_mac() -> Hmac<Sha256> {
+    let mut key = [0; BYTES];
+    // Up to 256 bytes come at once, and the kernel has them since it booted.
+    let got = getrandom(&mut key, GetRandomFlags::empty()).unwrap_or(0);
+    assert_eq!(got, BYTES, "the kernel gives random numbers");
+    Hmac::new_from_slice(&key).unwrap_or_else(|_| unreachable!("a key may have any length"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &[u8] = b"max:{SHA}kGByAB793z4R5tK1eC9Hd/4Dhzk=\n";
+
+    fn login(name: &str, password: &str) -> Login {
+        Login { name: name.into(), password: password.into() }
+    }
+
+    fn verify(file: &UserFile, login: &Login) -> Option<bool> {
+        let (sender, result) = watch::channel(None);
+        let _other = result.clone();
+        let is_right = file.known().verify(login, &sender);
+        assert_eq!(*result.borrow(), is_right);
+        is_right
+    }
+
+    #[test]
+    fn a_login_is_known_until_the_file_changes() {
+        let file = UserFile::new(FILE).unwrap();
+        let right = login("max", "geheim");
+        assert!(!file.has_verified(&right));
+        assert_eq!(verify(&file, &right), Some(true));
+        assert!(file.has_verified(&right));
+        for wrong in [login("max", "geheiM"), login("eva", "geheim"), login("maxg", "eheim")] {
+            assert_eq!(verify(&file, &wrong), Some(false));
+            assert!(!file.has_verified(&wrong));
+        }
+        file.renew(FILE).unwrap();
+        assert!(file.has_verified(&right));
+        assert!(file.renew(b"max:geheim").is_err());
+        assert!(file.has_verified(&right));
+        file.renew(&[FILE, b"# x\n"].concat()).unwrap();
+        assert!(!file.has_verified(&right));
+        assert_eq!(verify(&file, &right), Some(true));
+        file.renew(b"").unwrap();
+        assert_eq!(verify(&file, &right), Some(false));
+    }
+
+    #[test]
+    fn the_same_login_is_verified_once() {
+        let known = UserFile::new(FILE).unwrap().known();
+        let mut jobs = Vec::new();
+        let mut join = |password: &str| {
+            let begin = |login, sender| {
+                jobs.push((login, sender));
+                Ok::<(), ()>(())
+            };
+            known.join(login("max", password), begin).unwrap()
+        };
+        let results = [join("geheim"), join("geheim"), join("other")];
+        let [(first, sender), (other, nobody)] = &jobs[..] else { panic!("two jobs") };
+        assert_eq!(known.verify(first, sender), Some(true));
+        assert_eq!(
+            results.each_ref().map(|result| *result.borrow()),
+            [Some(true), Some(true), None]
+        );
+        drop(results);
+        assert_eq!(known.verify(other, nobody), None, "nobody waits");
+        assert!(known.pending().is_empty());
+        let refused = known.join(login("max", "x"), |_, _| Err("busy"));
+        assert!(refused.is_err() && known.pending().is_empty());
+    }
+}

@@ -1,0 +1,79 @@
+//! The threads that verify passwords. They have a low priority, so that requests come first where
+//! there is not enough time for both.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokamak_auth::Login;
+use tokio::sync::watch;
+
+use super::file::Known;
+use crate::throttle::{ClientKey, Pace, Throttle};
+
+/// Logins that wait for a thread. With a hash that takes 100 ms, the last one waits for ten seconds,
+/// which people bear; ten times more would only be answered after they have left.
+const QUEUE: usize = 100;
+
+/// How much lower their priority is (`nice`): they get a tenth of what another thread gets.
+const NICE: i32 = 10;
+
+/// A login that is to be verified.
+pub struct Job {
+    /// The users.
+    pub known: Arc<Known>,
+    /// The login.
+    pub login: Login,
+    /// Whose attempt it was.
+    pub client: ClientKey,
+    /// Where the result goes.
+    pub result: watch::Sender<Option<bool>>,
+}
+
+/// The queue to the threads, which end when it is dropped.
+pub struct Verifier(SyncSender<Job>);
+
+/// The queue is full.
+#[derive(Debug)]
+pub struct Full;
+
+impl Verifier {
+    /// Starts so many threads. The attempt of a client whose password is right does not count.
+    ///
+    /// # Errors
+    /// Fails if there are no more threads.
+    pub fn start(threads: usize, throttle: Arc<Throttle>, pace: Pace) -> io::Result<Verifier> {
+        let (sender, jobs) = sync_channel(QUEUE);
+        let jobs = Arc::new(Mutex::new(jobs));
+        for number in 0..threads {
+            let (jobs, throttle) = (jobs.clone(), throttle.clone());
+            let thread = std::thread::Builder::new().name(format!("passwords-{number}"));
+            thread.spawn(move || work(&jobs, &throttle, &pace))?;
+        }
+        Ok(Verifier(sender))
+    }
+
+    /// Takes a job.
+    ///
+    /// # Errors
+    /// The queue is full.
+    pub fn take(&self, job: Job) -> Result<(), Full> {
+        self.0.try_send(job).map_err(|_| Full)
+    }
+}
+
+fn work(jobs: &Mutex<Receiver<Job>>, throttle: &Throttle, pace: &Pace) {
+    // Of this thread alone. Without it, requests have to share the processors.
+    let _ = rustix::process::setpriority_process(None, NICE);
+    loop {
+        let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Job { known, login, client, result }) = next else { return };
+        // A panic, which standard error tells of, drops the result; the thread goes on.
+        let verified = catch_unwind(AssertUnwindSafe(|| known.verify(&login, &result)));
+        // Neither is one that nobody waited for.
+        if !matches!(verified, Ok(Some(false))) {
+            throttle.buckets.give_back(client, pace);
+        }
+    }
+}
