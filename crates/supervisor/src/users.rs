@@ -1,5 +1,6 @@
-//! The files of users whose passwords are asked for: read here, because the front may not, and given
-//! to each front. When a file changes, it is read again; a broken one leaves the old one in use.
+//! The files of users whose passwords are asked for: read here, because the front may not, and
+//! given to each front. When a file changes, it is read again; a broken one leaves the old one in
+//! use.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,8 +1,9 @@
 //! The passwords of clients: which are known to be right, and the threads that verify the others.
 //!
 //! A hash of a password is made to be slow. So each login is verified once, on a thread of its own
-//! kind, and remembered for as long as the file of users stays as it is. What strangers can make the
-//! server compute is bounded: by the threads, by their queue, and by the attempts of each client.
+//! kind, and remembered for as long as the file of users stays as it is. What strangers can make
+//! the server compute is bounded: by the threads, by their queue, and by the attempts of each
+//! client.
 
 mod file;
 mod verifier;

@@ -12,8 +12,8 @@ use tokio::sync::watch;
 use super::file::Known;
 use crate::throttle::{ClientKey, Pace, Throttle};
 
-/// Logins that wait for a thread. With a hash that takes 100 ms, the last one waits for ten seconds,
-/// which people bear; ten times more would only be answered after they have left.
+/// Logins that wait for a thread. With a hash that takes 100 ms, the last one waits for ten
+/// seconds, which people bear; ten times more would only be answered after they have left.
 const QUEUE: usize = 100;
 
 /// How much lower their priority is (`nice`): they get a tenth of what another thread gets.
