@@ -10,6 +10,9 @@ use crate::value::{Auto, Count, Text};
 /// The table, for messages.
 const TABLE: &str = "site.rule";
 
+/// Rules of a site that may ask for passwords: requests note them as bits.
+const MOST_LOGINS: usize = 32;
+
 /// What browsers say a password is for, unless the rule says it.
 const REALM: &str = "Restricted";
 
@@ -27,6 +30,13 @@ const OF_THE_SERVER: [&str; 8] = [
 
 impl Reader<'_> {
     pub(super) fn rules(&mut self, tables: &[Repeated<option::Rule>]) -> Vec<Rule> {
+        let asks = |table: &&Repeated<option::Rule>| table.values.auth_users.value.is_some();
+        if let Some(table) = tables.iter().filter(asks).nth(MOST_LOGINS) {
+            let problem = format!(
+                "a site has at most {MOST_LOGINS} rules with it; give one rule several paths"
+            );
+            self.complain("auth_users", table.values.auth_users.origin, problem);
+        }
         tables.iter().map(|table| self.rule(table)).collect()
     }
 

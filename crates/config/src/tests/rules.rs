@@ -168,6 +168,15 @@ fn a_rule_may_ask_for_a_password() {
 }
 
 #[test]
+fn not_all_rules_may_ask_for_passwords() {
+    let place = Place::with(&["index.php"]);
+    let rules = |count| format!("[[site]]\n{}", "[[site.rule]]\nauth_users = 'a'\n".repeat(count));
+    assert!(place.load(&rules(32)).is_ok());
+    let problem = "tokamak.toml:67: site.rule.auth_users: a site has at most 32 rules with it";
+    has(&place.errors(&rules(33)), &[problem]);
+}
+
+#[test]
 fn pages_for_errors_are_files_of_the_site() {
     let place = Place::with(&["index.php", "e/404.html"]);
     let site = |text: &str| place.load(&format!("[[site]]\n{text}\n")).unwrap().sites.remove(0);

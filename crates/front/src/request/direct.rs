@@ -33,7 +33,7 @@ pub fn is_direct(context: &Context, plain: &Plain) -> bool {
     let site = &context.sites[plain.site_index];
     matches!(plain.decision.target, Target::Script(_))
         && plain.decision.authorizer.is_none()
-        && plain.decision.login.is_none()
+        && plain.decision.login.is_empty()
         && matches!(plain.body, Some(Body::Empty))
         && matches!(site.handler, Handler::Workers(_))
         && site.fallback.is_none()

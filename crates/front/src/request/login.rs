@@ -11,6 +11,7 @@ use crate::backend::cgi::Variables;
 use crate::failure::Failure;
 use crate::log;
 use crate::login::NoLogin;
+use crate::route::LoginSet;
 use crate::site::Site;
 use crate::site::logins::LoginRule;
 
@@ -29,7 +30,7 @@ pub enum Checked {
 
 /// Looks at the login of a request for a path on which these rules (of
 /// [`crate::site::logins::SiteLogins`]) ask for one.
-pub fn check(site: &Site, headers: &HeaderMap, needed: &[u16]) -> Checked {
+pub fn check(site: &Site, headers: &HeaderMap, needed: LoginSet) -> Checked {
     // Never the case; but then nobody gets in.
     let Some(rules) = site.logins.as_ref().and_then(|logins| logins.of(needed)) else {
         return Checked::Refused(Failure::Forbidden.into());
@@ -51,7 +52,7 @@ pub fn check(site: &Site, headers: &HeaderMap, needed: &[u16]) -> Checked {
 pub async fn verify(
     arrival: Arrival<'_>,
     request: &Request<()>,
-    needed: &[u16],
+    needed: LoginSet,
 ) -> Result<Variables, Refusal> {
     let Arrival { site, caller, .. } = arrival;
     match check(site, request.headers(), needed) {

@@ -53,7 +53,7 @@ use crate::response::https;
 use crate::response::pages;
 use crate::response::{Reply, RequestGuard, Source};
 use crate::route::hosts::{host, host_of};
-use crate::route::{Decision, Script, Target};
+use crate::route::{Decision, LoginSet, Script, Target};
 use crate::site::limits::TooMany;
 use crate::site::{Handler, Site};
 use crate::timing;
@@ -315,9 +315,11 @@ impl Pending {
         let mut decision = site.decide(caller, &request);
         ledger.mark(Phase::Route);
         let mut variables = Variables::new();
-        if let Some(needed) = &decision.login {
-            match login::check(site, request.headers(), needed) {
-                Checked::Granted(user) => (variables, decision.login) = (user, None),
+        if !decision.login.is_empty() {
+            match login::check(site, request.headers(), decision.login) {
+                Checked::Granted(user) => {
+                    (variables, decision.login) = (user, LoginSet::default());
+                }
                 Checked::Refused(refusal) => return Pending::refuse(site, request, refusal),
                 Checked::Unknown => {}
             }
@@ -430,7 +432,7 @@ fn at_once(
     request: &Request<()>,
     decision: Decision,
 ) -> Result<Result<Response<Source>, Failure>, Decision> {
-    if decision.authorizer.is_some() || decision.login.is_some() {
+    if decision.authorizer.is_some() || !decision.login.is_empty() {
         return Err(decision);
     }
     let failure = match decision.target {
@@ -462,8 +464,9 @@ pub async fn pursue(
     mut decision: Decision,
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
-    if let Some(needed) = decision.login.take() {
-        let verified = Box::pin(login::verify(arrival, request, &needed)).await;
+    let needed = std::mem::take(&mut decision.login);
+    if !needed.is_empty() {
+        let verified = Box::pin(login::verify(arrival, request, needed)).await;
         ledger.mark(Phase::Authorize);
         match verified {
             Ok(user) => given.variables.extend(user),

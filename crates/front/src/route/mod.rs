@@ -84,7 +84,7 @@ pub struct Decision {
     /// The application that authorizes the request, by its index in the configuration.
     pub authorizer: Option<usize>,
     /// The rules of the site that ask for a password before, by their positions among these.
-    pub login: Option<Box<[u16]>>,
+    pub login: LoginSet,
     /// The application through which a file is sent.
     pub filter: Option<usize>,
     /// Whether the rules of the site have ended the request: scripts may choose nothing else.
@@ -95,12 +95,33 @@ impl Decision {
     /// This target, without a path and other applications.
     pub fn of(target: Target) -> Decision {
         let (path, authorizer, filter) = (Vec::new(), None, None);
-        Decision { target, path, authorizer, login: None, filter, is_settled: false }
+        Decision { target, path, authorizer, login: LoginSet::default(), filter, is_settled: false }
     }
 
     /// The same, by the rules of the site.
     pub fn settled(target: Target) -> Decision {
         Decision { is_settled: true, ..Decision::of(target) }
+    }
+}
+
+/// Rules that ask for a password, as bits, so that a [`Decision`] stays small.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoginSet(u32);
+
+impl LoginSet {
+    /// Adds the rule at this position. The configuration has at most 32 of them.
+    pub fn insert(&mut self, position: u32) {
+        self.0 |= 1 << position.min(u32::BITS - 1);
+    }
+
+    /// Whether no rule asks for a password.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The positions.
+    pub fn iter(self) -> impl Iterator<Item = usize> {
+        (0..u32::BITS).filter(move |position| self.0 >> position & 1 == 1).map(|it| it as usize)
     }
 }
 
@@ -344,7 +365,7 @@ impl Router {
             _ => None,
         };
         let authorizer = route.authorizer;
-        Decision { target, path, authorizer, login: None, filter, is_settled: false }
+        Decision { target, path, authorizer, login: LoginSet::default(), filter, is_settled: false }
     }
 
     /// The target for a path of a route with an upstream.

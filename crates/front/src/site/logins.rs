@@ -6,6 +6,7 @@ use http::HeaderValue;
 use tokamak_config as config;
 
 use crate::login::{Passwords, UserFile};
+use crate::route::LoginSet;
 
 /// What the rules of one site need to ask for passwords.
 pub struct SiteLogins {
@@ -17,8 +18,8 @@ pub struct SiteLogins {
 
 impl SiteLogins {
     /// Those of these positions; `None` if one does not exist.
-    pub fn of(&self, needed: &[u16]) -> Option<Vec<&LoginRule>> {
-        needed.iter().map(|index| self.rules.get(usize::from(*index))).collect()
+    pub fn of(&self, needed: LoginSet) -> Option<Vec<&LoginRule>> {
+        needed.iter().map(|position| self.rules.get(position)).collect()
     }
 }
 

@@ -207,10 +207,13 @@ impl<'a> ScriptedRequest<'a> {
         decision: &mut Decision,
         ledger: &mut Ledger,
     ) -> Option<Response<Source>> {
-        let needed = decision.login.take()?;
+        let needed = std::mem::take(&mut decision.login);
+        if needed.is_empty() {
+            return None;
+        }
         let request = self.work().take_request();
         // Boxed, because most requests need none of its state.
-        let verified = Box::pin(login::verify(self.arrival, &request, &needed)).await;
+        let verified = Box::pin(login::verify(self.arrival, &request, needed)).await;
         ledger.mark(Phase::Authorize);
         let refused = match verified {
             Ok(user) => {

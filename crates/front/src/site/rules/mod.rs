@@ -237,12 +237,9 @@ impl Rules {
         }
         let asking = self.rules.iter().filter(|rule| rule.login.is_some());
         let needed = asking.zip(0..).filter(|(rule, _)| fits(rule, path, text));
-        let needed = needed.filter(|(rule, _)| !is_let_in(rule, client)).map(|(_, index)| index);
-        let mut all: Vec<u16> = decision.login.take().unwrap_or_default().into_vec();
-        all.extend(needed);
-        all.sort_unstable();
-        all.dedup();
-        decision.login = (!all.is_empty()).then(|| all.into());
+        let needed =
+            needed.filter(|(rule, _)| !is_let_in(rule, client)).map(|(_, position)| position);
+        needed.for_each(|position| decision.login.insert(position));
     }
 
     /// Whether all rules that fit a path let this script run.
