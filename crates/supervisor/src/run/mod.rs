@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokamak_config::Server;
 use tokamak_fpm as fpm;
 use tokamak_sys::channel::{Watch, poll};
-use tokamak_sys::control::FromFront;
+use tokamak_sys::control::{FromFront, ToFront};
 use tokamak_sys::process;
 use tokamak_sys::signal::{Signal, Signals};
 
