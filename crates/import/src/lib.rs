@@ -4,8 +4,8 @@
 //! It never guesses, and never opens what was closed: where a refusal, an authentication or a whole
 //! location cannot be translated, its paths are refused in what is written, and a note says so.
 //!
-//! One parser for each language makes one description of sites ([`model`]), which is fitted
-//! together ([`combine`]), checked and written.
+//! One parser for each language makes one description of sites (`model`), which is fitted
+//! together (`combine`), checked and written.
 
 mod apache;
 mod combine;

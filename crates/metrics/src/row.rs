@@ -212,7 +212,9 @@ mod tests {
     use super::*;
 
     fn is_name(text: &str) -> bool {
-        text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        let mut bytes = text.bytes();
+        bytes.next().is_some_and(|first| first.is_ascii_lowercase())
+            && bytes.all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
     }
 
     #[test]
