@@ -37,6 +37,20 @@ fn measured(arguments: &[&str]) -> Value {
     value["servers"][0].take()
 }
 
+/// The same, again while the report says that what is computed is in another row: on a busy machine
+/// the kernel notes other calls than strace has seen.
+fn measured_with_computing(arguments: &[&str]) -> Value {
+    let unknown = "is in the row of the second one";
+    let mut report = measured(arguments);
+    for _ in 0..4 {
+        if !report["notes"].to_string().contains(unknown) {
+            break;
+        }
+        report = measured(arguments);
+    }
+    report
+}
+
 fn url(server: &Server, path: &str) -> String {
     format!("http://{}{path}", server.address)
 }
@@ -104,7 +118,7 @@ fn the_calls_of_several_clients_at_once_are_told_apart() {
 #[test]
 fn what_a_script_computes_has_a_row_of_its_own() {
     let server = Setup::new(Kind::Classic).site("anatomy").start();
-    let report = measured(&[&url(&server, "/computes.php"), "--keep-alive"]);
+    let report = measured_with_computing(&[&url(&server, "/computes.php"), "--keep-alive"]);
     let [compute, run] = ["backend_compute", "backend_run"].map(|key| phase(&report, key));
     if report["noted_by_the_kernel"] == false {
         // Where perf may not be used, no call is told from what comes before it.
