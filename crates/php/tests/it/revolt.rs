@@ -113,7 +113,7 @@ const EVERYWHERE: &[(&str, &str, &str)] = &[
         "callbacks suspend themselves side by side",
         "$work = fn($name) => function () use ($name) { echo \"$name begins, \";
              $s = EventLoop::getSuspension();
-             EventLoop::delay($name === 'a' ? 0.005 : 0.001, fn() => $s->resume($name));
+             EventLoop::delay($name === 'a' ? 0.5 : 0.001, fn() => $s->resume($name));
              echo $s->suspend(), ' ends, '; };
          EventLoop::queue($work('a')); EventLoop::queue($work('b')); EventLoop::run(); echo 'end';",
         "a begins, b begins, b ends, a ends, end",
