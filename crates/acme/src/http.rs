@@ -11,6 +11,8 @@ use http_body_util::{BodyExt, Full};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use tokamak_outbound::http::{self as outbound, Limits};
 
+use crate::plan::LONGEST_LIMIT;
+
 /// What one answer of an authority may take. A certificate with its chain has about 6 KiB.
 const LIMITS: Limits = Limits { time: Duration::from_secs(30), body: 1 << 20 };
 
@@ -86,18 +88,52 @@ fn response(answer: outbound::Response) -> Response<Full<Bytes>> {
         if let Ok(name) = HeaderName::from_bytes(name)
             && let Ok(value) = HeaderValue::from_bytes(value)
         {
+            // The library adds this time to the clock, and would panic if the sum is too large.
+            let value = if name == header::RETRY_AFTER {
+                let Some(wait) = wait(&value) else { continue };
+                HeaderValue::from(wait.as_secs_f64().ceil() as u64)
+            } else {
+                value
+            };
             response.headers_mut().append(name, value);
         }
     }
     response
 }
 
-/// The time of a `Retry-After`: seconds, or a date.
+/// The time of a `Retry-After`: seconds, or a date. At most the longest that an authority is
+/// believed.
 fn wait(value: &HeaderValue) -> Option<Duration> {
     let text = value.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
+    let wait = match text.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => {
+            let date = httpdate::parse_http_date(text).ok()?;
+            date.duration_since(SystemTime::now()).unwrap_or_default()
+        }
+    };
+    Some(wait.min(LONGEST_LIMIT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retry_after_that_cannot_be_meant_is_cut() {
+        let retry_after = |value: &str| {
+            let fields = format!("retry-after\n{value}\nx\ny\n").into_bytes();
+            let answer = outbound::Response { status: 429, fields, body: Vec::new() };
+            let response = response(answer);
+            assert_eq!(response.headers()["x"], "y");
+            let header = response.headers().get(header::RETRY_AFTER);
+            header.map(|value| value.to_str().unwrap().to_owned())
+        };
+        let day = LONGEST_LIMIT.as_secs().to_string();
+        assert_eq!(retry_after("7"), Some("7".into()));
+        assert_eq!(retry_after(&u64::MAX.to_string()), Some(day.clone()));
+        assert_eq!(retry_after("Fri, 31 Dec 9999 23:59:59 GMT"), Some(day));
+        assert_eq!(retry_after("Thu, 01 Jan 1970 00:00:00 GMT"), Some("0".into()));
+        assert_eq!(retry_after("soon"), None);
     }
-    let date = httpdate::parse_http_date(text).ok()?;
-    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }

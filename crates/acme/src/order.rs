@@ -11,7 +11,7 @@ use rcgen::{CertificateParams, CustomExtension, KeyPair};
 use tokamak_config::AcmeChallenge;
 use tokamak_tls::{Challenge, Pair, PairFiles};
 
-use crate::authority::{Authority, kind};
+use crate::authority::Authority;
 use crate::error::Error;
 use crate::hook::{self, Record};
 use crate::line::Line;
@@ -50,14 +50,17 @@ pub async fn place(
     let mut order = begin(authority, account, wanted).await?;
     let mut record = None;
     let outcome = settle(authority, &mut order, wanted, line, &mut record).await;
-    // Whatever has come of it, nothing is left behind.
-    let withdrawn = line.present(Vec::new()).await;
+    // Whatever has come of it, nothing is to be left behind. What is left harms nobody, and is no
+    // reason to throw a certificate away.
+    if let Err(problem) = line.present(Vec::new()).await {
+        line.note(true, format!("a challenge may be left for a while: {problem}")).await;
+    }
     if let (Some(program), Some(record)) = (wanted.dns_hook, &record)
         && let Err(problem) = hook::run(program, "remove", record).await
     {
         line.note(true, format!("a TXT record may be left: {problem}")).await;
     }
-    outcome.and_then(|file| withdrawn.map(|()| file))
+    outcome
 }
 
 async fn begin(
@@ -70,15 +73,18 @@ async fn begin(
         let order = NewOrder::new(&identifiers).replaces(replaced.clone());
         match account.new_order(&order).await {
             Ok(order) => return Ok(order),
-            // The old one is of another authority, or was replaced before; that is no reason to
-            // have none.
-            Err(instant_acme::Error::Unsupported(_)) => {}
-            Err(instant_acme::Error::Api(problem))
-                if matches!(
-                    kind(&problem),
-                    Some("alreadyReplaced" | "malformed" | "unauthorized" | "serverInternal")
-                ) => {}
-            Err(error) => return Err(authority.error(error)),
+            Err(error) => {
+                // The old one is of another authority, or was replaced before, or the authority
+                // does not like the word for another reason: that is no reason to have none.
+                let is_answer = matches!(
+                    error,
+                    instant_acme::Error::Api(_) | instant_acme::Error::Unsupported(_)
+                );
+                let error = authority.error(error);
+                if !is_answer || matches!(error.cause, Cause::Limited(_)) {
+                    return Err(error);
+                }
+            }
         }
     }
     account.new_order(&NewOrder::new(&identifiers)).await.map_err(|error| authority.error(error))
@@ -194,6 +200,9 @@ fn check(name: &str, chain: &str, key: &str) -> Result<(), Error> {
     let certificate = pair.certificate;
     if !certificate.names.iter().any(|other| other == name) {
         return Err(wrong(&format!("it is for {}", certificate.names.join(", "))));
+    }
+    if certificate.not_after <= certificate.not_before {
+        return Err(wrong(&"it ends before it begins"));
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     if certificate.has_expired(now) {

@@ -43,7 +43,12 @@ const UNAVAILABLE: (Duration, Duration) = (Duration::from_secs(1), Duration::fro
 const REFUSED: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(6 * 3600));
 
 /// The longest that an authority is believed to want to be left alone; more is a mistake.
-const LONGEST_LIMIT: Duration = Duration::from_secs(24 * 3600);
+pub const LONGEST_LIMIT: Duration = Duration::from_secs(24 * 3600);
+
+/// Seconds between two orders for a name that both succeed, at least. With a tenth, an authority
+/// that is wrong would give hundreds of certificates a day; with ten times more, certificates of a
+/// few days could not be renewed in time after they were revoked.
+const SHORTEST: u64 = 3600;
 
 /// Time between two questions for the window, at least and at most, whatever the authority says
 /// (RFC 9773, 4.3.2).
@@ -57,7 +62,9 @@ const ASK_AGAIN: (Duration, Duration) = (Duration::from_secs(60), Duration::from
 /// tenth is left.
 pub fn renewal(validity: Validity, window: Option<Window>, share: f64, now: u64) -> u64 {
     let Validity { begins, ends } = validity;
-    let lifetime = ends.saturating_sub(begins);
+    // One that ends before it begins has no lifetime.
+    let ends = ends.max(begins);
+    let lifetime = ends - begins;
     let part = |length: u64, share: f64| (length as f64 * share) as u64;
     match window {
         Some(window) if window.ends <= now => now,
@@ -83,6 +90,18 @@ pub fn retry(failures: u32, cause: Cause, share: f64) -> Duration {
     let doubled = 2_u32.checked_pow(failures.saturating_sub(1)).unwrap_or(u32::MAX);
     let wait = first.saturating_mul(doubled).min(longest);
     wait.mul_f64(1.0 + share / 4.0)
+}
+
+/// Whether something is due now that was planned for then. Nothing is planned for later than
+/// [`LONGEST_LIMIT`], so what is further away was planned while the clock was wrong.
+pub fn is_due(then: u64, now: u64) -> bool {
+    then <= now || then - now > 2 * LONGEST_LIMIT.as_secs()
+}
+
+/// Before when a certificate that was got now is not renewed, whatever the authority and the clock
+/// say: one of them may be wrong, and would have the server order all the time.
+pub fn floor(validity: Validity, now: u64) -> u64 {
+    now + ((validity.ends.saturating_sub(validity.begins)) / 100).max(SHORTEST)
 }
 
 /// When to ask for the window again, if the authority wants to be asked after so long.
@@ -118,6 +137,8 @@ mod tests {
         ] {
             assert_eq!(at(window, share, now), expected, "{window:?} {share} {now}");
         }
+        let reversed = Validity { begins: 2, ends: 1 };
+        assert_eq!(renewal(reversed, window(1, 2), 0.5, 0), 2);
     }
 
     #[test]
@@ -132,6 +153,20 @@ mod tests {
         assert_eq!(retry(1, absurd, 0.0).as_secs(), 24 * 3600);
         assert_eq!(ask_again(None).as_secs(), 6 * 3600);
         assert_eq!(ask_again(Some(Duration::ZERO)).as_secs(), 60);
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_plans_nothing() {
+        for (then, expected) in [(0, true), (1000, true), (1001, false), (1002, false)] {
+            assert_eq!(is_due(then * DAY, 1000 * DAY), expected, "{then}");
+        }
+        assert!(is_due(1003 * DAY, 1000 * DAY) && is_due(u64::MAX, 0));
+    }
+
+    #[test]
+    fn a_certificate_is_not_replaced_at_once() {
+        assert_eq!(floor(NINETY, 0), 90 * DAY / 100);
+        assert_eq!(floor(Validity { begins: 0, ends: DAY }, 7), 7 + 3600);
     }
 
     proptest! {

@@ -25,9 +25,8 @@ impl Supervisor {
         let is_new = self.host.certificates.tick(now);
         if is_new {
             self.parcels += 1;
-            self.send_certificates();
-            let fronts = self.fleet.generations.iter().filter(|other| other.front().is_some());
-            self.acme.parcel_sent(self.parcels, fronts.map(|generation| generation.number));
+            let told = self.send_certificates();
+            self.acme.parcel_sent(self.parcels, told.into_iter());
         }
         let generations = &self.fleet.generations;
         let has_front = |number: u32| {
@@ -37,18 +36,23 @@ impl Supervisor {
         self.acme.advance(has_front, !is_new);
     }
 
-    fn send_certificates(&mut self) {
+    /// Returns the generations whose fronts are to answer: one that serves no TLS gets nothing.
+    fn send_certificates(&mut self) -> Vec<u32> {
+        let mut told = Vec::new();
         for generation in &mut self.fleet.generations {
             match self.host.certificates.parcel(generation.server()) {
-                Ok(parcel) => parcel.into_iter().for_each(|memory| {
+                Ok(Some(memory)) if generation.front().is_some() => {
                     let message = ToFront::Certificates { number: self.parcels };
                     generation.tell_front(&message, vec![memory]);
-                }),
+                    told.push(generation.number);
+                }
+                Ok(_) => {}
                 Err(error) => {
                     let problem = "cannot give new certificates to the front";
                     log::line(Level::Error, format_args!("{problem}: {error}"));
                 }
             }
         }
+        told
     }
 }
