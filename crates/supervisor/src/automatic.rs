@@ -23,14 +23,18 @@ pub struct Automatic {
 #[derive(Debug)]
 struct Known {
     path: PathBuf,
-    /// Absent until there is a certificate, and from when it has expired.
-    pair: Watched<Option<Valid>>,
+    /// Absent until there is a certificate.
+    pair: Watched<Option<Held>>,
 }
 
-struct Valid {
+/// A certificate for its name.
+struct Held {
     files: PairFiles,
     /// Seconds since 1970.
     ends: u64,
+    /// Whether it has ended, and is not used. It is kept, because a clock that was wrong may be set
+    /// back.
+    is_over: bool,
 }
 
 impl Automatic {
@@ -40,7 +44,7 @@ impl Automatic {
     }
 
     /// Reads the certificates for the names of a configuration that are not known yet; whether
-    /// there are any.
+    /// any of them is to be used.
     pub fn load(&mut self, server: &Server) -> bool {
         let mut is_new = false;
         for name in server.public_names() {
@@ -49,8 +53,8 @@ impl Automatic {
             }
             let path = state_dir::certificate(&self.state_dir, name);
             let marks = vec![mark(&path)];
-            let pair = if path.exists() { usable(&path, name) } else { None };
-            is_new |= pair.is_some();
+            let pair = if path.exists() { held(&path, name, clock()) } else { None };
+            is_new |= pair.as_ref().is_some_and(|held| !held.is_over);
             self.known.insert(name.to_owned(), Known { path, pair: Watched::new(pair, marks) });
         }
         is_new
@@ -74,67 +78,90 @@ impl Automatic {
 
     /// The certificate for a name.
     pub fn files(&self, name: &str) -> Option<&PairFiles> {
-        Some(&self.known.get(name)?.pair.value.as_ref()?.files)
+        let held = self.known.get(name)?.pair.value.as_ref()?;
+        Some(&held.files).filter(|_| !held.is_over)
     }
 
     /// Uses this certificate, which is in the state directory already; whether it is another one.
     pub fn renew(&mut self, name: &str, files: PairFiles) -> bool {
         let Some(known) = self.known.get_mut(name) else { return false };
-        let Ok(valid) = verify(name, files) else { return false };
-        known.pair = Watched::new(Some(valid), vec![mark(&known.path)]);
+        let Ok(held) = verify(name, files, clock()) else { return false };
+        known.pair = Watched::new(Some(held), vec![mark(&known.path)]);
         log::line(Level::Info, format_args!("new certificate in use: {}", known.path.display()));
         true
     }
 
     /// Looks at the files, and at the clock; whether something has changed.
     pub fn look(&mut self) -> bool {
-        let (mut is_changed, now) = (false, clock());
+        self.look_at(clock())
+    }
+
+    fn look_at(&mut self, now: u64) -> bool {
+        let mut is_changed = false;
         for (name, Known { path, pair }) in &mut self.known {
             if pair.look(&[path])
-                && let Some(valid) = usable(path, name)
-                && pair.value.as_ref().is_none_or(|old| old.files != valid.files)
+                && let Some(held) = held(path, name, now)
+                && !held.is_over
+                && pair.value.as_ref().is_none_or(|old| old.files != held.files)
             {
                 log::line(Level::Info, format_args!("new certificate in use: {}", path.display()));
-                pair.value = Some(valid);
+                pair.value = Some(held);
                 is_changed = true;
             }
-            if pair.value.as_ref().is_some_and(|valid| now > valid.ends) {
-                let what = "the certificate has expired and is not used any more; the lines before";
-                log::line(Level::Error, format_args!("{name}: {what} say why there is no new one"));
-                pair.value = None;
-                is_changed = true;
+            let Some(held) = &mut pair.value else { continue };
+            let is_over = now > held.ends;
+            if is_over == held.is_over {
+                continue;
             }
+            held.is_over = is_over;
+            is_changed = true;
+            let (level, what) = if is_over {
+                let what = "the certificate has expired and is not used any more; the lines \
+                            before say why there is no new one";
+                (Level::Error, what)
+            } else {
+                (Level::Info, "the clock was set back: the certificate is used again")
+            };
+            log::line(level, format_args!("{name}: {what}"));
         }
         is_changed
     }
 }
 
 // It has a key.
-impl std::fmt::Debug for Valid {
+impl std::fmt::Debug for Held {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Valid").field("ends", &self.ends).finish_non_exhaustive()
+        let Held { ends, is_over, .. } = self;
+        let mut shown = f.debug_struct("Held");
+        shown.field("ends", ends).field("is_over", is_over).finish_non_exhaustive()
     }
 }
 
-fn usable(path: &Path, name: &str) -> Option<Valid> {
-    let valid = read(path).and_then(|file| {
+/// The certificate for a name in this file. If it is not used, the log says why.
+fn held(path: &Path, name: &str, now: u64) -> Option<Held> {
+    let held = read(path).and_then(|file| {
         let files = PairFiles { certificate: file.clone(), key: file };
-        verify(name, files).map_err(|problem| format!("{}: {problem}", path.display()))
+        verify(name, files, now).map_err(|problem| format!("{}: {problem}", path.display()))
     });
-    valid.map_err(|problem| log::line(Level::Warn, format_args!("not used: {problem}"))).ok()
+    let not_used = |problem: &str| log::line(Level::Warn, format_args!("not used: {problem}"));
+    if held.as_ref().is_ok_and(|held| held.is_over) {
+        not_used(&format!("{}: {EXPIRED}", path.display()));
+    }
+    held.map_err(|problem| not_used(&problem)).ok()
 }
 
-/// Whether this is a certificate for the name, with its key, that has not expired.
-fn verify(name: &str, files: PairFiles) -> Result<Valid, String> {
+/// What is said of a certificate that has ended.
+const EXPIRED: &str = "the certificate has expired";
+
+/// Whether this is a certificate for the name, with its key.
+fn verify(name: &str, files: PairFiles, now: u64) -> Result<Held, String> {
     let pair = Pair::read(&files.certificate, &files.key).map_err(|error| error.to_string())?;
     let certificate = pair.certificate;
     if !certificate.is_for(name) && !certificate.names.iter().any(|other| other == name) {
         return Err(format!("the certificate is not for {name}"));
     }
-    if clock() > certificate.not_after {
-        return Err("the certificate has expired".into());
-    }
-    Ok(Valid { files, ends: certificate.not_after })
+    let ends = certificate.not_after;
+    Ok(Held { files, ends, is_over: now > ends })
 }
 
 /// What is wrong with a file that is to become the certificate for a name.
@@ -143,9 +170,39 @@ fn verify(name: &str, files: PairFiles) -> Result<Valid, String> {
 /// Fails with that.
 pub fn check(name: &str, file: &[u8]) -> Result<PairFiles, String> {
     let files = PairFiles { certificate: file.to_vec(), key: file.to_vec() };
-    verify(name, files).map(|valid| valid.files)
+    let held = verify(name, files, clock())?;
+    if held.is_over { Err(EXPIRED.into()) } else { Ok(held.files) }
 }
 
 fn clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokamak_authority::{Authority, pair_path};
+
+    use super::*;
+
+    /// A clock that is ahead for a while, as before NTP has set it, takes no certificate away.
+    #[test]
+    fn a_clock_that_is_set_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = "a.localhost";
+        let today = Duration::from_secs(clock());
+        Authority::open(folder.path(), today).unwrap().ensure(name, today).unwrap();
+        let path = pair_path(folder.path(), name);
+        let mut automatic = Automatic::below(folder.path());
+        let now = clock();
+        let wrong = now + 50 * 365 * 24 * 3600;
+        let pair = Watched::new(held(&path, name, wrong), vec![mark(&path)]);
+        automatic.known.insert(name.into(), Known { path, pair });
+        assert!(automatic.files(name).is_none(), "it has ended, says the clock");
+        assert!(automatic.look_at(now) && automatic.files(name).is_some());
+        assert!(!automatic.look_at(now), "once");
+        assert!(automatic.look_at(wrong) && automatic.files(name).is_none());
+        assert!(automatic.look_at(now) && automatic.files(name).is_some());
+    }
 }
