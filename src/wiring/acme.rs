@@ -4,6 +4,6 @@ use tokamak_supervisor::AcmeStart;
 
 /// Runs in this process until the supervisor is gone.
 pub fn main(start: AcmeStart) -> u8 {
-    let AcmeStart { settings, names, accounts, channel } = start;
-    tokamak_acme::run(tokamak_acme::Start { settings, names, accounts, channel })
+    let AcmeStart { settings, names, accounts, tries, channel } = start;
+    tokamak_acme::run(tokamak_acme::Start { settings, names, accounts, tries, channel })
 }

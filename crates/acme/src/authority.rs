@@ -21,25 +21,32 @@ const BUSY: Duration = Duration::from_secs(600);
 pub struct Authority {
     /// The URL of its directory.
     pub url: String,
+    /// Until when it is left alone for all names, in seconds since 1970.
+    pub rests: u64,
     client: Client,
     /// The account as it is kept.
     kept: Option<Vec<u8>>,
+    /// Whether that could not be stored yet.
+    is_unsaved: bool,
     account: Option<Account>,
 }
 
 impl Authority {
     /// The authority with this directory, and the account there.
     pub fn new(url: String, kept: Option<Vec<u8>>) -> Authority {
-        Authority { url, client: Client::default(), kept, account: None }
+        let client = Client::default();
+        Authority { url, rests: 0, client, kept, is_unsaved: false, account: None }
     }
 
     /// The account, which is made if there is none.
     ///
     /// # Errors
-    /// Fails if the authority cannot be asked or refuses.
+    /// Fails if the authority cannot be asked or refuses, or if the account cannot be stored. A
+    /// certificate could not be stored then, either.
     pub async fn account(&mut self, settings: &Acme, line: &Line) -> Result<Account, Error> {
-        if let Some(account) = &self.account {
-            return Ok(account.clone());
+        if let Some(account) = self.account.clone() {
+            self.save(line).await?;
+            return Ok(account);
         }
         let builder = || Account::builder_with_http(Box::new(self.client.clone()));
         let kept = self.kept.as_ref();
@@ -60,10 +67,21 @@ impl Authority {
         let made = builder().create(&wanted, self.url.clone(), binding.as_ref()).await;
         let (account, credentials) = made.map_err(|error| self.error(error))?;
         let file = serde_json::to_vec(&credentials).map_err(Error::here)?;
-        line.store(StateFile::Account(self.url.clone()), file.clone()).await?;
         line.note(false, format!("new account at {}: {}", self.url, account.id())).await;
-        self.kept = Some(file);
-        Ok(self.account.insert(account).clone())
+        // Before it is stored: a full disk must not make another account at each try.
+        self.account = Some(account.clone());
+        (self.kept, self.is_unsaved) = (Some(file), true);
+        self.save(line).await?;
+        Ok(account)
+    }
+
+    /// Stores the account, if it is not stored yet.
+    async fn save(&mut self, line: &Line) -> Result<(), Error> {
+        if let Some(file) = self.kept.as_ref().filter(|_| self.is_unsaved) {
+            line.store(StateFile::Account(self.url.clone()), file.clone()).await?;
+            self.is_unsaved = false;
+        }
+        Ok(())
     }
 
     /// When the authority wants a certificate to be renewed, and when it wants to be asked again.
@@ -101,7 +119,7 @@ impl Authority {
         };
         let kind = problem.and_then(kind).unwrap_or_default();
         if kind == "accountDoesNotExist" {
-            (self.kept, self.account) = (None, None);
+            (self.kept, self.is_unsaved, self.account) = (None, false, None);
         }
         let cause = match (kind, last.status) {
             ("rateLimited", _) | (_, 429 | 503) => Cause::Limited(last.retry_after.unwrap_or(BUSY)),
@@ -116,7 +134,7 @@ impl Authority {
 }
 
 /// The last part of the problem's type, as RFC 8555 names it.
-pub fn kind(problem: &Problem) -> Option<&str> {
+fn kind(problem: &Problem) -> Option<&str> {
     problem.r#type.as_deref()?.rsplit(':').next()
 }
 

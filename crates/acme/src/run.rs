@@ -15,9 +15,13 @@ use crate::error::Error;
 use crate::line::Line;
 use crate::order::{self, Wanted};
 use crate::plan::{self, Cause, Validity, Window};
+use crate::tries::{self, Tries};
 
 /// Longest sleep: a clock that was set meanwhile is noticed after it.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+
+/// Longest time between two looks at a name, in seconds.
+const LOOK_EVERY: u64 = 24 * 3600;
 
 /// Exit status of a process whose supervisor is gone, or that cannot start.
 const FAILED: u8 = 1;
@@ -30,6 +34,8 @@ pub struct Start {
     pub names: BTreeMap<String, Option<PairFiles>>,
     /// The accounts by the URLs of the authorities' directories.
     pub accounts: BTreeMap<String, Vec<u8>>,
+    /// How the tries for the names have gone, where that is known.
+    pub tries: BTreeMap<String, Vec<u8>>,
     /// The line to the supervisor.
     pub channel: Channel,
 }
@@ -45,6 +51,7 @@ pub fn run(start: Start) -> u8 {
     };
     runtime.block_on(async {
         let Ok((line, is_gone)) = Line::over(start.channel) else { return };
+        let settings = tries::fingerprint(&start.settings);
         let mut work = Work {
             authorities: (start.settings.directories.iter())
                 .map(|url| Authority::new(url.clone(), start.accounts.get(url).cloned()))
@@ -52,7 +59,10 @@ pub fn run(start: Start) -> u8 {
             settings: start.settings,
             line,
         };
-        let names = start.names.into_iter().map(|(name, pair)| Name::new(name, pair));
+        let names = start.names.into_iter().map(|(name, pair)| {
+            let tries = Tries::read(start.tries.get(&name).map(Vec::as_slice), settings);
+            Name::new(name, pair, tries)
+        });
         tokio::select! {
             _ = is_gone => {}
             () = work.go_on(names.collect()) => {}
@@ -65,14 +75,13 @@ pub fn run(start: Start) -> u8 {
 struct Name {
     name: String,
     held: Option<Held>,
-    /// A certificate that could not be stored yet.
-    unsaved: Option<Vec<u8>>,
-    /// Failures in a row, and those of them that an authority has found: only these are a reason to
-    /// try another challenge.
-    failures: u32,
-    refusals: u32,
+    /// A certificate that could not be stored yet, and how often that was tried.
+    unsaved: Option<(Vec<u8>, u32)>,
+    tries: Tries,
     /// When something is to be done.
     next: u64,
+    /// Before when nothing is ordered, because the last order has succeeded.
+    floor: u64,
 }
 
 /// A certificate that a name has.
@@ -87,9 +96,9 @@ struct Held {
 }
 
 impl Name {
-    fn new(name: String, pair: Option<PairFiles>) -> Name {
+    fn new(name: String, pair: Option<PairFiles>, tries: Tries) -> Name {
         let held = pair.and_then(|pair| Held::of(&pair.certificate, &pair.key));
-        Name { name, held, unsaved: None, failures: 0, refusals: 0, next: 0 }
+        Name { name, held, unsaved: None, tries, next: 0, floor: 0 }
     }
 }
 
@@ -131,71 +140,91 @@ struct Work {
 impl Work {
     async fn go_on(&mut self, mut names: Vec<Name>) {
         loop {
-            let Some(name) = names.iter_mut().min_by_key(|name| name.next) else { return };
-            let wait = Duration::from_secs(name.next.saturating_sub(now()));
-            if wait.is_zero() {
+            let now = now();
+            let due = names.iter_mut().filter(|name| plan::is_due(name.next, now));
+            if let Some(name) = due.min_by_key(|name| name.next) {
                 self.attend(name).await;
-            } else {
-                sleep(wait.min(LONGEST_SLEEP)).await;
+                continue;
             }
+            let Some(next) = names.iter().map(|name| name.next).min() else { return };
+            sleep(Duration::from_secs(next.saturating_sub(now)).min(LONGEST_SLEEP)).await;
         }
     }
 
     /// Does what is due for a name, and decides what is next.
     async fn attend(&mut self, name: &mut Name) {
         if let Some(held) = &mut name.held
-            && now() >= held.ask
+            && plan::is_due(held.ask, now())
             && let Some(id) = &held.id
         {
             let (window, again) = self.window(id).await;
             held.heard(window, again);
         }
-        if let Some(held) = &name.held
-            && now() < held.renew
-        {
-            let at = if held.id.is_some() { held.renew.min(held.ask) } else { held.renew };
-            name.next = at;
-            return self.line.name(&name.name, at, String::new()).await;
-        }
-        let file = match name.unsaved.take() {
-            Some(file) => Ok(file),
-            None => self.order(name).await,
-        };
-        let stored = match file {
-            Ok(file) => {
-                let kept = StateFile::Certificate(name.name.clone());
-                let stored = self.line.store(kept, file.clone()).await;
-                if stored.is_err() {
-                    name.unsaved = Some(file.clone());
-                }
-                stored.map(|()| file)
+        if let Some(held) = &name.held {
+            let floor = if plan::is_due(name.floor, now()) { 0 } else { name.floor };
+            let renew = held.renew.max(floor);
+            if now() < renew {
+                let at = if held.id.is_some() { renew.min(held.ask) } else { renew };
+                name.next = at.min(now() + LOOK_EVERY);
+                return self.line.name(&name.name, renew, String::new()).await;
             }
-            Err(error) => Err(error),
+        }
+        let got = match name.unsaved.take() {
+            Some(unsaved) => Ok(Some(unsaved)),
+            None => self.order(name).await.map(|file| file.map(|file| (file, 0))),
         };
-        match stored {
-            Ok(file) => {
-                (name.failures, name.refusals) = (0, 0);
+        match got {
+            Ok(Some((file, failures))) => self.store(name, file, failures).await,
+            Ok(None) => {
+                let failure = name.tries.failure().to_owned();
+                self.wait(name, "no new certificate yet for", &failure, false).await;
+            }
+            Err(error) => {
+                let failure = error.to_string();
+                self.wait(name, "no new certificate for", &failure, true).await;
+            }
+        }
+    }
+
+    /// Has a new certificate stored, which brings it into use.
+    async fn store(&mut self, name: &mut Name, file: Vec<u8>, failures: u32) {
+        let kept = StateFile::Certificate(name.name.clone());
+        match self.line.store(kept, file.clone()).await {
+            Ok(()) => {
+                name.tries.succeeded();
                 name.held = Held::of(&file, &file);
+                name.floor = name.held.as_ref().map_or(0, |held| plan::floor(held.validity, now()));
                 // The authority may want to say when, so it is asked at once.
                 name.next = now();
             }
             Err(error) => {
-                name.failures += 1;
-                name.refusals += u32::from(error.cause == Cause::Refused);
-                let wait = plan::retry(name.failures, error.cause, fastrand::f64());
+                let failures = failures + 1;
+                let wait = plan::retry(failures, error.cause, fastrand::f64());
+                name.unsaved = Some((file, failures));
                 name.next = now() + wait.as_secs().max(1);
-                let seconds = wait.as_secs().max(1);
-                let meanwhile =
-                    if name.held.is_some() { "the old one stays in use" } else { "there is none" };
-                let text = format!(
-                    "no new certificate for {}: {error}; {meanwhile}, and the next try is in \
-                        {seconds} s",
-                    name.name
-                );
-                self.line.note(true, text).await;
-                self.line.name(&name.name, name.next, error.to_string()).await;
+                self.tell(name, "no new certificate for", &error.to_string(), true).await;
             }
         }
+    }
+
+    /// Waits until the first authority may be asked again.
+    async fn wait(&self, name: &mut Name, what: &str, failure: &str, is_problem: bool) {
+        let next = |authority: &Authority| name.tries.next(&authority.url).max(authority.rests);
+        let next = self.authorities.iter().map(next).min().unwrap_or_default();
+        name.next = next.clamp(now() + 1, now() + LOOK_EVERY);
+        self.tell(name, what, failure, is_problem).await;
+    }
+
+    /// Says that there is no new certificate, and when the next try is.
+    async fn tell(&self, name: &Name, what: &str, failure: &str, is_problem: bool) {
+        let seconds = name.next.saturating_sub(now());
+        let meanwhile =
+            if name.held.is_some() { "the old one stays in use" } else { "there is none" };
+        let name_of = &name.name;
+        let text =
+            format!("{what} {name_of}: {failure}; {meanwhile}, and the next try is in {seconds} s");
+        self.line.note(is_problem, text).await;
+        self.line.name(name_of, name.next, failure.to_owned()).await;
     }
 
     /// What the authorities say about a certificate: the first one that knows it.
@@ -213,13 +242,38 @@ impl Work {
         (None, None)
     }
 
-    /// Orders a certificate of the first authority that gives one.
-    async fn order(&mut self, name: &Name) -> Result<Vec<u8>, Error> {
+    /// Orders a certificate of the first authority that gives one; [`None`] if none of them is to
+    /// be asked now.
+    async fn order(&mut self, name: &mut Name) -> Result<Option<Vec<u8>>, Error> {
+        let mut first = None;
+        for at in 0..self.authorities.len() {
+            let authority = &self.authorities[at];
+            let may_ask = plan::is_due(authority.rests, now());
+            if !may_ask || !name.tries.may_ask(&authority.url, now()) {
+                continue;
+            }
+            name.tries.begin(&authority.url, now());
+            self.keep_tries(name).await;
+            match self.order_of(at, name).await {
+                Ok(file) => return Ok(Some(file)),
+                Err(error) => {
+                    let url = &self.authorities[at].url;
+                    name.tries.failed(url, &error, now(), fastrand::f64());
+                    self.keep_tries(name).await;
+                    first = first.or(Some(error));
+                }
+            }
+        }
+        first.map_or(Ok(None), Err)
+    }
+
+    /// Orders a certificate of one authority.
+    async fn order_of(&mut self, at: usize, name: &Name) -> Result<Vec<u8>, Error> {
         let challenge = if name.name.starts_with("*.") {
             AcmeChallenge::Dns
         } else {
             let ways = &self.settings.challenges;
-            ways[name.refusals as usize % ways.len().max(1)]
+            ways[name.tries.refusals() % ways.len().max(1)]
         };
         let wanted = Wanted {
             name: &name.name,
@@ -227,21 +281,25 @@ impl Work {
             dns_hook: self.settings.dns_hook.as_deref(),
             replaces: name.held.as_ref().and_then(|held| held.id.as_ref()),
         };
-        let mut first = None;
-        for authority in &mut self.authorities {
-            let outcome = match authority.account(&self.settings, &self.line).await {
-                Ok(account) => {
-                    let text = format!("a certificate for {} is ordered", name.name);
-                    self.line.note(false, text).await;
-                    order::place(authority, &account, &wanted, &self.line).await
-                }
-                Err(error) => Err(error),
-            };
-            match outcome {
-                Ok(file) => return Ok(file),
-                Err(error) => first = first.or(Some(error)),
+        let authority = &mut self.authorities[at];
+        let account = authority.account(&self.settings, &self.line).await;
+        let account = account.inspect_err(|error| {
+            // It does not know the name yet, so it would say the same of the others.
+            if let Cause::Limited(wait) = error.cause {
+                authority.rests = now() + plan::retry(1, Cause::Limited(wait), 0.0).as_secs();
             }
+        })?;
+        let text = format!("a certificate for {} is ordered", name.name);
+        self.line.note(false, text).await;
+        order::place(authority, &account, &wanted, &self.line).await
+    }
+
+    /// Has it kept how the tries for a name have gone.
+    async fn keep_tries(&self, name: &Name) {
+        let kept = self.line.store(StateFile::Tries(name.name.clone()), name.tries.file()).await;
+        if let Err(error) = kept {
+            let problem = "a restart would ask the authorities too soon";
+            self.line.note(true, format!("{problem}: {error}")).await;
         }
-        Err(first.unwrap_or_else(|| Error::new(Cause::Refused, "no authority is named")))
     }
 }

@@ -102,6 +102,19 @@ impl Folder {
         written.map_err(|error| self.problem("written", name, &error))
     }
 
+    /// Removes a file of it, if it is there.
+    ///
+    /// # Errors
+    /// Fails if it is there afterwards.
+    pub fn remove(&self, name: &str) -> Result<(), String> {
+        match fs::remove_file(self.path(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(self.problem("removed", name, &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn written(&self, content: &[u8], readers: Readers) -> io::Result<NamedTempFile> {
         let mode = match readers {
             Readers::Owner => 0o600,
@@ -151,6 +164,9 @@ mod tests {
         assert_eq!(mode(&folder.path("key")), 0o600);
         folder.write("root", b"three", Readers::All).unwrap();
         assert_eq!(mode(&folder.path("root")), 0o644);
+        folder.write("other", b"four", Readers::Owner).unwrap();
+        assert_eq!((folder.remove("other"), folder.remove("other")), (Ok(()), Ok(())));
+        assert!(folder.remove("").is_err(), "a folder");
         let names = fs::read_dir(temporary.path().join("a/b")).unwrap();
         assert_eq!(names.count(), 2, "nothing else is left");
         let inner = folder.folder("inner").unwrap();

@@ -1,12 +1,14 @@
 //! The process that gets certificates from authorities (ACME). It is the only one of ours that
-//! speaks to the network of its own accord, so it is apart: it runs as the front's user, and all
-//! that it has is this channel. Files are read for it and written for it here, by root if need be,
-//! and what it wants to have written is checked first.
+//! speaks to the network of its own accord, so it is apart: it runs as the front's user, and its
+//! only descriptor is this channel. It is forked and not executed anew, so its memory begins as a
+//! copy of the supervisor's. Files are read for it and written for it here, by root if need be, and
+//! what it wants to have written is checked first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tokamak_config::{self as config, Server};
 use tokamak_sys::channel::Channel;
@@ -24,6 +26,10 @@ use crate::state_dir::{Refused, StateDir};
 use crate::storm::Storm;
 use crate::watch::since;
 
+/// Time between two lines that say why no certificate can be got. Certificates last for weeks, so a
+/// line a day is seen in time and fills no log.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(24 * 3600);
+
 /// Messages that are handled before others have their turn.
 const AT_ONCE: usize = 16;
 
@@ -36,6 +42,8 @@ pub struct AcmeStart {
     pub names: BTreeMap<String, Option<PairFiles>>,
     /// The accounts by the URLs of the authorities' directories.
     pub accounts: BTreeMap<String, Vec<u8>>,
+    /// How the tries for the names have gone, where that is known.
+    pub tries: BTreeMap<String, Vec<u8>>,
     /// The line to the supervisor.
     pub channel: Channel,
 }
@@ -46,7 +54,7 @@ pub type AcmeMain = dyn Fn(AcmeStart) -> u8;
 /// How a name stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameStatus {
-    /// When something is done next, in seconds since 1970.
+    /// When the next certificate is ordered, in seconds since 1970.
     pub next: u64,
     /// What went wrong last; empty if nothing has since the last success.
     pub failure: String,
@@ -57,8 +65,8 @@ pub struct NameStatus {
 pub struct Acme {
     directory: PathBuf,
     state: Option<StateDir>,
-    /// Whether it was said that the directory cannot be used.
-    has_complained: bool,
+    /// When it was said last that the directory cannot be used.
+    complained: Option<u64>,
     running: Option<Running>,
     storm: Storm,
     /// How the names stand.
@@ -79,6 +87,8 @@ struct Running {
     task: Task,
     begun: u64,
     presenting: Option<Presenting>,
+    /// Whether it was ended because another one, or none, is to take its place.
+    is_dismissed: bool,
 }
 
 /// Challenges that not all fronts are known to have.
@@ -91,13 +101,20 @@ struct Presenting {
     waiting: BTreeSet<u32>,
 }
 
+impl Running {
+    fn dismiss(&mut self) {
+        self.is_dismissed = true;
+        self.child.kill();
+    }
+}
+
 impl Acme {
     /// No process yet; this is the state directory.
     pub fn new(directory: PathBuf) -> Acme {
         Acme {
             directory,
             state: None,
-            has_complained: false,
+            complained: None,
             running: None,
             storm: Storm::default(),
             names: BTreeMap::new(),
@@ -118,20 +135,25 @@ impl Acme {
         now: u64,
     ) {
         let names = server.public_names();
-        if let Some(running) = &self.running {
+        if let Some(running) = &mut self.running {
             let task = &running.task;
             if task.settings != server.acme || !task.names.iter().eq(names.iter()) {
-                running.child.kill();
+                running.dismiss();
             }
             if self.storm.failures() > 0 && since(running.begun, now).as_secs() > 60 {
                 self.storm.over();
             }
             return;
         }
-        if names.is_empty() || self.storm.allowed(1, 0, now) == 0 || !self.has_state(now) {
+        self.names.retain(|name, _| names.contains(&**name));
+        if names.is_empty() || self.storm.allowed(1, 0, now) == 0 {
             return;
         }
-        self.names.retain(|name, _| names.contains(&**name));
+        let missing = names.iter().filter(|name| certificates.automatic(name).is_none());
+        let missing: Vec<&str> = missing.copied().collect();
+        if !self.has_state(&missing, now) {
+            return;
+        }
         match self.start(server, certificates, main, now) {
             Ok(running) => self.running = Some(running),
             Err(error) => {
@@ -142,7 +164,8 @@ impl Acme {
         }
     }
 
-    fn has_state(&mut self, now: u64) -> bool {
+    /// Whether the directory is this server's. `missing` are names without a certificate.
+    fn has_state(&mut self, missing: &[&str], now: u64) -> bool {
         if self.state.is_some() {
             return true;
         }
@@ -150,19 +173,9 @@ impl Acme {
             Ok(state) => self.state = Some(state),
             Err(refused) => {
                 self.storm.failed(now);
-                if !std::mem::replace(&mut self.has_complained, true) {
-                    let (level, problem) = match refused {
-                        Refused::Taken => (
-                            Level::Info,
-                            "another server gets certificates for \
-                            this state directory; this one uses them, too"
-                                .to_owned(),
-                        ),
-                        Refused::Broken(problem) => {
-                            (Level::Error, format!("no certificates can be got: {problem}"))
-                        }
-                    };
-                    log::line(level, format_args!("{problem}"));
+                if self.complained.is_none_or(|said| since(said, now) >= COMPLAIN_EVERY) {
+                    self.complained = Some(now);
+                    complain(refused, missing);
                 }
             }
         }
@@ -186,23 +199,33 @@ impl Acme {
                 accounts.insert(url.clone(), file);
             }
         }
+        let mut tries = BTreeMap::new();
+        for name in names.keys() {
+            match self.state.as_ref().map_or(Ok(None), |state| state.tries(name)) {
+                Ok(file) => tries.extend(file.map(|file| (name.clone(), file))),
+                // No reason to have no certificate.
+                Err(problem) => log::line(Level::Warn, format_args!("not used: {problem}")),
+            }
+        }
         let task = Task { settings: server.acme.clone(), names: names.keys().cloned().collect() };
         let identity = Identities::of(server)?.front;
         let (ours, channel) = Channel::pair()?;
-        let start = AcmeStart { settings: server.acme.clone(), names, accounts, channel };
+        let start = AcmeStart { settings: server.acme.clone(), names, accounts, tries, channel };
         let keep = [start.channel.as_fd().as_raw_fd()];
         let child = process::fork(&keep, identity.as_ref(), move || {
             process::forbid_tracing();
             main(start)
         })?;
         let endpoint = Endpoint::over(Box::new(ours));
-        Ok(Running { child: Box::new(child), endpoint, task, begun: now, presenting: None })
+        let child = Box::new(child);
+        let (presenting, is_dismissed) = (None, false);
+        Ok(Running { child, endpoint, task, begun: now, presenting, is_dismissed })
     }
 
     /// Ends the process.
-    pub fn kill(&self) {
-        if let Some(running) = &self.running {
-            running.child.kill();
+    pub fn kill(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.dismiss();
         }
     }
 
@@ -218,8 +241,8 @@ impl Acme {
             return false;
         };
         certificates.present(Vec::new());
-        // One that was ended for another configuration begins anew at once.
-        if status != Status::Signal(9)
+        // After one that was ended for another configuration the next begins at once.
+        if !running.is_dismissed
             && let Some(wait) = self.storm.failed(now)
         {
             let seconds = wait.as_secs_f64();
@@ -231,7 +254,6 @@ impl Acme {
                 ),
             );
         }
-        drop(running);
         true
     }
 
@@ -285,6 +307,7 @@ impl Acme {
                 certificates.renew(name, pair);
                 Ok(())
             }
+            StateFile::Tries(name) if task.names.contains(name) => state.keep_tries(name, bytes),
             StateFile::Account(url) if task.settings.directories.contains(url) => {
                 state.keep_account(url, bytes)
             }
@@ -339,6 +362,27 @@ impl Acme {
             && running.endpoint.send(message, Vec::new()).is_err()
         {
             running.child.kill();
+        }
+    }
+}
+
+/// Says why this server gets no certificates.
+fn complain(refused: Refused, missing: &[&str]) {
+    let taken =
+        "another server gets certificates for this state directory; this one uses them, too";
+    match refused {
+        Refused::Taken if missing.is_empty() => log::line(Level::Info, format_args!("{taken}")),
+        Refused::Taken => {
+            // A line is not to have thousands of names.
+            let missing = missing[..missing.len().min(10)].join(", ");
+            let advice = "unless that server gets them, set another `state_dir` here";
+            log::line(
+                Level::Warn,
+                format_args!("{taken}, and gets none itself. Without one: {missing}; {advice}"),
+            );
+        }
+        Refused::Broken(problem) => {
+            log::line(Level::Error, format_args!("no certificates can be got: {problem}"));
         }
     }
 }

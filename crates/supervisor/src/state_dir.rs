@@ -5,6 +5,8 @@
 //! acme/lock                          held by the server that gets certificates
 //! acme/certificates/NAME.pem         certificate, chain and key in one file
 //! acme/accounts/DIRECTORY.json       the account at an authority
+//! acme/tries/NAME.json               how the tries to get a certificate have gone; absent after
+//!                                    a success
 //! ```
 
 use std::fs::{File, OpenOptions};
@@ -22,6 +24,7 @@ const LONGEST_NAME: usize = 200;
 pub struct StateDir {
     certificates: Folder,
     accounts: Folder,
+    tries: Folder,
     _lock: File,
 }
 
@@ -40,8 +43,16 @@ pub fn certificate(state_dir: &Path, name: &str) -> PathBuf {
 }
 
 fn certificate_file(name: &str) -> String {
-    // A host name has no `@`.
-    format!("{}.pem", name.replacen('*', "@", 1))
+    format!("{}.pem", plain(name))
+}
+
+fn tries_file(name: &str) -> String {
+    format!("{}.json", plain(name))
+}
+
+/// A name as part of a file's name. A host name has no `@`.
+fn plain(name: &str) -> String {
+    name.replacen('*', "@", 1)
 }
 
 fn account_file(directory: &str) -> String {
@@ -71,16 +82,36 @@ impl StateDir {
         Ok(StateDir {
             certificates: folder.folder("certificates").map_err(Refused::Broken)?,
             accounts: folder.folder("accounts").map_err(Refused::Broken)?,
+            tries: folder.folder("tries").map_err(Refused::Broken)?,
             _lock: lock,
         })
     }
 
-    /// Keeps the certificate for a name, with its key.
+    /// Keeps the certificate for a name, with its key. The tries to get it do not count any more.
     ///
     /// # Errors
     /// Fails if it cannot be written. Then the older one is still there.
     pub fn keep_certificate(&self, name: &str, file: &[u8]) -> Result<(), String> {
-        self.certificates.write(&certificate_file(name), file, Readers::Owner)
+        self.certificates.write(&certificate_file(name), file, Readers::Owner)?;
+        // If that stays, a renewal may come later than it could, and nothing else.
+        let _ = self.tries.remove(&tries_file(name));
+        Ok(())
+    }
+
+    /// Keeps how the tries to get a certificate for a name have gone.
+    ///
+    /// # Errors
+    /// As [`StateDir::keep_certificate`].
+    pub fn keep_tries(&self, name: &str, file: &[u8]) -> Result<(), String> {
+        self.tries.write(&tries_file(name), file, Readers::Owner)
+    }
+
+    /// How the tries to get a certificate for a name have gone; [`None`] if it is not known.
+    ///
+    /// # Errors
+    /// Fails if it cannot be read.
+    pub fn tries(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+        self.tries.read(&tries_file(name))
     }
 
     /// Keeps the account at the authority with this directory.
@@ -110,7 +141,11 @@ mod tests {
         let path = folder.path().join("state");
         let state = StateDir::open(&path).unwrap();
         assert!(matches!(StateDir::open(&path), Err(Refused::Taken)));
+        state.keep_tries("*.a.example", b"{}").unwrap();
+        assert_eq!(state.tries("*.a.example").unwrap().unwrap(), b"{}");
+        assert!(path.join("acme/tries/@.a.example.json").exists());
         state.keep_certificate("*.a.example", b"one").unwrap();
+        assert_eq!(state.tries("*.a.example").unwrap(), None);
         let file = certificate(&path, "*.a.example");
         assert_eq!(file, path.join("acme/certificates/@.a.example.pem"));
         assert_eq!(std::fs::read(file).unwrap(), b"one");

@@ -54,7 +54,7 @@ pub enum FromAcme {
     Name {
         /// The name.
         name: String,
-        /// When something is done next, in seconds since 1970.
+        /// When the next certificate is ordered, in seconds since 1970.
         next: u64,
         /// What went wrong last; empty if nothing has since the last success.
         failure: String,
@@ -68,6 +68,8 @@ pub enum StateFile {
     Certificate(String),
     /// The account at the authority with this directory.
     Account(String),
+    /// How the tries to get the certificate for a name have gone.
+    Tries(String),
 }
 
 // It may be a key.
@@ -122,6 +124,7 @@ impl Message for FromAcme {
                 let (kind, name) = match file {
                     StateFile::Certificate(name) => (1, name),
                     StateFile::Account(directory) => (2, directory),
+                    StateFile::Tries(name) => (3, name),
                 };
                 Writer::new(2).u32(*number).u8(kind).text(cut(name)).bytes(bytes).end()
             }
@@ -146,6 +149,7 @@ impl Message for FromAcme {
                 let file = match kind {
                     1 => StateFile::Certificate(name),
                     2 => StateFile::Account(name),
+                    3 => StateFile::Tries(name),
                     _ => return Err(BadMessage("unknown file")),
                 };
                 FromAcme::Store { number, file, bytes: from.bytes(LONGEST_FILE)?.to_vec() }

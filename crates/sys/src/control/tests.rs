@@ -85,6 +85,7 @@ fn from_acme() -> impl Strategy<Value = FromAcme> {
     let file = prop_oneof![
         ".{0,40}".prop_map(StateFile::Certificate),
         ".{0,40}".prop_map(StateFile::Account),
+        ".{0,40}".prop_map(StateFile::Tries),
     ];
     prop_oneof![
         (any::<u32>(), vec(any::<u8>(), 0..40))
