@@ -4,7 +4,7 @@
 //! Precedence is the order of the calls: the defaults, then the file (`parse`), then
 //! [`Raw::environment`], then [`Raw::flags`]. Each overwrites what it finds.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Errors, Location};
@@ -214,7 +214,9 @@ impl Raw {
         unless_set(&mut site.host, domain.value, origin);
         unless_set(&mut site.https_redirect, true, origin);
         unless_set(&mut self.tls.auto, true, origin);
-        let every = |port| vec![SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))];
+        // A name may have addresses of both kinds, and an authority may look at any of them.
+        let every =
+            |port| vec![(Ipv4Addr::UNSPECIFIED, port).into(), (Ipv6Addr::UNSPECIFIED, port).into()];
         unless_set(&mut self.top.listen, every(80), origin);
         unless_set(&mut self.top.listen_tls, every(443), origin);
     }

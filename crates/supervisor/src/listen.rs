@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-use socket2::Socket;
+use socket2::{Domain, Socket, Type};
 use tokamak_config::{Server, Site};
 
 use crate::bind;
@@ -89,11 +89,15 @@ impl Listeners {
         }
         let mut new = BTreeMap::new();
         for &address in addresses {
-            if !self.own.contains_key(&address) && !new.contains_key(&address) {
-                new.insert(
-                    address,
-                    listen(address).map_err(|error| CannotListen { address, error })?,
-                );
+            if self.own.contains_key(&address) || new.contains_key(&address) {
+                continue;
+            }
+            match listen(address) {
+                Ok(socket) => {
+                    new.insert(address, socket);
+                }
+                Err(error) if is_without(address, addresses, &error) => {}
+                Err(error) => return Err(CannotListen { address, error }),
             }
         }
         self.own.extend(new);
@@ -200,6 +204,16 @@ impl Listeners {
     }
 }
 
+/// Whether this is every IPv6 address of a machine that has none, beside every IPv4 address: then
+/// the latter are all addresses, which is what was wanted.
+fn is_without(address: SocketAddr, addresses: &[SocketAddr], error: &io::Error) -> bool {
+    let every_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+    let every_v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port()));
+    let has_no_v6 = error.kind() == io::ErrorKind::AddrNotAvailable
+        || Socket::new(Domain::IPV6, Type::STREAM, None).is_err();
+    address == every_v6 && has_no_v6 && addresses.contains(&every_v4)
+}
+
 fn listen(address: SocketAddr) -> io::Result<Socket> {
     // `[::]` must not take `0.0.0.0` away from its own entry in the list.
     let socket = bind::tcp(address, true)?;
@@ -249,6 +263,37 @@ mod tests {
         );
         assert!(message.contains("--listen"), "{message}");
         assert!(listeners.lend(&[any()]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_machine_without_ipv6_does_without() {
+        let [v4, v6]: [SocketAddr; 2] =
+            ["0.0.0.0:80", "[::]:80"].map(|address| address.parse().unwrap());
+        let error = |kind: io::ErrorKind| io::Error::from(kind);
+        let missing = error(io::ErrorKind::AddrNotAvailable);
+        assert!(is_without(v6, &[v4, v6], &missing));
+        assert!(!is_without(v6, &[v6], &missing), "nothing would be left");
+        assert!(!is_without(v4, &[v4, v6], &missing));
+        let other = "[::1]:80".parse().unwrap();
+        assert!(!is_without(other, &[v4, other], &missing), "that one is meant");
+        if TcpListener::bind("[::1]:0").is_ok() {
+            assert!(!is_without(v6, &[v4, v6], &error(io::ErrorKind::AddrInUse)));
+        }
+    }
+
+    /// A port on all addresses of both kinds, as `domain` wants it.
+    #[test]
+    fn all_addresses_of_both_kinds() {
+        let port = TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
+        let both: Vec<SocketAddr> =
+            vec![(Ipv4Addr::UNSPECIFIED, port).into(), (Ipv6Addr::UNSPECIFIED, port).into()];
+        let mut listeners = Listeners::default();
+        listeners.open(&both).unwrap();
+        TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+        if TcpListener::bind("[::1]:0").is_ok() {
+            TcpStream::connect((Ipv6Addr::LOCALHOST, port)).unwrap();
+            assert_eq!(listeners.lend(&both).unwrap().len(), 2);
+        }
     }
 
     #[test]

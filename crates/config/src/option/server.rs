@@ -16,14 +16,14 @@ section! {
     /// The server as a whole. These keys stand at the start of the file, before the first table.
     Top "" {
         /// Addresses that accept HTTP connections. `":80"` is every IPv4 address, `"[::]:80"` every
-        /// address.
+        /// IPv6 address; with both, the latter is left out on a machine without IPv6.
         listen: Vec<SocketAddr> = "127.0.0.1:8080", ANY, Live, env "TOKAMAK_LISTEN", flag "--listen";
         /// Addresses that accept HTTP connections over TLS (`https`), as in `":443"`. They need a
         /// certificate, in `[tls]` or in a `[[site]]`.
         listen_tls: Vec<SocketAddr> = "", ANY, Live, env "TOKAMAK_LISTEN_TLS", flag "--listen-tls";
         /// Host names of the only site, for which the server gets certificates by itself. Short for
         /// these, unless they are set: `host` and `https_redirect = true` of the site, `auto =
-        /// true` in `[tls]`, `listen = [":80"]` and `listen_tls = [":443"]`.
+        /// true` in `[tls]`, `listen = [":80", "[::]:80"]` and `listen_tls = [":443", "[::]:443"]`.
         domain: Vec<Text> = "", ANY, Live, env "TOKAMAK_DOMAIN", flag "--domain";
         /// Directory for what has to outlive the server: keys and certificates that it gets by
         /// itself. It is made when it is needed, for the user who starts the server alone. `"auto"`

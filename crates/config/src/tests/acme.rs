@@ -14,7 +14,8 @@ fn a_domain_is_all_that_a_site_needs() {
     let place = Place::with(&["index.php"]);
     let flags = vec![("--domain", "Shop.example,www.shop.example".to_owned())];
     let server = Request { flags, ..place.request() }.load().unwrap();
-    let every = |port| vec![SocketAddr::from(([0, 0, 0, 0], port))];
+    let every =
+        |port| vec![SocketAddr::from(([0, 0, 0, 0], port)), SocketAddr::from(([0_u16; 8], port))];
     assert_eq!((server.listen.clone(), server.listen_tls.clone()), (every(80), every(443)));
     assert!(server.tls.auto && server.sites[0].tls.redirect);
     assert_eq!(server.sites[0].hosts, ["shop.example", "www.shop.example"]);
