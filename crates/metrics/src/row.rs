@@ -170,6 +170,10 @@ rows! {
         "Time since the server started"
     ProcessMemory Gauge "process_memory_bytes" "bytes" ["process"]
         "Resident memory of the `supervisor` and of the `front`, which serves HTTP"
+    CertificateOrder Gauge "certificate_order_seconds" "seconds" ["name"]
+        "When the server orders the next certificate for a name by itself, in seconds since 1970"
+    CertificateFailing Gauge "certificate_failing" "" ["name"]
+        "1 if the last try to get a certificate for the name failed; why is in `tokamak status`"
     Workers Gauge "workers" "" ["site" "state"]
         "PHP workers by what they do, as in `tokamak status`"
     WorkersLimit Gauge "workers_limit" "" ["site"]

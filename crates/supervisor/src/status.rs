@@ -1,11 +1,13 @@
 //! What `tokamak status` shows: a report for programs, and the same as a table for people.
 
 mod cache;
+mod certificates;
 mod metrics;
 mod requests;
 mod upstreams;
 
 use std::fmt::{self, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use tokamak_config::{Mode, PoolSize};
@@ -13,6 +15,8 @@ use tokamak_sys::control::{AddressStatus, CacheStatus};
 use tokamak_sys::process;
 
 use self::cache::CacheReport;
+use self::certificates::{CertificateReport, write_certificates};
+pub use self::certificates::{add_certificates, certificates};
 pub use self::metrics::samples as metrics;
 use self::requests::{RequestReport, write_requests};
 pub use self::upstreams::upstreams;
@@ -50,6 +54,8 @@ pub struct Report {
     pub upstreams: Vec<UpstreamReport>,
     /// The content cache; absent if no site wants it, or the front does not answer.
     pub cache: Option<CacheReport>,
+    /// The names for which the server gets certificates by itself.
+    pub certificates: Vec<CertificateReport>,
 }
 
 /// One application now.
@@ -180,6 +186,7 @@ impl Report {
                 .collect(),
             upstreams: upstreams(generation.server(), None, heard).upstreams,
             cache: cache.map(CacheReport::from),
+            certificates: Vec::new(),
         }
     }
 
@@ -380,7 +387,9 @@ impl fmt::Display for Report {
         write_requests(&self.pools, f)?;
         self.write_applications(f)?;
         write_upstreams(&self.upstreams, f)?;
-        self.cache.iter().try_for_each(|cache| cache.write(f))
+        self.cache.iter().try_for_each(|cache| cache.write(f))?;
+        let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        write_certificates(&self.certificates, clock.as_secs(), f)
     }
 }
 
@@ -515,6 +524,7 @@ mod tests {
                 },
                 UpstreamReport { name: "none".into(), addresses: Vec::new() },
             ],
+            certificates: Vec::new(),
             cache: Some(CacheReport::from(CacheStatus {
                 entries: 7,
                 bytes: 3 << 20,

@@ -236,7 +236,8 @@ impl Supervisor {
             return "error no front serves\n".into();
         };
         let draining = self.draining_before(generation);
-        let samples = status::metrics(generation, draining, self.started, now);
+        let mut samples = status::metrics(generation, draining, self.started, now);
+        status::add_certificates(&self.acme.names, &mut samples);
         format!("ok\n{}", samples.to_lines())
     }
 
@@ -251,7 +252,8 @@ impl Supervisor {
         let draining = self.draining_before(generation);
         let heard = (&heard.upstreams[..], heard.cache);
         let report = Report::new(generation, heard, urls, self.started, draining, now);
-        Report { admin: self.host.admin.address(), ..report }
+        let certificates = status::certificates(&self.acme.names);
+        Report { admin: self.host.admin.address(), certificates, ..report }
     }
 }
 
