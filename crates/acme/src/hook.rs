@@ -1,9 +1,11 @@
 //! The program that changes the zone of a name (DNS-01).
 
+use std::io;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
 /// How long the program may take: name servers of large providers need minutes to have a record
@@ -32,17 +34,51 @@ pub async fn run(program: &Path, what: &str, record: &Record) -> Result<(), Stri
     let mut command = Command::new(program);
     command.arg(what).arg(&record.name).arg(&record.value);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+    let ended = async {
+        let mut child = command.spawn()?;
+        let said = match child.stderr.take() {
+            Some(stderr) => beginning(stderr).await?,
+            None => Vec::new(),
+        };
+        Ok::<_, io::Error>((child.wait().await?, said))
+    };
     let named =
         |problem: String| format!("{} {what} {}: {problem}", program.display(), record.name);
-    let output = match tokio::time::timeout(LIMIT, command.output()).await {
-        Ok(Ok(output)) => output,
+    let (status, said) = match tokio::time::timeout(LIMIT, ended).await {
+        Ok(Ok(ended)) => ended,
         Ok(Err(error)) => return Err(named(format!("it cannot be run: {error}"))),
         Err(_) => return Err(named(format!("it takes longer than {} s", LIMIT.as_secs()))),
     };
-    if output.status.success() {
+    if status.success() {
         return Ok(());
     }
-    let said = &output.stderr[..output.stderr.len().min(LONGEST)];
-    let said = String::from_utf8_lossy(said);
-    Err(named(format!("{}: {}", output.status, said.trim())))
+    let said = String::from_utf8_lossy(&said);
+    Err(named(format!("{status}: {}", said.trim())))
+}
+
+/// The beginning of what it says. The rest is read and forgotten: a program that says much must not
+/// wait for a reader, and takes no memory.
+async fn beginning(mut stderr: impl AsyncRead + Unpin) -> io::Result<Vec<u8>> {
+    let mut said = Vec::new();
+    (&mut stderr).take(LONGEST as u64).read_to_end(&mut said).await?;
+    tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await?;
+    Ok(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_program_that_says_much_the_beginning_is_shown() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let endless = tokio::io::repeat(b'x').take(1 << 22);
+        let said = runtime.block_on(beginning(endless)).unwrap();
+        assert_eq!(said, [b'x'; LONGEST]);
+        let record = Record { name: "_acme-challenge.a.example".into(), value: "v".into() };
+        let run = |program: &str| runtime.block_on(run(Path::new(program), "add", &record));
+        assert_eq!(run("/bin/true"), Ok(()));
+        assert!(run("/bin/false").unwrap_err().contains("exit status: 1"));
+        assert!(run("/nowhere").unwrap_err().contains("it cannot be run"));
+    }
 }

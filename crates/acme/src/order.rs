@@ -9,6 +9,7 @@ use instant_acme::{
 };
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
 use tokamak_config::AcmeChallenge;
+use tokamak_sys::control::LONGEST_FILE;
 use tokamak_tls::{Challenge, Pair, PairFiles};
 
 use crate::authority::Authority;
@@ -106,8 +107,9 @@ async fn settle(
     let key = order.finalize().await.map_err(|error| authority.error(error))?;
     let chain = order.poll_certificate(&PATIENCE).await;
     let chain = chain.map_err(|error| authority.error(error))?;
-    check(wanted.name, &chain, &key)?;
-    Ok([key, chain].concat().into_bytes())
+    let file = [key, chain].concat().into_bytes();
+    check(wanted.name, &file)?;
+    Ok(file)
 }
 
 /// Shows that the name is ours, unless the authority knows that already.
@@ -191,12 +193,18 @@ fn awaited(name: &str, digest: &[u8]) -> Result<PairFiles, rcgen::Error> {
     Ok(PairFiles { certificate, key: key.serialize_pem().into_bytes() })
 }
 
-/// Whether this is what was wanted.
-fn check(name: &str, chain: &str, key: &str) -> Result<(), Error> {
+/// Whether this file is a certificate for the name, with its key, that can be stored and used now.
+///
+/// # Errors
+/// Fails with what is wrong with it.
+pub fn check(name: &str, file: &[u8]) -> Result<(), Error> {
     let wrong = |why: &dyn std::fmt::Display| {
         Error::new(Cause::Refused, format_args!("the certificate that came is not used: {why}"))
     };
-    let pair = Pair::read(chain.as_bytes(), key.as_bytes()).map_err(|error| wrong(&error))?;
+    if file.len() > LONGEST_FILE {
+        return Err(wrong(&format!("with its chain it is longer than {LONGEST_FILE} bytes")));
+    }
+    let pair = Pair::read(file, file).map_err(|error| wrong(&error))?;
     let certificate = pair.certificate;
     if !certificate.names.iter().any(|other| other == name) {
         return Err(wrong(&format!("it is for {}", certificate.names.join(", "))));

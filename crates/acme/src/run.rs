@@ -169,7 +169,9 @@ impl Work {
                 return self.line.name(&name.name, renew, String::new()).await;
             }
         }
-        let got = match name.unsaved.take() {
+        // One that could not be stored until its end is of no use any more.
+        let is_good = |(file, _): &(Vec<u8>, u32)| order::check(&name.name, file).is_ok();
+        let got = match name.unsaved.take().filter(is_good) {
             Some(unsaved) => Ok(Some(unsaved)),
             None => self.order(name).await.map(|file| file.map(|file| (file, 0))),
         };
