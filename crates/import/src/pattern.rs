@@ -42,16 +42,15 @@ pub(crate) fn exact(path: &str) -> String {
 /// The expression of a refusal, also for what follows the name of a script: `\.php$` would not be
 /// found in `/a.php/b`, which runs `/a.php`.
 pub(crate) fn refusing(expression: &str) -> String {
-    if expression.contains("/|$") || expression.contains("$|") {
-        return expression.to_owned();
-    }
     let mut wide = String::new();
     let (mut is_escaped, mut in_class) = (false, false);
-    for char in expression.chars() {
+    for (at, char) in expression.char_indices() {
         match char {
             _ if is_escaped => {}
             '[' => in_class = true,
             ']' => in_class = false,
+            // It is for these already.
+            '$' if wide.ends_with("/|") || expression[at..].starts_with("$|/") => {}
             '$' if !in_class => {
                 wide.push_str("(?:/|$)");
                 continue;
@@ -180,5 +179,8 @@ mod tests {
         assert!(!is_in(&pattern, "/uploads/a.phpx"));
         assert_eq!(refusing(r"\.php(/|$)"), r"\.php(/|$)");
         assert_eq!(refusing(r"\$a[$]"), r"\$a[$]");
+        let pattern = refusing(r"\.php$|\.bak$");
+        assert!(is_in(&pattern, "/a.php/b"), "{pattern}");
+        assert_eq!(refusing(r"a($|/)"), r"a($|/)");
     }
 }

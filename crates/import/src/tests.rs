@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::{Import, Kind, Language, System, import};
 
 /// A folder with a document root, `site`, with some files.
-fn folder() -> TempDir {
+pub(crate) fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for file in ["site/index.php", "site/404.html", "other/index.php", "site/deep/a.txt"] {
         let path = folder.path().join(file);
@@ -21,14 +21,14 @@ fn folder() -> TempDir {
 }
 
 /// Imports a text, in which `$TOP` is the folder.
-fn imported(folder: &TempDir, language: Language, text: &str) -> Result<Import, String> {
+pub(crate) fn imported(folder: &TempDir, language: Language, text: &str) -> Result<Import, String> {
     let file = folder.path().join("main.conf");
     fs::write(&file, text.replace("$TOP", folder.path().to_str().unwrap())).unwrap();
     import(language, &file, Some(folder.path()), &System).map_err(|error| error.to_string())
 }
 
 /// What `tokamak check` says of a configuration.
-fn check(folder: &TempDir, toml: &str) -> Result<(), String> {
+pub(crate) fn check(folder: &TempDir, toml: &str) -> Result<(), String> {
     let file = folder.path().join("tokamak.toml");
     fs::write(&file, toml).unwrap();
     let request = tokamak_config::Request {

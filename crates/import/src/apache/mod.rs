@@ -7,6 +7,8 @@ mod access;
 mod parse;
 mod rewrite;
 mod section;
+#[cfg(test)]
+mod tests;
 mod value;
 
 use std::path::{Path, PathBuf};

@@ -5,8 +5,8 @@ use crate::directive::Directive;
 use crate::model::{Moved, Rule, Scope, Site};
 use crate::pattern;
 
-use super::Reader;
 use super::section::Area;
+use super::{Reader, value};
 
 /// What stands before a `RewriteRule`.
 #[derive(Debug)]
@@ -146,11 +146,9 @@ impl Reader<'_> {
             let reason = "nothing but files and PHP is served, so its paths are refused";
             self.notes.refused(&directive.place, &line, reason);
         }
-        let translated = pattern::translate(directive.arg(0), flags.ignores_case);
         let mut scope = rewriting.scope.clone();
-        match translated {
+        match expression_of(directive, flags, rewriting) {
             Ok(expression) if scope.pattern.is_none() => {
-                let expression = within_folder(&expression, rewriting);
                 scope.pattern = Some(pattern::refusing(&expression));
             }
             _ => {
@@ -234,7 +232,7 @@ impl Reader<'_> {
             return Ok(());
         }
         let scope = Scope {
-            pattern: Some(within_folder(&expression, rewriting)),
+            pattern: Some(within_folder(&expression, rewriting)?),
             ..rewriting.scope.clone()
         };
         let is_url = target.starts_with("http://") || target.starts_with("https://");
@@ -314,25 +312,26 @@ fn condition(directive: &Directive, in_folder: bool) -> Condition {
     }
 }
 
-/// An expression of a folder, which sees paths without the folder's own, as one for whole paths.
-fn within_folder(expression: &str, rewriting: &Rewriting) -> String {
-    let Some((folder, _)) = &rewriting.folder else { return expression.to_owned() };
-    let (flags, rest) = match expression.strip_prefix("(?i)") {
-        Some(rest) => ("(?i)", rest),
-        None => ("", expression),
-    };
-    match rest.strip_prefix('^') {
-        Some(rest) => {
-            let rest = rest.strip_prefix("/?").unwrap_or(rest);
-            // Alternatives at the top would each need the start.
-            let is_one = !rest.contains('|') || rest.starts_with('(');
-            match is_one {
-                true => format!("{flags}^{}{rest}", regex_lite::escape(folder)),
-                false => format!("{flags}{rest}"),
-            }
-        }
-        None => expression.to_owned(),
+/// The expression of a rule, for whole paths.
+fn expression_of(
+    directive: &Directive,
+    flags: &Flags,
+    rewriting: &Rewriting,
+) -> Result<String, String> {
+    let expression = directive.arg(0);
+    // `!` is for all paths in which the rest is not found, which no rule can say.
+    if expression.starts_with('!') {
+        return Err("its expression is not translated".into());
     }
+    within_folder(&pattern::translate(expression, flags.ignores_case)?, rewriting)
+}
+
+/// An expression of a folder, which sees paths without the folder's own, as one for whole paths.
+fn within_folder(expression: &str, rewriting: &Rewriting) -> Result<String, String> {
+    let Some((folder, _)) = &rewriting.folder else { return Ok(expression.to_owned()) };
+    let start = format!("^{}", regex_lite::escape(folder));
+    let whole = value::with_start(expression, &start);
+    whole.ok_or_else(|| "where its expression starts is not translated".to_owned())
 }
 
 /// The target of a rule, with `?` at its end if the query is dropped.

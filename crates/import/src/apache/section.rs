@@ -271,7 +271,9 @@ impl Reader<'_> {
             "files" if name != "~" => area.files(format!("/{}(?:/|$)", value::of_shell(name))),
             "filesmatch" => pattern::translate(name, false)
                 .ok()
-                .and_then(|expression| area.files(of_name(&expression))),
+                // The start of a name is behind a slash of the path.
+                .and_then(|expression| value::with_start(&expression, "/"))
+                .and_then(|expression| area.files(expression)),
             "location" if name != "~" && area.folder.is_none() && !name.contains(['*', '?']) => {
                 let path = name.trim_end_matches('/');
                 let scope = if path.is_empty() { Scope::default() } else { Scope::path(path) };
@@ -559,16 +561,4 @@ fn guards(directives: &[Directive]) -> bool {
             || name.starts_with("php_")
     };
     directives.iter().any(|it| is_guard(&it.name) || guards(it.inner()))
-}
-
-/// An expression for the name of a file, as one for its path: its start is behind a slash.
-fn of_name(expression: &str) -> String {
-    match expression.strip_prefix('^') {
-        Some(rest) if !rest.contains('|') => format!("/{rest}"),
-        Some(rest) if rest.starts_with('(') && rest.find(')') > rest.rfind('|') => {
-            format!("/{rest}")
-        }
-        // Found anywhere in the path, it refuses more.
-        _ => expression.replace('^', "/"),
-    }
 }

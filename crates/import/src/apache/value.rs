@@ -42,6 +42,51 @@ pub(super) fn of_shell(pattern: &str) -> String {
     expression
 }
 
+/// An expression with this in place of each `^` that stands for the start of what is searched,
+/// which never begins with a slash. `None` if something else says where it starts.
+pub(super) fn with_start(expression: &str, start: &str) -> Option<String> {
+    let mut whole = String::new();
+    let (mut is_escaped, mut in_class) = (false, false);
+    let mut rest = expression.chars().peekable();
+    while let Some(char) = rest.next() {
+        match char {
+            'A' | 'G' if is_escaped => return None,
+            _ if is_escaped => {}
+            // A bracket at the start of a class is one of its characters, and so is `^`.
+            '[' if !in_class => {
+                in_class = true;
+                whole.push(char);
+                whole.extend(rest.next_if_eq(&'^'));
+                whole.extend(rest.next_if_eq(&']'));
+                continue;
+            }
+            '[' if rest.peek() == Some(&':') => {
+                // `[:alpha:]` ends with a bracket that does not end the class.
+                whole.push(char);
+                whole.extend(rest.by_ref().take_while(|char| *char != ']'));
+                whole.push(']');
+                continue;
+            }
+            ']' => in_class = false,
+            '^' if !in_class => {
+                whole.push_str(start);
+                if rest.peek().is_some_and(|next| "*+?{".contains(*next)) {
+                    return None;
+                }
+                let mut behind = rest.clone();
+                if behind.next() == Some('/') && behind.next() == Some('?') {
+                    rest = behind;
+                }
+                continue;
+            }
+            _ => {}
+        }
+        is_escaped = char == '\\' && !is_escaped;
+        whole.push(char);
+    }
+    Some(whole)
+}
+
 /// The status that a redirect names.
 pub(super) fn redirect_status(word: &str) -> Option<u16> {
     match word {
@@ -56,6 +101,24 @@ pub(super) fn redirect_status(word: &str) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_start_is_replaced() {
+        for (expression, expected) in [
+            ("^a|^b", Some("^/x/a|^/x/b")),
+            ("^(a)|(^b)", Some("^/x/(a)|(^/x/b)")),
+            ("(^|/)a", Some("(^/x/|/)a")),
+            (r"^[^.]+\^[]^][[:^alpha:]^]", Some(r"^/x/[^.]+\^[]^][[:^alpha:]^]")),
+            (r"[^]a]^", Some(r"[^]a]^/x/")),
+            (r"\\^", Some(r"\\^/x/")),
+            ("^/?a[^/?]", Some("^/x/a[^/?]")),
+            ("a", Some("a")),
+            ("^?a", None),
+            (r"\Aa", None),
+        ] {
+            assert_eq!(with_start(expression, "^/x/").as_deref(), expected, "{expression}");
+        }
+    }
 
     #[test]
     fn durations_are_known() {

@@ -1,0 +1,157 @@
+//! What Apache refuses or does not run is refused or not run by what is written: tables of
+//! configurations, each with paths. That Apache answers so is told by its manual.
+
+use std::fs;
+
+use toml_edit::{DocumentMut, Item, Table};
+
+use crate::tests::{check, folder, imported};
+use crate::{Import, Kind, Language};
+
+/// What the rules of the first site do with a path, for a client with a strange address.
+#[derive(Debug, PartialEq)]
+enum Answer {
+    Refused,
+    /// A script would not run.
+    NotRun,
+    Open,
+}
+
+use Answer::{NotRun, Open, Refused};
+
+fn answer(import: &Import, path: &str) -> Answer {
+    let document: DocumentMut = import.toml.parse().unwrap();
+    let site = document["site"].as_array_of_tables().unwrap().get(0).unwrap();
+    let rules = site.get("rule").and_then(Item::as_array_of_tables);
+    let text = |rule: &Table, key: &str| -> Option<String> {
+        rule.get(key).map(|item| item.as_str().unwrap().to_owned())
+    };
+    let fits = |rule: &&Table| {
+        let is_in = |own: String| match own.strip_suffix('*') {
+            Some(start) => path.starts_with(start),
+            None => {
+                let rest = path.strip_prefix(own.trim_end_matches('/'));
+                rest.is_some_and(|it| it.is_empty() || it.starts_with('/'))
+            }
+        };
+        let is_found = |own: String| regex_lite::Regex::new(&own).unwrap().is_match(path);
+        text(rule, "path").is_none_or(is_in) && text(rule, "pattern").is_none_or(is_found)
+    };
+    let fitting: Vec<&Table> = rules.into_iter().flatten().filter(fits).collect();
+    if fitting.iter().any(|rule| rule.contains_key("deny") || rule.contains_key("allow")) {
+        return Refused;
+    }
+    match fitting.iter().any(|rule| text(rule, "serve").as_deref() == Some("files")) {
+        true => NotRun,
+        false => Open,
+    }
+}
+
+/// Files below the root, among them `.htaccess` files, and a configuration around them.
+struct Case<'a> {
+    htaccess: &'a [(&'a str, &'a str)],
+    main: &'a str,
+}
+
+impl Case<'_> {
+    #[track_caller]
+    fn import(&self) -> Import {
+        let folder = folder();
+        for (path, text) in self.htaccess {
+            let file = folder.path().join("site").join(path).join(".htaccess");
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        let import = imported(&folder, Language::Apache, self.main).unwrap();
+        check(&folder, &import.toml).unwrap();
+        import
+    }
+}
+
+#[track_caller]
+fn assert_answers(import: &Import, rows: &[(Answer, &str)]) {
+    for (expected, path) in rows {
+        let answer = answer(import, path);
+        assert_eq!(answer, *expected, "{path}: {:?}\n{}", import.notes, import.toml);
+    }
+}
+
+/// Imports a site with these lines.
+#[track_caller]
+fn site(lines: &str) -> Import {
+    let main = format!(
+        "<VirtualHost *:80>\nServerName a.test\nDocumentRoot $TOP/site\n{lines}\n</VirtualHost>\n"
+    );
+    Case { htaccess: &[], main: &main }.import()
+}
+
+/// Imports a site with `AllowOverride All` and this `.htaccess` in its folder `at`.
+#[track_caller]
+fn htaccess(at: &str, lines: &str) -> Import {
+    let main = "<VirtualHost *:80>\nServerName a.test\nDocumentRoot $TOP/site\n\
+        <Directory $TOP/site>\nAllowOverride All\n</Directory>\n</VirtualHost>\n";
+    Case { htaccess: &[(at, lines)], main }.import()
+}
+
+fn is_refused(import: &Import) -> bool {
+    import.notes.iter().any(|note| note.kind == Kind::Refused)
+}
+
+#[test]
+fn refusing_rewrite_rules_see_paths_from_their_folder() {
+    for (rule, refused, open) in [
+        ("^vendor/|^storage/", &["/vendor/a", "/storage/a"][..], &["/a/vendor/", "/a"][..]),
+        ("^(a)|^b", &["/a", "/b"], &["/c"]),
+        ("(^|/)secret", &["/secret", "/x/secret"], &["/asecret"]),
+        ("(^|x)secret", &["/secret", "/xsecret"], &["/a/secret"]),
+        ("^/?vendor", &["/vendor"], &["/a"]),
+        ("^[^/?]+/secret", &["/a/secret"], &["/secret"]),
+        ("\\.sql$|\\.bak$", &["/a.sql", "/a.bak/x"], &["/a.sqlx"]),
+        ("^$", &["/"], &["/a"]),
+    ] {
+        let lines = format!("RewriteEngine On\nRewriteRule {rule} - [F]");
+        for at in ["", "deep"] {
+            let import = htaccess(at, &lines);
+            let start = if at.is_empty() { "" } else { "/deep" };
+            for (expected, paths) in [(Refused, refused), (Open, open)] {
+                for path in paths {
+                    let path = format!("{start}{path}");
+                    assert_eq!(answer(&import, &path), expected, "{rule} {path} {}", import.toml);
+                }
+            }
+            assert!(!is_refused(&import), "{rule}: {:?}", import.notes);
+        }
+    }
+}
+
+#[test]
+fn what_no_rule_can_say_of_a_refusing_rewrite_rule_is_refused() {
+    for rule in ["!^(index\\.php|assets/)", "^?vendor", "\\Avendor", "^vendor(?=/)"] {
+        let lines = format!("RewriteEngine On\nRewriteRule {rule} - [F]");
+        for (import, path) in
+            [(htaccess("", &lines), "/vendor/a"), (htaccess("deep", &lines), "/deep/vendor/a")]
+        {
+            assert_answers(&import, &[(Refused, path)]);
+            assert!(is_refused(&import), "{rule}: {:?}", import.notes);
+        }
+    }
+    let import = site("RewriteEngine On\nRewriteRule !^/(index\\.php|assets/) - [F]");
+    assert_answers(&import, &[(Refused, "/vendor/a")]);
+}
+
+#[test]
+fn names_of_files_are_found_in_paths() {
+    for (name, refused, open) in [
+        (r"^[^.]+\.(sql|bak)$", &["/dump.sql", "/a.b/dump.bak"][..], &["/a.b"][..]),
+        ("^(a|b)$|^c$", &["/a", "/x/b", "/x/c"], &["/xc", "/d"]),
+        (r"(^\.env|^composer\.json$)", &["/.env", "/x/composer.json"], &["/a.env"]),
+        (r"^[[:^alpha:]^]x$", &["/1x", "/^x"], &["/ax"]),
+    ] {
+        let import = site(&format!("<FilesMatch \"{name}\">\nRequire all denied\n</FilesMatch>"));
+        for (expected, paths) in [(Refused, refused), (Open, open)] {
+            for path in paths {
+                assert_eq!(answer(&import, path), expected, "{name} {path} {}", import.toml);
+            }
+        }
+    }
+}
