@@ -59,8 +59,19 @@ impl Reader<'_> {
     /// An `.htaccess`: the folder becomes a site.
     fn folder(&mut self, file: &Path, directives: &[Directive]) {
         let mut site = Site::new(Place::start(file));
-        site.root = file.parent().map(|root| root.to_string_lossy().into_owned());
+        site.root = file.parent().map(|root| plain(&root.to_string_lossy()));
+        let above = file.ancestors().skip(2).map(|folder| folder.join(".htaccess"));
+        if let Some(other) = above.into_iter().find(|other| self.disk.is_file(other)) {
+            let reason = format!("{} holds for this folder, too, and is not read", other.display());
+            self.notes.left(&site.place, "", reason);
+        }
         self.directives(directives, &Area::folder(Scope::default(), "/"), &mut site);
+        if let Some(root) = site.root.clone() {
+            // Apache reads those of the folders below it in the same way.
+            let own = Path::new(&root).join(".htaccess");
+            let is_other = |other: &Path| other != own;
+            self.overrides(&root, &is_other, &mut site);
+        }
         self.conclude(&mut site);
         self.description.sites.push(site);
     }
@@ -116,7 +127,7 @@ impl Reader<'_> {
         }
         for directive in &all {
             match &*directive.name {
-                "documentroot" => site.root = Some(self.path(directive.arg(0))),
+                "documentroot" => site.root = Some(self.directory(directive.arg(0))),
                 "sslcertificatefile" => site.certificate = vec![self.path(directive.arg(0))],
                 "sslcertificatekeyfile" => site.key = vec![self.path(directive.arg(0))],
                 _ => {}
@@ -157,8 +168,8 @@ impl Reader<'_> {
     fn mounts(&mut self, directives: &[Directive], site: &mut Site) {
         for directive in directives.iter().filter(|it| it.name == "alias") {
             let path = directive.arg(0).trim_end_matches('/').to_owned();
-            let folder = self.path(directive.arg(1)).trim_end_matches('/').to_owned();
-            if path.is_empty() || folder.is_empty() || self.disk.is_file(Path::new(&folder)) {
+            let folder = self.directory(directive.arg(1));
+            if path.is_empty() || folder == "/" || self.disk.is_file(Path::new(&folder)) {
                 let reason = "only a folder can lie elsewhere, so these paths are refused";
                 self.notes.refused(&directive.place, &directive.line(), reason);
                 let scope = Scope::path(directive.arg(0));
@@ -219,6 +230,24 @@ impl Reader<'_> {
     fn path(&self, name: &str) -> String {
         self.prefix.join(name).to_string_lossy().into_owned()
     }
+
+    fn directory(&self, name: &str) -> String {
+        plain(&self.path(name))
+    }
+}
+
+/// The path of a directory in one spelling, as Apache compares them: without `.`, `..`, doubled
+/// slashes, and one at the end.
+fn plain(path: &str) -> String {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
 }
 
 /// An address of `<VirtualHost>` as that of `tokamak.toml`.

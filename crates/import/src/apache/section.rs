@@ -158,13 +158,13 @@ impl Reader<'_> {
             match (&*directive.name, &directive.block) {
                 ("rewritecond", None) => rewriting.condition(directive),
                 ("rewriterule", None) => self.rewrite(directive, &mut rewriting, site),
-                ("directory", Some(_)) => {}
+                ("directory" | "directorymatch", Some(_)) => {}
                 (name, _) if OF_ACCESS.contains(&name) => {}
                 (_, Some(inner)) => self.section(directive, inner, area, site),
                 (_, None) => self.directive(directive, area, site),
             }
         }
-        if directives.iter().any(|it| it.name == "directory") {
+        if directives.iter().any(is_folder) {
             self.directories(directives, site);
         }
     }
@@ -195,34 +195,31 @@ impl Reader<'_> {
     }
 
     fn folders_of(&mut self, root: &str, directives: &[Directive], site: &mut Site) {
-        let (mut deciding, mut overrides) = (None, false);
+        let mut deciding = None;
+        let mut overriding = Overriding::default();
         let mut inner = Vec::new();
-        for section in directives.iter().filter(|it| it.name == "directory") {
-            let folder = section.arg(0);
-            if folder == "~" || folder.contains(['*', '?', '[', '$']) {
+        for section in directives.iter().filter(|it| is_folder(it)) {
+            let Some(folder) = folder_of(section) else {
+                overriding.is_anywhere |= overrides(section.inner()) == Some(true);
                 self.unknown(section, &Area::server(), site);
                 continue;
-            }
-            let folder = folder.trim_end_matches('/');
-            let is_in = |own: &str, other: &str| {
-                own.strip_prefix(other).is_some_and(|it| it.is_empty() || it.starts_with('/'))
             };
-            if is_in(root, folder) {
+            if let Some(is_on) = overrides(section.inner()) {
+                overriding.folders.push((folder.clone(), is_on));
+            }
+            if below(root, &folder).is_some() {
                 if access(section.inner()) != Access::Unsaid {
                     deciding = match deciding {
                         Some((length, _)) if length > folder.len() => deciding,
                         _ => Some((folder.len(), section)),
                     };
                 }
-                overrides |= section.inner().iter().any(|it| {
-                    it.name == "allowoverride" && !it.arg(0).eq_ignore_ascii_case("none")
-                });
                 let own = section.inner().iter();
                 let own: Vec<Directive> =
                     own.filter(|it| !OF_ACCESS.contains(&&*it.name)).cloned().collect();
                 self.directives(&own, &Area::folder(Scope::default(), "/"), site);
-            } else if is_in(folder, root) {
-                inner.push((folder[root.len()..].to_owned(), section));
+            } else if let Some(path) = below(&folder, root) {
+                inner.push((path.to_owned(), section));
             }
         }
         let closed = deciding.map(|(_, section)| access(section.inner()));
@@ -233,13 +230,18 @@ impl Reader<'_> {
             let area = Area::folder(Scope::path(&path), &format!("{path}/"));
             self.directives(section.inner(), &area, site);
         }
-        if overrides {
-            self.overrides(root, site);
+        if overriding.is_any_below(root) {
+            self.overrides(root, &|file| overriding.is_for(file), site);
         }
     }
 
-    /// The `.htaccess` files below a root.
-    fn overrides(&mut self, root: &str, site: &mut Site) {
+    /// The `.htaccess` files below a root, of those that are read.
+    pub(super) fn overrides(
+        &mut self,
+        root: &str,
+        is_read: &dyn Fn(&Path) -> bool,
+        site: &mut Site,
+    ) {
         let Some(files) = self.disk.find(Path::new(root), ".htaccess") else {
             let reason = "too many folders to look for .htaccess files, so the site is refused";
             self.notes.refused(&site.place, root, reason);
@@ -247,6 +249,7 @@ impl Reader<'_> {
             site.refuse(&place);
             return;
         };
+        let files = files.into_iter().filter(|file| is_read(file));
         for file in files {
             let folder = file.parent().and_then(|folder| folder.strip_prefix(root).ok());
             let path = match folder.map(|folder| folder.to_string_lossy()) {
@@ -550,6 +553,56 @@ impl Reader<'_> {
     }
 }
 
+/// Where `.htaccess` files are read.
+#[derive(Default)]
+struct Overriding {
+    /// Folders with what was said of them and all below.
+    folders: Vec<(String, bool)>,
+    /// Whether it was said of folders that are not known.
+    is_anywhere: bool,
+}
+
+impl Overriding {
+    fn is_any_below(&self, root: &str) -> bool {
+        let is_near = |folder: &str| below(folder, root).or(below(root, folder)).is_some();
+        self.is_anywhere || self.folders.iter().any(|(folder, is_on)| *is_on && is_near(folder))
+    }
+
+    /// Whether Apache reads this file: the innermost folder decides, and of the same ones the last.
+    fn is_for(&self, file: &Path) -> bool {
+        let file = file.to_string_lossy();
+        let around = self.folders.iter().filter(|(folder, _)| below(&file, folder).is_some());
+        let deciding = around.max_by_key(|(folder, _)| folder.len());
+        self.is_anywhere || deciding.is_some_and(|(_, is_on)| *is_on)
+    }
+}
+
+/// What a folder's section says of `.htaccess` files.
+fn overrides(directives: &[Directive]) -> Option<bool> {
+    let said = directives.iter().filter(|it| it.name.starts_with("allowoverride"));
+    said.map(|it| !it.arg(0).eq_ignore_ascii_case("none")).reduce(|one, other| one || other)
+}
+
+fn is_folder(directive: &Directive) -> bool {
+    matches!(&*directive.name, "directory" | "directorymatch") && directive.block.is_some()
+}
+
+/// The folder of a section, if it is for one that is known.
+fn folder_of(section: &Directive) -> Option<String> {
+    let folder = section.arg(0);
+    let is_plain = section.name == "directory"
+        && section.args.len() == 1
+        && folder.starts_with('/')
+        && !folder.contains(['*', '?', '[', '$']);
+    is_plain.then(|| super::plain(folder))
+}
+
+/// What of a path is below a folder, both as [`super::plain`] writes them.
+fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
+    let rest = path.strip_prefix(folder.trim_end_matches('/'))?;
+    (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+}
+
 /// Whether anything within may refuse.
 fn guards(directives: &[Directive]) -> bool {
     let is_guard = |name: &str| {
@@ -560,5 +613,7 @@ fn guards(directives: &[Directive]) -> bool {
             || name.contains("engine")
             || name.starts_with("php_")
     };
-    directives.iter().any(|it| is_guard(&it.name) || guards(it.inner()))
+    // Files of folders that are not read may refuse, too; of a folder's own section it is known.
+    let is_overriding = |it: &Directive| is_folder(it) && overrides(it.inner()) == Some(true);
+    directives.iter().any(|it| is_guard(&it.name) || is_overriding(it) || guards(it.inner()))
 }

@@ -6,7 +6,7 @@ use std::fs;
 use toml_edit::{DocumentMut, Item, Table};
 
 use crate::tests::{check, folder, imported};
-use crate::{Import, Kind, Language};
+use crate::{Import, Kind, Language, System, import};
 
 /// What the rules of the first site do with a path, for a client with a strange address.
 #[derive(Debug, PartialEq)]
@@ -154,4 +154,72 @@ fn names_of_files_are_found_in_paths() {
             }
         }
     }
+}
+
+#[test]
+fn folders_are_known_in_each_spelling() {
+    for root in ["$TOP/site", "\"$TOP/site/\"", "$TOP//site/.", "$TOP/other/../site/", "site/"] {
+        for section in ["$TOP/site/deep", "$TOP/site/deep/", "$TOP//site/./deep/"] {
+            let main = format!(
+                "<VirtualHost *:80>\nDocumentRoot {root}\n<Directory {section}>\n\
+                 Require all denied\n</Directory>\n</VirtualHost>\n"
+            );
+            let import = Case { htaccess: &[], main: &main }.import();
+            assert_answers(&import, &[(Refused, "/deep/a.txt"), (Open, "/index.php")]);
+            assert!(import.notes.is_empty(), "{:?}", import.notes);
+        }
+    }
+}
+
+#[test]
+fn htaccess_files_are_read_where_apache_reads_them() {
+    let deny = "Require all denied";
+    let htaccess = &[("deep", deny), ("deep/er", deny), ("blog", deny)];
+    for (sections, refused, open) in [
+        ("<Directory $TOP>\nAllowOverride All", &["/deep/er/a", "/blog/a"][..], &["/a"][..]),
+        ("<Directory $TOP/site/blog/>\nAllowOverride All", &["/blog/a"], &["/deep/a"]),
+        ("<Directory />\nAllowOverrideList Require", &["/deep/a", "/blog/a"], &["/a"]),
+        (
+            "<Directory $TOP/site>\nAllowOverride All\n</Directory>\n\
+                <Directory $TOP/site/deep>\nAllowOverride None",
+            &["/blog/a"],
+            &["/deep/a"],
+        ),
+        ("<Directory $TOP/*>\nAllowOverride All", &["/deep/a", "/blog/a"], &["/a"]),
+        ("<Directory ~ site>\nAllowOverride All", &["/deep/a", "/blog/a"], &["/a"]),
+        ("<Directory $TOP/site>\nAllowOverride None", &[], &["/deep/a", "/blog/a"]),
+    ] {
+        let main = format!(
+            "{sections}\n</Directory>\n<VirtualHost *:80>\nDocumentRoot $TOP/site\n\
+             </VirtualHost>\n"
+        );
+        let import = Case { htaccess, main: &main }.import();
+        for (expected, paths) in [(Refused, refused), (Open, open)] {
+            for path in paths {
+                assert_eq!(answer(&import, path), expected, "{sections} {path} {}", import.toml);
+            }
+        }
+    }
+    let main = "<DirectoryMatch site>\nAllowOverride All\n</DirectoryMatch>\n\
+        <VirtualHost *:80>\nDocumentRoot $TOP/site\n</VirtualHost>\n";
+    assert_answers(&Case { htaccess, main }.import(), &[(Refused, "/blog/a")]);
+    let main = "<IfVersion >= 2.4>\n<Directory />\nAllowOverride All\n</Directory>\n</IfVersion>\n\
+        <VirtualHost *:80>\nDocumentRoot $TOP/site\n</VirtualHost>\n";
+    let import = Case { htaccess, main }.import();
+    assert_answers(&import, &[(Refused, "/blog/a")]);
+    assert!(is_refused(&import));
+}
+
+#[test]
+fn an_htaccess_alone_is_read_with_those_below_it() {
+    let folder = folder();
+    for (path, text) in [("site", "Options -Indexes"), ("site/deep", "Require all denied")] {
+        fs::write(folder.path().join(path).join(".htaccess"), text).unwrap();
+    }
+    let read = |path: &str| import(Language::Apache, &folder.path().join(path), None, &System);
+    let whole = read("site/.htaccess").unwrap();
+    assert_answers(&whole, &[(Refused, "/deep/a.txt"), (Open, "/a.txt")]);
+    assert!(whole.notes.is_empty(), "{:?}", whole.notes);
+    let inner = read("site/deep/.htaccess").unwrap();
+    assert!(inner.notes[0].reason.contains("site/.htaccess"), "{:?}", inner.notes);
 }
