@@ -4,6 +4,7 @@
 //! refused anywhere is refused.
 
 mod access;
+mod handler;
 mod parse;
 mod rewrite;
 mod section;

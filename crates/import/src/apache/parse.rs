@@ -153,10 +153,11 @@ impl Includes<'_> {
                         &*name,
                         "mod_php5.c" | "mod_php7.c" | "php5_module" | "php7_module"
                     );
-                    let is_there = !directive.arg(0).starts_with('!') && !is_old_php;
-                    if is_there {
-                        all.extend(self.expand(inner, depth)?);
+                    if directive.arg(0).starts_with('!') {
+                        continue;
                     }
+                    let inner = self.expand(inner, depth)?;
+                    all.extend(if is_old_php { without_settings(inner) } else { inner });
                 }
                 (_, Some(inner)) => {
                     directive.block = Some(self.expand(inner, depth)?);
@@ -198,6 +199,19 @@ impl Includes<'_> {
         }
         Ok(all)
     }
+}
+
+/// What stands in a section for an old PHP, without the settings that the section for the present
+/// one repeats: its refusals hold, and so does what keeps scripts from running or opening files.
+fn without_settings(directives: Vec<Directive>) -> Vec<Directive> {
+    let kept = directives.into_iter().filter(|it| match &*it.name {
+        "php_value" | "php_flag" => {
+            let name = it.arg(0).to_ascii_lowercase();
+            matches!(&*name, "engine" | "open_basedir" | "auto_prepend_file")
+        }
+        _ => true,
+    });
+    kept.map(|it| Directive { block: it.block.map(without_settings), ..it }).collect()
 }
 
 #[cfg(test)]

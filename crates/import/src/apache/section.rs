@@ -44,10 +44,8 @@ const TUNING: &[&str] = &[
     "addcharset",
     "adddefaultcharset",
     "addencoding",
-    "addhandler",
     "addlanguage",
     "addoutputfilterbytype",
-    "addtype",
     "allowencodedslashes",
     "browsermatch",
     "brotlicompressionquality",
@@ -64,7 +62,6 @@ const TUNING: &[&str] = &[
     "errorlogformat",
     "expiresactive",
     "fileetag",
-    "forcetype",
     "hostnamelookups",
     "keepalive",
     "keepalivetimeout",
@@ -161,7 +158,7 @@ impl Reader<'_> {
                 ("directory" | "directorymatch", Some(_)) => {}
                 (name, _) if OF_ACCESS.contains(&name) => {}
                 (_, Some(inner)) => self.section(directive, inner, area, site),
-                (_, None) => self.directive(directive, area, site),
+                (_, None) => self.directive(directive, area, directives, site),
             }
         }
         if directives.iter().any(is_folder) {
@@ -269,15 +266,20 @@ impl Reader<'_> {
     }
 
     fn section(&mut self, section: &Directive, inner: &[Directive], area: &Area, site: &mut Site) {
-        let name = section.arg(0);
-        let within = match &*section.name {
-            "files" if name != "~" => area.files(format!("/{}(?:/|$)", value::of_shell(name))),
+        // `<Files ~ "expression">` is the older `<FilesMatch "expression">`.
+        let (kind, name) = match (&*section.name, section.arg(0)) {
+            ("files", "~") => ("filesmatch", section.arg(1)),
+            ("location", "~") => ("locationmatch", section.arg(1)),
+            (kind, name) => (kind, name),
+        };
+        let within = match kind {
+            "files" => area.files(format!("/{}(?:/|$)", value::of_shell(name))),
             "filesmatch" => pattern::translate(name, false)
                 .ok()
                 // The start of a name is behind a slash of the path.
                 .and_then(|expression| value::with_start(&expression, "/"))
                 .and_then(|expression| area.files(expression)),
-            "location" if name != "~" && area.folder.is_none() && !name.contains(['*', '?']) => {
+            "location" if area.folder.is_none() && !name.contains(['*', '?']) => {
                 let path = name.trim_end_matches('/');
                 let scope = if path.is_empty() { Scope::default() } else { Scope::path(path) };
                 Some(Area { scope, folder: None })
@@ -308,7 +310,14 @@ impl Reader<'_> {
         }
     }
 
-    fn directive(&mut self, directive: &Directive, area: &Area, site: &mut Site) {
+    /// One directive; `directives` are all of its section.
+    fn directive(
+        &mut self,
+        directive: &Directive,
+        area: &Area,
+        directives: &[Directive],
+        site: &mut Site,
+    ) {
         let (place, line) = (&directive.place, directive.line());
         let is_all = area.scope.is_all();
         match &*directive.name {
@@ -343,6 +352,9 @@ impl Reader<'_> {
                 self.php(directive, area, site);
             }
             "sethandler" => self.handler(directive, area, site),
+            "forcetype" | "addhandler" | "addtype" | "removehandler" | "removetype" => {
+                self.endings(directive, area, directives, site);
+            }
             "proxypassmatch"
                 if directive.arg(1).contains("fcgi://") && directive.arg(0).contains("\\.php") => {}
             "setenv" if is_all && directive.args.len() == 2 && !directive.arg(1).contains('%') => {
@@ -533,23 +545,6 @@ impl Reader<'_> {
             false if site.php_admin_value.contains_key(name) => {}
             false => drop(site.php_value.insert(name.to_owned(), text)),
         }
-    }
-
-    fn handler(&mut self, directive: &Directive, area: &Area, site: &mut Site) {
-        let handler = directive.arg(0).to_ascii_lowercase();
-        let is_php = handler.contains("fcgi:")
-            || handler.contains("httpd-php") && !handler.contains("source");
-        if is_php {
-            return;
-        }
-        let rule = Rule::at(&directive.place, area.scope.clone());
-        if matches!(&*handler, "none" | "default-handler" | "default" | "text/plain") {
-            site.rules.push(rule.serve(Serve::Files));
-            return;
-        }
-        let reason = "nothing but files and PHP is served, so what it is for is refused";
-        self.notes.refused(&directive.place, &directive.line(), reason);
-        site.rules.push(rule.refuse_all(404));
     }
 }
 

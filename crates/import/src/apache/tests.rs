@@ -223,3 +223,67 @@ fn an_htaccess_alone_is_read_with_those_below_it() {
     let inner = read("site/deep/.htaccess").unwrap();
     assert!(inner.notes[0].reason.contains("site/.htaccess"), "{:?}", inner.notes);
 }
+
+#[test]
+fn scripts_do_not_run_where_apache_does_not_run_them() {
+    for (lines, expected) in [
+        ("AddHandler cgi-script .php .pl .py\nOptions -ExecCGI", Refused),
+        ("AddHandler cgi-script .php .pl\nOptions +ExecCGI", Refused),
+        ("AddType text/plain .php .phtml", NotRun),
+        ("AddType text/html php", NotRun),
+        ("AddHandler default-handler .PHP", NotRun),
+        ("ForceType text/plain", NotRun),
+        ("RemoveHandler .php .phtml", NotRun),
+        ("RemoveType .php", NotRun),
+        ("SetHandler none", NotRun),
+        ("SetHandler default-handler", NotRun),
+        ("<IfModule mod_php7.c>\nphp_flag engine off\n</IfModule>", NotRun),
+        ("<IfModule php5_module>\nphp_admin_flag engine 0\n</IfModule>", NotRun),
+        ("<IfModule mod_php5.c>\nRequire all denied\n</IfModule>", Refused),
+        ("<Files *.php>\nSetHandler none\n</Files>", NotRun),
+        ("<FilesMatch \"\\.(php|phtml)$\">\nForceType text/plain\n</FilesMatch>", NotRun),
+        ("<Files *.php>\nAddHandler cgi-script .php\n</Files>", Refused),
+        // These are PHP's own.
+        ("AddHandler application/x-httpd-php .php", Open),
+        ("AddHandler php5-fcgi .php", Open),
+        ("AddHandler fcgid-script .php", Open),
+        ("AddType application/x-httpd-php .php .phtml", Open),
+        ("<FilesMatch \\.php$>\nForceType application/x-httpd-php\n</FilesMatch>", Open),
+        ("<FilesMatch \\.php$>\nSetHandler proxy:fcgi://localhost:9000\n</FilesMatch>", Open),
+        ("AddType image/webp .webp", Open),
+        ("<Files *.png>\nForceType image/png\n</Files>", Open),
+        ("RemoveHandler .cgi", Open),
+        ("<IfModule mod_php7.c>\nphp_value memory_limit 1M\n</IfModule>", Open),
+    ] {
+        for (import, path) in [
+            (htaccess("deep", lines), "/deep/a.php"),
+            (site(&format!("<Directory $TOP/site/deep>\n{lines}\n</Directory>")), "/deep/a.php"),
+            (site(lines), "/a.php"),
+        ] {
+            assert_eq!(answer(&import, path), expected, "{lines}\n{}", import.toml);
+        }
+        let import = htaccess("deep", lines);
+        assert_answers(&import, &[(Open, "/a.php")]);
+    }
+}
+
+#[test]
+fn what_apache_would_run_is_not_sent() {
+    for (lines, name) in [
+        ("AddHandler cgi-script .cgi .pl", "a.pl"),
+        ("AddHandler fcgid-script .fcgi", "a.fcgi"),
+        ("AddHandler server-parsed .shtml", "a.shtml"),
+        ("AddHandler application/x-httpd-php .php .html", "a.html"),
+        ("AddType application/x-httpd-php .tpl", "a.tpl"),
+        ("AddHandler application/x-httpd-php .html", "a.html.de"),
+        ("<Files list>\nForceType application/x-httpd-php\n</Files>", "list"),
+        ("<Files list>\nSetHandler application/x-httpd-php\n</Files>", "list"),
+        ("<Files ~ \\.tpl$>\nSetHandler proxy:fcgi://localhost:9000\n</Files>", "a.tpl"),
+        ("<Files list>\nSetHandler cgi-script\n</Files>", "list"),
+    ] {
+        let import = htaccess("deep", lines);
+        let path = format!("/deep/{name}");
+        assert_answers(&import, &[(Refused, &path), (Open, "/deep/a.txt")]);
+        assert!(is_refused(&import), "{lines}: {:?}", import.notes);
+    }
+}
