@@ -35,18 +35,25 @@ pub(crate) fn read(
     let is_folder = absolute.file_name().is_some_and(|name| name == ".htaccess");
     match is_folder {
         true => reader.folder(&absolute, &directives),
-        false => reader.main(file, &directives),
+        false => {
+            reader.alone(&absolute);
+            reader.main(file, &directives);
+        }
     }
     Ok(reader.description)
 }
 
 /// The directory of the main file above a file.
 fn prefix_of(file: &Path, disk: &dyn Disk) -> PathBuf {
-    let is_main = |folder: &&Path| {
-        ["apache2.conf", "httpd.conf"].iter().any(|name| disk.is_file(&folder.join(name)))
-    };
-    let own = file.parent().unwrap_or(Path::new("/"));
-    file.ancestors().skip(1).find(is_main).unwrap_or(own).to_owned()
+    let main = main_of(file, disk);
+    let main = main.as_deref().unwrap_or(file);
+    main.parent().unwrap_or(Path::new("/")).to_owned()
+}
+
+/// The main file of the server to which a file belongs, by its usual names.
+fn main_of(file: &Path, disk: &dyn Disk) -> Option<PathBuf> {
+    let names = |folder: &Path| ["apache2.conf", "httpd.conf"].map(|name| folder.join(name));
+    file.ancestors().skip(1).flat_map(names).find(|name| disk.is_file(name))
 }
 
 struct Reader<'a> {
@@ -75,6 +82,18 @@ impl Reader<'_> {
         }
         self.conclude(&mut site);
         self.description.sites.push(site);
+    }
+
+    /// The file of one site: what the main file says of all sites is not in it.
+    fn alone(&mut self, file: &Path) {
+        if let Some(main) = main_of(file, self.disk).filter(|main| main != file) {
+            let reason = format!(
+                "what {} says of all sites, as of AllowOverride and of who may see a folder, is \
+                not read; import that file instead",
+                main.display()
+            );
+            self.notes.left(&Place::start(file), "", reason);
+        }
     }
 
     fn main(&mut self, file: &Path, directives: &[Directive]) {

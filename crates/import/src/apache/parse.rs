@@ -15,6 +15,9 @@ const MOST_FILES: usize = 2000;
 /// The name of a directive in place of an include that cannot be read.
 pub(super) const MISSING: &str = "include of a missing file";
 
+/// The name of a directive in place of an optional include of files that are not there.
+pub(super) const UNMATCHED: &str = "include without a file";
+
 /// Reads the directives of one text, without includes. Names are in lower case.
 pub(super) fn parse(text: &str, file: &Path) -> Result<Vec<Directive>, Unreadable> {
     let file: Arc<str> = file.to_string_lossy().into();
@@ -176,11 +179,16 @@ impl Includes<'_> {
     ) -> Result<Vec<Directive>, Unreadable> {
         let pattern = self.prefix.join(directive.arg(0));
         let name = pattern.to_string_lossy();
-        let files: Vec<PathBuf> = match name.contains(['*', '?', '[']) {
-            true => self.disk.glob(&name),
-            false => vec![pattern.clone()],
-        };
+        let is_pattern = name.contains(['*', '?', '[']);
+        let there = self.disk.glob(&name);
+        let files: Vec<PathBuf> = if is_pattern { there.clone() } else { vec![pattern.clone()] };
         let mut all = Vec::new();
+        if there.is_empty() && (is_pattern || directive.name == "includeoptional") {
+            // Apache does not start without the files of an `Include`.
+            let is_optional = directive.name == "includeoptional";
+            let name = if is_optional { UNMATCHED } else { MISSING };
+            return Ok(vec![Directive { name: name.to_owned(), ..directive.clone() }]);
+        }
         for file in files {
             self.files += 1;
             if depth > DEEPEST || self.files > MOST_FILES {
@@ -192,8 +200,8 @@ impl Includes<'_> {
                     let directives = parse(&text, &file)?;
                     all.extend(self.expand(directives, depth + 1)?);
                 }
-                Err(_) if directive.name == "includeoptional" => {}
-                // What is in it might refuse: nobody can know.
+                // It is there and cannot be read, or it has to be there. What is in it might
+                // refuse: nobody can know.
                 Err(_) => all.push(Directive { name: MISSING.to_owned(), ..directive.clone() }),
             }
         }

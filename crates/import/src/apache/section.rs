@@ -372,6 +372,10 @@ impl Reader<'_> {
                 };
                 site.rules.push(Rule::at(place, scope).refuse_all(404));
             }
+            parse::UNMATCHED => {
+                let reason = "no file has such a name; a relative one starts from --prefix";
+                self.notes.left(place, &line, reason);
+            }
             name if name == parse::MISSING || GUARDS.iter().any(|part| name.contains(part)) => {
                 let reason = "it may refuse requests, and is not translated; all that it is for \
                     is refused instead";

@@ -287,3 +287,34 @@ fn what_apache_would_run_is_not_sent() {
         assert!(is_refused(&import), "{lines}: {:?}", import.notes);
     }
 }
+
+#[test]
+fn includes_that_are_not_read_are_noted_or_refused() {
+    for (line, kind, expected) in [
+        ("Include missing.conf", Kind::Refused, Refused),
+        ("Include missing/*.conf", Kind::Refused, Refused),
+        // A folder is read by Apache with all that is in it.
+        ("Include other", Kind::Refused, Refused),
+        ("IncludeOptional other", Kind::Refused, Refused),
+        ("IncludeOptional othe*", Kind::Refused, Refused),
+        ("IncludeOptional missing.conf", Kind::Left, Open),
+        ("IncludeOptional missing/*.conf", Kind::Left, Open),
+    ] {
+        let import = site(line);
+        assert_answers(&import, &[(expected, "/a.txt")]);
+        assert_eq!(import.notes[0].kind, kind, "{line}: {:?}", import.notes);
+    }
+}
+
+#[test]
+fn the_file_of_one_site_is_not_all_that_holds_for_it() {
+    let folder = folder();
+    let site = format!("DocumentRoot {}/site\n", folder.path().display());
+    for name in ["apache2.conf", "site.conf"] {
+        fs::write(folder.path().join(name), &site).unwrap();
+    }
+    let read = |name: &str| import(Language::Apache, &folder.path().join(name), None, &System);
+    let notes = read("site.conf").unwrap().notes;
+    assert!(notes[0].reason.contains("apache2.conf says of all sites"), "{notes:?}");
+    assert!(read("apache2.conf").unwrap().notes.is_empty());
+}
