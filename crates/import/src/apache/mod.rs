@@ -132,7 +132,15 @@ impl Reader<'_> {
                 Some(address) => {
                     site.listen.push(Listen { address, tls, proxy_protocol: false });
                 }
-                None => self.notes.left(place, &address, "only addresses with a port"),
+                None if matches!(&*address, "*" | "_default_") => {
+                    self.notes.left(place, &address, "only addresses with a port");
+                }
+                None => {
+                    let reason = "only addresses with a port are translated, and on others the \
+                        site may not be served, so it is left out";
+                    self.notes.refused(place, &address, reason);
+                    return;
+                }
             }
         }
         for directive in own {

@@ -119,14 +119,26 @@ impl Reader<'_> {
         } else {
             None
         };
-        if let Some(problem) = problem {
+        let translated = match problem {
+            Some(problem) => Err(problem.to_owned()),
+            None => self.translated(directive, &flags, &known, rewriting, site),
+        };
+        let Err(problem) = translated else { return };
+        let is_redirect = flags.redirect.is_some() || to.contains("://");
+        let is_or = conditions.iter().any(or);
+        let is_avoided = !is_or
+            && conditions
+                .iter()
+                .zip(&known)
+                .any(|(it, known)| *known == Condition::NoFile || is_avoidable(it));
+        if to == "-" || is_redirect || is_avoided {
             self.notes.left(&directive.place, &directive.line(), problem);
             return;
         }
-        let translated = self.translated(directive, &flags, &known, rewriting, site);
-        if let Err(problem) = translated {
-            self.notes.left(&directive.place, &directive.line(), problem);
-        }
+        // Apache never sends what lies at these paths, so it may be for nobody.
+        let reason = format!("{problem}; its paths are refused instead");
+        self.notes.refused(&directive.place, &directive.line(), reason);
+        self.refuse_paths(directive, &flags, rewriting, site);
     }
 
     fn refuse_rewritten(
@@ -146,6 +158,17 @@ impl Reader<'_> {
             let reason = "nothing but files and PHP is served, so its paths are refused";
             self.notes.refused(&directive.place, &line, reason);
         }
+        self.refuse_paths(directive, flags, rewriting, site);
+    }
+
+    /// Refuses the paths of a rule, or all around it if they cannot be said.
+    fn refuse_paths(
+        &mut self,
+        directive: &Directive,
+        flags: &Flags,
+        rewriting: &Rewriting,
+        site: &mut Site,
+    ) {
         let mut scope = rewriting.scope.clone();
         match expression_of(directive, flags, rewriting) {
             Ok(expression) if scope.pattern.is_none() => {
@@ -153,7 +176,7 @@ impl Reader<'_> {
             }
             _ => {
                 let reason = "its expression is not translated; all that it is for is refused";
-                self.notes.refused(&directive.place, &line, reason);
+                self.notes.refused(&directive.place, &directive.line(), reason);
             }
         }
         let status = flags.refuses.unwrap_or(404);
@@ -310,6 +333,20 @@ fn condition(directive: &Directive, in_folder: bool) -> Condition {
         },
         _ => Condition::Unknown,
     }
+}
+
+/// Whether any client can make a condition untrue by leaving something out of its request, so
+/// that what the rule is for is sent to everybody as it lies there.
+fn is_avoidable(directive: &Directive) -> bool {
+    let (what, value) = (directive.arg(0), directive.arg(1));
+    let is_of_client = ["%{HTTP_ACCEPT", "%{HTTP_USER_AGENT}", "%{HTTP_REFERER}", "%{HTTP_COOKIE}"]
+        .iter()
+        .chain(&["%{HTTP:", "%{QUERY_STRING}"])
+        .any(|start| what.starts_with(start));
+    let matches_nothing = |value: &str| {
+        pattern::translate(value, false).map_or(true, |expression| pattern::is_in(&expression, ""))
+    };
+    is_of_client && !value.starts_with(['!', '<', '>', '=', '-']) && !matches_nothing(value)
 }
 
 /// The expression of a rule, for whole paths.

@@ -318,3 +318,38 @@ fn the_file_of_one_site_is_not_all_that_holds_for_it() {
     assert!(notes[0].reason.contains("apache2.conf says of all sites"), "{notes:?}");
     assert!(read("apache2.conf").unwrap().notes.is_empty());
 }
+
+#[test]
+fn what_a_rewrite_rule_answers_instead_is_not_sent() {
+    for (lines, expected) in [
+        ("RewriteCond %{REQUEST_URI} !^/public/\nRewriteRule ^(.*)$ public/$1 [L]", Refused),
+        ("RewriteCond %{HTTP_COOKIE} !login\nRewriteRule ^deep/ login.php [L]", Refused),
+        ("RewriteCond %{REMOTE_ADDR} !^10\\.\nRewriteRule ^deep/ login.php [L]", Refused),
+        ("RewriteRule !\\.(css|js)$ index.php [L]", Refused),
+        ("RewriteRule ^deep/(?=a) login.php [L]", Refused),
+        ("RewriteRule ^deep/(.*) get.php?f=%{ENV:X} [L]", Refused),
+        // Any client gets the file itself by another request.
+        ("RewriteCond %{HTTP_ACCEPT} webp\nRewriteRule ^deep/(.*) $1.webp [L]", Open),
+        ("RewriteCond %{QUERY_STRING} ^a=(.)\nRewriteRule ^deep/ b.php?c=%1 [L]", Open),
+        ("RewriteCond %{TIME} >1\nRewriteRule ^deep/ http://b.test/ [R,L]", Open),
+        ("RewriteRule ^deep/ - [S=1]", Open),
+    ] {
+        let import = htaccess("", &format!("RewriteEngine On\n{lines}"));
+        assert_answers(&import, &[(expected, "/deep/a.txt")]);
+        assert!(!import.notes.is_empty(), "{lines}");
+    }
+}
+
+#[test]
+fn a_site_on_an_address_that_is_not_known_is_left_out() {
+    let folder = folder();
+    for address in ["127.0.0.1", "admin.test:80", "[::1]", "*:80 10.0.0.1"] {
+        let text = format!(
+            "<VirtualHost *:80>\nServerName a.test\nDocumentRoot $TOP/site\n</VirtualHost>\n\
+             <VirtualHost {address}>\nServerName b.test\nDocumentRoot $TOP/other\n</VirtualHost>\n"
+        );
+        let import = imported(&folder, Language::Apache, &text).unwrap();
+        assert!(!import.toml.contains("host = [\"b.test\"]"), "{address} {}", import.toml);
+        assert!(is_refused(&import), "{address}");
+    }
+}
