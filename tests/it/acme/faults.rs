@@ -5,6 +5,8 @@ use std::fs;
 use super::authority::{Pebble, Refusing, Traits, certificate};
 use super::{NAME, PATIENCE, Plan, count, logged};
 use crate::harness::{Kind, Setup, eventually, free_address};
+use crate::metrics::{self, samples};
+use crate::operate::{command, status};
 
 fn trusted(plan: &Plan) -> std::path::PathBuf {
     plan.folder.path().join("localhost.pem")
@@ -47,6 +49,48 @@ fn an_authority_that_limits() {
     assert!(line.contains("too\\nmany") && line.contains("the next try is in 36"), "{line}");
     assert!(line.len() < 1000, "{}", line.len());
     assert_eq!(count(&server, "no new certificate"), 1);
+}
+
+/// What an authority has said holds over a restart, and `tokamak status` and metrics show it. Other
+/// settings may be the remedy: with them it is asked again.
+#[test]
+fn an_authority_that_is_not_asked_at_each_start() {
+    let plan = Plan::new();
+    // Cut to a day: the sum with the clock would be too large.
+    let authority = Refusing::start(&plan, 429, "18446744073709551615");
+    let asked = || {
+        let log = fs::read_to_string(plan.folder.path().join("authority.log")).unwrap();
+        log.lines().filter(|line| line.contains("POST")).count()
+    };
+    let setup = || plan.setup(&authority.directory(), &trusted(&plan));
+    let server = setup().start();
+    logged(&server, "no new certificate for shop.example");
+    assert_eq!(asked(), 1);
+    drop(server);
+    plan.is_free();
+    let server = metrics::start(setup());
+    let line = logged(&server, "no new certificate yet for shop.example: https://127.0.0.1");
+    assert!(line.contains("the next try is in 8"), "{line}");
+    assert_eq!(asked(), 1, "{}", server.log());
+    let shown = || {
+        let report = status(&server);
+        let one = report["certificates"][0].clone();
+        one["failure"].as_str().is_some_and(|failure| failure.contains("too\nmany")).then_some(one)
+    };
+    let one = eventually(PATIENCE, shown).unwrap_or_else(|| panic!("{}", status(&server)));
+    assert_eq!(one["name"], NAME);
+    let table = String::from_utf8(command(&server, &["status"]).stdout).unwrap();
+    assert!(table.contains("NEXT ORDER\nshop.example  in "), "{table}");
+    assert!(table.contains("shop.example: https://127.0.0.1"), "{table}");
+    let figures = samples(&server);
+    assert_eq!(figures["tokamak_certificate_failing{name=\"shop.example\"}"], 1.0);
+    let next = figures["tokamak_certificate_order_seconds{name=\"shop.example\"}"];
+    assert_eq!(Some(next), one["next"].as_f64());
+    drop(server);
+    plan.is_free();
+    let server = setup().line("acme.email = \"a@shop.example\"").start();
+    logged(&server, "no new certificate for shop.example");
+    assert_eq!(asked(), 2, "{}", server.log());
 }
 
 /// A certificate that cannot be kept is kept later, and not ordered again.
