@@ -31,7 +31,9 @@ pub(crate) fn read(
     let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let prefix = prefix.map_or_else(|| prefix_of(&absolute, disk), Path::to_owned);
     let directives = parse::load(file, &prefix, disk)?;
-    let mut reader = Reader { description: Description::default(), disk, prefix, notes };
+    let hides_clients = names_clients(&directives);
+    let description = Description::default();
+    let mut reader = Reader { description, disk, prefix, hides_clients, notes };
     let is_folder = absolute.file_name().is_some_and(|name| name == ".htaccess");
     match is_folder {
         true => reader.folder(&absolute, &directives),
@@ -41,6 +43,12 @@ pub(crate) fn read(
         }
     }
     Ok(reader.description)
+}
+
+/// Whether a header names the clients, anywhere.
+fn names_clients(directives: &[Directive]) -> bool {
+    let is_own = |it: &Directive| it.name.starts_with("remoteip") || names_clients(it.inner());
+    directives.iter().any(is_own)
 }
 
 /// The directory of the main file above a file.
@@ -60,6 +68,8 @@ struct Reader<'a> {
     description: Description,
     disk: &'a dyn Disk,
     prefix: PathBuf,
+    /// Whether a proxy names the clients, so that its own address would be taken for theirs.
+    hides_clients: bool,
     notes: &'a mut Notes,
 }
 

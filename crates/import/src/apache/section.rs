@@ -66,7 +66,6 @@ const TUNING: &[&str] = &[
     "keepalive",
     "keepalivetimeout",
     "languagepriority",
-    "limitrequestbody",
     "listen",
     "loadmodule",
     "logformat",
@@ -170,6 +169,16 @@ impl Reader<'_> {
         let pattern = area.scope.pattern.as_deref().map(pattern::refusing);
         let scope = Scope { pattern, ..area.scope.clone() };
         let rule = Rule::at(place, scope);
+        let is_by_address = match &access {
+            Access::Closed { but } => !but.is_empty(),
+            access => matches!(access, Access::Denied(_)),
+        };
+        if is_by_address && self.hides_clients {
+            let reason = "whose addresses they are is not translated; everybody is refused instead";
+            self.notes.refused(place, "", reason);
+            site.rules.push(rule.refuse_all(403));
+            return;
+        }
         site.rules.push(match access {
             Access::Unsaid | Access::Open => return,
             Access::Closed { but } => rule.refuse(but, vec!["all".to_owned()], 403),
@@ -351,6 +360,7 @@ impl Reader<'_> {
             "php_value" | "php_admin_value" | "php_flag" | "php_admin_flag" => {
                 self.php(directive, area, site);
             }
+            "limitrequestbody" => self.body_size(directive, is_all),
             "sethandler" => self.handler(directive, area, site),
             "forcetype" | "addhandler" | "addtype" | "removehandler" | "removetype" => {
                 self.endings(directive, area, directives, site);
@@ -383,6 +393,25 @@ impl Reader<'_> {
                 site.rules.push(Rule::at(place, area.scope.clone()).refuse_all(403));
             }
             _ => self.notes.left(place, &line, "not known, or not for these paths"),
+        }
+    }
+
+    fn body_size(&mut self, directive: &Directive, is_all: bool) {
+        let size = match directive.arg(0).parse::<u64>() {
+            // No limit.
+            Ok(0) => Some(1024 << 30),
+            size => size.ok(),
+        };
+        let known = self.description.body;
+        let reason = "there is one limit for all sites, `limits.body`: the largest";
+        match size.filter(|_| is_all) {
+            None => self.notes.left(&directive.place, &directive.line(), reason),
+            Some(size) => {
+                if known.is_some_and(|known| known != size) {
+                    self.notes.differs(&directive.place, &directive.line(), reason);
+                }
+                self.description.body = known.max(Some(size));
+            }
         }
     }
 

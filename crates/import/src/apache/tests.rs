@@ -353,3 +353,27 @@ fn a_site_on_an_address_that_is_not_known_is_left_out() {
         assert!(is_refused(&import), "{address}");
     }
 }
+
+#[test]
+fn addresses_behind_a_proxy_are_not_those_of_clients() {
+    let require = "<Location /deep>\nRequire ip 10.0.0.0/8\n</Location>";
+    let import = site(&format!("RemoteIPHeader X-Forwarded-For\n{require}"));
+    assert!(is_refused(&import), "{:?}", import.notes);
+    assert!(!import.toml.contains("10.0.0.0/8\"]"), "{}", import.toml);
+    assert!(site(require).toml.contains("allow = [\"10.0.0.0/8\"]"));
+}
+
+#[test]
+fn the_largest_request_is_that_of_apache() {
+    for (lines, expected) in [
+        ("LimitRequestBody 1048576", Some("body = 1048576")),
+        ("LimitRequestBody 0", Some("body = 1099511627776")),
+        ("<Location /deep>\nLimitRequestBody 10\n</Location>", None),
+    ] {
+        let import = site(lines);
+        match expected {
+            Some(expected) => assert!(import.toml.contains(expected), "{}", import.toml),
+            None => assert!(import.notes[0].reason.contains("limits.body"), "{:?}", import.notes),
+        }
+    }
+}
