@@ -155,6 +155,74 @@ fn an_alias_with_closed_folders_and_other_rules() {
 }
 
 #[test]
+fn what_folders_and_their_htaccess_files_refuse() {
+    let mut desk = Desk::new(&[
+        "index.html",
+        "dump.sql",
+        "private/a.txt",
+        "blog/a.txt",
+        "blog/vendor/a.txt",
+        "blog/storage/a.txt",
+        "shop/assets/a.txt",
+        "shop/vendor/a.txt",
+        "new/secret.txt",
+        "new/public/a.txt",
+        "plain/a.php",
+        "plain/a.txt",
+    ]);
+    desk.write("site/blog/.htaccess", "RewriteEngine On\nRewriteRule ^vendor/|^storage/ - [F]\n");
+    desk.write("site/shop/.htaccess", "RewriteEngine On\nRewriteRule !^assets/ - [F]\n");
+    desk.write(
+        "site/new/.htaccess",
+        "RewriteEngine On\nRewriteCond %{REQUEST_URI} !^/new/public/\n\
+         RewriteRule ^(.*)$ public/$1 [L]\n",
+    );
+    desk.write("site/plain/.htaccess", "<FilesMatch \\.php$>\nSetHandler none\n</FilesMatch>\n");
+    let site = r#"<VirtualHost $ADDRESS>
+    ServerName site.test
+    DocumentRoot "$TOP//site/"
+    <Directory $TOP/site>
+        Require all granted
+    </Directory>
+    <Directory $TOP/site/private/>
+        Require all denied
+    </Directory>
+    <Directory $TOP/site/blog>
+        AllowOverride All
+    </Directory>
+    <Directory $TOP/site/shop/>
+        AllowOverride All
+    </Directory>
+    <Directory $TOP/site/new>
+        AllowOverride FileInfo
+    </Directory>
+    <Directory $TOP/site/plain>
+        AllowOverride All
+    </Directory>
+    <FilesMatch "^[^.]+\.(sql|bak)$">
+        Require all denied
+    </FilesMatch>
+</VirtualHost>"#;
+    serve(&mut desk, site, 3);
+    desk.compare(&[
+        status(200, "/index.html"),
+        status(403, "/dump.sql"),
+        status(403, "/private/a.txt"),
+        status(200, "/blog/a.txt"),
+        status(403, "/blog/vendor/a.txt"),
+        status(403, "/blog/storage/a.txt"),
+        status(403, "/shop/vendor/a.txt"),
+        // No rule says "all but these", so all of the folder is refused.
+        differs(200, 403, "/shop/assets/a.txt"),
+        status(404, "/new/secret.txt"),
+        differs(200, 404, "/new/a.txt"),
+        // Apache sends the source.
+        differs(200, 403, "/plain/a.php"),
+        status(200, "/plain/a.txt"),
+    ]);
+}
+
+#[test]
 fn debians_phpmyadmin_is_a_mounted_site() {
     let desk = Desk::new(&[]);
     let output = desk.import("apache", Path::new("/etc/phpmyadmin/apache.conf"));
