@@ -140,7 +140,12 @@ impl Reader<'_> {
             };
             match listen(&address) {
                 Some(address) => {
-                    site.listen.push(Listen { address, tls, proxy_protocol: false });
+                    let own = bound(&address, around).into_iter();
+                    site.listen.extend(own.map(|address| Listen {
+                        address,
+                        tls,
+                        proxy_protocol: false,
+                    }));
                 }
                 None if matches!(&*address, "*" | "_default_") => {
                     self.notes.left(place, &address, "only addresses with a port");
@@ -286,6 +291,19 @@ fn plain(path: &str) -> String {
         }
     }
     format!("/{}", parts.join("/"))
+}
+
+/// The addresses on which a site is reached that is for all addresses of a port: those of `Listen`.
+fn bound(address: &str, around: &[Directive]) -> Vec<String> {
+    let whole = || vec![address.to_owned()];
+    let Some(port) = address.strip_prefix(':') else { return whole() };
+    let listens = around.iter().filter(|it| it.name == "listen").map(|it| it.arg(0));
+    let of_port = listens.filter(|own| own.rsplit(':').next() == Some(port));
+    let bound: Option<Vec<String>> = of_port
+        .map(|own| own.parse::<std::net::SocketAddr>().ok().filter(|it| !it.ip().is_unspecified()))
+        .map(|own| own.map(|address| address.to_string()))
+        .collect();
+    bound.filter(|bound| !bound.is_empty()).unwrap_or_else(whole)
 }
 
 /// An address of `<VirtualHost>` as that of `tokamak.toml`.

@@ -377,3 +377,22 @@ fn the_largest_request_is_that_of_apache() {
         }
     }
 }
+
+#[test]
+fn a_site_is_on_the_addresses_that_apache_listens_on() {
+    for (listen, expected) in [
+        ("Listen 127.0.0.1:8080", "listen = [\"127.0.0.1:8080\"]"),
+        ("Listen 127.0.0.1:8080\nListen 80", "listen = [\"127.0.0.1:8080\"]"),
+        ("Listen 127.0.0.1:8080\nListen [::1]:8080", "[\"127.0.0.1:8080\", \"[::1]:8080\"]"),
+        ("Listen 127.0.0.1:8080\nListen 8080", "listen = [\":8080\"]"),
+        ("Listen 0.0.0.0:8080", "listen = [\":8080\"]"),
+        ("Listen 80", "listen = [\":8080\"]"),
+    ] {
+        let main = format!(
+            "{listen}\n<VirtualHost *:8080>\nServerName a.test\nDocumentRoot $TOP/site\n\
+             </VirtualHost>\n"
+        );
+        let import = Case { htaccess: &[], main: &main }.import();
+        assert!(import.toml.contains(expected), "{listen}: {}", import.toml);
+    }
+}
