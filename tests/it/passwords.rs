@@ -57,7 +57,7 @@ fn nobody_gets_in_without_a_password() {
     let server = setup
         .site_line(&format!(
             "error_pages.401 = \"/errors/refused.html\"\n[[site.rule]]\npattern = \"^/old\"\n\
-             rewrite = \"/images/a.png\"\n[[site.rule]]\npath = [\"/images\", \"/index.php\"]\n{rule}"
+             rewrite = \"/images/a.png\"\n[[site.rule]]\npath = [\"/images\", \"/index.php\", \"/staff\"]\n{rule}"
         ))
         .start();
     let refused = |name, request: Request| {
@@ -75,6 +75,8 @@ fn nobody_gets_in_without_a_password() {
             refused("a folder", get("/images")),
             refused("an index file", get("/")),
             refused("by a rewrite", get("/old/a")),
+            refused("behind a script", get("/other.php/staff/a")),
+            refused("behind it in another spelling", get("/other.php//STAFF")),
             refused("posted", Request::new("POST", "/images/a.png").body("x")),
             row("head", Request::new("HEAD", "/images/a.png")).status(401).body(""),
             refused("an empty field", with("")),

@@ -192,6 +192,18 @@ pub struct Router {
     scripts: Mutex<Cache>,
 }
 
+/// The pages that an application could show for a script with PATH_INFO, by their paths within the
+/// site.
+#[derive(Debug)]
+pub struct Pages {
+    /// PATH_INFO below the folder of the script.
+    pub in_folder: Vec<u8>,
+    /// PATH_INFO alone.
+    pub at_root: Vec<u8>,
+    /// Whether the script is the site's front controller.
+    pub is_front_controller: bool,
+}
+
 /// The result of looking for a script on the disk.
 enum Look {
     Script(Script),
@@ -479,6 +491,28 @@ impl Router {
         };
         let name = file.strip_prefix(path).filter(|_| path.ends_with(b"/"))?;
         self.index.iter().any(|own| own.as_bytes() == name).then(|| file.to_vec())
+    }
+
+    /// The pages that the application could show in answer to `path`, if that names a script of the
+    /// site with PATH_INFO. The path of a route with an upstream is no script's name.
+    pub fn pages_by_path_info(&self, path: &[u8], target: &Target) -> Option<Pages> {
+        let script = match target {
+            Target::Script(script) => script,
+            Target::Application(script, _) => {
+                let route = self.routes.iter().find(|route| is_below(path, &route.path))?;
+                Some(script).filter(|_| matches!(route.split, Split::Extension(_)))?
+            }
+            _ => return None,
+        };
+        let info = Some(script.path_info()).filter(|info| !info.is_empty())?;
+        let name = script.script_name.strip_prefix(&*self.mount)?;
+        let folder = &name[..memchr::memrchr(b'/', name)?];
+        let is_front_controller = self.front_controller.as_deref() == Some(name);
+        Some(Pages {
+            in_folder: [folder, info].concat(),
+            at_root: info.to_vec(),
+            is_front_controller,
+        })
     }
 
     fn front_controller(&self, serve: Serve, now: u64) -> Target {

@@ -8,10 +8,11 @@
 //! 3. After a rewrite, all refusals again, for the new path: what is refused stays refused,
 //!    whatever a rewrite leads to.
 //! 4. The restrictions of all rules that fit the path that is served: what may run there. If a
-//!    directory's index file answers, refusals and restrictions hold for its path, too.
+//!    directory's index file answers, refusals and restrictions hold for its path, too; if a script
+//!    answers with PATH_INFO, refusals hold for the page that this could stand for.
 //!
 //! They also say which rules ask for a password: those for the path of the request, for the one
-//! that a rewrite leads to, and for an index file. The password is asked for before anything is
+//! that a rewrite leads to, for an index file and for PATH_INFO. The password is asked for before anything is
 //! answered that these paths lead to.
 //!
 //! Limits by client (`site::limits`) come before all of this.
@@ -30,7 +31,7 @@ use crate::caller::Caller;
 use crate::response::headers::{HeaderChanges, HeaderRule};
 use crate::route::canonical;
 use crate::route::hosts::host_of;
-use crate::route::{self, Decision, Router, Target};
+use crate::route::{self, Decision, Pages, Router, Target};
 use condition::{fits, is_in};
 
 /// What of a request the rules look at.
@@ -53,6 +54,8 @@ pub struct Rules {
     rules: Vec<config::Rule>,
     /// Whether any asks for a password.
     has_logins: bool,
+    /// Whether any keeps somebody away, by the address or by a password.
+    has_guards: bool,
     /// Those that change the heads of responses, and what they do.
     of_responses: Vec<config::Rule>,
     headers: Arc<[HeaderRule]>,
@@ -75,6 +78,7 @@ impl Rules {
         Rules {
             canonical_host: site.canonical_host.clone(),
             has_logins: site.rules.iter().any(|rule| rule.login.is_some()),
+            has_guards: site.rules.iter().any(|rule| rule.login.is_some() || rule.refuses()),
             rules: site.rules.iter().filter(looks).cloned().collect(),
             of_responses,
             headers: headers.into(),
@@ -211,6 +215,9 @@ impl Rules {
         if let Some((index, text)) = &index {
             self.ask_to_log_in(&mut decision, index, text, client);
         }
+        if let Some(refusal) = self.guard_pages(&mut decision, path, client, router) {
+            return Decision::settled(refusal);
+        }
         if let Target::Script(script) | Target::Application(script, _) = &decision.target {
             let name = &script.script_name[router.mount().len()..];
             let may_run = self.may_run(path, text, name)
@@ -220,6 +227,36 @@ impl Rules {
             }
         }
         decision
+    }
+
+    /// Holds the guards of the pages that a script could answer for by its PATH_INFO: a framework
+    /// serves `/staff` for `/index.php/staff`, too. Returns the refusal, if one is refused.
+    fn guard_pages(
+        &self,
+        decision: &mut Decision,
+        path: &[u8],
+        client: IpAddr,
+        router: &Router,
+    ) -> Option<Target> {
+        if !self.has_guards {
+            return None;
+        }
+        let Pages { in_folder, at_root, is_front_controller } =
+            router.pages_by_path_info(path, &decision.target)?;
+        let [folder_text, root_text] =
+            [&in_folder, &at_root].map(|page| String::from_utf8_lossy(page));
+        // Scripts below a folder that are no front controller have their own names behind them,
+        // as `/ocs/v1.php/config` has. To refuse these as if they were files of the site would
+        // break the application; to ask for a password does not.
+        let refused = self.refusal(&in_folder, &folder_text, client);
+        let at_root_refused =
+            || is_front_controller.then(|| self.refusal(&at_root, &root_text, client)).flatten();
+        if let Some(refusal) = refused.or_else(at_root_refused) {
+            return Some(refusal);
+        }
+        self.ask_to_log_in(decision, &in_folder, &folder_text, client);
+        self.ask_to_log_in(decision, &at_root, &root_text, client);
+        None
     }
 
     fn fitting(&self, path: &[u8], text: &str) -> impl Iterator<Item = &config::Rule> {

@@ -385,6 +385,55 @@ fn applications_with_other_extensions_are_protected_in_front_of_path_info() {
 }
 
 #[test]
+fn a_script_is_no_way_around_refusals_of_the_pages_behind_it() {
+    let place = Place::new(
+        r#"
+        [[site.rule]]
+        path = ["/data", "/lib/secret"]
+        deny = "all"
+        [[site.rule]]
+        path = "/tools"
+        allow = "10.0.0.0/8"
+        [[site.rule]]
+        pattern = "^/go/(.*)$"
+        rewrite = "/load.php/$1"
+        "#,
+    );
+    place.check(&[
+        ("/index.php/data", "403"),
+        ("/index.php/DATA/x", "403"),
+        ("/index.php//data", "403"),
+        ("/index.php/x/%2e%2e/data", "403"),
+        ("/other.php/data", "403"),
+        ("/index.php/tools", "403"),
+        ("/go/data", "403"),
+        ("/lib/exe/fetch.php/secret", "lib/exe/fetch.php [/secret] -"),
+        // What is behind a script in a folder has names of its own.
+        ("/lib/exe/fetch.php/data/x", "lib/exe/fetch.php [/data/x] -"),
+        ("/index.php/database", "index.php [/database] -"),
+        ("/index.php/wiki/data", "index.php [/wiki/data] -"),
+    ]);
+    assert_eq!(place.from("10.0.0.1", "/index.php/tools"), "index.php [/tools] -");
+    let place = Place::new(
+        "front_controller = 'lib/exe/fetch.php'\n[[site.rule]]\npath = ['/data', '/lib/exe/x']\n\
+         deny = 'all'\n",
+    );
+    place.check(&[("/lib/exe/fetch.php/data", "403"), ("/lib/exe/fetch.php/x", "403")]);
+    // The path of a route is no script: what is below it is another application's.
+    let routed = |split: &str| {
+        let place = Place::new(&format!(
+            "[[site.rule]]\npath = '/data'\ndeny = 'all'\n\
+             [[site.route]]\npath = '/app'\nupstream = 'python'\nsplit = '{split}'\n\
+             [[site.route]]\npath = '/x.py'\nupstream = 'python'\nsplit = '{split}'\n\
+             [[upstream]]\nname = 'python'\naddress = '127.0.0.1:9'\n"
+        ));
+        ["/app/data", "/x.py/data", "/app/x.py/data"].map(|target| place.get(target))
+    };
+    assert_eq!(routed("path"), ["application"; 3]);
+    assert_eq!(routed(".py"), ["404", "403", "application"]);
+}
+
+#[test]
 fn what_rules_refuse_or_redirect_is_settled() {
     let place = Place::new(
         r#"
@@ -514,6 +563,11 @@ fn a_password_is_asked_for_whatever_leads_to_a_path() {
         ("/way", &[0, 1], &[0]),
         ("/docs/", &[2], &[2]),
         ("/docs", &[], &[]),
+        ("/index.php/conf", &[0], &[0]),
+        ("/index.php/Conf/local.txt", &[0, 1], &[0]),
+        ("/index.php/config", &[], &[]),
+        ("/lib/exe/fetch.php/conf/x", &[0], &[0]),
+        ("/index.php/", &[], &[]),
         ("/images/a.png", &[], &[3]),
         // Decided without a password.
         ("/gone", &[], &[]),
