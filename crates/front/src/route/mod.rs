@@ -579,6 +579,11 @@ pub fn clean_decoded(path: Vec<u8>) -> Option<Vec<u8>> {
     path::resolved_plain(path).ok()
 }
 
+/// Whether an encoded path has a segment `..`.
+pub fn climbs(encoded: &[u8]) -> bool {
+    path::climbs(encoded)
+}
+
 /// Whether a file of this name could hold source code, which is never sent.
 pub fn is_source(path: &[u8]) -> bool {
     path::is_source(path)

@@ -55,6 +55,11 @@ fn decode(encoded: &[u8]) -> Result<Vec<u8>, Unusable> {
     if path.iter().any(u8::is_ascii_control) { Err(Unusable::Malformed) } else { Ok(path) }
 }
 
+/// Whether an encoded path has a segment `..`, decoded as a whole: `%2F` ends a segment, too.
+pub(super) fn climbs(encoded: &[u8]) -> bool {
+    decode(encoded).is_ok_and(|path| path.split(|byte| *byte == b'/').any(|part| part == b".."))
+}
+
 /// Removes empty and dot segments in place; the result is never longer than what was read.
 fn resolve(path: &mut Vec<u8>) -> Result<(), Unusable> {
     let mut done = 0;

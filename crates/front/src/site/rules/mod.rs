@@ -115,6 +115,22 @@ impl Rules {
         path: Option<Vec<u8>>,
         router: &Router,
     ) -> Decision {
+        let decision = self.decide_by_path(request, path, router);
+        // Applications read REQUEST_URI, which is what the client sent: `/staff/..` is `/` for the
+        // rules, but may be a page below `/staff` for them. No browser sends it.
+        let is_script = matches!(decision.target, Target::Script(_) | Target::Application(..));
+        if self.has_guards && is_script && route::climbs(request.uri.path().as_bytes()) {
+            return Decision::settled(Target::BadRequest);
+        }
+        decision
+    }
+
+    fn decide_by_path(
+        &self,
+        request: RuleRequest<'_>,
+        path: Option<Vec<u8>>,
+        router: &Router,
+    ) -> Decision {
         if let Some(canonical) = self.elsewhere(&request) {
             return Decision::settled(canonical);
         }

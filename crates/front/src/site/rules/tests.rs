@@ -433,6 +433,34 @@ fn a_script_is_no_way_around_refusals_of_the_pages_behind_it() {
     assert_eq!(routed(".py"), ["404", "403", "application"]);
 }
 
+/// Applications see the path as the client sent it, and could route by that.
+#[test]
+fn scripts_of_sites_with_guards_get_no_path_that_climbs() {
+    let [open, guarded, asking] = ["scripts = 'index.php'", "deny = 'all'", "auth_users = 'a'"]
+        .map(|rule| Place::new(&format!("[[site.rule]]\npath = '/staff'\n{rule}\n")));
+    for target in [
+        "/staff/..",
+        "/staff/../",
+        "/staff/%2e%2E",
+        "/staff/.%2e/page",
+        "/staff%2f..%2fpage",
+        "/staff/x/../../page",
+        "/x/../index.php",
+        "/index.php/staff/..",
+    ] {
+        assert!(open.get(target).starts_with("index.php ["), "{target}");
+        assert_eq!([guarded.get(target), asking.get(target)], ["400", "400"], "{target}");
+        let is_settled = guarded.decide("192.0.2.1", target).is_settled;
+        assert!(is_settled, "scripts cannot choose something else: {target}");
+    }
+    guarded.check(&[
+        ("/staff/../a.css", "file a.css"),
+        ("/x..y/z..?a=/../", "index.php [] -"),
+        ("/x/%252e%252e/y", "index.php [] -"),
+        ("/./page", "index.php [] -"),
+    ]);
+}
+
 #[test]
 fn what_rules_refuse_or_redirect_is_settled() {
     let place = Place::new(
