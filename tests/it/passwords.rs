@@ -77,6 +77,8 @@ fn nobody_gets_in_without_a_password() {
             refused("by a rewrite", get("/old/a")),
             refused("behind a script", get("/other.php/staff/a")),
             refused("behind it in another spelling", get("/other.php//STAFF")),
+            row("a path that climbs", get("/staff/..")).status(400),
+            row("in another spelling", get("/staff/%2e%2e/other.php")).status(400),
             refused("posted", Request::new("POST", "/images/a.png").body("x")),
             row("head", Request::new("HEAD", "/images/a.png")).status(401).body(""),
             refused("an empty field", with("")),
@@ -185,7 +187,8 @@ fn a_changed_file_is_read_again() {
     assert!(!server.log().contains("geheim\n"));
 }
 
-/// Many wrong passwords of one address are answered 429; who is known goes on.
+/// Many wrong passwords of one address are answered 429. Who is known goes on, until so many have
+/// failed that the address could be trying passwords of a user who is known.
 #[test]
 fn guesses_are_limited() {
     let (_folder, rule) = staff();
@@ -207,7 +210,16 @@ fn guesses_are_limited() {
     if other.status() == 429 {
         assert_eq!(other.head.all("retry-after").collect::<Vec<_>>(), ["1"]);
     }
+    let mut answers = (0..5000).map(|nth| {
+        guess(&format!("max:{nth}"));
+        guess("max:geheim").status()
+    });
+    let goes_on = answers.by_ref().take_while(|status| *status == 200).count();
+    assert!((50..4000).contains(&goes_on), "{goes_on}");
+    assert_eq!(status(&server, "/hello.php", "max:geheim"), 200, "another address is known");
     assert_eq!(status(&server, "/hello.php", "eva:x"), 401, "another address may guess");
+    let is_back = || (guess("max:geheim").status() == 200).then_some(());
+    eventually(Duration::from_secs(10), is_back).expect("it is served again");
     // Only some lines of a second are written.
     let is_told = || {
         guess("nobody:x");
@@ -220,6 +232,18 @@ fn guesses_are_limited() {
     let name =
         "tokamak_limited_requests_total{action=\"refused\",limit=\"passwords\",site=\"localhost\"}";
     assert!(samples[name] >= 1.0);
+}
+
+/// Also where the site's page for the status is a script.
+#[test]
+fn what_limits_refuse_runs_no_script() {
+    let (_folder, rule) = staff();
+    let setup = Setup::new(Kind::Classic).site_line("error_pages.4xx = \"/hello.php\"");
+    let server = setup.site_line(&format!("[[site.rule]]\n{rule}")).start();
+    let guess = || server.send(&basic(get("/server.php"), "eva:x"));
+    let page = guess().expect(401).text();
+    let limited = (0..1000).map(|_| guess()).find(|answer| answer.status() == 429);
+    assert_ne!(limited.expect("a limit").text(), page);
 }
 
 #[test]

@@ -5,8 +5,9 @@ use std::fmt;
 
 use crate::hash::Hash;
 
-/// Longest password that is verified. Hash functions are not fast, and no person types more.
-const LONGEST_PASSWORD: usize = 1024;
+/// Longest password that is verified: that of `htpasswd`. SHA-crypt reads it in each of its rounds,
+/// so a longer one takes a thread for seconds.
+const LONGEST_PASSWORD: usize = 256;
 
 /// The users of a file.
 #[derive(Debug, Default)]
@@ -89,6 +90,12 @@ impl Users {
     /// The index of the user with this name.
     pub fn find(&self, name: &[u8]) -> Option<usize> {
         self.names.get(name).copied()
+    }
+
+    /// Those who have the same hash as in `old`, by their indexes here and there.
+    pub fn unchanged_since<'a>(&'a self, old: &'a Users) -> impl Iterator<Item = (usize, usize)> {
+        let pairs = self.names.iter().filter_map(|(name, user)| Some((*user, old.find(name)?)));
+        pairs.filter(|(user, before)| self.hashes[*user] == old.hashes[*before])
     }
 
     /// Whether this is the password of the user with this index. For nobody (`None`) it takes as

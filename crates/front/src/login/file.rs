@@ -1,4 +1,4 @@
-//! A file of users as it is now, and the logins that have been verified since it was read.
+//! A file of users as it is now, and the logins that have been verified.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -43,13 +43,13 @@ impl UserFile {
         Ok(UserFile(RwLock::new(Known::new(file)?)))
     }
 
-    /// It has these contents now.
+    /// It has these contents now. Logins of users whose lines say the same stay known.
     ///
     /// # Errors
     /// Fails if a line is wrong. It stays as it was.
     pub fn renew(&self, file: &[u8]) -> std::result::Result<(), BadUsers> {
         if self.known().file != file {
-            let known = Known::new(file)?;
+            let known = Known::renewed(&self.known(), file)?;
             *self.0.write().unwrap_or_else(PoisonError::into_inner) = known;
         }
         Ok(())
@@ -68,10 +68,25 @@ impl UserFile {
 
 impl Known {
     fn new(file: &[u8]) -> std::result::Result<Arc<Known>, BadUsers> {
+        Known::with_mac(file, random_mac()).map(Arc::new)
+    }
+
+    /// The file as it is now, with the logins of `old` whose users have the same hash. They keep
+    /// their fingerprints, so the key stays.
+    fn renewed(old: &Known, file: &[u8]) -> std::result::Result<Arc<Known>, BadUsers> {
+        let known = Known::with_mac(file, old.mac.clone())?;
+        for (user, before) in known.users.unchanged_since(&old.users) {
+            if let Some(fingerprint) = old.verified[before].get() {
+                let _ = known.verified[user].set(*fingerprint);
+            }
+        }
+        Ok(Arc::new(known))
+    }
+
+    fn with_mac(file: &[u8], mac: Hmac<Sha256>) -> std::result::Result<Known, BadUsers> {
         let users = Users::read(file)?;
         let verified = (0..users.len()).map(|_| OnceLock::new()).collect();
-        let (file, mac, pending) = (file.to_owned(), random_mac(), Mutex::default());
-        Ok(Arc::new(Known { file, users, mac, verified, pending }))
+        Ok(Known { file: file.to_owned(), users, mac, verified, pending: Mutex::default() })
     }
 
     fn fingerprint(&self, login: &Login) -> Hmac<Sha256> {
@@ -106,33 +121,62 @@ impl Known {
         Ok(result)
     }
 
-    /// Verifies a login and tells who waits for it. Returns whether it was right; `None` if nobody
-    /// waits any more.
-    pub fn verify(&self, login: &Login, result: &watch::Sender<Option<bool>>) -> Option<bool> {
+    /// Verifies a login and tells who waits for it, after `count_wrong` if it was wrong. Does
+    /// nothing if nobody waits any more.
+    pub fn verify(
+        &self,
+        login: &Login,
+        result: &watch::Sender<Option<bool>>,
+        count_wrong: impl FnOnce(),
+    ) {
+        self.verify_by(login, result, count_wrong, |user| self.users.verify(user, &login.password));
+    }
+
+    fn verify_by(
+        &self,
+        login: &Login,
+        result: &watch::Sender<Option<bool>>,
+        count_wrong: impl FnOnce(),
+        is_right: impl FnOnce(Option<usize>) -> bool,
+    ) {
         let fingerprint = self.fingerprint(login).finalize().into_bytes().into();
         {
             let mut pending = self.pending();
             // The map has one itself.
             if result.receiver_count() <= 1 {
                 pending.remove(&fingerprint);
-                return None;
+                return;
             }
         }
+        let entry = PendingEntry { known: self, fingerprint };
         let user = self.users.find(&login.name);
-        let is_right = self.users.verify(user, &login.password);
-        if let Some(user) = user.filter(|_| is_right) {
+        let is_right = is_right(user);
+        match user.filter(|_| is_right) {
             // Another password may be as right: bcrypt looks at 72 bytes. That one is slow each
             // time.
-            let _ = self.verified[user].set(fingerprint);
+            Some(user) => _ = self.verified[user].set(fingerprint),
+            None => count_wrong(),
         }
-        self.pending().remove(&fingerprint);
+        drop(entry);
         result.send_replace(Some(is_right));
-        Some(is_right)
     }
 
     fn pending(&self) -> MutexGuard<'_, HashMap<Fingerprint, Result>> {
         // Nothing under the lock can panic half-way.
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A login among those that are being verified. It is removed also after a panic: the entry of a
+/// verification that has ended would fail all further requests with this login.
+struct PendingEntry<'a> {
+    known: &'a Known,
+    fingerprint: Fingerprint,
+}
+
+impl Drop for PendingEntry<'_> {
+    fn drop(&mut self) {
+        self.known.pending().remove(&self.fingerprint);
     }
 }
 
@@ -156,14 +200,15 @@ mod tests {
 
     fn verify(file: &UserFile, login: &Login) -> Option<bool> {
         let (sender, result) = watch::channel(None);
-        let _other = result.clone();
-        let is_right = file.known().verify(login, &sender);
-        assert_eq!(*result.borrow(), is_right);
+        let (_other, mut counted) = (result.clone(), 0);
+        file.known().verify(login, &sender, || counted += 1);
+        let is_right = *result.borrow();
+        assert_eq!(counted == 1, is_right == Some(false), "wrong ones count");
         is_right
     }
 
     #[test]
-    fn a_login_is_known_until_the_file_changes() {
+    fn a_login_is_known_until_its_line_changes() {
         let file = UserFile::new(FILE).unwrap();
         let right = login("max", "geheim");
         assert!(!file.has_verified(&right));
@@ -177,10 +222,23 @@ mod tests {
         assert!(file.has_verified(&right));
         assert!(file.renew(b"max:geheim").is_err());
         assert!(file.has_verified(&right));
-        file.renew(&[FILE, b"# x\n"].concat()).unwrap();
+        let eva = "eva:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n";
+        file.renew(&[eva.as_bytes(), b"# x\n", FILE].concat()).unwrap();
+        assert!(file.has_verified(&right), "its place is another one");
+        let other = login("eva", "secret");
+        assert!(!file.has_verified(&other));
+        assert_eq!(verify(&file, &other), Some(true));
+        // Both names stay, with each other's password.
+        let swapped =
+            "max:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\neva:{SHA}kGByAB793z4R5tK1eC9Hd/4Dhzk=\n";
+        file.renew(swapped.as_bytes()).unwrap();
+        assert!(!file.has_verified(&right) && !file.has_verified(&other));
+        assert_eq!(verify(&file, &right), Some(false));
+        file.renew(FILE).unwrap();
         assert!(!file.has_verified(&right));
         assert_eq!(verify(&file, &right), Some(true));
         file.renew(b"").unwrap();
+        assert!(!file.has_verified(&right));
         assert_eq!(verify(&file, &right), Some(false));
     }
 
@@ -197,15 +255,32 @@ mod tests {
         };
         let results = [join("geheim"), join("geheim"), join("other")];
         let [(first, sender), (other, nobody)] = &jobs[..] else { panic!("two jobs") };
-        assert_eq!(known.verify(first, sender), Some(true));
+        known.verify(first, sender, || panic!("it is right"));
         assert_eq!(
             results.each_ref().map(|result| *result.borrow()),
             [Some(true), Some(true), None]
         );
         drop(results);
-        assert_eq!(known.verify(other, nobody), None, "nobody waits");
+        known.verify(other, nobody, || panic!("nobody waits"));
         assert!(known.pending().is_empty());
         let refused = known.join(login("max", "x"), |_, _| Err("busy"));
         assert!(refused.is_err() && known.pending().is_empty());
+    }
+    #[test]
+    fn a_panic_leaves_nothing_behind() {
+        let known = UserFile::new(FILE).unwrap().known();
+        let mut jobs = Vec::new();
+        let mut join = || {
+            let begin = |login, sender| {
+                jobs.push((login, sender));
+                Ok::<(), ()>(())
+            };
+            known.join(login("max", "geheim"), begin).unwrap()
+        };
+        let _waits = join();
+        let (login, sender) = jobs.remove(0);
+        let verify = || known.verify_by(&login, &sender, || {}, |_| panic!("a broken hash"));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(verify)).is_err());
+        assert!(known.pending().is_empty(), "the next request begins anew");
     }
 }

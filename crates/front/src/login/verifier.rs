@@ -10,7 +10,7 @@ use tokamak_auth::Login;
 use tokio::sync::watch;
 
 use super::file::Known;
-use crate::throttle::{ClientKey, Pace, Throttle};
+use crate::throttle::{ClientKey, Pace, Slot, Throttle};
 
 /// Logins that wait for a thread. With a hash that takes 100 ms, the last one waits for ten
 /// seconds, which people bear; ten times more would only be answered after they have left.
@@ -25,8 +25,10 @@ pub struct Job {
     pub known: Arc<Known>,
     /// The login.
     pub login: Login,
-    /// Whose attempt it was.
+    /// Whose attempt it was, for the limit on wrong passwords.
     pub client: ClientKey,
+    /// Its place among those of the client.
+    pub slot: Slot,
     /// Where the result goes.
     pub result: watch::Sender<Option<bool>>,
 }
@@ -39,7 +41,7 @@ pub struct Verifier(SyncSender<Job>);
 pub struct Full;
 
 impl Verifier {
-    /// Starts so many threads. The attempt of a client whose password is right does not count.
+    /// Starts so many threads. A wrong password counts for its client once that is known.
     ///
     /// # Errors
     /// Fails if there are no more threads.
@@ -68,12 +70,11 @@ fn work(jobs: &Mutex<Receiver<Job>>, throttle: &Throttle, pace: &Pace) {
     let _ = rustix::process::setpriority_process(None, NICE);
     loop {
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { known, login, client, result }) = next else { return };
+        let Ok(Job { known, login, client, slot, result }) = next else { return };
+        let count_wrong = || _ = throttle.buckets.admit(client, pace, tokamak_cost::now());
         // A panic, which standard error tells of, drops the result; the thread goes on.
-        let verified = catch_unwind(AssertUnwindSafe(|| known.verify(&login, &result)));
-        // Neither is one that nobody waited for.
-        if !matches!(verified, Ok(Some(false))) {
-            throttle.buckets.give_back(client, pace);
-        }
+        let verify = || known.verify(&login, &result, count_wrong);
+        let _ = catch_unwind(AssertUnwindSafe(verify));
+        drop(slot);
     }
 }

@@ -8,6 +8,7 @@ use tokamak_auth::Login;
 use super::error_page::Refusal;
 use crate::backend::Arrival;
 use crate::backend::cgi::Variables;
+use crate::caller::Caller;
 use crate::failure::Failure;
 use crate::log;
 use crate::login::NoLogin;
@@ -30,16 +31,22 @@ pub enum Checked {
 
 /// Looks at the login of a request for a path on which these rules (of
 /// [`crate::site::logins::SiteLogins`]) ask for one.
-pub fn check(site: &Site, headers: &HeaderMap, needed: LoginSet) -> Checked {
+pub fn check(site: &Site, caller: &Caller, headers: &HeaderMap, needed: LoginSet) -> Checked {
     // Never the case; but then nobody gets in.
-    let Some(rules) = site.logins.as_ref().and_then(|logins| logins.of(needed)) else {
+    let found = site.logins.as_ref().and_then(|logins| Some((logins, logins.of(needed)?)));
+    let Some((logins, rules)) = found else {
         return Checked::Refused(Failure::Forbidden.into());
     };
     match (login(headers), rules.first()) {
-        (Some(login), _) => match rules.iter().all(|rule| rule.file.has_verified(&login)) {
-            true => Checked::Granted(variables(&login)),
-            false => Checked::Unknown,
-        },
+        (Some(login), _) => {
+            let client = caller.addresses().peer.ip();
+            let is_known = logins.passwords.look(client).is_ok()
+                && rules.iter().all(|rule| rule.file.has_verified(&login));
+            match is_known {
+                true => Checked::Granted(variables(&login)),
+                false => Checked::Unknown,
+            }
+        }
         (None, Some(rule)) => Checked::Refused(unauthorized(rule)),
         (None, None) => Checked::Refused(Failure::Forbidden.into()),
     }
@@ -55,7 +62,7 @@ pub async fn verify(
     needed: LoginSet,
 ) -> Result<Variables, Refusal> {
     let Arrival { site, caller, .. } = arrival;
-    match check(site, request.headers(), needed) {
+    match check(site, caller, request.headers(), needed) {
         Checked::Granted(variables) => return Ok(variables),
         Checked::Refused(refusal) => return Err(refusal),
         Checked::Unknown => {}
@@ -65,8 +72,8 @@ pub async fn verify(
     };
     let client = caller.addresses();
     let rules = logins.of(needed).unwrap_or_default();
-    for rule in rules.into_iter().filter(|rule| !rule.file.has_verified(&login)) {
-        let verified = logins.passwords.verify(&rule.file, login.clone(), client.peer.ip());
+    for rule in rules {
+        let verified = logins.passwords.verify(&rule.file, &login, client.peer.ip());
         let Err(refused) = verified.await else { continue };
         let refusal = match refused {
             NoLogin::Wrong => unauthorized(rule),

@@ -316,7 +316,7 @@ impl Pending {
         ledger.mark(Phase::Route);
         let mut variables = Variables::new();
         if !decision.login.is_empty() {
-            match login::check(site, request.headers(), decision.login) {
+            match login::check(site, caller, request.headers(), decision.login) {
                 Checked::Granted(user) => {
                     (variables, decision.login) = (user, LoginSet::default());
                 }
@@ -389,7 +389,9 @@ pub async fn failed(
     refusal: Refusal,
     ledger: &mut Ledger,
 ) -> Response<Source> {
-    if arrival.site.config.error_pages.is_empty() {
+    // What limits refuse must cost little: no script makes the page.
+    let is_limit = matches!(refusal.failure, Failure::TooManyRequests | Failure::PasswordsBusy);
+    if is_limit || arrival.site.config.error_pages.is_empty() {
         return error_page::at_once(arrival.site, refusal);
     }
     Box::pin(error_page::failed(arrival, request, refusal, ledger)).await

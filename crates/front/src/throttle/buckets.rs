@@ -59,13 +59,15 @@ impl Buckets {
         })
     }
 
-    /// As if one request of a client had not been taken.
-    pub fn give_back(&self, client: ClientKey, pace: &Pace) {
+    /// Whether a request of a client would be taken now.
+    ///
+    /// # Errors
+    /// Its bucket is full; returns the nanoseconds after which there is room.
+    pub fn look(&self, client: ClientKey, pace: &Pace, now: u64) -> Result<(), u64> {
         self.with(client, |set| {
-            if let Some(bucket) = set.iter_mut().find(|bucket| bucket.client == client.0) {
-                bucket.empty_at = pace.give_back(bucket.empty_at);
-            }
-        });
+            let bucket = set.iter().find(|bucket| bucket.client == client.0);
+            bucket.map_or(Ok(()), |bucket| pace.admit(bucket.empty_at, now).map(|_| ()))
+        })
     }
 
     fn with<T>(&self, client: ClientKey, run: impl FnOnce(&mut [Bucket; WAYS]) -> T) -> T {
@@ -119,13 +121,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_can_be_taken_again() {
+    fn to_look_takes_nothing() {
         let (buckets, pace) = (Buckets::default(), Pace::new(1, Duration::from_secs(1), 0));
         let client = ClientKey(7);
+        for _ in 0..3 {
+            assert_eq!(buckets.look(client, &pace, NOW), Ok(()));
+        }
         assert!(buckets.admit(client, &pace, NOW).is_ok());
-        buckets.give_back(client, &pace);
-        assert!(buckets.admit(client, &pace, NOW).is_ok());
-        assert!(buckets.admit(client, &pace, NOW).is_err());
+        assert_eq!(buckets.look(client, &pace, NOW), Err(1_000_000_000));
+        assert_eq!(buckets.look(client, &pace, NOW + 1_000_000_000), Ok(()));
     }
 
     #[test]

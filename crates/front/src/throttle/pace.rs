@@ -31,11 +31,6 @@ impl Pace {
         }
         Ok(now.saturating_add(left).saturating_add(self.interval))
     }
-
-    /// As if a request had not been taken.
-    pub fn give_back(&self, empty_at: u64) -> u64 {
-        empty_at.saturating_sub(self.interval)
-    }
 }
 
 #[cfg(test)]
@@ -104,7 +99,6 @@ mod tests {
             empty_at = pace.admit(empty_at, now).unwrap();
         }
         assert_eq!(pace.admit(empty_at, now), Err(100_000_000));
-        assert!(pace.admit(pace.give_back(empty_at), now).is_ok());
         empty_at = pace.admit(empty_at, now + 100_000_000).unwrap();
         assert!(pace.admit(empty_at, now + 100_000_000).is_err());
     }
