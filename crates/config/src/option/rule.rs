@@ -22,7 +22,7 @@ section! {
         pattern: Option<Text> = "", ANY, Live;
         /// Extensions such as `".png"` that the path ends in. Extensions of scripts such as
         /// `".php"` may also stand in front of a slash, where `PATH_INFO` begins; with `deny`,
-        /// `allow`, `scripts` or `serve = "files"` all extensions may.
+        /// `allow`, `auth_users`, `scripts` or `serve = "files"` all extensions may.
         extension: Vec<Text> = "", ANY, Live;
         /// Media types such as `"text/html"` or `"image/*"` of responses whose headers are changed.
         content_type: Vec<Text> = "", ANY, Live;
