@@ -70,7 +70,7 @@ fn nobody_gets_in_without_a_password() {
         &server,
         vec![
             refused("a file", get("/images/a.png")),
-            refused("in another spelling", get("//x/../IMAGES/%61.png")),
+            refused("in another spelling", get("//./IMAGES/%61.png")),
             refused("what is not there", get("/images/none.png")),
             refused("a folder", get("/images")),
             refused("an index file", get("/")),
@@ -78,7 +78,7 @@ fn nobody_gets_in_without_a_password() {
             refused("behind a script", get("/other.php/staff/a")),
             refused("behind it in another spelling", get("/other.php//STAFF")),
             row("a path that climbs", get("/staff/..")).status(400),
-            row("in another spelling", get("/staff/%2e%2e/other.php")).status(400),
+            row("one that climbs in another spelling", get("/staff/%2e%2e/other.php")).status(400),
             refused("posted", Request::new("POST", "/images/a.png").body("x")),
             row("head", Request::new("HEAD", "/images/a.png")).status(401).body(""),
             refused("an empty field", with("")),

@@ -12,8 +12,8 @@
 //!    answers with PATH_INFO, refusals hold for the page that this could stand for.
 //!
 //! They also say which rules ask for a password: those for the path of the request, for the one
-//! that a rewrite leads to, for an index file and for PATH_INFO. The password is asked for before anything is
-//! answered that these paths lead to.
+//! that a rewrite leads to, for an index file and for PATH_INFO. The password is asked for before
+//! anything is answered that these paths lead to.
 //!
 //! Limits by client (`site::limits`) come before all of this.
 
