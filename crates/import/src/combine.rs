@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::model::{Action, Description, Listen, Moved, Rule, Scope, Site};
 use crate::note::Notes;
 use crate::source::Disk;
-use crate::validity;
+use crate::{pattern, validity};
 
 /// Completes the sites of a description.
 pub(crate) fn combine(description: &mut Description, disk: &dyn Disk, notes: &mut Notes) {
@@ -291,37 +291,79 @@ fn path_behind(own: &str, mount: &str) -> Within {
 
 /// An expression below the path of a mounted site.
 pub(crate) fn expression_behind(own: &str, mount: &str) -> Within {
-    let Some(anchored) = own.trim_start_matches("(?i)").strip_prefix('^') else {
-        return Within::At(own.to_owned());
+    let plain = own.trim_start_matches("(?i)");
+    let alternatives = pattern::alternatives(plain);
+    let [only] = &alternatives[..] else {
+        // As it stands it would be found behind the mount only where all of it is.
+        let is_apart = |one: &&str| !one.starts_with('^') && !touches_before(one, mount);
+        return match alternatives.iter().all(is_apart) {
+            true => Within::At(own.to_owned()),
+            false => Within::Unknown,
+        };
     };
-    // The plain text that it begins with; one group of plain alternatives is several of them.
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_".contains(c);
-    let start: String = anchored.chars().take_while(|c| is_plain(*c)).collect();
-    let rest = &anchored[start.len()..];
-    let group = rest.strip_prefix("(?:").or_else(|| rest.strip_prefix('('));
-    let group = group.and_then(|group| group.split_once(')')).map(|(group, _)| group);
-    let alternatives = group.filter(|group| group.chars().all(|c| is_plain(c) || c == '|'));
-    let begins: Vec<String> = match alternatives {
-        Some(group) => group.split('|').map(|one| format!("{start}{one}")).collect(),
-        None => vec![start.clone()],
+    let Some(anchored) = only.strip_prefix('^') else {
+        return match touches_before(only, mount) {
+            true => Within::Unknown,
+            false => Within::At(own.to_owned()),
+        };
     };
-    if own.starts_with('^') && start.len() > mount.len() && start.starts_with(mount) {
-        return Within::At(format!("^{}", &anchored[mount.len()..]));
+    let is_literal = |c: &char| c.is_ascii_alphanumeric() || "/-_".contains(*c);
+    let start: String = anchored.chars().take_while(is_literal).collect();
+    if start.len() > mount.len() && start.starts_with(mount) {
+        let flag = if own.starts_with("(?i)") { "(?i)" } else { "" };
+        return Within::At(format!("{flag}^{}", &anchored[mount.len()..]));
     }
-    if rest.is_empty() && mount.starts_with(&start) {
+    if start.len() == anchored.len() && mount.starts_with(&start) {
         return Within::Everywhere;
     }
-    let touches = |begin: &String| mount.starts_with(begin.as_str()) || begin.starts_with(mount);
-    match begins.iter().any(touches) {
+    // A refusal is for both cases of a letter.
+    let mount = mount.to_ascii_lowercase();
+    let touches = |begin: &String| {
+        let begin = begin.to_ascii_lowercase();
+        mount.starts_with(&begin) || begin.starts_with(&mount)
+    };
+    match pattern::begins(anchored).iter().any(touches) {
         true => Within::Unknown,
         false => Within::Nowhere,
     }
+}
+
+/// Whether what an expression without `^` finds may begin within the path of a mount.
+fn touches_before(expression: &str, mount: &str) -> bool {
+    // Both are the same as `/\.` in a path.
+    let hidden = ["(^|/)", "(?:^|/)"].iter().find_map(|start| expression.strip_prefix(start));
+    let begins = match hidden {
+        Some(rest) => pattern::begins(&format!("/{rest}")),
+        None => pattern::begins(pattern::without_filler(expression)),
+    };
+    let mount = mount.to_ascii_lowercase();
+    begins.iter().any(|begin| {
+        let begin = begin.to_ascii_lowercase();
+        let mut ends = mount.char_indices().map(|(at, _)| &mount[at..]);
+        ends.any(|end| end.starts_with(&begin) || begin.starts_with(end))
+    })
 }
 
 /// Whether a site has a root that can be written.
 fn is_root(site: &Site) -> bool {
     let is_path = |root: &String| !root.is_empty() && !root.chars().any(char::is_control);
     site.root.as_ref().is_some_and(is_path)
+}
+
+/// A front controller answers for other paths without a question to the refusals for its own. Where
+/// there are any, it becomes a rewrite: after that, all refusals are asked again.
+fn guard_front_controller(site: &mut Site) {
+    let Some(script) = &site.front_controller else { return };
+    let path = format!("/{script}");
+    let is_guarded = site.rules.iter().any(|rule| {
+        let refuses = matches!(rule.action, Some(Action::Refuse { .. }));
+        refuses && !rule.scope.is_all() && rule.scope.fits(&path)
+    });
+    if is_guarded {
+        let rule = Rule { unless_file: true, ..Rule::at(&site.place, Scope::default()) };
+        site.rules.push(rule.rewrite(path));
+        site.front_controller = None;
+    }
 }
 
 /// Leaves out of a site what `tokamak check` would refuse.
@@ -374,6 +416,7 @@ fn finish(site: &mut Site, disk: &dyn Disk, notes: &mut Notes) {
             is_name
         });
     }
+    guard_front_controller(site);
     let is_refusal = |rule: &Rule| matches!(rule.action, Some(Action::Refuse { .. }));
     let mut is_closed = false;
     site.rules.retain(|rule| match validity::rule(rule) {

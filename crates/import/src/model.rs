@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::pattern;
 use crate::source::Place;
 
 /// What a configuration says, before its sites are fitted together.
@@ -121,6 +122,22 @@ impl Scope {
     /// What a regular expression is found in.
     pub(crate) fn pattern(pattern: impl Into<String>) -> Scope {
         Scope { path: None, pattern: Some(pattern.into()) }
+    }
+
+    /// Whether a refusal of this scope is for a path: without regard to the case of its letters.
+    pub(crate) fn fits(&self, path: &str) -> bool {
+        let is_below = |own: &String| {
+            let (own, path) = (own.to_ascii_lowercase(), path.to_ascii_lowercase());
+            match own.strip_suffix('*') {
+                Some(start) => path.starts_with(start),
+                None => {
+                    let rest = path.strip_prefix(own.trim_end_matches('/'));
+                    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                }
+            }
+        };
+        self.path.as_ref().is_none_or(is_below)
+            && self.pattern.as_ref().is_none_or(|own| pattern::is_in(&format!("(?i){own}"), path))
     }
 
     /// Whether it is for the whole site.

@@ -89,6 +89,79 @@ pub(crate) fn has_groups(expression: Option<&str>, target: &str) -> bool {
     true
 }
 
+/// The alternatives of an expression outside of its groups.
+pub(crate) fn alternatives(expression: &str) -> Vec<&str> {
+    let (mut found, mut start, mut depth) = (Vec::new(), 0, 0);
+    let (mut is_escaped, mut in_class) = (false, false);
+    for (at, char) in expression.char_indices() {
+        match char {
+            _ if is_escaped => {}
+            // A bracket at the start of a class is one of its characters.
+            ']' if in_class => in_class = expression[..at].ends_with(['[', '^']),
+            _ if in_class => {}
+            '[' => in_class = true,
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            '|' if depth == 0 => {
+                found.push(&expression[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+        is_escaped = char == '\\' && !is_escaped;
+    }
+    found.push(&expression[start..]);
+    found
+}
+
+/// The texts with one of which all begins that an expression finds. One of them is empty if nothing
+/// is known of that.
+pub(crate) fn begins(expression: &str) -> Vec<String> {
+    let (start, rest) = literal(expression);
+    let group = rest.strip_prefix("(?:").or_else(|| rest.strip_prefix('('));
+    let Some((group, after)) = group.and_then(|group| group.split_once(')')) else {
+        return vec![start];
+    };
+    let alternatives: Vec<_> = group.split('|').map(literal).collect();
+    let is_known = alternatives.iter().all(|(_, rest)| rest.is_empty());
+    match is_known && !after.starts_with(['?', '*', '{']) {
+        true => alternatives.iter().map(|(one, _)| format!("{start}{one}")).collect(),
+        false => vec![start],
+    }
+}
+
+/// The plain text that an expression begins with, and what follows.
+fn literal(expression: &str) -> (String, &str) {
+    let (mut text, mut rest) = (String::new(), expression);
+    loop {
+        let plain = rest.strip_prefix('\\').unwrap_or(rest);
+        let is_escaped = plain.len() < rest.len();
+        let Some(char) = plain.chars().next() else { return (text, rest) };
+        let is_plain = match is_escaped {
+            true => char.is_ascii_punctuation(),
+            false => char.is_ascii_alphanumeric() || "/-_~ ".contains(char),
+        };
+        let after = &plain[char.len_utf8()..];
+        if !is_plain || after.starts_with(['?', '*', '{']) {
+            return (text, rest);
+        }
+        text.push(char);
+        rest = after;
+    }
+}
+
+/// An expression without what it begins with, if that is found before each text anyway.
+pub(crate) fn without_filler(expression: &str) -> &str {
+    let any = ["(.*)", ".*"].iter().find_map(|filler| expression.strip_prefix(filler));
+    if let Some(rest) = any {
+        return rest;
+    }
+    let some = ["[^/]+", "[^/]*", "[^/]", "(.+)", ".+"];
+    let some = some.iter().find_map(|filler| expression.strip_prefix(filler));
+    // A slash may be the first character behind a mount: before it there would be nothing.
+    some.filter(|rest| !rest.starts_with('/')).unwrap_or(expression)
+}
+
 /// Writes `(?!text)` at an end of the expression, or before `.*`, without the lookahead: the
 /// alternatives of all texts that do not begin so.
 fn without_lookahead(expression: &str) -> Result<String, String> {

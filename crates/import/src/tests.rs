@@ -139,6 +139,102 @@ fn what_the_site_refuses_is_refused_in_mounted_folders() {
     assert!(mount.contains("pattern = '/\\.ht'"), "{mount}");
     assert!(mount.contains("pattern = \"^/(a|b)\""), "{mount}");
     assert!(!mount.contains("other\"\ndeny"), "{mount}");
+    // What may begin before the path of the mount.
+    for expression in [
+        "/tool/sql/",
+        "tool/.*sql",
+        "ool",
+        "l/(a|b)/",
+        "^/priv|^/tool/secret",
+        "^/tool?/secret",
+        ".*/tool/a",
+        "[tT]ool/sql",
+        "(tool)?/sql",
+        "a|/tool",
+    ] {
+        let import = nginx(&format!(
+            "location ~ {expression} {{ deny all; }} location /tool/ {{ alias $TOP/other/; }}"
+        ));
+        let mount = import.toml.split("path = \"/tool\"").nth(1).expect("a mount");
+        assert!(mount.contains("conf:1\n[[site.rule]]\ndeny"), "{expression}: {mount}");
+    }
+    let inner = "location /tool/ { alias $TOP/other/; location ~ /tool/sql/ { deny all; } }";
+    let mount = nginx(inner).toml;
+    let mount = mount.split("path = \"/tool\"").nth(1).expect("a mount");
+    assert!(mount.contains("\n[[site.rule]]\ndeny"), "{mount}");
+    for (kind, expression, expected) in [
+        ("~", "\\.(sql|bak)$", "'\\.(sql|bak)(?:/|$)'"),
+        ("~", "/(conf|data)/", "\"/(conf|data)/\""),
+        ("~", "(^|/)\\.", "'(^|/)\\.'"),
+        ("~", "^.+\\.inc$", ""),
+        ("~", ".*\\.inc$", "'.*\\.inc(?:/|$)'"),
+        ("~*", "^/tool/a", "\"(?i)^/a\""),
+    ] {
+        let import = nginx(&format!(
+            "location {kind} {expression} {{ deny all; }} location /tool/ {{ alias $TOP/other/; }}"
+        ));
+        let mount = import.toml.split("path = \"/tool\"").nth(1).expect("a mount");
+        let is_there = match expected {
+            "" => mount.contains("conf:1\n[[site.rule]]\ndeny"),
+            own => mount.contains(&format!("pattern = {own}")),
+        };
+        assert!(is_there, "{expression}: {mount}");
+    }
+}
+
+/// The usual location for scripts.
+const PHP: &str = "location ~ \\.php$ { fastcgi_pass x; }";
+
+/// The rules that hold for all of a scope, as they are written.
+fn rules_of<'a>(import: &'a Import, scope: &str) -> Vec<&'a str> {
+    let rules = import.toml.split("[[site.rule]]\n").skip(1);
+    rules.filter(|rule| rule.contains(scope)).collect()
+}
+
+#[test]
+fn nothing_runs_where_nginx_runs_nothing() {
+    for (lines, scope) in [
+        ("location ^~ /up/ { try_files $uri =404; }", "path = \"/up/*\""),
+        ("location ^~ /up/ { try_files $uri /index.php; }", "path = \"/up/*\""),
+        ("location ^~ /up/ { try_files $uri $uri/ @none; }", "path = \"/up/*\""),
+        ("location ~* ^/up/ { try_files $uri =404; }", "pattern = \"(?i)^/up/\""),
+        ("location ~* ^/up/ { try_files $uri /index.php?$args; }", "pattern = \"(?i)^/up/\""),
+        ("location = /up.php { try_files $uri =404; }", "pattern = '^/up\\.php$'"),
+        ("location /up/ { location ~ ^/up/a { try_files $uri =404; } }", "pattern = \"^/up/a\""),
+        ("location ^~ /up/ { }", "path = \"/up/*\""),
+    ] {
+        let import = nginx(&format!("{lines} {PHP}"));
+        let rules = rules_of(&import, scope);
+        let is_closed = rules.iter().any(|rule| rule.contains("serve = \"files\""));
+        assert!(is_closed, "{lines}: {}", import.toml);
+    }
+    // Of a folder with a script of its own, all others.
+    let import = nginx(&format!(
+        "location ^~ /b/ {{ location = /b/index.php {{ fastcgi_pass x; }} }} {PHP}"
+    ));
+    let rules = rules_of(&import, "path = \"/b/*\"");
+    assert!(rules.iter().any(|it| it.contains("scripts = [\"/b/index.php\"]")), "{rules:?}");
+    // Where nginx asks the location for scripts first, they run.
+    let import = nginx(&format!("{PHP} location ~ ^/app/ {{ try_files $uri =404; }}"));
+    assert!(!import.toml.contains("\"files\""), "{}", import.toml);
+}
+
+#[test]
+fn who_may_not_see_the_front_controller_reaches_it_by_no_path() {
+    let main = "location / { try_files $uri $uri/ /index.php?$args; }";
+    for guard in [
+        "location ~ \\.php$ { allow 10.0.0.0/8; deny all; fastcgi_pass x; }",
+        "location ~ \\.php$ { auth_basic a; fastcgi_pass x; }",
+        "location = /index.php { auth_basic a; fastcgi_pass x; }",
+        "location = /INDEX.php { deny all; }",
+        "location /index { deny 192.0.2.1; }",
+    ] {
+        let import = nginx(&format!("{main} {guard}"));
+        assert_has(&import, "front_controller = \"none\"");
+        assert_has(&import, "unless_file = true\nrewrite = \"/index.php\"");
+    }
+    let import = nginx(&format!("{main} {PHP} location = /other.php {{ deny all; }}"));
+    assert_has(&import, "front_controller = \"index.php\"");
 }
 
 /// Imports a site of Apache with a root.

@@ -46,6 +46,11 @@ impl Match {
         }
     }
 
+    /// Whether it is for scripts, wherever they are.
+    pub(super) fn runs_scripts(&self) -> bool {
+        matches!(self, Match::Pattern(own) if pattern::is_in(own, "/a.php"))
+    }
+
     /// What nginx prefers comes first: rules are asked in their order.
     fn rank(&self) -> (u8, std::cmp::Reverse<usize>) {
         use std::cmp::Reverse;
@@ -190,23 +195,37 @@ impl Reader<'_> {
             site.rules.push(Rule::at(place, found.refused()).refuse_all(404));
             return;
         }
+        // What nginx hands to no other location: it sends scripts there, and runs none.
+        let runs_nothing = match found {
+            Match::Prefix(_, is_final) => *is_final,
+            Match::Pattern(_) => is_before_php,
+            // The index file of a folder is asked for by its own path.
+            Match::Exact(path) => !path.ends_with('/'),
+        };
+        let has_inner = block.locations.iter().any(has_fastcgi);
         if block.fastcgi.is_some() {
             self.script_location(place, found, &block, site, plan);
         } else if let Some(directive) = &block.try_files {
+            if runs_nothing && !has_inner {
+                site.rules.push(only(place, &scope, Serve::Files));
+            }
             self.try_files(directive, found, locations, site, plan);
             plan.has_fallback |= is_main;
         } else if !is_main && !matches!(found, Match::Exact(path) if path.ends_with('/')) {
-            let runs_nothing = match found {
-                Match::Prefix(_, is_final) => *is_final,
-                Match::Pattern(_) => is_before_php,
-                Match::Exact(_) => true,
-            };
-            let serve = if runs_nothing { Serve::Files } else { Serve::Existing };
-            let has_inner = block.locations.iter().any(has_fastcgi);
-            site.rules.push(only(place, &scope, if has_inner { Serve::Existing } else { serve }));
+            let is_closed = runs_nothing && !has_inner;
+            let serve = if is_closed { Serve::Files } else { Serve::Existing };
+            site.rules.push(only(place, &scope, serve));
         }
         self.location_headers(place, found, &block, outer, site);
-        self.nested(place, found, &block, is_before_php, site, plan);
+        let before = plan.php.len();
+        self.nested(place, found, &block, site, plan);
+        // Others than those of its own locations do not run there either.
+        let own = &plan.php[before..];
+        if runs_nothing && !own.is_empty() && own.iter().all(|own| !own.names.is_empty()) {
+            let mut rule = Rule::at(place, scope);
+            rule.scripts = own.iter().flat_map(|own| own.names.clone()).collect();
+            site.rules.push(rule);
+        }
     }
 
     /// Says where nginx would have chosen another location than one that refuses.
@@ -495,18 +514,23 @@ impl Reader<'_> {
         place: &Place,
         found: &Match,
         block: &Block,
-        is_before_php: bool,
         site: &mut Site,
         plan: &mut Plan,
     ) {
         let locations = self.locations(place, &block.locations);
+        // nginx asks the expressions of an inner block before those around it.
+        let mut is_before_php = true;
         for (place, inner, directives) in &locations.all {
+            let asks_before = is_before_php;
+            is_before_php &= !inner.runs_scripts();
             let is_main = *found == Match::Prefix("/".to_owned(), false);
             match (found, inner) {
                 (_, Match::Exact(_) | Match::Prefix(..)) => {}
                 _ if is_main => {}
                 (Match::Prefix(path, _), Match::Pattern(expression)) => {
-                    self.nested_pattern(place, path, expression, directives, site, plan);
+                    let within = Match::Pattern(expression.clone());
+                    let around = (path.as_str(), block);
+                    self.nested_pattern(place, around, &within, directives, asks_before, site, plan);
                     continue;
                 }
                 _ => {
@@ -517,27 +541,37 @@ impl Reader<'_> {
                     continue;
                 }
             }
-            self.location(place, inner, directives, block, &locations, is_before_php, site, plan);
+            self.location(place, inner, directives, block, &locations, asks_before, site, plan);
         }
     }
 
     /// An expression within a prefix: both have to fit. Refusals and headers can say that.
+    #[expect(clippy::too_many_arguments, reason = "what is around a location")]
     fn nested_pattern(
         &mut self,
         place: &Place,
-        path: &str,
-        expression: &str,
+        (path, block): (&str, &Block),
+        found: &Match,
         directives: &[Directive],
+        is_before_php: bool,
         site: &mut Site,
         plan: &mut Plan,
     ) {
         let mut inner = Site::new(place.clone());
         inner.root = site.root.clone();
         let mut own = Plan::default();
-        let found = Match::Pattern(expression.to_owned());
-        let around = Block { root: site.root.clone(), ..Block::default() };
+        let around = Block { root: site.root.clone(), ..block.clone() };
         let none = Locations::default();
-        self.location(place, &found, directives, &around, &none, false, &mut inner, &mut own);
+        self.location(
+            place,
+            found,
+            directives,
+            &around,
+            &none,
+            is_before_php,
+            &mut inner,
+            &mut own,
+        );
         for scripts in own.php {
             let is_all = scripts.names.is_empty();
             let names = if is_all { vec![format!("{path}*")] } else { scripts.names };

@@ -3,11 +3,11 @@
 use crate::directive::Directive;
 use crate::model::{Headers, Listen, Rule, Scope, Serve, Site};
 use crate::source::Place;
-use crate::{pattern, validity};
+use crate::validity;
 
 use super::Reader;
 use super::block::{Block, Expires};
-use super::location::{Locations, Match};
+use super::location::Locations;
 use super::php::Scripts;
 use super::steps::{End, only};
 
@@ -164,12 +164,10 @@ impl Reader<'_> {
         site: &mut Site,
         plan: &mut Plan,
     ) {
-        let runs_scripts =
-            |it: &Match| matches!(it, Match::Pattern(own) if pattern::is_in(own, "/a.php"));
         let mut is_before_php = true;
         for (place, found, directives) in &locations.all {
             self.location(place, found, directives, block, locations, is_before_php, site, plan);
-            is_before_php &= !runs_scripts(found);
+            is_before_php &= !found.runs_scripts();
         }
     }
 }
