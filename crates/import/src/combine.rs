@@ -1,7 +1,8 @@
 //! Fits sites together: which of them answers for unknown names, which redirects belong to which
-//! site, on which addresses all are served.
+//! site, on which addresses each is served.
 
-use std::collections::BTreeSet;
+mod addresses;
+
 use std::path::Path;
 
 use crate::model::{Action, Description, Listen, Moved, Rule, Scope, Site};
@@ -12,27 +13,41 @@ use crate::{pattern, validity};
 /// Completes the sites of a description.
 pub(crate) fn combine(description: &mut Description, disk: &dyn Disk, notes: &mut Notes) {
     let sites = &mut description.sites;
+    addresses::unify(sites, notes);
     // The first site answers for unknown names.
     sites.sort_by_key(|site| !site.is_default);
     redirects(sites, notes);
     same_names(sites, notes);
-    addresses(sites, notes);
-    sites.retain(|site| {
-        let is_served = is_root(site);
-        if !is_served {
-            notes.refused(&site.place, "", "the site has no document root, so it is left out");
-        }
-        is_served
-    });
+    roots(sites, notes);
+    addresses::order(sites, notes);
     mounts_of_unknown_names(sites, notes);
-    let has_plain = sites.iter().any(|site| site.listen.iter().any(|listen| !listen.tls));
     for site in sites.iter_mut() {
-        // Without it, a site that was on port 443 alone would be on port 80, too.
-        site.https_redirect |=
-            has_plain && !site.listen.is_empty() && site.listen.iter().all(|listen| listen.tls);
         hand_down(site, notes);
         finish(site, disk, notes);
     }
+    description.divides_addresses = addresses::differ(sites);
+}
+
+/// A site without documents may be what refuses unknown names: without it, the next one would
+/// answer for them. So it refuses, with the root of another one.
+fn roots(sites: &mut Vec<Site>, notes: &mut Notes) {
+    let other = sites.iter().find(|site| is_root(site)).and_then(|site| site.root.clone());
+    sites.retain_mut(|site| {
+        if is_root(site) {
+            return true;
+        }
+        if !site.refuses_all() || other.is_none() {
+            notes.refused(&site.place, "", "the site has no document root, so all is refused");
+            let place = site.place.clone();
+            site.refuse(&place);
+        }
+        site.root.clone_from(&other);
+        site.front_controller = None;
+        site.mounts.clear();
+        site.internal.clear();
+        site.error_pages.clear();
+        other.is_some()
+    });
 }
 
 /// Sites that only redirect: by `https_redirect` of the site that they redirect to, or by a rule.
@@ -60,6 +75,7 @@ fn redirects(sites: &mut Vec<Site>, notes: &mut Notes) {
             hosts.retain(|name| !has(name));
             secure.https_redirect = true;
             add(&mut secure.listen, &site.listen);
+            secure.default_on.extend(site.default_on.iter().cloned());
             secure.is_default |= site.is_default && is_for_all;
             is_used = true;
         }
@@ -105,59 +121,77 @@ fn covers(hosts: &[String], name: &str) -> bool {
 }
 
 /// Two sites of the same names become one if they are the same but for their addresses. Otherwise
-/// the one with TLS is kept: the names choose a site here, and not the port.
+/// each answers on its own; on those of both, the first one does.
 fn same_names(sites: &mut Vec<Site>, notes: &mut Notes) {
     let mut kept: Vec<Site> = Vec::new();
     for mut site in std::mem::take(sites) {
-        let twin = kept.iter_mut().find(|kept| kept.hosts == site.hosts);
-        let Some(twin) = twin else {
-            for name in kept.iter().flat_map(|kept| kept.hosts.iter()) {
-                if let Some(at) = site.hosts.iter().position(|own| own == name) {
+        let twin = kept.iter_mut().find(|kept| kept.hosts == site.hosts && is_same(kept, &site));
+        if let Some(twin) = twin {
+            add(&mut twin.listen, &site.listen);
+            twin.default_on.append(&mut site.default_on);
+            twin.https_redirect |= site.https_redirect;
+            if twin.certificate.is_empty() {
+                (twin.certificate, twin.key) = (site.certificate, site.key);
+            }
+            continue;
+        }
+        let (is_named, is_bound) = (!site.hosts.is_empty(), !site.listen.is_empty());
+        for other in &kept {
+            let are_everywhere = !is_bound && other.listen.is_empty();
+            let is_shared = |listen: &Listen| other.listen.contains(listen);
+            if !are_everywhere && !site.listen.iter().any(is_shared) {
+                continue;
+            }
+            if other.hosts == site.hosts {
+                let reason = "another site has the same names, and answers for them on the same \
+                    addresses";
+                notes.left(&site.place, "", reason);
+                site.listen.retain(|listen| !is_shared(listen));
+                site.hosts.retain(|_| !are_everywhere);
+                continue;
+            }
+            site.hosts.retain(|name| {
+                let is_taken = other.hosts.contains(name);
+                if is_taken {
                     let reason = format!("another site has the name {name}, and answers for it");
                     notes.left(&site.place, "", reason);
-                    site.hosts.remove(at);
                 }
-            }
-            match site.hosts.is_empty() && !kept.is_empty() {
-                true => notes.left(&site.place, "", "no client could reach it: it has no name"),
-                false => kept.push(site),
-            }
-            continue;
-        };
-        if is_same(twin, &site) {
-            add(&mut twin.listen, &site.listen);
-            let (certificate, key) = (site.certificate, site.key);
-            if twin.certificate.is_empty() {
-                (twin.certificate, twin.key) = (certificate, key);
-            }
-            continue;
+                !is_taken
+            });
         }
-        let has_tls = |site: &Site| site.listen.iter().any(|listen| listen.tls);
-        let mut other = site;
-        if has_tls(&other) && !has_tls(twin) {
-            other.is_default |= twin.is_default;
-            std::mem::swap(twin, &mut other);
-        }
-        let reason = "another site has the same names on other addresses; here a site has one \
-            content on all, so this one is left out";
-        notes.left(&other.place, "", reason);
-        twin.https_redirect |= has_tls(twin) && !has_tls(&other);
-        if twin.https_redirect {
-            add(&mut twin.listen, &other.listen);
+        let is_left_out = (is_named && site.hosts.is_empty())
+            || (is_bound && site.listen.is_empty())
+            || (!is_named && !is_bound && kept.iter().any(|kept| kept.hosts.is_empty()));
+        match is_left_out {
+            true => notes.left(&site.place, "", "no client could reach it"),
+            false => kept.push(site),
         }
     }
     *sites = kept;
 }
 
+/// Whether two sites, or what is mounted in them, say the same.
 fn is_same(one: &Site, other: &Site) -> bool {
-    let actions = |site: &Site| -> Vec<_> {
-        let rules = site.rules.iter();
-        rules.map(|rule| (rule.scope.clone(), rule.action.clone(), rule.serve)).collect()
+    let said = |site: &Site| {
+        // Where it stands, and on which addresses it is served, makes no difference.
+        let place = one.place.clone();
+        let rules = site.rules.iter().map(|rule| Rule { place: place.clone(), ..rule.clone() });
+        Site {
+            place: place.clone(),
+            rules: rules.collect(),
+            mounts: Vec::new(),
+            listen: Vec::new(),
+            certificate: Vec::new(),
+            key: Vec::new(),
+            is_default: false,
+            default_on: Vec::new(),
+            https_redirect: false,
+            ..site.clone()
+        }
     };
-    one.root == other.root
-        && one.front_controller == other.front_controller
-        && actions(one) == actions(other)
+    said(one) == said(other)
         && one.mounts.len() == other.mounts.len()
+        && one.mounts.iter().zip(&other.mounts).all(|(one, other)| is_same(one, other))
 }
 
 fn add(all: &mut Vec<Listen>, more: &[Listen]) {
@@ -166,39 +200,6 @@ fn add(all: &mut Vec<Listen>, more: &[Listen]) {
             all.push(listen.clone());
         }
     }
-}
-
-/// The addresses on which a site is served, without regard to the version of IP: with TLS, and
-/// without.
-fn ports(site: &Site, tls: bool) -> BTreeSet<String> {
-    let own = site.listen.iter().filter(|listen| listen.tls == tls);
-    own.map(|listen| match listen.address.strip_prefix("[::]") {
-        Some(port) => port.to_owned(),
-        None => listen.address.clone(),
-    })
-    .collect()
-}
-
-/// Leaves sites out that would become reachable where they were not: all sites are served on all
-/// addresses.
-fn addresses(sites: &mut Vec<Site>, notes: &mut Notes) {
-    let mut common: [BTreeSet<String>; 2] = Default::default();
-    sites.retain(|site| {
-        for (common, tls) in common.iter_mut().zip([false, true]) {
-            let own = ports(site, tls);
-            if own.is_empty() || own == *common {
-                continue;
-            }
-            if !common.is_empty() {
-                let reason = "the site listens on other addresses than the first one, where \
-                    clients would reach it here; serve it with a tokamak.toml of its own";
-                notes.refused(&site.place, "", reason);
-                return false;
-            }
-            *common = own;
-        }
-        true
-    });
 }
 
 /// A site without names cannot have mounts of its own beside others: without names, a mount is in

@@ -10,6 +10,8 @@ use crate::source::Place;
 pub(crate) struct Description {
     /// Sites in the order of the file.
     pub sites: Vec<Site>,
+    /// Whether each site is served on addresses of its own.
+    pub divides_addresses: bool,
     /// Largest request body, in bytes.
     pub body: Option<u64>,
     /// Networks of proxies that name the client.
@@ -44,13 +46,15 @@ pub(crate) enum Moved {
 }
 
 /// One site, or one that is mounted in another.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Site {
     pub place: Place,
     /// Names; empty for unknown ones.
     pub hosts: Vec<String>,
     /// Whether it answers for unknown names.
     pub is_default: bool,
+    /// The addresses for which it says that itself.
+    pub default_on: Vec<String>,
     pub listen: Vec<Listen>,
     /// The path under which it is mounted.
     pub path: Option<String>,
@@ -78,6 +82,7 @@ impl Site {
             place,
             hosts: Vec::new(),
             is_default: false,
+            default_on: Vec::new(),
             listen: Vec::new(),
             path: None,
             root: None,
@@ -96,6 +101,14 @@ impl Site {
             mounts: Vec::new(),
             moved: None,
         }
+    }
+
+    /// Whether it refuses everybody everything.
+    pub(crate) fn refuses_all(&self) -> bool {
+        self.rules.iter().any(|rule| {
+            let all = Rule::at(&rule.place, Scope::default());
+            *rule == all.clone().refuse_all(403) || *rule == all.refuse_all(404)
+        })
     }
 
     /// Refuses all of it, for the reason that a note gives.

@@ -117,16 +117,146 @@ fn redirects_to_https_are_a_setting_of_the_site() {
     assert_has(&import, "redirect = \"https://a.test/$1\"");
 }
 
+/// Which site answers for a name on an address, as the written file says it: by its `root`, with
+/// `refused` for one that refuses all.
+fn answering(folder: &TempDir, import: &Import, address: &str, host: &str) -> String {
+    let written: toml_edit::DocumentMut = import.toml.parse().unwrap();
+    let texts = |table: &toml_edit::Table, key: &str| -> Vec<String> {
+        let all = table.get(key).and_then(toml_edit::Item::as_array).into_iter().flatten();
+        all.filter_map(|text| text.as_str().map(str::to_owned)).collect()
+    };
+    let is_open = |key| texts(written.as_table(), key).iter().any(|own| own == address);
+    if !is_open("listen") && !is_open("listen_tls") {
+        return "nobody".to_owned();
+    }
+    let sites = written["site"].as_array_of_tables().unwrap();
+    let is_there = |site: &&toml_edit::Table| {
+        let own = texts(site, "listen");
+        own.is_empty() || own.iter().any(|own| own == address)
+    };
+    let there: Vec<_> = sites.iter().filter(is_there).collect();
+    let named = there.iter().find(|site| texts(site, "host").iter().any(|own| own == host));
+    let Some(site) = named.or(there.first()) else { return "nobody".to_owned() };
+    let rules = site.get("rule").and_then(toml_edit::Item::as_array_of_tables);
+    let refuses = |rule: &toml_edit::Table| {
+        !rule.contains_key("path") && !rule.contains_key("pattern") && rule.contains_key("deny")
+    };
+    if rules.into_iter().flatten().any(refuses) {
+        return "refused".to_owned();
+    }
+    let root = site["root"].as_str().unwrap_or_default();
+    root.replace(folder.path().to_str().unwrap(), "").trim_start_matches('/').to_owned()
+}
+
 #[test]
-fn sites_on_other_addresses_are_left_out() {
+fn a_site_answers_where_it_did_and_nowhere_else() {
     let folder = folder();
-    let text = "server { listen 80; server_name a.test; root $TOP/site; }\n\
-        server { listen 127.0.0.1:8081; server_name b.test; root $TOP/other; }";
-    let import = imported(&folder, Language::Nginx, text).unwrap();
-    check(&folder, &import.toml).unwrap();
-    assert!(!import.toml.contains("b.test"), "{}", import.toml);
-    assert_eq!(import.notes[0].kind, Kind::Refused);
-    assert_eq!(import.notes[0].place.line, 2);
+    let a = "server_name a.test; root $TOP/site;";
+    let b = "server_name b.test; root $TOP/other;";
+    for (servers, rows) in [
+        // Loopback, and the port of TLS.
+        (
+            format!("server {{ listen 443 ssl; {a} }} server {{ listen 127.0.0.1:81; {b} }}"),
+            vec![
+                (":443", "a.test", "site"),
+                (":443", "b.test", "site"),
+                ("127.0.0.1:81", "a.test", "other"),
+                (":80", "b.test", "nobody"),
+            ],
+        ),
+        (
+            format!("server {{ listen 80; {a} }} server {{ listen 81; {b} }}"),
+            vec![(":80", "b.test", "site"), (":81", "a.test", "other")],
+        ),
+        // What is no address is no reason to serve it on all.
+        (
+            format!("server {{ listen 80; {a} }} server {{ listen unix:/x; {b} }}"),
+            vec![(":80", "b.test", "site")],
+        ),
+        (
+            format!("server {{ listen 80; {a} }} server {{ listen b.test:81; {b} }}"),
+            vec![(":80", "b.test", "site"), (":81", "b.test", "nobody")],
+        ),
+        // One address of a port that another one has on all.
+        (
+            format!("server {{ listen 80; {a} }} server {{ listen 127.0.0.1:80; {b} }}"),
+            vec![(":80", "b.test", "site")],
+        ),
+        // Unknown names.
+        (
+            format!(
+                "server {{ listen 80 default_server; server_name _; return 444; }} \
+                 server {{ listen 80; {a} }} server {{ listen [::]:80; {b} }}"
+            ),
+            vec![
+                ("[::]:80", "x.test", "refused"),
+                ("[::]:80", "a.test", "site"),
+                ("[::]:80", "b.test", "other"),
+            ],
+        ),
+        (
+            format!("server {{ listen 80; {a} }} server {{ listen 80 default_server; }}"),
+            vec![(":80", "x.test", "refused"), (":80", "a.test", "site")],
+        ),
+        (
+            format!(
+                "server {{ listen 443 ssl default_server; ssl_reject_handshake on; }} \
+                 server {{ listen 443 ssl; listen 80; {a} }}"
+            ),
+            vec![(":443", "x", "refused"), (":443", "a.test", "site"), (":80", "x", "site")],
+        ),
+        (
+            format!(
+                "server {{ listen 80; listen 81 default_server; {a} }} \
+                 server {{ listen 81; listen 80 default_server; {b} }}"
+            ),
+            vec![(":80", "x", "other"), (":81", "x", "site"), (":80", "a.test", "other")],
+        ),
+        // The same name with other content.
+        (
+            format!(
+                "server {{ listen 80; {a} deny all; }} server {{ listen 443 ssl; {a} }} \
+                 server {{ listen 80; server_name a.test; root $TOP/other; }}"
+            ),
+            vec![(":80", "a.test", "refused"), (":443", "a.test", "site")],
+        ),
+    ] {
+        let import = imported(&folder, Language::Nginx, &servers).unwrap();
+        // Certificates are for the operator to bring.
+        let said = check(&folder, &import.toml).err().unwrap_or_default();
+        let is_good = said.is_empty() || said.contains("certificate");
+        assert!(is_good, "{said}");
+        for (address, host, expected) in rows {
+            let answer = answering(&folder, &import, address, host);
+            assert_eq!(answer, expected, "{host} on {address}: {servers}\n{}", import.toml);
+        }
+    }
+}
+
+#[test]
+fn sites_are_one_only_if_they_refuse_the_same() {
+    let folder = folder();
+    let server = |listen: &str, lines: &str| {
+        format!("server {{ listen {listen}; server_name a.test; root $TOP/site; {lines} }}")
+    };
+    for (plain, secure, sites) in [
+        ("", "", 1),
+        ("location /a/ { deny all; }", "location /a/ { deny all; }", 1),
+        ("", "location /a/ { deny all; }", 2),
+        ("location /t/ { alias $TOP/other/; }", "location /t/ { alias $TOP/site/; }", 2),
+        (
+            "location /t/ { alias $TOP/other/; }",
+            "location /t/ { alias $TOP/other/; location ~ ^/t/a { deny all; } }",
+            2,
+        ),
+        (PHP, "location ~ ^/index\\.php$ { fastcgi_pass x; }", 2),
+    ] {
+        let text = format!("{} {}", server("80", plain), server("81", secure));
+        let import = imported(&folder, Language::Nginx, &text).unwrap();
+        check(&folder, &import.toml).unwrap();
+        let own = import.toml.split("[[site]]\n").filter(|site| !site.contains("path = \"/t\""));
+        assert_eq!(own.count() - 1, sites, "{plain} {secure}: {}", import.toml);
+    }
 }
 
 #[test]

@@ -16,9 +16,13 @@ pub(crate) fn write(description: &Description, notes: &[Note]) -> String {
     server(document.as_table_mut(), description);
     let mut sites = ArrayOfTables::new();
     for site in &description.sites {
-        sites.push(self::site(site, &site.hosts));
+        let listen: Vec<String> = match description.divides_addresses {
+            true => site.listen.iter().map(|listen| listen.address.clone()).collect(),
+            false => Vec::new(),
+        };
+        sites.push(self::site(site, &site.hosts, &listen));
         for mount in &site.mounts {
-            sites.push(self::site(mount, &site.hosts));
+            sites.push(self::site(mount, &site.hosts, &listen));
         }
     }
     if !sites.is_empty() {
@@ -52,14 +56,8 @@ fn comment(text: &mut String, note: &str) {
 fn server(table: &mut Table, description: &Description) {
     let listen = description.sites.iter().flat_map(|site| &site.listen);
     let all: BTreeSet<_> = listen.collect();
-    // `[::]` has the addresses of IPv4, too.
-    let is_needed = |address: &str| {
-        address.strip_prefix(':').is_none_or(|port| {
-            !all.iter().any(|other| other.address.strip_prefix("[::]:") == Some(port))
-        })
-    };
     let of = |tls: bool| {
-        let own = all.iter().filter(|listen| listen.tls == tls && is_needed(&listen.address));
+        let own = all.iter().filter(|listen| listen.tls == tls);
         own.map(|listen| listen.address.clone()).collect::<BTreeSet<_>>()
     };
     let (plain, secure) = (of(false), of(true));
@@ -70,7 +68,7 @@ fn server(table: &mut Table, description: &Description) {
     if !secure.is_empty() {
         table.insert("listen_tls", value(array(secure.iter().cloned())));
     }
-    let proxied = all.iter().filter(|listen| listen.proxy_protocol && is_needed(&listen.address));
+    let proxied = all.iter().filter(|listen| listen.proxy_protocol);
     list(table, "proxy_protocol", &proxied.map(|it| it.address.clone()).collect::<Vec<_>>());
     list(table, "trusted_proxies", &description.trusted_proxies);
     if !description.trusted_proxies.is_empty() {
@@ -98,10 +96,11 @@ fn part<'a>(table: &'a mut Table, name: &str) -> &'a mut Table {
     part.as_table_mut().expect("only tables have these names")
 }
 
-fn site(site: &Site, hosts: &[String]) -> Table {
+fn site(site: &Site, hosts: &[String], listen: &[String]) -> Table {
     let mut table = Table::new();
     table.decor_mut().set_prefix(format!("\n# {}\n", site.place));
     list(&mut table, "host", hosts);
+    list(&mut table, "listen", listen);
     text(&mut table, "path", site.path.as_ref());
     text(&mut table, "root", site.root.as_ref());
     if let Some(index) = &site.index {

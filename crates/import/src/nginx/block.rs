@@ -320,7 +320,11 @@ impl Reader<'_> {
             "access_log" => self.access_log(directive),
             "error_log" => self.error_log(directive),
             "autoindex" if first == "off" => {}
-            "ssl_verify_client" if first == "off" => {}
+            "ssl_verify_client" | "ssl_reject_handshake" if first == "off" => {}
+            "ssl_reject_handshake" => {
+                let reason = "the handshake cannot be refused for one name";
+                block.closed.push((directive.clone(), reason.to_owned()));
+            }
             // It only serves `fastcgi_param PATH_INFO`, which PHP gets anyway.
             "set" if directive.arg(1) == "$fastcgi_path_info" => {}
             _ => self.other(directive, block),

@@ -28,6 +28,11 @@ impl Reader<'_> {
         self.read(directives, &mut block);
         let mut site = Site::new(place.clone());
         self.listen(&block, &mut site);
+        if site.listen.is_empty() {
+            let reason = "it has no address that is translated, so the site is left out";
+            self.notes.refused(place, "", reason);
+            return;
+        }
         self.names(place, &block, &mut site);
         if site.hosts.is_empty() && !block.names.is_empty() && !is_unnamed(&block.names) {
             let reason = "none of its names is translated, so the site is left out";
@@ -71,21 +76,20 @@ impl Reader<'_> {
         for directive in &block.listen {
             let flags = &directive.args[1.min(directive.args.len())..];
             let has = |flag: &str| flags.iter().any(|own| own == flag);
-            site.is_default |= has("default_server") || has("default");
             if has("quic") {
                 continue;
             }
-            match address(directive.arg(0)) {
-                Some(address) => site.listen.push(Listen {
-                    address,
-                    tls: has("ssl"),
-                    proxy_protocol: has("proxy_protocol"),
-                }),
-                None => {
-                    let reason = "only addresses and ports are translated";
-                    self.notes.left(&directive.place, &directive.line(), reason);
-                }
+            let Some(address) = address(directive.arg(0)) else {
+                let reason = "only addresses and ports are translated; the site is not served there";
+                self.notes.left(&directive.place, &directive.line(), reason);
+                continue;
+            };
+            if has("default_server") || has("default") {
+                site.is_default = true;
+                site.default_on.push(address.clone());
             }
+            let (tls, proxy_protocol) = (has("ssl"), has("proxy_protocol"));
+            site.listen.push(Listen { address, tls, proxy_protocol });
         }
         if block.listen.is_empty() {
             let (address, tls, proxy_protocol) = (":80".to_owned(), false, false);
