@@ -57,11 +57,13 @@ pub trait Disk {
     /// # Errors
     /// Fails if it cannot be read, or is too large for a configuration.
     fn read(&self, file: &Path) -> io::Result<Vec<u8>>;
-    /// The files that a pattern with `*`, `?` and `[]` names, in the order of their names.
+    /// The files that a pattern with `*`, `?` and `[]` names, in the order of their names, and the
+    /// folders that cannot be looked into.
     fn glob(&self, pattern: &str) -> Vec<PathBuf>;
     /// Whether there is such a file.
     fn is_file(&self, path: &Path) -> bool;
-    /// The files of this name below a directory; `None` if there are too many entries to look at.
+    /// The files of this name below a directory; `None` if there are too many entries to look at, or
+    /// some that cannot be looked at.
     fn find(&self, directory: &Path, name: &str) -> Option<Vec<PathBuf>>;
 }
 
@@ -82,7 +84,9 @@ impl Disk for System {
     }
 
     fn glob(&self, pattern: &str) -> Vec<PathBuf> {
-        glob::glob(pattern).map(|paths| paths.flatten().collect()).unwrap_or_default()
+        // A folder that cannot be read is named, too, so that reading it says so.
+        let path = |found: glob::GlobResult| found.unwrap_or_else(|error| error.path().to_owned());
+        glob::glob(pattern).map(|paths| paths.map(path).collect()).unwrap_or_default()
     }
 
     fn is_file(&self, path: &Path) -> bool {
@@ -91,18 +95,33 @@ impl Disk for System {
 
     fn find(&self, directory: &Path, name: &str) -> Option<Vec<PathBuf>> {
         let (mut found, mut seen) = (Vec::new(), 0);
+        if !directory.exists() {
+            return Some(found);
+        }
         let mut directories = vec![directory.to_owned()];
         while let Some(directory) = directories.pop() {
-            for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+            for entry in std::fs::read_dir(&directory).ok()? {
+                let entry = entry.ok()?;
                 seen += 1;
                 if seen > MOST_ENTRIES {
                     return None;
                 }
-                // Links are not followed: they may form a circle.
-                match entry.file_type() {
-                    Ok(kind) if kind.is_dir() => directories.push(entry.path()),
-                    Ok(_) if entry.file_name() == name => found.push(entry.path()),
-                    _ => {}
+                let path = entry.path();
+                // A folder behind a link is one, unless the link leads up: that is a circle.
+                let is_folder = match entry.file_type().ok()? {
+                    kind if kind.is_symlink() => {
+                        path.is_dir()
+                            && !directory
+                                .canonicalize()
+                                .ok()?
+                                .starts_with(path.canonicalize().ok()?)
+                    }
+                    kind => kind.is_dir(),
+                };
+                match is_folder {
+                    true => directories.push(path),
+                    false if entry.file_name() == name => found.push(path),
+                    false => {}
                 }
             }
         }

@@ -367,6 +367,96 @@ fn who_may_not_see_the_front_controller_reaches_it_by_no_path() {
     assert_has(&import, "front_controller = \"index.php\"");
 }
 
+#[test]
+fn paths_whose_rewrite_is_not_translated_are_refused() {
+    for (lines, scope) in [
+        ("location /f/ { rewrite ^/f/(.*) /get.php?f=$1&k=$arg_k last; }", "path = \"/f/*\""),
+        ("location ~ ^/f/ { rewrite ^/f/(.*) /get.php?f=$1 last; }", "pattern = \"^/f/\""),
+        ("location /f/ { rewrite ^/f/(.*)$ /g/$1 break; }", "path = \"/f/*\""),
+        ("location /f/ { rewrite ^(?=a) /g last; }", "path = \"/f/*\""),
+        ("rewrite ^/f/ /g/$arg_x last;", "pattern = \"^/f/\""),
+        ("rewrite ^/f/ /g/; rewrite ^/g/ /h/;", "pattern = \"^/f/\""),
+        ("if ($cookie_a) { rewrite ^/f/ /g last; }", "pattern = \"^/f/\""),
+        ("if ($cookie_a = '') { rewrite ^/f/ /login redirect; }", "pattern = \"^/f/\""),
+        ("location /f/ { if ($arg_x) { proxy_pass http://b; } }", "path = \"/f/*\""),
+        ("location /f/ { rewrite_by_lua_block { x() } }", "path = \"/f/*\""),
+        ("location /f/ { disable_symlinks on; }", "path = \"/f/*\""),
+    ] {
+        let import = nginx(lines);
+        assert!(import.notes.iter().any(|note| note.kind == Kind::Refused), "{lines}");
+        let rules = rules_of(&import, scope);
+        let is_refused = rules.iter().any(|rule| rule.contains("deny = [\"all\"]"));
+        assert!(is_refused, "{lines}: {}", import.toml);
+    }
+    // All paths of an expression, and redirects to the right name.
+    let import = nginx("location ~ ^/f/ { rewrite ^ /login.php last; }");
+    assert_has(&import, "pattern = \"^/f/\"\nrewrite = \"/login.php\"");
+    let import = nginx("if ($host != a.test) { rewrite ^ http://a.test/ permanent; }");
+    assert!(!import.toml.contains("deny"), "{}", import.toml);
+}
+
+#[test]
+fn clients_are_told_apart_as_before_or_refused() {
+    let guard = "allow 10.0.0.0/8; deny all;";
+    for (lines, scope) in [
+        ("set_real_ip_from 10.0.0.1; location /a/ { $G }", "path = \"/a/*\""),
+        (
+            "set_real_ip_from 10.0.0.1; real_ip_header X-Real-IP; \
+             location /a/ { location ~ b { $G } }",
+            "pattern = \"b\"",
+        ),
+        (
+            "set_real_ip_from unix:; real_ip_header X-Forwarded-For; location /a/ { $G }",
+            "path = \"/a/*\"",
+        ),
+        // Whom one location trusts, all trust here.
+        (
+            "location /b/ { set_real_ip_from 10.0.0.1; real_ip_header X-Forwarded-For; } \
+             location /a/ { $G }",
+            "path = \"/a/*\"",
+        ),
+    ] {
+        let import = nginx(&lines.replace("$G", guard));
+        let rules = rules_of(&import, scope);
+        let is_refused = |rule: &&str| rule.contains("deny") && !rule.contains("allow");
+        assert!(rules.iter().any(is_refused), "{lines}: {}", import.toml);
+    }
+    let known = "set_real_ip_from 10.0.0.1; real_ip_header X-Forwarded-For;";
+    let import = nginx(&format!("{known} location /a/ {{ location ~ b {{ {guard} }} }}"));
+    assert_has(&import, "allow = [\"10.0.0.0/8\"]");
+    assert_has(&import, "trusted_proxies = [\"10.0.0.1\"]");
+    assert!(!nginx("set_real_ip_from 10.0.0.1;").toml.contains("trusted_proxies ="));
+}
+
+#[test]
+fn limits_and_types_are_those_of_nginx() {
+    assert_has(&nginx(""), "[limits]\nbody = 1048576");
+    assert_has(&nginx("client_max_body_size 5m;"), "body = 5242880");
+    let import = nginx("location /up/ { types { } default_type text/x-any; }");
+    assert_has(&import, "set_headers = { Content-Type = \"text/x-any\" }");
+    let import = nginx("location /up/ { types { text/plain html; } }");
+    assert_eq!(import.notes.len(), 1, "{:?}", import.notes);
+    let inner = "location ~ \\.php$ { fastcgi_param PHP_ADMIN_VALUE open_basedir=/x; \
+        fastcgi_pass x; }";
+    assert_has(&nginx(&format!("location /a/ {{ {inner} }}")), "open_basedir = \"/x\"");
+    let outer = "fastcgi_param PHP_ADMIN_VALUE open_basedir=/x;";
+    let inner = "location /a/ { location ~ \\.php$ { fastcgi_pass x; } }";
+    assert_has(&nginx(&format!("{outer} {inner}")), "open_basedir = \"/x\"");
+}
+
+#[test]
+fn what_an_include_does_not_find_is_noted() {
+    for (name, kind) in [("none/*.conf", Kind::Left), ("site/deep?/x", Kind::Left)] {
+        let import = nginx(&format!("include {name};"));
+        assert_eq!(import.notes.len(), 1, "{:?}", import.notes);
+        assert_eq!(import.notes[0].kind, kind);
+    }
+    let moved = "location /.well-known/ { root /x; } \
+        location / { return 301 https://b.test$request_uri; }";
+    let notes = nginx(moved).notes;
+    assert!(notes.iter().any(|note| note.line == "location /.well-known/"), "{notes:?}");
+}
+
 /// Imports a site of Apache with a root.
 #[track_caller]
 fn apache(lines: &str) -> Import {

@@ -45,7 +45,7 @@ impl Reader<'_> {
     fn addresses(&mut self, place: &Place, scope: &Scope, block: &Block) -> Vec<Rule> {
         let is_all = |who: &str| who == "all";
         let names_clients = block.access.iter().any(|(_, who)| !is_all(who));
-        let problem = if block.hides_clients && names_clients {
+        let problem = if names_clients && block.hides_clients(&self.proxies) {
             Some("whose addresses they are is not translated; everybody is refused instead")
         } else if block.satisfies_any && block.auth.is_some() {
             Some("`satisfy any` is not translated; everybody is refused instead")

@@ -1,6 +1,6 @@
 //! What the directives of one block say, with what it inherits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::directive::Directive;
 use crate::source::Place;
@@ -24,9 +24,7 @@ pub(super) const TUNING: &[&str] = &[
     "client_header_timeout",
     "connection_pool_size",
     "daemon",
-    "default_type",
     "directio",
-    "disable_symlinks",
     "env",
     "etag",
     "fastcgi_buffer_size",
@@ -123,7 +121,6 @@ pub(super) const TUNING: &[&str] = &[
     "tcp_nopush",
     "thread_pool",
     "timer_resolution",
-    "types",
     "types_hash_bucket_size",
     "types_hash_max_size",
     "underscores_in_headers",
@@ -183,6 +180,7 @@ const GUARDS: &[&str] = &[
     "referer",
     "jwt",
     "limit_except",
+    "rewrite_by_lua",
     "block",
     "waf",
     "naxsi",
@@ -223,8 +221,12 @@ pub(super) struct Block {
     pub key: Vec<String>,
     pub params: BTreeMap<String, (Place, String)>,
     pub hidden_headers: Vec<String>,
-    /// Whether another address than the client's own may be meant by `allow` and `deny`.
-    pub hides_clients: bool,
+    /// The proxies that name the client, and by which header: `X-Real-IP` if nothing says another.
+    pub proxies: BTreeSet<String>,
+    pub client_header: Option<String>,
+    /// Whether the name of a file says nothing of its type, which is `default_type` then.
+    pub has_no_types: bool,
+    pub default_type: Option<String>,
 
     pub alias: Option<String>,
     pub is_internal: bool,
@@ -278,8 +280,18 @@ impl Reader<'_> {
             block.certificate.clear();
             block.key.clear();
         }
+        if names("set_real_ip_from") {
+            block.proxies.clear();
+        }
         for directive in directives {
             self.directive(directive, block);
+        }
+        let proxy = directives.iter().find(|it| it.name == "set_real_ip_from");
+        if let Some(proxy) = proxy.filter(|_| block.client_header.is_none()) {
+            self.notes.left(&proxy.place, &proxy.line(), OTHER_HEADER);
+        }
+        if proxy.is_some() || names("real_ip_header") {
+            self.trust(block);
         }
     }
 
@@ -311,7 +323,23 @@ impl Reader<'_> {
             }
             "fastcgi_hide_header" => block.hidden_headers.push(first.to_owned()),
             "client_max_body_size" => self.body_size(directive),
-            "set_real_ip_from" | "real_ip_header" => self.real_ip(directive, block),
+            "set_real_ip_from" => {
+                if validity::network(first).is_none() {
+                    let reason =
+                        "only addresses and networks are translated; see `trusted_proxies`";
+                    self.notes.left(&directive.place, &directive.line(), reason);
+                }
+                block.proxies.insert(first.to_owned());
+            }
+            "real_ip_header" => {
+                let header = first.to_ascii_lowercase();
+                if !NAMING_CLIENTS.contains(&&*header) {
+                    self.notes.left(&directive.place, &directive.line(), OTHER_HEADER);
+                }
+                block.client_header = Some(header);
+            }
+            "types" => block.has_no_types = directive.inner().is_empty(),
+            "default_type" => block.default_type = Some(first.to_owned()),
             "internal" => block.is_internal = true,
             "try_files" => block.try_files = Some(directive.clone()),
             "rewrite" | "return" | "if" | "break" => block.steps.push(directive.clone()),
@@ -320,6 +348,11 @@ impl Reader<'_> {
             "access_log" => self.access_log(directive),
             "error_log" => self.error_log(directive),
             "autoindex" if first == "off" => {}
+            "disable_symlinks" if first == "off" => {}
+            "disable_symlinks" => {
+                let reason = "it may refuse requests, and there is no such rule";
+                block.closed.push((directive.clone(), reason.to_owned()));
+            }
             "ssl_verify_client" | "ssl_reject_handshake" if first == "off" => {}
             "ssl_reject_handshake" => {
                 let reason = "the handshake cannot be refused for one name";
@@ -425,25 +458,36 @@ impl Reader<'_> {
         }
     }
 
-    fn real_ip(&mut self, directive: &Directive, block: &mut Block) {
-        let value = directive.arg(0);
-        let is_network = directive.name == "set_real_ip_from";
-        let network = validity::network(value).filter(|_| is_network);
-        let header = value.to_ascii_lowercase();
-        match network {
-            Some(network) => {
+    /// Takes the proxies of a block over, if they name clients by a header that is translated.
+    fn trust(&mut self, block: &Block) {
+        if block.names_clients() {
+            for network in block.proxies.iter().filter_map(|proxy| validity::network(proxy)) {
                 if !self.description.trusted_proxies.contains(&network) {
                     self.description.trusted_proxies.push(network);
                 }
             }
-            None if !is_network && matches!(&*header, "x-forwarded-for" | "proxy_protocol") => {}
-            None => {
-                let reason = "clients are named by `X-Forwarded-For` or the PROXY protocol; see \
-                    `trusted_proxies`";
-                self.notes.left(&directive.place, &directive.line(), reason);
-                block.hides_clients = true;
-            }
         }
+    }
+}
+
+/// How a proxy may name clients.
+const NAMING_CLIENTS: [&str; 2] = ["x-forwarded-for", "proxy_protocol"];
+
+const OTHER_HEADER: &str = "clients are named by `X-Forwarded-For` or the PROXY protocol; see \
+    `trusted_proxies`";
+
+impl Block {
+    /// Whether its proxies name the client as Tokamak knows it.
+    fn names_clients(&self) -> bool {
+        self.client_header.as_ref().is_some_and(|header| NAMING_CLIENTS.contains(&&**header))
+    }
+
+    /// Whether another address than the client's own may be meant by `allow` and `deny`. `proxies`
+    /// are those of the whole configuration, which are trusted for all sites.
+    pub(super) fn hides_clients(&self, proxies: &BTreeSet<String>) -> bool {
+        let are_known = self.proxies.iter().all(|proxy| validity::network(proxy).is_some());
+        (!self.proxies.is_empty() && !(self.names_clients() && are_known))
+            || self.proxies != *proxies
     }
 }
 
@@ -463,8 +507,7 @@ fn advice(name: &str) -> &'static str {
         "map" | "geo" | "split_clients" | "set" => "there are no variables; see Lua scripts",
         "autoindex" => "folders are not listed",
         "fastcgi_intercept_errors" => "error pages are only for the server's own failures",
-        "rewrite_by_lua_block"
-        | "header_filter_by_lua_block"
+        "header_filter_by_lua_block"
         | "body_filter_by_lua_block"
         | "log_by_lua_block"
         | "init_by_lua_block" => "see the Lua scripts of a site",

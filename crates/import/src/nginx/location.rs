@@ -217,6 +217,7 @@ impl Reader<'_> {
             site.rules.push(only(place, &scope, serve));
         }
         self.location_headers(place, found, &block, outer, site);
+        self.types(place, directives, &scope, &block, site);
         let before = plan.php.len();
         self.nested(place, found, &block, site, plan);
         // Others than those of its own locations do not run there either.
@@ -226,6 +227,27 @@ impl Reader<'_> {
             rule.scripts = own.iter().flat_map(|own| own.names.clone()).collect();
             site.rules.push(rule);
         }
+    }
+
+    /// Files without types of their own, as those of visitors may be: so no browser runs them.
+    fn types(
+        &mut self,
+        place: &Place,
+        directives: &[Directive],
+        scope: &Scope,
+        block: &Block,
+        site: &mut Site,
+    ) {
+        let Some(own) = directives.iter().find(|it| it.name == "types") else { return };
+        if !block.has_no_types {
+            let reason = "types of files are not translated; see `set_headers`";
+            self.notes.left(&own.place, "types", reason);
+            return;
+        }
+        let mut rule = Rule::at(place, scope.clone());
+        let value = block.default_type.clone().unwrap_or_else(|| "text/plain".to_owned());
+        rule.headers.set.insert("Content-Type".to_owned(), value);
+        site.rules.push(rule);
     }
 
     /// Says where nginx would have chosen another location than one that refuses.
@@ -530,7 +552,15 @@ impl Reader<'_> {
                 (Match::Prefix(path, _), Match::Pattern(expression)) => {
                     let within = Match::Pattern(expression.clone());
                     let around = (path.as_str(), block);
-                    self.nested_pattern(place, around, &within, directives, asks_before, site, plan);
+                    self.nested_pattern(
+                        place,
+                        around,
+                        &within,
+                        directives,
+                        asks_before,
+                        site,
+                        plan,
+                    );
                     continue;
                 }
                 _ => {
@@ -629,7 +659,7 @@ fn has_fastcgi(directive: &Directive) -> bool {
 }
 
 /// A location as in the file.
-fn describe(found: &Match) -> String {
+pub(super) fn describe(found: &Match) -> String {
     match found {
         Match::Exact(path) => format!("location = {path}"),
         Match::Prefix(path, true) => format!("location ^~ {path}"),

@@ -10,6 +10,7 @@ mod server;
 mod steps;
 mod target;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::directive::Directive;
@@ -28,13 +29,29 @@ pub(crate) fn read(
 ) -> Result<Description, Unreadable> {
     let prefix = prefix.map_or_else(|| prefix_of(file, disk), Path::to_owned);
     let directives = parse::load(file, &prefix, disk, notes)?;
-    let mut reader = Reader { description: Description::default(), prefix, notes };
+    let description = Description::default();
+    let proxies = proxies(&directives);
+    let mut reader = Reader { description, prefix, proxies, notes };
     reader.main(&directives);
+    // What nginx has without a word of the file; Tokamak's own limit is higher.
+    reader.description.body.get_or_insert(1 << 20);
     if reader.description.sites.is_empty() {
         let problem = "it has no `server { … }`".to_owned();
         return Err(Unreadable { place: Place::start(file), problem });
     }
     Ok(reader.description)
+}
+
+/// The proxies that any block lets name clients.
+fn proxies(directives: &[Directive]) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for directive in directives {
+        if directive.name == "set_real_ip_from" {
+            found.insert(directive.arg(0).to_owned());
+        }
+        found.append(&mut proxies(directive.inner()));
+    }
+    found
 }
 
 /// The directory of `nginx.conf` above a file, from which nginx resolves names.
@@ -49,6 +66,8 @@ fn prefix_of(file: &Path, disk: &dyn Disk) -> PathBuf {
 struct Reader<'a> {
     description: Description,
     prefix: PathBuf,
+    /// All proxies that any block lets name clients.
+    proxies: BTreeSet<String>,
     notes: &'a mut Notes,
 }
 

@@ -294,6 +294,10 @@ impl Includes<'_> {
             true => self.disk.glob(&name),
             false => vec![pattern.clone()],
         };
+        if files.is_empty() {
+            let reason = "no file has such a name; see that those of the server are there";
+            self.notes.left(&directive.place, &directive.line(), reason);
+        }
         let mut all = Vec::new();
         for file in files {
             self.files += 1;

@@ -7,7 +7,7 @@ use crate::validity;
 
 use super::Reader;
 use super::block::{Block, Expires};
-use super::location::Locations;
+use super::location::{Locations, Match, describe};
 use super::php::Scripts;
 use super::steps::{End, only};
 
@@ -66,8 +66,15 @@ impl Reader<'_> {
         self.whole_headers(place, &block, &mut site);
         let mut plan = Plan::default();
         self.all_locations(&locations, &block, &mut site, &mut plan);
-        if site.moved.is_none() {
-            self.conclude(place, &block, plan, &mut site);
+        match site.moved {
+            None => self.conclude(place, &block, plan, &mut site),
+            Some(_) => {
+                let main = Match::Prefix("/".to_owned(), false);
+                for (place, found, _) in locations.all.iter().filter(|it| it.1 != main) {
+                    let reason = "all of the site is redirected, also these paths";
+                    self.notes.left(place, &describe(found), reason);
+                }
+            }
         }
         self.description.sites.push(site);
     }
@@ -80,7 +87,8 @@ impl Reader<'_> {
                 continue;
             }
             let Some(address) = address(directive.arg(0)) else {
-                let reason = "only addresses and ports are translated; the site is not served there";
+                let reason =
+                    "only addresses and ports are translated; the site is not served there";
                 self.notes.left(&directive.place, &directive.line(), reason);
                 continue;
             };

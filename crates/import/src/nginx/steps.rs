@@ -18,6 +18,30 @@ pub(super) enum End {
     Answered,
 }
 
+/// What of a condition can be left out without opening anything.
+const HARMLESS: [&str; 9] = [
+    "access_log",
+    "add_header",
+    "break",
+    "expires",
+    "limit_rate",
+    "limit_rate_after",
+    "more_set_headers",
+    "rewrite",
+    "set",
+];
+
+/// Conditions of the name or the scheme by which a client comes, and not of who it is.
+const OF_ADDRESS: [&str; 7] = [
+    "$host",
+    "$http_host",
+    "$server_name",
+    "$scheme",
+    "$https",
+    "$server_port",
+    "$http_x_forwarded_proto",
+];
+
 impl Reader<'_> {
     /// Translates the steps of a block, in their order.
     pub(super) fn steps(
@@ -57,36 +81,58 @@ impl Reader<'_> {
         site: &mut Site,
     ) {
         let (to, flag) = (step.arg(1), step.arg(2));
-        let mut left = |reason: &str| self.notes.left(&step.place, &step.line(), reason);
-        let is_url = to.starts_with("http://") || to.starts_with("https://");
-        let status = match flag {
-            "permanent" => Some(301),
-            "redirect" => Some(302),
-            _ if is_url || to.starts_with("$scheme") => Some(302),
-            _ => None,
+        let status = redirect_status(step);
+        let expression = pattern::translate(step.arg(0), false);
+        let target = target::rewritten(to);
+        // All paths of a location with an expression, which is the only one that a rule can have.
+        let is_whole = scope.pattern.is_some()
+            && ["^", ".*", "^.*$", "^(.*)$", "^/", "^/(.*)$"].contains(&step.arg(0))
+            && !to.contains('$');
+        let problem = if scope.pattern.is_some() && !is_whole {
+            Some("a location with an expression cannot have a second one".to_owned())
+        } else if flag == "break" && !scope.is_all() {
+            Some("`break` within a location is not translated".to_owned())
+        } else if status.is_none() && goes_on {
+            Some("without `last`, later rewrites count, too; that is not translated".to_owned())
+        } else if target.is_none() {
+            Some("only the groups `$1` to `$9` are translated in a target".to_owned())
+        } else {
+            expression.as_ref().err().cloned()
         };
-        if scope.pattern.is_some() {
-            return left("a location with an expression cannot have a second one");
+        if let Some(problem) = problem {
+            // Paths with a file are not rewritten, so nothing becomes visible.
+            return match unless_file {
+                true => self.notes.left(&step.place, &step.line(), problem),
+                false => self.refuse_rewritten(step, scope, &problem, site),
+            };
         }
-        if flag == "break" && !scope.is_all() {
-            return left("`break` within a location is not translated");
-        }
-        if status.is_none() && goes_on {
-            return left("without `last`, later rewrites count, too; that is not translated");
-        }
-        let expression = match pattern::translate(step.arg(0), false) {
-            Ok(expression) => expression,
-            Err(problem) => return left(&problem),
-        };
-        let Some(to) = target::rewritten(to) else {
-            return left("only the groups `$1` to `$9` are translated in a target");
-        };
-        let scope = Scope { pattern: Some(expression), ..scope.clone() };
+        let pattern = if is_whole { scope.pattern.clone() } else { expression.ok() };
+        let scope = Scope { pattern, ..scope.clone() };
         let rule = Rule { unless_file, ..Rule::at(&step.place, scope) };
+        let to = target.unwrap_or_default();
         site.rules.push(match status {
             Some(status) => rule.redirect(to, status),
             None => rule.rewrite(to),
         });
+    }
+
+    /// A `rewrite` that is not translated: its paths were answered by something else, which may have
+    /// asked who wants them, so their own files are refused.
+    fn refuse_rewritten(
+        &mut self,
+        step: &Directive,
+        scope: &Scope,
+        problem: &str,
+        site: &mut Site,
+    ) {
+        let reason = format!("{problem}; the paths that it is for are refused instead");
+        self.notes.refused(&step.place, &step.line(), reason);
+        let own = match &scope.pattern {
+            // One of both is enough: what fits it may fit the other.
+            Some(_) => scope.clone(),
+            None => Scope { pattern: pattern::translate(step.arg(0), false).ok(), ..scope.clone() },
+        };
+        site.rules.push(Rule::at(&step.place, closed(&own)).refuse_all(404));
     }
 
     /// A `return` that answers all requests of a scope.
@@ -163,15 +209,21 @@ impl Reader<'_> {
             }
             _ => {}
         }
-        let refuses = |it: &Directive| matches!(&*it.name, "return" | "deny" | "fastcgi_pass");
         let line = format!("if {}", step.args.join(" "));
-        if body.iter().any(refuses) {
+        if body.iter().any(|it| !HARMLESS.contains(&&*it.name)) {
             let reason = "its condition is not translated, so all that it could refuse is refused";
             self.notes.refused(&step.place, &line, reason);
             site.rules.push(Rule::at(&step.place, closed(scope)).refuse_all(403));
             return End::Open;
         }
         self.notes.left(&step.place, &line, "its condition is not translated");
+        // Those to the right name or to `https` refuse nobody.
+        let is_of_address = words.first().is_some_and(|first| OF_ADDRESS.contains(first));
+        let is_left = |it: &&Directive| is_of_address && redirect_status(it).is_some();
+        let rewrites = body.iter().filter(|it| it.name == "rewrite");
+        for rewrite in rewrites.filter(|it| !is_left(it)) {
+            self.refuse_rewritten(rewrite, scope, "its condition is not translated", site);
+        }
         End::Open
     }
 
@@ -201,6 +253,16 @@ impl Reader<'_> {
             && is_certbot
             && rest.last().is_some_and(|last| last.name == "return");
         Some(if is_last { End::Answered } else { End::Open })
+    }
+}
+
+/// The status of a `rewrite` that redirects.
+fn redirect_status(step: &Directive) -> Option<u16> {
+    let is_url = ["http://", "https://", "$scheme"].iter().any(|it| step.arg(1).starts_with(it));
+    match step.arg(2) {
+        "permanent" => Some(301),
+        _ if step.arg(2) == "redirect" || is_url => Some(302),
+        _ => None,
     }
 }
 
