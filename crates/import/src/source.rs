@@ -62,8 +62,8 @@ pub trait Disk {
     fn glob(&self, pattern: &str) -> Vec<PathBuf>;
     /// Whether there is such a file.
     fn is_file(&self, path: &Path) -> bool;
-    /// The files of this name below a directory; `None` if there are too many entries to look at, or
-    /// some that cannot be looked at.
+    /// The files of this name below a directory; `None` if there are too many entries to look at,
+    /// or some that cannot be looked at.
     fn find(&self, directory: &Path, name: &str) -> Option<Vec<PathBuf>>;
 }
 

@@ -52,7 +52,7 @@ pub(super) fn unify(sites: &mut Vec<Site>, notes: &mut Notes) {
                 address.clone_from(&socket.address);
             }
         }
-        is_bound == !site.listen.is_empty()
+        is_bound != site.listen.is_empty()
     });
     let said: BTreeSet<String> = sites.iter().flat_map(|site| site.default_on.clone()).collect();
     let mut known = said;

@@ -486,8 +486,8 @@ impl Block {
     /// are those of the whole configuration, which are trusted for all sites.
     pub(super) fn hides_clients(&self, proxies: &BTreeSet<String>) -> bool {
         let are_known = self.proxies.iter().all(|proxy| validity::network(proxy).is_some());
-        (!self.proxies.is_empty() && !(self.names_clients() && are_known))
-            || self.proxies != *proxies
+        let is_told = self.proxies.is_empty() || (self.names_clients() && are_known);
+        !is_told || self.proxies != *proxies
     }
 }
 

@@ -116,8 +116,8 @@ impl Reader<'_> {
         });
     }
 
-    /// A `rewrite` that is not translated: its paths were answered by something else, which may have
-    /// asked who wants them, so their own files are refused.
+    /// A `rewrite` that is not translated: its paths were answered by something else, which may
+    /// have asked who wants them, so their own files are refused.
     fn refuse_rewritten(
         &mut self,
         step: &Directive,
