@@ -34,6 +34,7 @@ pub struct Import {
 enum Server {
     Nginx,
     Apache,
+    Caddy,
 }
 
 impl Import {
@@ -44,6 +45,7 @@ impl Import {
         let language = match self.language {
             Server::Nginx => Language::Nginx,
             Server::Apache => Language::Apache,
+            Server::Caddy => Language::Caddy,
         };
         let imported = match import(language, &self.file, self.prefix.as_deref(), &System) {
             Ok(imported) => imported,

@@ -1,4 +1,4 @@
-//! Reads a site's configuration of nginx or Apache, and writes a `tokamak.toml` for what it
+//! Reads a site's configuration of nginx, Apache or Caddy, and writes a `tokamak.toml` for what it
 //! understands. What it does not understand it lists, line by line.
 //!
 //! It never guesses, and never opens what was closed: where a refusal, an authentication or a whole
@@ -8,6 +8,7 @@
 //! together (`combine`), checked and written.
 
 mod apache;
+mod caddy;
 mod combine;
 mod directive;
 mod model;
@@ -33,11 +34,13 @@ pub enum Language {
     Nginx,
     /// Apache: its whole configuration, the file of a site, or an `.htaccess`.
     Apache,
+    /// Caddy: a Caddyfile, or a file that it imports.
+    Caddy,
 }
 
 impl Language {
     /// All of them.
-    pub const ALL: [Language; 2] = [Language::Nginx, Language::Apache];
+    pub const ALL: [Language; 3] = [Language::Nginx, Language::Apache, Language::Caddy];
 }
 
 /// What was imported.
@@ -64,6 +67,7 @@ pub fn import(
     let mut description = match language {
         Language::Nginx => nginx::read(file, prefix, disk, &mut notes)?,
         Language::Apache => apache::read(file, prefix, disk, &mut notes)?,
+        Language::Caddy => caddy::read(file, prefix, disk, &mut notes)?,
     };
     combine::combine(&mut description, disk, &mut notes);
     if description.sites.is_empty() {

@@ -22,6 +22,8 @@ pub(crate) struct Description {
     pub group: Option<String>,
     /// Whether only TLS 1.3 is spoken.
     pub only_tls13: bool,
+    /// Whether certificates are got for the names of sites that have none.
+    pub automatic: bool,
     /// The access log and the error log.
     pub access_log: Option<String>,
     pub error_log: Option<String>,

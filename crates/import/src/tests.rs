@@ -543,6 +543,196 @@ fn notes_cannot_forge_lines_of_the_file() {
     assert!(import.notes[0].to_string().lines().count() == 1);
 }
 
+/// Imports a site of Caddy with a root.
+#[track_caller]
+fn caddy(lines: &str) -> Import {
+    let folder = folder();
+    let text = format!("http://a.test {{\nroot * $TOP/site\n{lines}\n}}");
+    let import = imported(&folder, Language::Caddy, &text).unwrap();
+    check(&folder, &import.toml).unwrap();
+    import
+}
+
+#[test]
+fn what_guards_in_caddy_and_is_not_translated_is_refused() {
+    let all = "[[site.rule]]\ndeny = [\"all\"]";
+    for (lines, scope) in [
+        ("basicauth /a/* {\nx y\n}", "path = \"/a/*\""),
+        ("basic_auth {\nx y\n}", all),
+        ("forward_auth /a* b {\nuri /c\n}", "path = \"/a*\""),
+        ("reverse_proxy /a b:80", "path = \"/a\""),
+        ("plugin_that_guards /a/*", "path = \"/a/*\""),
+        ("plugin_that_guards", all),
+        ("route /a/* {\nbasic_auth {\nx y\n}\n}", "path = \"/a/*\""),
+        ("handle_path /a/* {\nroot * /b\nfile_server\n}", "path = \"/a/*\""),
+        ("handle /a/* {\nroot * /b\nfile_server\n}", "path = \"/a/*\""),
+        ("@x {\npath /a/*\nheader Cookie x\n}\nrespond @x 403", "path = \"/a/*\""),
+        ("@x expression {path}.contains('a')\nrespond @x 403", all),
+        ("respond @unknown 403", all),
+        ("respond /a{x} 403", all),
+        ("@x path_regexp ^/a(?=b)\nrespond @x 403", all),
+        ("@x remote_ip forwarded 10.0.0.0/8\nrespond @x 403", all),
+        ("@x not client_ip 10.0.0.0/8\nrespond @x 403", all),
+        ("@x header !Cookie\nredir @x /login", all),
+        ("rewrite /a /{x}", "path = \"/a\""),
+        ("uri /a/* strip_prefix /a", "path = \"/a/*\""),
+        ("request_header /a/* -X-User", "path = \"/a/*\""),
+        ("respond /a hello 200", "path = \"/a\""),
+        ("tls {\nclient_auth {\nmode require\n}\n}", all),
+        ("php_fastcgi /a/* x", all),
+        ("php_fastcgi x {\nroot /b\n}", all),
+        ("root /b/* /c", all),
+        ("bind unix//run/x", all),
+    ] {
+        let import = caddy(&format!("file_server\n{lines}"));
+        let is_refused = import.notes.iter().any(|note| note.kind == Kind::Refused);
+        assert!(is_refused, "{lines}: {:?}", import.notes);
+        // Behind the site that answers for unknown names.
+        let own = import.toml.find("host = [\"a.test\"]").unwrap();
+        let at = import.toml[own..].match_indices(scope);
+        let is_there = |at: usize| {
+            let rule = &import.toml[own + at + 1..];
+            rule.split("[[").next().is_some_and(|rule| rule.contains("deny = [\"all\"]"))
+                || scope == all
+        };
+        assert!(at.map(|(at, _)| at).any(is_there), "{lines}: {}", import.toml);
+    }
+    for lines in ["file_server /a/*", "file_server browse /a", "respond hi", "php_fastcgi x", ""] {
+        let import = caddy(lines);
+        let own = import.toml.find("host = [\"a.test\"]").unwrap();
+        let text = import.toml[own..].lines().filter(|line| !line.starts_with('#'));
+        let text: Vec<&str> = text.collect();
+        assert!(text.join("\n").contains(all), "{lines}: {}", import.toml);
+    }
+}
+
+#[test]
+fn sites_of_caddy_get_certificates_by_themselves() {
+    let folder = folder();
+    let text = "a.test {\nroot * $TOP/site\nphp_fastcgi x\nfile_server\n}\n\
+        www.a.test {\nredir https://a.test{uri} permanent\n}\n\
+        b.test {\nreverse_proxy c:80\n}";
+    let import = imported(&folder, Language::Caddy, text).unwrap();
+    check(&folder, &import.toml).unwrap();
+    for part in [
+        "auto = true",
+        "unknown_name = \"refuse\"",
+        "listen = [\":80\"]",
+        "listen_tls = [\":443\"]",
+        "https_redirect = true",
+        "redirect = \"https://a.test/$1\"",
+        "front_controller = \"index.php\"",
+    ] {
+        assert_has(&import, part);
+    }
+    // The site of another server is refused, and not answered by the first one.
+    let own = import.toml.find("host = [\"b.test\"]").unwrap();
+    assert!(import.toml[own..].contains("deny = [\"all\"]"), "{}", import.toml);
+}
+
+fn caddy_lines() -> impl Strategy<Value = String> {
+    let word = prop::sample::select(vec![
+        "*",
+        "/",
+        "/a",
+        "/a/*",
+        "/a*",
+        "*.php",
+        "/a//b",
+        "/../a",
+        "/é",
+        "@m",
+        "@none",
+        "{path}",
+        "{path}/",
+        "{uri}",
+        "/b{uri}",
+        "https://b.test{uri}",
+        "https://b.test",
+        "{re.m.1}",
+        "/b?c",
+        "=404",
+        "/index.php",
+        "index.php",
+        "403",
+        "404",
+        "200",
+        "301",
+        "permanent",
+        "10.0.0.0/8",
+        "10.0.0.0/99",
+        "private_ranges",
+        "path",
+        "remote_ip",
+        "not",
+        "file",
+        "path_regexp",
+        "^/(a)",
+        "(?=x)",
+        "-X-A",
+        "+X-B",
+        "X-C",
+        "Connection",
+        "max_size",
+        "10MB",
+        "hide",
+        "index",
+        "root",
+        "$TOP/site",
+        "$TOP/other",
+        "127.0.0.1",
+        "::1",
+        "off",
+        "try_files",
+        "env",
+        "a\nb",
+        "",
+        "client_auth",
+        "browse",
+        "a=b",
+    ]);
+    let name = prop::sample::select(vec![
+        "root",
+        "redir",
+        "rewrite",
+        "try_files",
+        "header",
+        "respond",
+        "error",
+        "abort",
+        "file_server",
+        "php_fastcgi",
+        "handle",
+        "handle_path",
+        "route",
+        "request_body",
+        "tls",
+        "basic_auth",
+        "unknown",
+        "bind",
+        "@m",
+        "not",
+        "path",
+        "remote_ip",
+        "log",
+        "encode",
+        "hide",
+        "index",
+        "uri",
+        "X-D",
+        "-X-E",
+    ]);
+    let words = prop::collection::vec(word, 0..4)
+        .prop_map(|words| -> String { words.iter().map(|word| format!(" \"{word}\"")).collect() });
+    let leaf = (name.clone(), words.clone()).prop_map(|(name, args)| format!("{name}{args}\n"));
+    let tree = leaf.prop_recursive(3, 24, 4, move |inner| {
+        let body = prop::collection::vec(inner, 0..4);
+        (name.clone(), words.clone(), body)
+            .prop_map(|(name, args, body)| format!("{name}{args} {{\n{}}}\n", body.concat()))
+    });
+    prop::collection::vec(tree, 0..8).prop_map(|lines| lines.concat())
+}
+
 /// Directives that mean something, with arguments that may not.
 fn nginx_lines() -> impl Strategy<Value = String> {
     let path = prop::sample::select(vec![
@@ -673,6 +863,23 @@ proptest! {
             let said = check(&folder, &import.toml).err().unwrap_or_default();
             let errors: Vec<&str> = said.lines().take_while(|line| !line.starts_with('#'))
                 .filter(|line| is_own(line)).collect();
+            prop_assert!(errors.is_empty(), "{text}\n{said}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_for_caddy_passes_the_check(first in caddy_lines(), second in caddy_lines()) {
+        let folder = folder();
+        let text = format!(
+            "http://a.test {{\nroot * $TOP/site\nfile_server\n{first}}}\n\
+             http://b.test {{\nroot * $TOP/other\n{second}}}"
+        );
+        if let Ok(import) = imported(&folder, Language::Caddy, &text) {
+            let of_machine = ["is not a directory", "name a file", "does not exist", "certificate"];
+            let is_own = |line: &&str| !of_machine.iter().any(|part| line.contains(part));
+            let said = check(&folder, &import.toml).err().unwrap_or_default();
+            let errors: Vec<&str> =
+                said.lines().take_while(|line| !line.starts_with('#')).filter(is_own).collect();
             prop_assert!(errors.is_empty(), "{text}\n{said}");
         }
     }

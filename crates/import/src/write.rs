@@ -79,6 +79,12 @@ fn server(table: &mut Table, description: &Description) {
     if description.only_tls13 {
         part(table, "tls").insert("minimum", value("1.3"));
     }
+    if description.automatic {
+        let tls = part(table, "tls");
+        tls.insert("auto", value(true));
+        // As it is where certificates come by themselves: there is none for other names.
+        tls.insert("unknown_name", value("refuse"));
+    }
     if let Some(bytes) = description.body {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX).min(1024 << 30);
         part(table, "limits").insert("body", value(bytes));
