@@ -3,6 +3,7 @@
 //! Both get the same requests, hostile ones too. Where they differ, the table says how.
 
 mod apache;
+mod caddy;
 mod nginx;
 
 use std::fs;

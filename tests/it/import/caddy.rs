@@ -1,0 +1,133 @@
+//! Caddy with php-fpm, beside Tokamak.
+
+use std::path::Path;
+
+use super::{Desk, differs, same, status};
+
+/// Starts Caddy with this site, and Tokamak with what was imported from it.
+#[track_caller]
+fn serve(desk: &mut Desk, site: &str, exit_status: i32) -> String {
+    desk.start_fpm();
+    let port = desk.theirs.port();
+    let text = format!(
+        "{{\n\tadmin off\n\tdefault_bind 127.0.0.1\n}}\n\
+         http://site.test:{port} {{\n{site}\n}}\n"
+    );
+    let file = desk.write("Caddyfile", &text);
+    let arguments = ["run", "--adapter", "caddyfile", "--config", file.to_str().unwrap()];
+    // Caddy keeps what it knows below its home.
+    let home = [("HOME".to_owned(), desk.path("").display().to_string())];
+    desk.start(Path::new("/usr/bin/caddy"), &arguments, &home);
+    desk.serve_imported("caddy", &file, exit_status)
+}
+
+#[test]
+fn an_application_with_refusals_and_moved_pages() {
+    let mut desk = Desk::new(&[
+        "index.php",
+        "admin/index.php",
+        "admin/a.txt",
+        "uploads/picture.png",
+        "uploads/evil.php",
+        "vendor/autoload.php",
+        "office/a.txt",
+        "here/a.txt",
+        "notes.bak",
+        "private/a.txt",
+        "style.css",
+        "hidden/a.txt",
+    ]);
+    let site = r"	root * $TOP/site
+	encode gzip
+	php_fastcgi unix/$SOCKET
+	file_server {
+		hide hidden *.bak
+	}
+	header X-Frame-Options DENY
+	redir /old /new permanent
+	redir /older/page /new?x=y 308
+	@move path_regexp blog ^/blog/([0-9]+)$
+	redir @move /news/{http.regexp.blog.1}
+	rewrite /about /index.php?page=about
+	@refused path /vendor/* /uploads/*.php *.lock
+	respond @refused 403
+	@office {
+		path /office/*
+		not remote_ip 10.0.0.0/8 192.0.2.1
+	}
+	respond @office 403
+	@here {
+		path /here/*
+		remote_ip 10.0.0.0/8
+	}
+	abort @here
+	error /missing/* 404
+	basicauth /private/* {
+		max $2y$05$sAUVDeawl8IUyF6tAJT5FOdZlvYCNziyyum9Pwxla1r4SVpqfx/JG
+	}
+	reverse_proxy /api/* 127.0.0.1:1";
+    let written = serve(&mut desk, site, 3);
+    for line in ["REFUSED: `basicauth /private/*`", "REFUSED: `reverse_proxy /api/* 127.0.0.1:1`"] {
+        assert!(written.contains(line), "no {line} in {written}");
+    }
+    desk.compare(&[
+        status(200, "/"),
+        status(200, "/some/page?a=b"),
+        status(200, "/none.php"),
+        status(200, "/style.css"),
+        status(308, "/admin"),
+        status(200, "/admin/"),
+        status(200, "/admin/a.txt"),
+        status(301, "/old"),
+        status(308, "/older/page?z"),
+        status(302, "/blog/12"),
+        status(200, "/blog/x"),
+        same("/index.php/x"),
+        status(200, "/uploads/picture.png"),
+        status(403, "/uploads/evil.php"),
+        status(403, "/UPLOADS/evil.php"),
+        differs(200, 403, "/uploads/evil.php/x"),
+        status(403, "/vendor/autoload.php"),
+        status(403, "//vendor/autoload.php"),
+        status(403, "/x/../vendor/autoload.php"),
+        status(403, "/%76endor/autoload.php"),
+        status(403, "/composer.lock"),
+        status(403, "/office/a.txt"),
+        status(403, "//office/./a.txt"),
+        status(200, "/here/a.txt"),
+        status(404, "/missing/x"),
+        status(404, "/hidden/a.txt"),
+        status(404, "/notes.bak"),
+        differs(401, 403, "/private/a.txt"),
+        differs(401, 403, "/%70rivate//a.txt"),
+        differs(502, 404, "/api/x"),
+    ]);
+}
+
+#[test]
+fn files_alone_and_what_each_handle_answers() {
+    let mut desk = Desk::new(&["index.html", "a/b.txt", "script.php", "closed/a.txt"]);
+    let site = r"	root * $TOP/site
+	handle /closed/* {
+		respond 403
+	}
+	handle /api/* {
+		reverse_proxy 127.0.0.1:1
+	}
+	handle {
+		try_files {path} {path}/ /index.html
+		file_server
+	}";
+    let written = serve(&mut desk, site, 3);
+    assert!(written.contains("REFUSED: `handle /api/*`"), "{written}");
+    desk.compare(&[
+        status(200, "/"),
+        status(200, "/a/b.txt"),
+        status(200, "/some/page"),
+        status(403, "/closed/a.txt"),
+        status(403, "/a/../%63losed//a.txt"),
+        // Caddy sends the source of scripts where nothing runs them.
+        differs(200, 403, "/script.php"),
+        differs(502, 404, "/api/x"),
+    ]);
+}
