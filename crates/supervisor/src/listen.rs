@@ -122,9 +122,9 @@ impl Listeners {
         };
         let [listen, listen_tls] = [listen, listen_tls].map(addresses);
         let mut settled = server.clone();
-        settled.proxies.protocol = self.real(&server.proxies.protocol)?;
+        settled.proxies.protocol = self.real(server, &server.proxies.protocol)?;
         for site in &mut settled.sites {
-            site.listen = self.real(&site.listen)?;
+            site.listen = self.real(server, &site.listen)?;
         }
         for address in listen.iter().chain(&listen_tls) {
             let mut own = settled.sites.iter().filter(|site| site.path.is_empty());
@@ -142,19 +142,31 @@ impl Listeners {
 
     /// Where the sockets for these addresses are. An address without a socket stays, so that a site
     /// that names it is not taken for one that names none.
-    fn real(&self, addresses: &[SocketAddr]) -> io::Result<Vec<SocketAddr>> {
+    fn real(&self, server: &Server, addresses: &[SocketAddr]) -> io::Result<Vec<SocketAddr>> {
         let mut all = Vec::new();
         for address in addresses {
             let real = match self.own.get(address) {
                 Some(socket) => socket.local_addr()?.as_socket().into_iter().collect(),
-                None => {
-                    let passed = self.passed.iter().map(|(passed, _)| *passed);
-                    passed.filter(|passed| passed.port() == address.port()).collect::<Vec<_>>()
-                }
+                None => self.passed_for(server, *address),
             };
             all.extend(if real.is_empty() { vec![*address] } else { real });
         }
         Ok(all)
+    }
+
+    /// The service manager's sockets for an address of the configuration: the one with exactly this
+    /// address, else those with its port. A socket with exactly the address of another entry is for
+    /// that entry alone, so that a site of `127.0.0.1:80` is not served on `203.0.113.1:80`.
+    fn passed_for(&self, server: &Server, address: SocketAddr) -> Vec<SocketAddr> {
+        let passed = || self.passed.iter().map(|(passed, _)| *passed);
+        if passed().any(|passed| passed == address) {
+            return vec![address];
+        }
+        let is_named = |passed: &SocketAddr| {
+            server.listen.contains(passed) || server.listen_tls.contains(passed)
+        };
+        let has_port = |passed: &SocketAddr| passed.port() == address.port() && !is_named(passed);
+        passed().filter(has_port).collect()
     }
 
     /// The sockets of a configuration for HTTP without TLS: as [`Listeners::lend`].
@@ -167,8 +179,8 @@ impl Listeners {
         self.lend_either(server, &server.listen_tls, true)
     }
 
-    /// Of the service manager's sockets, those are for TLS whose port the configuration has among
-    /// its addresses for TLS.
+    /// Of the service manager's sockets, those are for TLS that the configuration's addresses for
+    /// TLS stand for.
     fn lend_either(
         &self,
         server: &Server,
@@ -177,8 +189,9 @@ impl Listeners {
     ) -> io::Result<Vec<(SocketAddr, OwnedFd)>> {
         let mut lent = self.lend(addresses)?;
         if self.are_passed() {
-            let has_tls = |port| server.listen_tls.iter().any(|other| other.port() == port);
-            lent.retain(|(address, _)| has_tls(address.port()) == is_tls);
+            let tls = server.listen_tls.iter().flat_map(|tls| self.passed_for(server, *tls));
+            let tls: Vec<SocketAddr> = tls.collect();
+            lent.retain(|(address, _)| tls.contains(address) == is_tls);
         }
         Ok(lent)
     }
@@ -342,5 +355,43 @@ mod tests {
         let settled = listeners.settle(&server).unwrap();
         assert_ne!(settled.listen[0].port(), 0);
         assert_eq!(settled.sites[0].listen, settled.listen);
+    }
+
+    /// Two sockets with the same port, at two addresses of this machine.
+    fn with_one_port() -> [TcpListener; 2] {
+        loop {
+            let public = TcpListener::bind("127.0.0.2:0").unwrap();
+            let port = public.local_addr().unwrap().port();
+            if let Ok(inner) = TcpListener::bind(("127.0.0.1", port)) {
+                return [public, inner];
+            }
+        }
+    }
+
+    #[test]
+    fn a_passed_socket_with_exactly_the_address_goes_before_others_with_the_port() {
+        let sockets = with_one_port();
+        let [public, inner] = [0, 1].map(|at: usize| sockets[at].local_addr().unwrap());
+        let [one, two] = sockets.map(OwnedFd::from);
+        let mut server = crate::settings::tests::server(std::path::Path::new("/"));
+        server.listen = vec![public, inner];
+        server.proxies.protocol = vec![inner];
+        server.sites.push(Site { listen: vec![inner], ..server.sites[0].clone() });
+        let both = vec![one.try_clone().unwrap(), two];
+        let listeners = Listeners::with_passed(both).unwrap();
+        let settled = listeners.settle(&server).unwrap();
+        assert_eq!(settled.sites[1].listen, [inner]);
+        assert_eq!(settled.proxies.protocol, [inner]);
+
+        (server.listen, server.listen_tls) = (vec![inner], vec![public]);
+        let settled = listeners.settle(&server).unwrap();
+        assert_eq!((settled.listen, settled.listen_tls), (vec![inner], vec![public]));
+
+        // The manager does not pass the socket of the inner site.
+        let listeners = Listeners::with_passed(vec![one]).unwrap();
+        (server.listen, server.listen_tls) = (vec![public, inner], Vec::new());
+        let settled = listeners.settle(&server).unwrap();
+        assert_eq!(settled.sites[1].listen, [inner], "not on the public address");
+        assert_eq!(settled.proxies.protocol, [inner]);
     }
 }
