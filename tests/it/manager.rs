@@ -95,6 +95,31 @@ fn a_passed_socket_is_what_its_port_says() {
 }
 
 #[test]
+fn a_passed_socket_without_a_site_is_an_error_at_the_start() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("index.html"), "").unwrap();
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    let text = "listen = ['127.0.0.1:1']\n\
+        [[site]]\nmode = 'fastcgi'\nroot = '.'\nlisten = '127.0.0.1:1'\n";
+    fs::write(folder.path().join("tokamak.toml"), text).unwrap();
+    let script = r#"exec 3<&0 0</dev/null; export LISTEN_PID=$$ LISTEN_FDS=1; exec "$@""#;
+    let output = Command::new("timeout")
+        .args(["20", "sh", "-c", script, "sh"])
+        .arg(program())
+        .args(["serve", "--config"])
+        .arg(folder.path().join("tokamak.toml"))
+        .arg("--control")
+        .arg(folder.path().join("control"))
+        .stdin(Stdio::from(OwnedFd::from(socket)))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.matches(&format!("no site is served on {address}")).count(), 1, "{said}");
+}
+
+#[test]
 fn tells_the_manager_how_it_stands() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("notify");

@@ -136,14 +136,12 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     sockets.open(&setup.server).map_err(failure)?;
     let resolved = settings::resolve(&setup.server).map_err(failure)?;
     let identities = Identities::of(&resolved).map_err(failure)?;
-    let mut lent = listeners.lend_plain(&setup.server).map_err(failure)?;
-    lent.extend(listeners.lend_tls(&setup.server).map_err(failure)?);
-    let default_path = match lent.first() {
-        Some((address, _)) => client::default_path(*address),
+    let settled = listeners.settle(&setup.server).map_err(failure)?;
+    let default_path = match settled.listen.iter().chain(&settled.listen_tls).next() {
+        Some(address) => client::default_path(*address),
         None if setup.server.fpm.is_some() => client::fpm_path(),
         None => return Err(failure("there is no address to listen on")),
     };
-    drop(lent);
     let path = setup.server.control.clone().unwrap_or(default_path);
     if setup.server.control.is_none() && client::is_foreign(&path) {
         return Err(failure(format_args!(
