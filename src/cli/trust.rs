@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,6 +10,7 @@ use clap::Args;
 use tokamak_authority::store::{Outcome, Problem, Store};
 use tokamak_authority::{Authority, root, root_path};
 use tokamak_config::{option, state_directory};
+use tokamak_sys::process;
 
 use super::{environment, print};
 
@@ -42,13 +44,14 @@ impl Trust {
                 return Err(format!("there is no authority in {state_dir}; name its --state-dir"));
             }
             None => {
+                refuse_folder_of_another(&state_dir)?;
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 Authority::open(&state_dir, now)?;
                 root(&state_dir)?.ok_or("another program removes the authority")?
             }
             Some(certificate) => certificate,
         };
-        let name = certificate.subject.trim_start_matches("CN=");
+        let name = &*certificate.name;
         let file = root_path(&state_dir);
         let store = Store::find(&self.root).ok_or_else(|| {
             format!(
@@ -59,12 +62,7 @@ impl Trust {
         })?;
         let outcome = match self.remove {
             true => store.remove(name),
-            false => {
-                let content = fs::read(&file);
-                let content = content
-                    .map_err(|error| format!("{} cannot be read: {error}", file.display()))?;
-                store.add(name, &content)
-            }
+            false => store.add(name, certificate.pem.as_bytes()),
         };
         let outcome = outcome.map_err(|problem| self.explain(problem, &state_dir))?;
         let path = store.path(name);
@@ -82,32 +80,31 @@ impl Trust {
     }
 
     fn explain(&self, problem: Problem, state_dir: &Path) -> String {
+        let remove = if self.remove { " --remove" } else { "" };
+        let as_root = format!("`sudo tokamak trust{remove} --state-dir {}`", state_dir.display());
         match problem {
-            Problem::Other(problem) => problem,
+            Problem::Update(problem) if !process::is_root() => {
+                format!("{problem}, as root: {as_root}")
+            }
+            Problem::Update(problem) | Problem::Other(problem) => problem,
             Problem::Forbidden(path) => {
-                let remove = if self.remove { " --remove" } else { "" };
-                let (path, state_dir) = (path.display(), state_dir.display());
-                format!(
-                    "{path} is for root to change: `sudo tokamak trust{remove} --state-dir \
-                        {state_dir}`"
-                )
+                format!("{} is for root to change: {as_root}", path.display())
             }
         }
     }
 
     fn report(&self, outcome: &Outcome, name: &str, path: &Path) -> String {
         let path = path.display();
-        let mut text = match (outcome, self.remove) {
-            (Outcome::Unchanged, false) => format!("{path} is there already\n"),
-            (Outcome::Unchanged, true) => format!("{path} is not there\n"),
-            (_, false) => format!("{path} added\n"),
-            (_, true) => format!("{path} removed\n"),
+        let mut text = match (outcome.is_changed, self.remove) {
+            (false, false) => format!("{path} is there already\n"),
+            (false, true) => format!("{path} is not there\n"),
+            (true, false) => format!("{path} added\n"),
+            (true, true) => format!("{path} removed\n"),
         };
-        match outcome {
-            Outcome::Unchanged => {}
-            Outcome::Done if self.remove => text.push_str("the system trusts it no longer\n"),
-            Outcome::Done => text.push_str("the system trusts it\n"),
-            Outcome::Pending(command) => {
+        match &outcome.pending {
+            None if self.remove => text.push_str("the system trusts it no longer\n"),
+            None => text.push_str("the system trusts it\n"),
+            Some(command) => {
                 text.push_str(&format!("to be run in {}: {command}\n", self.root.display()));
             }
         }
@@ -123,5 +120,23 @@ impl Trust {
                 certutil is in the package libnss3-tools or nss-tools\n"
         ));
         text
+    }
+}
+
+/// Root makes no folder where another user's server would: that server could not use it.
+fn refuse_folder_of_another(state_dir: &Path) -> Result<(), String> {
+    if !process::is_root() {
+        return Ok(());
+    }
+    let path = std::path::absolute(state_dir).map_err(|error| error.to_string())?;
+    let existing = path.ancestors().find_map(|folder| Some((folder, fs::metadata(folder).ok()?)));
+    match existing {
+        Some((folder, found)) if found.uid() != 0 => Err(format!(
+            "there is no authority in {}, and {} is another user's: start the server first, or run \
+                this as its user",
+            state_dir.display(),
+            folder.display()
+        )),
+        _ => Ok(()),
     }
 }

@@ -8,11 +8,13 @@
 mod sign;
 pub mod store;
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokamak_state::{Folder, Readers};
-use tokamak_tls::{Certificate, Pair};
+use tokamak_tls::Pair;
 
 use sign::{Lifetime, Root};
 
@@ -24,6 +26,9 @@ const CERTIFICATE: &str = "root.pem";
 
 /// The file with its key, and with the certificate once more, so that both fit each other.
 const KEY: &str = "root.key";
+
+/// More than any certificate of an authority has. The file may be another user's, and without end.
+const LARGEST: u64 = 64 * 1024;
 
 /// How long it is trusted: people trust it by hand, so it should outlive the machine.
 const ROOT_LIFETIME: Duration = days(3650);
@@ -141,19 +146,47 @@ fn read_root(folder: &Folder, file: &[u8]) -> Result<Root, String> {
     })
 }
 
-/// The certificate of the authority of a state directory, if there is one.
+/// The certificate of an authority, as others read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RootFile {
+    /// The name of the authority, without anything that a shell or a path understands.
+    pub name: String,
+    /// The certificate alone (PEM), whatever else is in the file.
+    pub pem: String,
+}
+
+/// The certificate of the authority of a state directory, if there is one. The directory may be
+/// another user's: what is returned is safe to trust, whatever that user has written.
 ///
 /// # Errors
-/// Fails if the file cannot be read, or is no certificate.
-pub fn root(state_dir: &Path) -> Result<Option<Certificate>, String> {
+/// Fails if the file cannot be read, or is no certificate that [`Authority`] makes.
+pub fn root(state_dir: &Path) -> Result<Option<RootFile>, String> {
     let path = root_path(state_dir);
-    let file = match std::fs::read(&path) {
+    let file = match File::open(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("{} cannot be read: {error}", path.display())),
     };
-    let read = tokamak_tls::certificate(&file);
-    read.map(Some).map_err(|problem| format!("{}: {problem}", path.display()))
+    let read = || {
+        let mut content = Vec::new();
+        file.take(LARGEST).read_to_end(&mut content).map_err(|error| error.to_string())?;
+        let (certificate, pem) = tokamak_tls::only_certificate(&content)?;
+        let name = certificate.subject.strip_prefix("CN=").filter(|name| sign::is_name(name));
+        let name = name.ok_or("its name is another one")?.to_owned();
+        let expected = Root::new(Lifetime::from(Duration::ZERO, LIFETIME))?.certificate;
+        if certificate.name_constraints != expected.name_constraints {
+            return Err("it is not for local names only".to_owned());
+        }
+        Ok(RootFile { name, pem })
+    };
+    let wrong = |problem: String| {
+        let path = path.display();
+        format!(
+            "{path} is no certificate of a local authority: {problem}; remove it, and the server \
+                writes it anew"
+        )
+    };
+    read().map(Some).map_err(wrong)
 }
 
 #[cfg(test)]

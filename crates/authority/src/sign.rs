@@ -96,6 +96,16 @@ impl Root {
 /// How the text of a certificate begins.
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
 
+/// How the name of an authority begins.
+const NAME: &str = "Tokamak local authority ";
+
+/// Whether an authority can have this name.
+pub fn is_name(name: &str) -> bool {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let identifier = name.strip_prefix(NAME);
+    identifier.is_some_and(|digits| digits.len() == 8 && digits.bytes().all(is_digit))
+}
+
 /// What the certificate of an authority with this key says, but for its lifetime.
 fn params(key: &KeyPair) -> Result<CertificateParams, Error> {
     let mut said = CertificateParams::new(Vec::new())?;
@@ -103,10 +113,12 @@ fn params(key: &KeyPair) -> Result<CertificateParams, Error> {
     // so that a client that trusts an older one says that the newer one is unknown.
     let identifier = said.key_identifier(key);
     let identifier: String = identifier.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    let name = format!("Tokamak local authority {identifier}");
+    let name = format!("{NAME}{identifier}");
     said.distinguished_name.push(DnType::CommonName, name);
     said.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     said.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    // Names of persons and programs are not constrained below: nobody can sign mail or code.
+    said.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let loopback = [
         CidrSubnet::from_v4_prefix([127, 0, 0, 0], 8),
         CidrSubnet::V6([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], [0xff; 16]),

@@ -50,16 +50,14 @@ pub struct Store {
     family: &'static Family,
 }
 
-/// What was done, or why not.
+/// What was done.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The file was there already, or was missing already.
-    Unchanged,
-    /// It was put there or removed, and the program has run.
-    Done,
-    /// It was put there or removed in another system than the running one, where this command is
-    /// to be run.
-    Pending(String),
+pub struct Outcome {
+    /// Whether the file was put there or removed; it may have been as it should be already.
+    pub is_changed: bool,
+    /// The command that is to be run in the system, if that is another one than the running one.
+    /// Otherwise it has run.
+    pub pending: Option<String>,
 }
 
 /// Why the store could not be changed.
@@ -67,6 +65,8 @@ pub enum Outcome {
 pub enum Problem {
     /// The user may not do that.
     Forbidden(PathBuf),
+    /// The file is as it should be, and the program that reads it has failed.
+    Update(String),
     /// Anything else.
     Other(String),
 }
@@ -90,13 +90,15 @@ impl Store {
     /// Fails if the file cannot be written, or the program fails.
     pub fn add(&self, name: &str, certificate: &[u8]) -> Result<Outcome, Problem> {
         let path = self.path(name);
-        if fs::read(&path).is_ok_and(|known| known == certificate) {
-            return Ok(Outcome::Unchanged);
+        let is_changed = !fs::read(&path).is_ok_and(|known| known == certificate);
+        if is_changed {
+            let written = fs::write(&path, certificate)
+                .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o644)));
+            written.map_err(|error| problem(&path, &error))?;
         }
-        let written = fs::write(&path, certificate)
-            .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o644)));
-        written.map_err(|error| problem(&path, &error))?;
-        self.update(self.family.update)
+        // In any case: it may have failed the last time.
+        let pending = self.update(self.family.update)?;
+        Ok(Outcome { is_changed, pending })
     }
 
     /// Removes a certificate.
@@ -105,22 +107,25 @@ impl Store {
     /// Fails if the file cannot be removed, or the program fails.
     pub fn remove(&self, name: &str) -> Result<Outcome, Problem> {
         let path = self.path(name);
-        match fs::remove_file(&path) {
-            Ok(()) => self.update(self.family.update_removed),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Outcome::Unchanged),
-            Err(error) => Err(problem(&path, &error)),
-        }
+        let is_changed = match fs::remove_file(&path) {
+            Ok(()) => true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => return Err(problem(&path, &error)),
+        };
+        let pending = self.update(self.family.update_removed)?;
+        Ok(Outcome { is_changed, pending })
     }
 
-    fn update(&self, command: &[&str]) -> Result<Outcome, Problem> {
+    /// Runs the program, or returns what is to be run.
+    fn update(&self, command: &[&str]) -> Result<Option<String>, Problem> {
         let line = command.join(" ");
         if self.root != Path::new("/") {
-            return Ok(Outcome::Pending(line));
+            return Ok(Some(line));
         }
-        let wrong = |why: String| Err(Problem::Other(format!("`{line}` {why}; run it again")));
+        let wrong = |why: String| Err(Problem::Update(format!("`{line}` {why}; run it again")));
         // Its output is for the case that it fails.
         match Command::new(command[0]).args(&command[1..]).output() {
-            Ok(output) if output.status.success() => Ok(Outcome::Done),
+            Ok(output) if output.status.success() => Ok(None),
             Ok(output) => {
                 let said = String::from_utf8_lossy(&output.stderr);
                 wrong(format!("failed ({}): {}", output.status, said.trim()))
@@ -154,12 +159,16 @@ mod tests {
             let folder = root.path().join(folder);
             fs::create_dir_all(&folder).unwrap();
             let store = Store::find(root.path()).unwrap();
-            let pending = Outcome::Pending(program.into());
-            assert_eq!(store.add("Our Own 1f", b"x"), Ok(pending));
+            let pending = |is_changed| Outcome { is_changed, pending: Some(program.into()) };
+            assert_eq!(store.add("Our Own 1f", b"x"), Ok(pending(true)));
             assert_eq!(fs::read(folder.join("our-own-1f.crt")).unwrap(), b"x");
-            assert_eq!(store.add("Our Own 1f", b"x"), Ok(Outcome::Unchanged));
-            assert_eq!(store.remove("Other"), Ok(Outcome::Unchanged));
-            assert!(matches!(store.remove("Our Own 1f"), Ok(Outcome::Pending(_))));
+            // The program may have failed before.
+            assert_eq!(store.add("Our Own 1f", b"x"), Ok(pending(false)));
+            for (name, is_changed) in [("Other", false), ("Our Own 1f", true)] {
+                let removed = store.remove(name).unwrap();
+                assert_eq!(removed.is_changed, is_changed, "{name}");
+                assert!(removed.pending.unwrap().starts_with(program), "{name}");
+            }
             assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
         }
     }
@@ -167,10 +176,10 @@ mod tests {
     #[test]
     fn a_program_that_fails_is_told() {
         let store = Store { root: "/".into(), family: &FAMILIES[0] };
-        assert_eq!(store.update(&["true"]), Ok(Outcome::Done));
+        assert_eq!(store.update(&["true"]), Ok(None));
         for (command, why) in [("ls /no/such", "failed"), ("no-such-program", "cannot be run")] {
             let words: Vec<&str> = command.split(' ').collect();
-            let Err(Problem::Other(problem)) = store.update(&words) else { panic!("{command}") };
+            let Err(Problem::Update(problem)) = store.update(&words) else { panic!("{command}") };
             assert!(problem.contains(command) && problem.contains(why), "{problem}");
         }
     }

@@ -2,6 +2,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, GeneralSubtree, IsCa, KeyPair, NameConstraints,
+};
+use tokamak_tls::Certificate;
+
 use super::*;
 
 fn now() -> Duration {
@@ -56,10 +61,10 @@ fn a_root_that_ends_is_replaced_and_so_is_what_it_has_signed() {
     let new = Authority::open(&state, soon).unwrap();
     assert!(new.is_new);
     let new_root = root(&state).unwrap().unwrap();
-    assert_ne!(old_root.subject, new_root.subject);
+    assert_ne!(old_root.name, new_root.name);
     fs::copy(pair_path(&state, "localhost"), state.join("old.pem")).unwrap();
     assert_eq!(new.ensure("localhost", soon), Ok(true));
-    assert_eq!(read(&state, "localhost").issuer, new_root.subject);
+    assert_eq!(read(&state, "localhost").issuer, format!("CN={}", new_root.name));
     // Its file with the certificate is made anew if somebody has removed it.
     fs::remove_file(root_path(&state)).unwrap();
     assert_eq!(root(&state), Ok(None));
@@ -95,4 +100,46 @@ fn damaged_files_are_told_or_replaced() {
         assert!(problem.contains("root.key is damaged") && problem.contains("remove it"));
         assert!(!problem.contains("PRIVATE"), "{problem}");
     }
+}
+
+#[test]
+fn a_certificate_of_another_user_is_read_with_suspicion() {
+    let temporary = tempfile::tempdir().unwrap();
+    let state = temporary.path().join("state");
+    Authority::open(&state, now()).unwrap();
+    let path = root_path(&state);
+    let ours = fs::read_to_string(&path).unwrap();
+    let known = root(&state).unwrap().unwrap();
+    assert_eq!(known.pem.lines().collect::<Vec<_>>(), ours.lines().collect::<Vec<_>>());
+    // Another authority, with our name or another one, for all names or for ours.
+    let other = |name: &str, constraints: &[&str]| {
+        let mut said = CertificateParams::new(Vec::new()).unwrap();
+        said.distinguished_name.push(DnType::CommonName, name);
+        said.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let names = constraints.iter().map(|name| GeneralSubtree::DnsName((*name).into()));
+        said.name_constraints = (!constraints.is_empty()).then(|| NameConstraints {
+            permitted_subtrees: names.collect(),
+            excluded_subtrees: Vec::new(),
+        });
+        said.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
+    };
+    let good = "Tokamak local authority 0123abcd";
+    for (file, expected) in [
+        (other("../../../etc/passwd", &[]), "its name is another one"),
+        (other("Tokamak local authority 0123abc'", &[]), "its name is another one"),
+        (other("Tokamak local authority 0123abcd/x", &[]), "its name is another one"),
+        (other(good, &[]), "not for local names only"),
+        (other(good, &["localhost", "example"]), "not for local names only"),
+        (format!("{ours}{}", other(good, &[])), "more than one certificate"),
+        ("rubbish".to_owned(), "no certificate is in it"),
+    ] {
+        fs::write(&path, &file).unwrap();
+        let problem = root(&state).unwrap_err();
+        assert!(problem.contains(expected) && problem.contains("root.pem"), "{problem}");
+    }
+    // What other programs might understand around it does not get through.
+    let certificate = "TRUSTED CERTIFICATE-----";
+    fs::write(&path, format!("{ours}-----BEGIN {certificate}\nAAAA\n-----END {certificate}\n"))
+        .unwrap();
+    assert_eq!(root(&state), Ok(Some(known)));
 }

@@ -8,8 +8,9 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use x509_cert::TbsCertificate;
 use x509_cert::der::Decode;
+use x509_cert::der::oid::AssociatedOid;
 use x509_cert::ext::pkix::name::GeneralName;
-use x509_cert::ext::pkix::{AuthorityKeyIdentifier, SubjectAltName};
+use x509_cert::ext::pkix::{AuthorityKeyIdentifier, NameConstraints, SubjectAltName};
 use x509_cert::time::Time;
 
 /// What a certificate says.
@@ -28,6 +29,9 @@ pub struct Certificate {
     pub issuer: String,
     /// Its number, in capital hexadecimal digits.
     pub serial: String,
+    /// The names for which an authority may give certificates (RFC 5280, 4.2.1.10), as they are
+    /// encoded, if all programs have to heed them.
+    pub name_constraints: Option<Vec<u8>>,
     /// By which an authority knows it for renewals (RFC 9773, 4.1): the identifier of its key, and
     /// the number, both in base64url.
     renewal_id: Option<(String, String)>,
@@ -66,6 +70,7 @@ impl Certificate {
             not_after: seconds(&validity.not_after),
             subject: said.subject.to_string(),
             issuer: said.issuer.to_string(),
+            name_constraints: name_constraints(&said),
             renewal_id: authority_key(&said).map_err(invalid)?.map(|key| {
                 (URL_SAFE_NO_PAD.encode(key), URL_SAFE_NO_PAD.encode(said.serial_number.as_bytes()))
             }),
@@ -103,6 +108,12 @@ impl Certificate {
             None => name == host,
         })
     }
+}
+
+fn name_constraints(said: &TbsCertificate) -> Option<Vec<u8>> {
+    let mut found = said.extensions.iter().flatten();
+    let found = found.find(|extension| extension.extn_id == NameConstraints::OID)?;
+    found.critical.then(|| found.extn_value.as_bytes().to_vec())
 }
 
 fn authority_key(said: &TbsCertificate) -> x509_cert::der::Result<Option<Vec<u8>>> {

@@ -18,7 +18,7 @@ mod tickets;
 pub use certificate::{Certificate, InvalidCertificate};
 pub use challenge::{ACME_PROTOCOL, challenge_config};
 pub use credentials::{Challenge, Credentials, Entry, Malformed, PairFiles};
-pub use pair::{Pair, PairError, authorities, certificate};
+pub use pair::{Pair, PairError, authorities, certificate, only_certificate};
 pub use session::{ClientCertificate, Session};
 pub use settings::{ClientAuth, Settings, Version, server_config};
 pub use ticket_news::TicketNews;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
@@ -70,6 +72,26 @@ impl Pair {
         })?;
         Ok(Pair { certificate, key: Arc::new(key) })
     }
+}
+
+/// The only certificate of a file: what it says, and its text without anything else of the file.
+///
+/// # Errors
+/// Fails if there is none, a damaged one, or another one.
+pub fn only_certificate(file: &[u8]) -> Result<(Certificate, String), String> {
+    let all = certificates(file)?;
+    let [der] = &all[..] else {
+        return Err("more than one certificate is in it".into());
+    };
+    let certificate = Certificate::read(der).map_err(|error| error.to_string())?;
+    Ok((certificate, text(der)))
+}
+
+/// The text (PEM) of a certificate.
+fn text(der: &[u8]) -> String {
+    // 48 bytes make a line of 64 characters (RFC 7468, section 2).
+    let lines: String = der.chunks(48).map(|line| STANDARD.encode(line) + "\n").collect();
+    format!("-----BEGIN CERTIFICATE-----\n{lines}-----END CERTIFICATE-----\n")
 }
 
 /// What the first certificate of a file says.

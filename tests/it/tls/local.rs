@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use super::Folder;
-use crate::harness::{Kind, Server, Setup, free_address, program};
+use crate::harness::{Kind, Server, Setup, free_address, is_root, program};
 
 /// A server that makes its certificates, in this state directory.
 fn automatic(state: &Path) -> (Server, SocketAddr) {
@@ -101,8 +101,9 @@ fn a_state_directory_that_cannot_be_used_is_told() {
 /// Runs `tokamak trust` for the system below `image` of a folder.
 fn trust(folder: &Folder, arguments: &[&str]) -> (bool, String) {
     let output = Command::new(program())
-        .args(["trust", "--state-dir", "state", "--root", "image"])
+        .args(["trust", "--root", "image"])
         .args(arguments)
+        .env("TOKAMAK_STATE_DIR", "state")
         .current_dir(folder.path(""))
         .output()
         .unwrap();
@@ -162,4 +163,26 @@ fn a_system_trusts_the_authority_and_forgets_it() {
     update();
     assert!(!is_accepted());
     assert!(trust(&folder, &["--remove"]).1.contains("is not there"));
+}
+
+#[test]
+fn root_trusts_nothing_else_of_another_user_and_makes_nothing_there() {
+    let folder = Folder::new();
+    let store = folder.path("image/usr/local/share/ca-certificates");
+    fs::create_dir_all(&store).unwrap();
+    // Another authority in the place of ours.
+    folder.certificate("others", &["others.localhost"]);
+    fs::create_dir_all(folder.path("state/local")).unwrap();
+    fs::copy(folder.path("others.pem"), folder.path("state/local/root.pem")).unwrap();
+    let (is_done, all) = trust(&folder, &[]);
+    assert!(!is_done && all.contains("no certificate of a local authority"), "{all}");
+    assert_eq!(fs::read_dir(&store).unwrap().count(), 0);
+    if is_root() {
+        fs::remove_dir_all(folder.path("state")).unwrap();
+        fs::create_dir(folder.path("home")).unwrap();
+        std::os::unix::fs::chown(folder.path("home"), Some(65534), None).unwrap();
+        let (is_done, all) = trust(&folder, &["--state-dir", "home/state"]);
+        assert!(!is_done && all.contains("start the server first"), "{all}");
+        assert_eq!(fs::read_dir(folder.path("home")).unwrap().count(), 0);
+    }
 }
