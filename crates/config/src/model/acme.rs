@@ -35,9 +35,7 @@ pub enum AcmeChallenge {
 impl Server {
     /// The names for which the server gets certificates from authorities.
     pub fn public_names(&self) -> BTreeSet<&str> {
-        let sites = self.sites.iter().filter(|site| site.tls.certificates.is_empty());
-        let hosts = sites.filter(|_| self.tls.auto).flat_map(|site| &site.hosts);
-        hosts.map(String::as_str).filter(|host| is_public(host)).collect()
+        self.automatic_names().filter(|host| is_public(host)).collect()
     }
 }
 

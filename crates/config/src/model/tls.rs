@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Server, Tier};
+use super::{Server, Site, Tier};
 
 /// What is set once for TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,9 +95,22 @@ pub enum UnknownName {
 impl Server {
     /// The names for which the server makes certificates with an authority of its own.
     pub fn local_names(&self) -> BTreeSet<&str> {
-        let sites = self.sites.iter().filter(|site| site.tls.certificates.is_empty());
-        let hosts = sites.filter(|_| self.tls.auto).flat_map(|site| &site.hosts);
-        hosts.map(String::as_str).filter(|host| is_local(host)).collect()
+        self.automatic_names().filter(|host| is_local(host)).collect()
+    }
+
+    /// The names for which the server gets certificates by itself. A site that is served without
+    /// TLS only needs none.
+    pub(super) fn automatic_names(&self) -> impl Iterator<Item = &str> {
+        let is_automatic = |site: &&Site| self.tls.auto && site.tls.certificates.is_empty();
+        let sites = self.sites.iter().filter(is_automatic);
+        let sites = sites.filter(|site| self.serves_with_tls(site));
+        sites.flat_map(|site| &site.hosts).map(String::as_str)
+    }
+
+    /// Whether a site is served on an address with TLS.
+    pub fn serves_with_tls(&self, site: &Site) -> bool {
+        let mut listeners = self.listen_tls.iter();
+        listeners.any(|address| site.listen.is_empty() || site.listen.contains(address))
     }
 }
 

@@ -20,6 +20,18 @@ fn local_names_of_sites_without_files_get_certificates() {
 }
 
 #[test]
+fn a_site_without_tls_needs_no_certificate() {
+    let place = Place::with(&["index.php"]);
+    let text = "listen = ':80'\nlisten_tls = [':443', ':444']\ntls.auto = true\n\
+        [[site]]\nroot = '.'\nhost = ['shop.example', 'shop.localhost']\n\
+        [[site]]\nroot = '.'\nhost = ['inner.example', 'inner.localhost']\nlisten = ':80'\n\
+        [[site]]\nroot = '.'\nhost = ['both.example', 'both.localhost']\nlisten = [':80', ':444']\n";
+    let server = place.load(text).unwrap();
+    assert_eq!(Vec::from_iter(server.public_names()), ["both.example", "shop.example"]);
+    assert_eq!(Vec::from_iter(server.local_names()), ["both.localhost", "shop.localhost"]);
+}
+
+#[test]
 fn it_is_said_where_there_are_none() {
     let place = Place::with(&["index.php"]);
     let text = |site: &str| format!("listen_tls = ':443'\ntls.auto = true\n[[site]]\n{site}");
