@@ -11,14 +11,17 @@ fn trusted(plan: &Plan) -> std::path::PathBuf {
     plan.folder.path().join("localhost.pem")
 }
 
-/// A certificate that comes by HTTP-01, past the redirect to https, and is kept with the account
-/// over a restart.
+/// A certificate that comes by HTTP-01, past the redirect to https and the limits of clients. It is
+/// kept with the account over a restart.
 #[test]
 fn http_01_and_a_restart() {
     let plan = Plan::new();
     let Some(pebble) = Pebble::start(&plan, Traits::default()) else { return };
-    let setup =
-        || plan.setup(&pebble.directory(), &trusted(&plan)).line("acme.challenge = [\"http-01\"]");
+    let setup = || {
+        plan.setup(&pebble.directory(), &trusted(&plan))
+            .line("acme.challenge = [\"http-01\"]")
+            .site_line("[[site.rule]]\npath = \"/.well-known\"\nrate = \"1/h\"")
+    };
     let server = setup().start();
     plan.is_served(&server, NAME, &pebble);
     logged(&server, "new account at https://127.0.0.1");

@@ -92,6 +92,11 @@ where
     if site.hsts.is_some() && client.scheme() == "https" {
         guard.hsts.clone_from(&site.hsts);
     }
+    // Before the limits: an authority that is refused gives no certificate.
+    let tls = context.tls.as_ref();
+    if let Some(answer) = tls.and_then(|tls| tls.challenge_answer(request.uri().path())) {
+        return Serving::Now(Some(respond(Response::new(Source::Whole(answer)), guard)));
+    }
     if let Some(limits) = &site.limits {
         match limits.admit(&*client, &request, &site.router, moments.now) {
             Ok(slots) => guard.slots = slots,
@@ -105,11 +110,6 @@ where
     let length = incoming.size_hint().exact();
     let body = incoming.is_end_stream().then_some(Body::Empty);
     let caller = Caller::Client(client);
-    if let Some(answer) =
-        context.tls.as_ref().and_then(|tls| tls.challenge_answer(parts.uri.path()))
-    {
-        return Serving::Now(Some(respond(Response::new(Source::Whole(answer)), guard)));
-    }
     if site.config.tls.redirect && caller.scheme() == "http" {
         let response = https::redirect(&context.config, &site.config, &parts);
         return Serving::Now(Some(respond(response, guard)));
