@@ -43,9 +43,12 @@ pub fn redirect(server: &config::Server, site: &config::Site, parts: &Parts) -> 
 fn port(server: &config::Server, site: &config::Site) -> u16 {
     let is_own = |address: &&SocketAddr| site.listen.contains(address);
     let mut listeners = server.listen_tls.iter();
-    let first = listeners.clone().next();
-    let found = || Some(listeners.find(is_own).or(first)?.port());
-    site.tls.port.or_else(found).unwrap_or(PORT)
+    // A site that is served on no address with TLS is at https, if at all, by another server.
+    let found = match site.listen.is_empty() {
+        true => listeners.next(),
+        false => listeners.find(is_own),
+    };
+    site.tls.port.or(found.map(SocketAddr::port)).unwrap_or(PORT)
 }
 
 /// What the responses of a site tell browsers about `https`, if anything.
@@ -105,6 +108,9 @@ mod tests {
         let mut server = server("0.0.0.0:8443 0.0.0.0:443");
         server.sites[0].listen = vec![server.listen_tls[1]];
         assert_eq!(port(&server, &server.sites[0]), 443);
+        server.sites[0].listen = vec!["0.0.0.0:80".parse().unwrap()];
+        server.listen_tls.truncate(1);
+        assert_eq!(port(&server, &server.sites[0]), 443, "not that of another site");
         server.sites[0].tls.port = Some(444);
         assert_eq!(port(&server, &server.sites[0]), 444);
         let nameless = Request::get("/").body(()).unwrap().into_parts().0;
