@@ -7,10 +7,11 @@ use std::time::Duration;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use rustls::server::ProducesTickets;
 
-/// A new key is used after this time. A thief of a key can read the connections that were resumed
-/// with its tickets, unless they agreed on a new secret, as connections of TLS 1.3 do. With a
-/// tenth, clients that come back after an hour would need a whole handshake; with ten times more, a
-/// stolen key would be of use for days.
+/// A new key is used after this time. A thief of a key can read each recorded connection of TLS 1.2
+/// whose client was given a ticket of it, resumed or not, because the ticket has the secret of the
+/// connection in it. Connections of TLS 1.3 agree on a new secret each time. With a tenth, clients
+/// that come back after an hour would need a whole handshake; with ten times more, a stolen key
+/// would be of use for days.
 pub const ROTATE_AFTER: Duration = Duration::from_secs(6 * 3600);
 
 /// Keys that are kept: the one that encrypts, and two that tickets were encrypted with before.
