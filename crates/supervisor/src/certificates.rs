@@ -23,6 +23,9 @@ use crate::watched::{Watched, mark, read};
 /// do little else; with ten times more, the wait after a renewal would be felt.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// Time for which a client may use a ticket. For that long a key is kept that encrypts no longer.
+const TICKETS_LAST: Duration = ROTATE_AFTER.saturating_mul(TICKET_KEYS as u32 - 1);
+
 /// A certificate that expires within this time is worth a warning: programs that renew do so 30
 /// days before.
 const SOON: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -39,6 +42,9 @@ pub struct Certificates {
     challenges: Vec<Challenge>,
     /// The first one encrypts.
     tickets: Vec<TicketKey>,
+    /// Keys that encrypted before, with the time when each was replaced, the last one first.
+    /// Clients have tickets of them.
+    replaced: Vec<(TicketKey, u64)>,
     rotated: u64,
     looked: u64,
     /// Whether something has changed that fronts do not know yet.
@@ -142,11 +148,25 @@ impl Certificates {
 
     /// Uses keys of session tickets that other nodes use, too. What was encrypted here until now
     /// stays readable.
-    pub fn share_tickets(&mut self, mut keys: Vec<TicketKey>, now: u64) {
-        keys.extend(self.tickets.first().filter(|own| !keys.contains(own)).cloned());
+    pub fn share_tickets(&mut self, keys: Vec<TicketKey>, now: u64) {
+        self.use_tickets(keys, now);
+        self.rotated = now;
+    }
+
+    /// Uses these keys, and those that clients may have tickets of.
+    fn use_tickets(&mut self, mut keys: Vec<TicketKey>, now: u64) {
+        self.replaced.retain(|(_, from)| since(*from, now) < TICKETS_LAST);
+        if let Some(last) = self.tickets.first().filter(|last| Some(*last) != keys.first()) {
+            self.replaced.insert(0, (last.clone(), now));
+            self.replaced.truncate(TICKET_KEYS);
+        }
+        for (key, _) in &self.replaced {
+            if !keys.contains(key) {
+                keys.push(key.clone());
+            }
+        }
         self.changed |= keys != self.tickets;
         self.tickets = keys;
-        self.rotated = now;
     }
 
     /// Looks at the files, if it is time for that. Whether the fronts are to get new ones.
@@ -156,10 +176,10 @@ impl Certificates {
             self.local.tick(now, clock());
             self.look();
             if since(self.rotated, now) >= ROTATE_AFTER {
-                self.tickets.insert(0, TicketKey::random());
-                self.tickets.truncate(TICKET_KEYS);
+                let kept = self.tickets.iter().take(TICKET_KEYS - 1).cloned();
+                let keys = std::iter::once(TicketKey::random()).chain(kept).collect();
+                self.use_tickets(keys, now);
                 self.rotated = now;
-                self.changed = true;
             }
         }
         std::mem::take(&mut self.changed)
@@ -257,7 +277,7 @@ pub fn verify(server: &Server) -> Result<Vec<String>, String> {
         let public = server.public_names();
         let is_automatic = |host: &&String| local.contains(&***host) || public.contains(&***host);
         let hosts = site.hosts.iter().filter(|host| !is_automatic(host));
-        for host in hosts.filter(|_| is_served(server)) {
+        for host in hosts.filter(|_| server.serves_with_tls(site)) {
             // A certificate for all names below one is for each of them.
             let is_for = |files: &CertificateFiles| {
                 let pair = read_pair(files).ok().and_then(|files| facts(&files));
@@ -331,4 +351,47 @@ fn end_of(files: &CertificateFiles, pair: &PairFiles) -> Option<String> {
     };
     let (path, end) = (files.certificate.display(), certificate.valid_until());
     Some(format!("the certificate {path} {verb}: it is valid until {end}; renew it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_keys_stay_beside_shared_ones_while_clients_have_tickets_of_them() {
+        let start = Duration::from_secs(100);
+        let at = |time: Duration| (start + time).as_nanos() as u64;
+        let mut certificates = Certificates::new(Path::new("/none"), at(Duration::ZERO));
+        let own = certificates.tickets[0].clone();
+        let shared: Vec<TicketKey> = (0..3).map(|_| TicketKey::random()).collect();
+        let minute = Duration::from_secs(60);
+        let last = TICKETS_LAST - Duration::from_secs(1);
+        for time in [Duration::ZERO, minute, last] {
+            certificates.share_tickets(shared.clone(), at(time));
+            assert_eq!(certificates.tickets, [&shared[..], &[own.clone()]].concat(), "{time:?}");
+        }
+        assert!(certificates.tick(at(last)), "the first time they change");
+        certificates.share_tickets(shared.clone(), at(last));
+        assert!(!certificates.tick(at(last)), "they are the same");
+        certificates.share_tickets(shared.clone(), at(TICKETS_LAST));
+        assert_eq!(certificates.tickets, shared);
+
+        // Without the others there are keys of this server alone again.
+        let later = TICKETS_LAST + ROTATE_AFTER;
+        assert!(certificates.tick(at(later)));
+        assert_eq!(certificates.tickets[1..], shared[..2]);
+        assert!(!shared.contains(&certificates.tickets[0]));
+    }
+
+    #[test]
+    fn of_own_keys_the_last_three_are_kept() {
+        let mut certificates = Certificates::new(Path::new("/none"), 0);
+        let mut all = certificates.tickets.clone();
+        for round in 1..=5u32 {
+            assert!(certificates.tick((ROTATE_AFTER * round).as_nanos() as u64));
+            all.insert(0, certificates.tickets[0].clone());
+            all.truncate(TICKET_KEYS);
+            assert_eq!(certificates.tickets, all, "round {round}");
+        }
+    }
 }
