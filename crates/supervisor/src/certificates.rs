@@ -368,7 +368,11 @@ mod tests {
         let last = TICKETS_LAST - Duration::from_secs(1);
         for time in [Duration::ZERO, minute, last] {
             certificates.share_tickets(shared.clone(), at(time));
-            assert_eq!(certificates.tickets, [&shared[..], &[own.clone()]].concat(), "{time:?}");
+            assert_eq!(
+                certificates.tickets,
+                [&shared[..], std::slice::from_ref(&own)].concat(),
+                "{time:?}"
+            );
         }
         assert!(certificates.tick(at(last)), "the first time they change");
         certificates.share_tickets(shared.clone(), at(last));

@@ -132,7 +132,7 @@ impl Listeners {
             if self.are_passed() && !own.any(is_served) {
                 let problem = format!(
                     "no site is served on {address}, a passed socket (LISTEN_FDS): all sites name \
-                        other ports in `listen`"
+                        other addresses in `listen`"
                 );
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
             }
