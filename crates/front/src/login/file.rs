@@ -25,7 +25,7 @@ pub struct UserFile(RwLock<Arc<Known>>);
 pub struct Known {
     file: Vec<u8>,
     users: Users,
-    /// Makes fingerprints. Its key is random, so that nobody who sees one can look for passwords.
+    /// Makes fingerprints. Its key is random, so a fingerprint alone does not tell a password.
     mac: Hmac<Sha256>,
     /// The fingerprint of the right password of each user, once it was used. So the memory is
     /// bounded by the file, and nothing has to be forgotten.

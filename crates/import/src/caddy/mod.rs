@@ -133,7 +133,8 @@ impl Reader<'_> {
         if site.certificate.is_empty() && site.listen.iter().any(|listen| listen.tls) {
             site.hosts.retain(|host| !host.starts_with("*."));
             if site.hosts.is_empty() {
-                let reason = "a certificate for each name that a client asks for, or for `*.`, is                     not got by itself; name `certificate` and `key`. The site is left out";
+                let reason = "a certificate for each name that a client asks for, or for `*.`, is \
+                    not got by itself; name `certificate` and `key`. The site is left out";
                 self.notes.refused(&section.place, &section.addresses.join(", "), reason);
                 return;
             }

@@ -14,8 +14,8 @@ const DEEPEST: usize = 32;
 /// Imports within imports: more are a circle.
 const DEEPEST_IMPORT: usize = 16;
 
-/// Most words of a configuration with all that it imports. Chosen arbitrarily: the largest ones of
-/// a real site have a hundredth of it, and a snippet that imports itself twice ends soon.
+/// Most words of a configuration with all that it imports: a real site has a
+/// hundredth of it, and a snippet that imports itself twice ends soon.
 const MOST_WORDS: usize = 200_000;
 
 /// Most imports, together. A snippet without words could be imported without an end otherwise.
