@@ -1,0 +1,285 @@
+//! Invented configurations: none is too strange, and `tokamak check` accepts what is written.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::{check, folder, imported};
+use crate::{Language, import};
+
+fn caddy_lines() -> impl Strategy<Value = String> {
+    let word = prop::sample::select(vec![
+        "*",
+        "/",
+        "/a",
+        "/a/*",
+        "/a*",
+        "*.php",
+        "/a//b",
+        "/../a",
+        "/é",
+        "@m",
+        "@none",
+        "{path}",
+        "{path}/",
+        "{uri}",
+        "/b{uri}",
+        "https://b.test{uri}",
+        "https://b.test",
+        "{re.m.1}",
+        "/b?c",
+        "=404",
+        "/index.php",
+        "index.php",
+        "403",
+        "404",
+        "200",
+        "301",
+        "permanent",
+        "10.0.0.0/8",
+        "10.0.0.0/99",
+        "private_ranges",
+        "path",
+        "remote_ip",
+        "not",
+        "file",
+        "path_regexp",
+        "^/(a)",
+        "(?=x)",
+        "-X-A",
+        "+X-B",
+        "X-C",
+        "Connection",
+        "max_size",
+        "10MB",
+        "hide",
+        "index",
+        "root",
+        "$TOP/site",
+        "$TOP/other",
+        "127.0.0.1",
+        "::1",
+        "off",
+        "try_files",
+        "env",
+        "a\nb",
+        "",
+        "client_auth",
+        "browse",
+        "a=b",
+    ]);
+    let name = prop::sample::select(vec![
+        "root",
+        "redir",
+        "rewrite",
+        "try_files",
+        "header",
+        "respond",
+        "error",
+        "abort",
+        "file_server",
+        "php_fastcgi",
+        "handle",
+        "handle_path",
+        "route",
+        "request_body",
+        "tls",
+        "basic_auth",
+        "unknown",
+        "bind",
+        "@m",
+        "not",
+        "path",
+        "remote_ip",
+        "log",
+        "encode",
+        "hide",
+        "index",
+        "uri",
+        "X-D",
+        "-X-E",
+    ]);
+    let words = prop::collection::vec(word, 0..4)
+        .prop_map(|words| -> String { words.iter().map(|word| format!(" \"{word}\"")).collect() });
+    let leaf = (name.clone(), words.clone()).prop_map(|(name, args)| format!("{name}{args}\n"));
+    let tree = leaf.prop_recursive(3, 24, 4, move |inner| {
+        let body = prop::collection::vec(inner, 0..4);
+        (name.clone(), words.clone(), body)
+            .prop_map(|(name, args, body)| format!("{name}{args} {{\n{}}}\n", body.concat()))
+    });
+    prop::collection::vec(tree, 0..8).prop_map(|lines| lines.concat())
+}
+
+/// Directives that mean something, with arguments that may not.
+fn nginx_lines() -> impl Strategy<Value = String> {
+    let path = prop::sample::select(vec![
+        "/",
+        "/a",
+        "/a/",
+        "/deep/",
+        "//",
+        "/a*",
+        "/..",
+        "/a b",
+        "/é",
+        "^/a/(.*)$",
+        "\\.php$",
+        "(",
+        "[a&&b]",
+        "/$1",
+        "$uri",
+        "",
+        "/a.php",
+        "/.x",
+        "/a/./b",
+        "http://b/",
+        "https://b.test/$1",
+        "/a#b",
+        "/a?b",
+        "/$2?c",
+        "$TOP/other/",
+        "$TOP/site",
+    ]);
+    let word = prop::sample::select(vec![
+        "all",
+        "10.0.0.0/8",
+        "10.0.0.0/99",
+        "::1",
+        "x",
+        "404",
+        "301",
+        "200",
+        "max",
+        "1d",
+        "-1",
+        "permanent",
+        "last",
+        "break",
+        "always",
+        "X-A",
+        "Connection",
+        "a\nb",
+        "off",
+        "ssl",
+        "*.b.test",
+        "_",
+        "~^x",
+        "80",
+        "[::]:80",
+        "127.0.0.1:99",
+        "=404",
+        "$uri/",
+        "@b",
+        "$scheme",
+        "php",
+    ]);
+    let arg = prop_oneof![path.clone(), word];
+    let name = prop::sample::select(vec![
+        "root",
+        "alias",
+        "index",
+        "allow",
+        "deny",
+        "auth_basic",
+        "add_header",
+        "expires",
+        "error_page",
+        "return",
+        "rewrite",
+        "try_files",
+        "fastcgi_pass",
+        "fastcgi_param",
+        "internal",
+        "server_name",
+        "listen",
+        "satisfy",
+        "proxy_pass",
+        "client_max_body_size",
+        "unknown",
+        "set_real_ip_from",
+        "real_ip_header",
+        "fastcgi_hide_header",
+        "access_log",
+    ]);
+    let leaf = (name, prop::collection::vec(arg, 0..4)).prop_map(|(name, args)| {
+        let args: String =
+            args.iter().map(|arg| format!(" \"{}\"", arg.replace('\\', "\\\\"))).collect();
+        format!("{name}{args};\n")
+    });
+    let kind = prop::sample::select(vec!["", "=", "^~", "~", "~*"]);
+    let tree = leaf.prop_recursive(3, 24, 4, move |inner| {
+        let body = prop::collection::vec(inner, 0..4);
+        (kind.clone(), path.clone(), body).prop_map(|(kind, path, body)| {
+            let path = path.replace('\\', "\\\\");
+            format!("location {kind} \"{path}\" {{\n{}}}\n", body.concat())
+        })
+    });
+    prop::collection::vec(tree, 0..8).prop_map(|lines| lines.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 300,
+        rng_seed: proptest::test_runner::RngSeed::Fixed(14),
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn what_is_written_passes_the_check(first in nginx_lines(), second in nginx_lines()) {
+        let folder = folder();
+        let text = format!(
+            "server {{ listen 80; server_name a.test; root $TOP/site;\n{first} }}\n\
+             server {{ listen 80; server_name b.test; root $TOP/other;\n{second} }}"
+        );
+        if let Ok(import) = imported(&folder, Language::Nginx, &text) {
+            // Roots that are not there, and certificates, are for the operator to bring.
+            let is_own = |line: &str| {
+                let of_machine = ["is not a directory", "name a file", "does not exist"];
+                !of_machine.iter().any(|part| line.contains(part))
+            };
+            let said = check(&folder, &import.toml).err().unwrap_or_default();
+            let errors: Vec<&str> = said.lines().take_while(|line| !line.starts_with('#'))
+                .filter(|line| is_own(line)).collect();
+            prop_assert!(errors.is_empty(), "{text}\n{said}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_for_caddy_passes_the_check(first in caddy_lines(), second in caddy_lines()) {
+        let folder = folder();
+        let text = format!(
+            "http://a.test {{\nroot * $TOP/site\nfile_server\n{first}}}\n\
+             http://b.test {{\nroot * $TOP/other\n{second}}}"
+        );
+        if let Ok(import) = imported(&folder, Language::Caddy, &text) {
+            let of_machine = ["is not a directory", "name a file", "does not exist", "certificate"];
+            let is_own = |line: &&str| !of_machine.iter().any(|part| line.contains(part));
+            let said = check(&folder, &import.toml).err().unwrap_or_default();
+            let errors: Vec<&str> =
+                said.lines().take_while(|line| !line.starts_with('#')).filter(is_own).collect();
+            prop_assert!(errors.is_empty(), "{text}\n{said}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_never_too_strange(text in "[ -~\n]{0,300}") {
+        struct Nothing<'a>(&'a str);
+        impl crate::Disk for Nothing<'_> {
+            fn read(&self, _: &Path) -> std::io::Result<Vec<u8>> {
+                Ok(self.0.as_bytes().to_vec())
+            }
+            fn glob(&self, _: &str) -> Vec<std::path::PathBuf> {
+                Vec::new()
+            }
+            fn is_file(&self, _: &Path) -> bool {
+                true
+            }
+            fn find(&self, _: &Path, _: &str) -> Option<Vec<std::path::PathBuf>> {
+                None
+            }
+        }
+        for language in Language::ALL {
+            let _ = import(language, Path::new("/x"), None, &Nothing(&text));
+        }
+    }
+}
