@@ -86,9 +86,6 @@ impl Outside for Host {
     fn open(&mut self, server: &Server) -> Result<(), String> {
         let addresses = [&server.listen[..], &server.listen_tls].concat();
         self.listeners.open(&addresses).map_err(|wrong| wrong.to_string())?;
-        // The sockets of a service manager may not fit the sites. The front would find that out
-        // too late: it would be started again and again.
-        self.listeners.settle(server).map_err(|wrong| wrong.to_string())?;
         self.sockets.open(server).map_err(|wrong| wrong.to_string())?;
         self.certificates.load(server)?;
         self.users.load(server)
