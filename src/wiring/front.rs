@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokamak_auth::UserFiles;
 use tokamak_config::PoolSize;
-use tokamak_front::{Alarm, Death, Front, PoolLink, Purge, Start, Want};
+use tokamak_front::{Alarm, Death, Front, PoolLink, Purge, Start, Want, WantName};
 use tokamak_supervisor::FrontStart;
 use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{self, CacheStatus, FromFront, Heard, ToFront, Why};
@@ -59,6 +59,7 @@ pub fn main(start: FrontStart) -> u8 {
         tls: start.tls.map(|(listeners, credentials)| {
             (listeners.into_iter().map(TcpListener::from).collect(), credentials)
         }),
+        want_name: Some(want_name(channel.clone())),
         users: start.users,
         sockets: start.sockets,
         admin: start.admin.map(|admin| questions.listener(admin, channel.clone())),
@@ -170,6 +171,7 @@ fn obey(
                 eprintln!("tokamak: new files of users are not used: {problem}");
             }
         }
+        ToFront::Declined { name } => front.decline(&name),
         ToFront::Forget { pool } => front.forget(pool),
         // Heard before.
         ToFront::Answer { .. } | ToFront::Stream { .. } | ToFront::Dropped { .. } => {}
@@ -294,6 +296,13 @@ fn alarm(channel: Arc<Channel>) -> Alarm {
         // Said again at the next look, if the line is full.
         let _ =
             control::send(&channel, &FromFront::Spoiled { pool, reason: reason.to_owned() }, &[]);
+    })
+}
+
+fn want_name(channel: Arc<Channel>) -> WantName {
+    Arc::new(move |name| {
+        // From an event loop, which must not wait. The client tries again.
+        control::send(&channel, &FromFront::Wants { name: name.to_owned() }, &[]).is_ok()
     })
 }
 

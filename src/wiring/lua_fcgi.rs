@@ -67,6 +67,7 @@ pub fn serve(request: Request) -> Result<(), String> {
     let front = Front::start(Start {
         users: UserFiles::default(),
         tls: None,
+        want_name: None,
         server,
         listeners: Vec::new(),
         sockets: vec![socket],

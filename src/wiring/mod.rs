@@ -8,7 +8,7 @@ mod front;
 pub mod lua_fcgi;
 pub mod profile;
 
-use tokamak_config::{Errors, Server};
+use tokamak_config::{Errors, Secret, Server};
 use tokamak_supervisor::{Failure, Setup, TicketsStart};
 
 /// What to serve, and how to find out anew at a reload.
@@ -30,7 +30,10 @@ fn supervise(
     reread: Box<dyn Fn() -> Result<Server, String>>,
 ) -> Result<(), String> {
     let php = crate::program::tokamak_php().map_err(|error| error.to_string())?;
-    let tickets = Box::new(|start: TicketsStart| tokamak_tickets::run(&start.tier, &start.line));
+    let tickets = Box::new(|start: TicketsStart| {
+        let secret = start.secret.as_ref().map(Secret::reveal);
+        tokamak_tickets::run(&start.tier, secret, &start.line)
+    });
     let (front, acme) = (Box::new(front::main), Box::new(acme::main));
     let setup = Setup { server, reread, php, front, acme, tickets };
     tokamak_supervisor::serve(setup).map_err(|failure: Failure| failure.to_string())

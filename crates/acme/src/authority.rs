@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::http::Client;
 use crate::line::Line;
 use crate::plan::{Cause, Window};
+use crate::shared::Shared;
 
 /// How long to leave an authority alone that is busy and does not say for how long.
 const BUSY: Duration = Duration::from_secs(600);
@@ -43,10 +44,19 @@ impl Authority {
     /// # Errors
     /// Fails if the authority cannot be asked or refuses, or if the account cannot be stored. A
     /// certificate could not be stored then, either.
-    pub async fn account(&mut self, settings: &Acme, line: &Line) -> Result<Account, Error> {
+    pub async fn account(
+        &mut self,
+        settings: &Acme,
+        line: &Line,
+        shared: Option<&Shared>,
+    ) -> Result<Account, Error> {
         if let Some(account) = self.account.clone() {
             self.save(line).await?;
             return Ok(account);
+        }
+        if let (None, Some(shared)) = (&self.kept, shared) {
+            self.kept = shared.account(&self.url).await?;
+            self.is_unsaved = self.kept.is_some();
         }
         let builder = || Account::builder_with_http(Box::new(self.client.clone()));
         let kept = self.kept.as_ref();
@@ -54,7 +64,9 @@ impl Authority {
         if let Some(credentials) = kept {
             let account = builder().from_credentials(credentials).await;
             let account = account.map_err(|error| self.error(error))?;
-            return Ok(self.account.insert(account).clone());
+            self.account = Some(account.clone());
+            self.save(line).await?;
+            return Ok(account);
         }
         let contact = settings.email.as_ref().map(|address| format!("mailto:{address}"));
         let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
@@ -68,6 +80,10 @@ impl Authority {
         let (account, credentials) = made.map_err(|error| self.error(error))?;
         let file = serde_json::to_vec(&credentials).map_err(Error::here)?;
         line.note(false, format!("new account at {}: {}", self.url, account.id())).await;
+        if let Some(shared) = shared {
+            // If that fails, another node makes an account of its own.
+            let _ = shared.keep_account(&self.url, &file).await;
+        }
         // Before it is stored: a full disk must not make another account at each try.
         self.account = Some(account.clone());
         (self.kept, self.is_unsaved) = (Some(file), true);
@@ -93,8 +109,9 @@ impl Authority {
         id: &CertificateIdentifier<'_>,
         settings: &Acme,
         line: &Line,
+        shared: Option<&Shared>,
     ) -> Result<(Option<Window>, Duration), Error> {
-        let account = self.account(settings, line).await?;
+        let account = self.account(settings, line, shared).await?;
         match account.renewal_info(id).await {
             Ok((info, again)) => {
                 let seconds = |seconds: i64| u64::try_from(seconds).unwrap_or_default();

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 /// How long the program may take: name servers of large providers need minutes to have a record
 /// everywhere. With a tenth, it would be ended meanwhile; with ten times more, one that hangs would
@@ -33,14 +34,19 @@ pub struct Record {
 pub async fn run(program: &Path, what: &str, record: &Record) -> Result<(), String> {
     let mut command = Command::new(program);
     command.arg(what).arg(&record.name).arg(&record.value);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    // With a group of its own, what it has started can be ended with it.
+    command.process_group(0);
     let ended = async {
         let mut child = command.spawn()?;
+        let mut group = Group::of(&child);
         let said = match child.stderr.take() {
             Some(stderr) => beginning(stderr).await?,
             None => Vec::new(),
         };
-        Ok::<_, io::Error>((child.wait().await?, said))
+        let status = child.wait().await?;
+        group.is_over();
+        Ok::<_, io::Error>((status, said))
     };
     let named =
         |problem: String| format!("{} {what} {}: {problem}", program.display(), record.name);
@@ -54,6 +60,29 @@ pub async fn run(program: &Path, what: &str, record: &Record) -> Result<(), Stri
     }
     let said = String::from_utf8_lossy(&said);
     Err(named(format!("{status}: {}", said.trim())))
+}
+
+/// A program with all that it has started. They are ended if it is not waited for any more.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Group {
+        Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())))
+    }
+
+    /// The program has ended; its number may be another one's soon.
+    fn is_over(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(leader) = self.0 {
+            // That they have ended meanwhile is no error.
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
+    }
 }
 
 /// The beginning of what it says. The rest is read and forgotten: a program that says much must not

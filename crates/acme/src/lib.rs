@@ -7,13 +7,25 @@
 //! go to the supervisor over a line (`line`), among them how tries have gone (`tries`).
 
 mod authority;
+mod board;
 mod error;
+mod follow;
 mod hook;
 mod http;
 mod line;
+mod name;
+mod operator;
 mod order;
 pub mod plan;
 mod run;
+mod shared;
 mod tries;
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 pub use run::{Start, run};
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{self, FromAcme, Heard, StateFile, ToAcme};
 use tokamak_tls::{Challenge, Credentials};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
@@ -28,6 +29,8 @@ pub struct Line(Arc<Inner>);
 
 struct Inner {
     channel: Channel,
+    /// Names for which handshakes wait.
+    wants: UnboundedSender<String>,
     waiting: Mutex<Waiting>,
 }
 
@@ -38,13 +41,17 @@ struct Waiting {
 }
 
 impl Line {
-    /// Over this channel. A thread hears the answers, since a channel waits for itself only; the
-    /// other value ends when the supervisor is gone.
+    /// Over this channel. A thread hears the answers, since a channel waits for itself only, and
+    /// passes on the names for which handshakes wait; the other value ends when the supervisor is
+    /// gone.
     ///
     /// # Errors
     /// Fails if the system has no more threads.
-    pub fn over(channel: Channel) -> std::io::Result<(Line, oneshot::Receiver<()>)> {
-        let line = Line(Arc::new(Inner { channel, waiting: Mutex::default() }));
+    pub fn over(
+        channel: Channel,
+        wants: UnboundedSender<String>,
+    ) -> std::io::Result<(Line, oneshot::Receiver<()>)> {
+        let line = Line(Arc::new(Inner { channel, wants, waiting: Mutex::default() }));
         let (gone, is_gone) = oneshot::channel();
         let ear = line.clone();
         std::thread::Builder::new().spawn(move || {
@@ -60,6 +67,11 @@ impl Line {
             let (number, outcome) = match control::receive_within::<ToAcme>(&self.0.channel, None) {
                 Ok(Heard::Message(ToAcme::Presented { number }, _)) => (number, Ok(())),
                 Ok(Heard::Message(ToAcme::Stored { number, outcome }, _)) => (number, outcome),
+                Ok(Heard::Message(ToAcme::Want { name }, _)) => {
+                    // Who would want it may have gone as well.
+                    let _ = self.0.wants.send(name);
+                    continue;
+                }
                 Ok(Heard::Nothing) => continue,
                 Ok(Heard::Closed) | Err(_) => return,
             };
@@ -96,6 +108,11 @@ impl Line {
     /// Says how a name stands.
     pub async fn name(&self, name: &str, next: u64, failure: String) {
         let _ = self.send(&FromAcme::Name { name: name.to_owned(), next, failure }).await;
+    }
+
+    /// Says that a handshake waits in vain for a certificate for this name.
+    pub async fn declined(&self, name: &str) {
+        let _ = self.send(&FromAcme::Declined { name: name.to_owned() }).await;
     }
 
     async fn ask(&self, message: impl FnOnce(u32) -> FromAcme) -> Result<(), Error> {

@@ -11,8 +11,10 @@ use rcgen::{CertificateParams, CustomExtension, KeyPair};
 use tokamak_config::AcmeChallenge;
 use tokamak_sys::control::LONGEST_FILE;
 use tokamak_tls::{Challenge, Pair, PairFiles};
+use tokio::time::timeout;
 
 use crate::authority::Authority;
+use crate::board::Board;
 use crate::error::Error;
 use crate::hook::{self, Record};
 use crate::line::Line;
@@ -25,6 +27,11 @@ const PATIENCE: RetryPolicy = RetryPolicy::new()
     .initial_delay(Duration::from_millis(250))
     .backoff(1.5)
     .timeout(Duration::from_secs(120));
+
+/// The longest that an order may take in all, a hook included. With a tenth, a hook that waits for
+/// name servers would be cut short; with ten times more, an authority that hangs would hold up all
+/// other names for hours.
+const LONGEST: Duration = Duration::from_secs(15 * 60);
 
 /// What is wanted.
 pub struct Wanted<'a> {
@@ -47,13 +54,22 @@ pub async fn place(
     account: &Account,
     wanted: &Wanted<'_>,
     line: &Line,
+    board: &Board<'_>,
 ) -> Result<Vec<u8>, Error> {
     let mut order = begin(authority, account, wanted).await?;
     let mut record = None;
-    let outcome = settle(authority, &mut order, wanted, line, &mut record).await;
+    let outcome = settle(authority, &mut order, wanted, board, &mut record);
+    let outcome = match timeout(LONGEST, outcome).await {
+        Ok(outcome) => outcome,
+        // The authority may have counted it.
+        Err(_) => {
+            let seconds = LONGEST.as_secs();
+            Err(Error::new(Cause::Refused, format!("the order takes longer than {seconds} s")))
+        }
+    };
     // Whatever has come of it, nothing is to be left behind. What is left harms nobody, and is no
     // reason to throw a certificate away.
-    if let Err(problem) = line.present(Vec::new()).await {
+    if let Err(problem) = board.show(Vec::new()).await {
         line.note(true, format!("a challenge may be left for a while: {problem}")).await;
     }
     if let (Some(program), Some(record)) = (wanted.dns_hook, &record)
@@ -95,10 +111,10 @@ async fn settle(
     authority: &mut Authority,
     order: &mut Order,
     wanted: &Wanted<'_>,
-    line: &Line,
+    board: &Board<'_>,
     record: &mut Option<Record>,
 ) -> Result<Vec<u8>, Error> {
-    show(authority, order, wanted, line, record).await?;
+    show(authority, order, wanted, board, record).await?;
     let polled = order.poll_ready(&PATIENCE).await;
     if order.state().status == OrderStatus::Invalid {
         return Err(refusal(authority, order, wanted).await);
@@ -117,7 +133,7 @@ async fn show(
     authority: &mut Authority,
     order: &mut Order,
     wanted: &Wanted<'_>,
-    line: &Line,
+    board: &Board<'_>,
     record: &mut Option<Record>,
 ) -> Result<(), Error> {
     let mut authorizations = order.authorizations();
@@ -144,12 +160,12 @@ async fn show(
         match wanted.challenge {
             AcmeChallenge::Http => {
                 let (token, answer) = (challenge.token.clone(), key.as_str().to_owned());
-                line.present(vec![Challenge::Http { token, answer }]).await?;
+                board.show(vec![Challenge::Http { token, answer }]).await?;
             }
             AcmeChallenge::TlsAlpn => {
                 let pair = awaited(wanted.name, key.digest().as_ref()).map_err(Error::here)?;
                 let name = wanted.name.to_owned();
-                line.present(vec![Challenge::TlsAlpn { name, pair }]).await?;
+                board.show(vec![Challenge::TlsAlpn { name, pair }]).await?;
             }
             AcmeChallenge::Dns => {
                 let base = wanted.name.trim_start_matches("*.");

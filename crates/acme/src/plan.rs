@@ -50,6 +50,11 @@ pub const LONGEST_LIMIT: Duration = Duration::from_secs(24 * 3600);
 /// few days could not be renewed in time after they were revoked.
 const SHORTEST: u64 = 3600;
 
+/// Seconds until the operator is asked again who did not allow the renewal of a certificate. With a
+/// tenth, each name that is not wanted any more would be a line of the log every few minutes; with
+/// ten times more, certificates of a few days would end because the operator was away for an hour.
+pub const UNASKED: u64 = 3600;
+
 /// Time between two questions for the window, at least and at most, whatever the authority says
 /// (RFC 9773, 4.3.2).
 const ASK_AGAIN: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(24 * 3600));

@@ -1,20 +1,28 @@
 //! The process: one name after the other gets what it needs when its time has come.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::future::pending;
+use std::time::Duration;
 
 use instant_acme::CertificateIdentifier;
-use tokamak_config::{Acme, AcmeChallenge};
+use tokamak_config::{Acme, AcmeChallenge, Secret, Tier};
 use tokamak_sys::channel::Channel;
 use tokamak_sys::control::StateFile;
-use tokamak_tls::{Certificate, Pair, PairFiles};
+use tokamak_tls::PairFiles;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::sleep;
 
 use crate::authority::Authority;
+use crate::board::Board;
 use crate::error::Error;
+use crate::follow::{Arrived, follow};
 use crate::line::Line;
+use crate::name::{Held, Name};
+use crate::now;
+use crate::operator::Operator;
 use crate::order::{self, Wanted};
-use crate::plan::{self, Cause, Validity, Window};
+use crate::plan::{self, Cause, Window};
+use crate::shared::Shared;
 use crate::tries::{self, Tries};
 
 /// Longest sleep: a clock that was set meanwhile is noticed after it.
@@ -22,6 +30,14 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
 /// Longest time between two looks at a name, in seconds.
 const LOOK_EVERY: u64 = 24 * 3600;
+
+/// Seconds until the next look at a name that another node orders. When that node has a certificate
+/// it is taken over at once; this is for a node that dies.
+const LOOK_AT_TURN: u64 = 15;
+
+/// Names that failed on demand and whose waits are remembered. With ten times more, names that the
+/// operator's program allows without looking would take megabytes.
+const MOST_FAILED: usize = 1000;
 
 /// Exit status of a process whose supervisor is gone, or that cannot start.
 const FAILED: u8 = 1;
@@ -32,10 +48,14 @@ pub struct Start {
     pub settings: Acme,
     /// The names, each with the certificate that it has.
     pub names: BTreeMap<String, Option<PairFiles>>,
+    /// Names that were first seen in a handshake, each with its certificate.
+    pub on_demand: BTreeMap<String, PairFiles>,
     /// The accounts by the URLs of the authorities' directories.
     pub accounts: BTreeMap<String, Vec<u8>>,
     /// How the tries for the names have gone, where that is known.
     pub tries: BTreeMap<String, Vec<u8>>,
+    /// Where other nodes have the same certificates, and what they are encrypted with there.
+    pub shared: Option<(Tier, Secret)>,
     /// The line to the supervisor.
     pub channel: Channel,
 }
@@ -49,110 +69,210 @@ pub fn run(start: Start) -> u8 {
             return FAILED;
         }
     };
-    runtime.block_on(async {
-        let Ok((line, is_gone)) = Line::over(start.channel) else { return };
-        let settings = tries::fingerprint(&start.settings);
-        let mut work = Work {
-            authorities: (start.settings.directories.iter())
-                .map(|url| Authority::new(url.clone(), start.accounts.get(url).cloned()))
-                .collect(),
-            settings: start.settings,
-            line,
-        };
-        let names = start.names.into_iter().map(|(name, pair)| {
-            let tries = Tries::read(start.tries.get(&name).map(Vec::as_slice), settings);
-            Name::new(name, pair, tries)
-        });
-        tokio::select! {
-            _ = is_gone => {}
-            () = work.go_on(names.collect()) => {}
-        }
-    });
+    runtime.block_on(serve(start));
     FAILED
 }
 
-/// A name, and how it stands.
-struct Name {
-    name: String,
-    held: Option<Held>,
-    /// A certificate that could not be stored yet, and how often that was tried.
-    unsaved: Option<(Vec<u8>, u32)>,
-    tries: Tries,
-    /// When something is to be done.
-    next: u64,
-    /// Before when nothing is ordered, because the last order has succeeded.
-    floor: u64,
-}
-
-/// A certificate that a name has.
-struct Held {
-    validity: Validity,
-    id: Option<CertificateIdentifier<'static>>,
-    renew: u64,
-    /// When the authority is asked for its window again.
-    ask: u64,
-    /// Which point of the window is this server's.
-    share: f64,
-}
-
-impl Name {
-    fn new(name: String, pair: Option<PairFiles>, tries: Tries) -> Name {
-        let held = pair.and_then(|pair| Held::of(&pair.certificate, &pair.key));
-        Name { name, held, unsaved: None, tries, next: 0, floor: 0 }
+async fn serve(start: Start) {
+    let (wants, wanted) = unbounded_channel();
+    let Ok((line, is_gone)) = Line::over(start.channel, wants) else { return };
+    let settings = tries::fingerprint(&start.settings);
+    let shared = start.shared.and_then(|(tier, secret)| Shared::new(&tier, secret.reveal()));
+    let (board, operator) = (
+        Board::new(line.clone(), shared.as_ref()),
+        start.settings.on_demand.as_ref().map(|ask| Operator::new(ask.url.clone())),
+    );
+    let named = start.names.into_iter().map(|(name, pair)| (name, pair, false));
+    let on_demand = start.on_demand.into_iter().map(|(name, pair)| (name, Some(pair), true));
+    let names = named.chain(on_demand).map(|(name, pair, is_on_demand)| {
+        let tries = Tries::read(start.tries.get(&name).map(Vec::as_slice), settings);
+        // The supervisor keeps key and certificate in one file.
+        let file = pair.map(|pair| pair.certificate);
+        Name { is_on_demand, ..Name::new(name, file, tries) }
+    });
+    let mut work = Work {
+        authorities: (start.settings.directories.iter())
+            .map(|url| Authority::new(url.clone(), start.accounts.get(url).cloned()))
+            .collect(),
+        fingerprint: settings,
+        settings: start.settings,
+        line: &line,
+        board: &board,
+        operator: operator.as_ref(),
+        shared: shared.as_ref(),
+        failed: BTreeMap::new(),
+    };
+    let (allow, allowed) = unbounded_channel();
+    let (arrive, arrived) = unbounded_channel();
+    let following = async {
+        match &shared {
+            Some(shared) => follow(shared, &board, &line, &arrive).await,
+            None => pending().await,
+        }
+    };
+    tokio::select! {
+        _ = is_gone => {}
+        () = ask_operator(operator.as_ref(), &line, wanted, allow) => {}
+        () = following => {}
+        () = work.go_on(names.collect(), allowed, arrived) => {}
     }
 }
 
-impl Held {
-    fn of(chain: &[u8], key: &[u8]) -> Option<Held> {
-        let certificate = Pair::read(chain, key).ok()?.certificate;
-        let validity = Validity { begins: certificate.not_before, ends: certificate.not_after };
-        let share = fastrand::f64();
-        let renew = plan::renewal(validity, None, share, now());
-        Some(Held { validity, id: identifier(&certificate), renew, ask: 0, share })
+/// Asks the operator's program for each name that a handshake waits for. Beside the orders, which
+/// take much longer. Ends when the supervisor is gone.
+async fn ask_operator(
+    operator: Option<&Operator>,
+    line: &Line,
+    mut wanted: UnboundedReceiver<String>,
+    allow: UnboundedSender<String>,
+) {
+    while let Some(name) = wanted.recv().await {
+        let Some(operator) = operator.cloned() else {
+            line.declined(&name).await;
+            continue;
+        };
+        let (line, allow) = (line.clone(), allow.clone());
+        // The supervisor bounds how many there are.
+        tokio::spawn(async move {
+            match operator.allows(&name).await {
+                // The other side lives as long as this.
+                Ok(true) => drop(allow.send(name)),
+                Ok(false) => line.declined(&name).await,
+                Err(problem) => {
+                    let text = format!("no certificate for {name}: `ask` has failed: {problem}");
+                    line.note(true, text).await;
+                    line.declined(&name).await;
+                }
+            }
+        });
     }
-
-    fn heard(&mut self, window: Option<Window>, again: Option<Duration>) {
-        let now = now();
-        self.renew = plan::renewal(self.validity, window, self.share, now);
-        self.ask = now + plan::ask_again(again).as_secs();
-    }
-}
-
-fn identifier(certificate: &Certificate) -> Option<CertificateIdentifier<'static>> {
-    let (authority_key_identifier, serial) = certificate.renewal_id()?;
-    Some(CertificateIdentifier {
-        authority_key_identifier: authority_key_identifier.into(),
-        serial: serial.into(),
-    })
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// What all names share.
-struct Work {
+struct Work<'a> {
     settings: Acme,
+    fingerprint: u64,
     authorities: Vec<Authority>,
-    line: Line,
+    line: &'a Line,
+    board: &'a Board<'a>,
+    operator: Option<&'a Operator>,
+    shared: Option<&'a Shared>,
+    /// How tries have gone for names that were first seen in a handshake and have no certificate.
+    failed: BTreeMap<String, Tries>,
 }
 
-impl Work {
-    async fn go_on(&mut self, mut names: Vec<Name>) {
+/// What has come of an order.
+enum Ordered {
+    /// This certificate.
+    Got(Vec<u8>),
+    /// Another node had one, which is stored already.
+    TakenOver,
+    /// Another node orders it now.
+    Elsewhere,
+    /// No authority is to be asked now.
+    Waits,
+    /// None of them gives one.
+    Failed(Error),
+    /// It is not known what other nodes do, so nothing was ordered: they might order as well, and
+    /// could not show the challenge.
+    Unshared(Error),
+}
+
+impl Work<'_> {
+    async fn go_on(
+        &mut self,
+        mut names: Vec<Name>,
+        mut allowed: UnboundedReceiver<String>,
+        mut arrived: UnboundedReceiver<Arrived>,
+    ) {
         loop {
+            while let Ok(name) = allowed.try_recv() {
+                self.want(&mut names, name).await;
+            }
+            while let Ok(news) = arrived.try_recv() {
+                self.take_over(&mut names, &news).await;
+            }
             let now = now();
-            let due = names.iter_mut().filter(|name| plan::is_due(name.next, now));
-            if let Some(name) = due.min_by_key(|name| name.next) {
-                self.attend(name).await;
+            let due = names.iter().enumerate().filter(|(_, name)| plan::is_due(name.next, now));
+            if let Some((at, _)) = due.min_by_key(|(_, name)| name.next) {
+                let may_go = self.attend(&mut names[at]).await;
+                if may_go && names[at].is_on_demand && !names[at].is_served() {
+                    self.give_up(names.swap_remove(at)).await;
+                }
                 continue;
             }
-            let Some(next) = names.iter().map(|name| name.next).min() else { return };
-            sleep(Duration::from_secs(next.saturating_sub(now)).min(LONGEST_SLEEP)).await;
+            let next = names.iter().map(|name| name.next).min().unwrap_or(u64::MAX);
+            let pause = Duration::from_secs(next.saturating_sub(now)).min(LONGEST_SLEEP);
+            tokio::select! {
+                () = sleep(pause) => {}
+                Some(name) = allowed.recv() => self.want(&mut names, name).await,
+                Some(news) = arrived.recv() => self.take_over(&mut names, &news).await,
+            }
         }
     }
 
-    /// Does what is due for a name, and decides what is next.
-    async fn attend(&mut self, name: &mut Name) {
+    /// A handshake waits for a certificate, and the operator allows it.
+    async fn want(&mut self, names: &mut Vec<Name>, name: String) {
+        let tries = self.failed.remove(&name).unwrap_or_else(|| Tries::new(self.fingerprint));
+        if let Some(known) = names.iter_mut().find(|known| known.name == name) {
+            known.next = 0;
+            return;
+        }
+        let name = Name { is_on_demand: true, ..Name::new(name, None, tries) };
+        if self.may_ask(&name) {
+            // Somebody waits, so it comes first.
+            names.push(name);
+        } else {
+            self.give_up(name).await;
+        }
+    }
+
+    /// No certificate is got for a name that was first seen in a handshake, or none soon. It is
+    /// ordered when a handshake is the next to name it, and the authorities may be asked.
+    async fn give_up(&mut self, name: Name) {
+        self.line.declined(&name.name).await;
+        if self.failed.len() >= MOST_FAILED {
+            self.failed.pop_first();
+        }
+        self.failed.insert(name.name, name.tries);
+    }
+
+    /// Whether any authority may be asked for this name now.
+    fn may_ask(&self, name: &Name) -> bool {
+        let now = now();
+        self.authorities.iter().any(|authority| {
+            plan::is_due(authority.rests, now) && name.tries.may_ask(&authority.url, now)
+        })
+    }
+
+    /// Another node has another certificate for a name: if it lasts longer, it is used here too.
+    async fn take_over(&self, names: &mut [Name], news: &Arrived) {
+        let Some(shared) = self.shared else { return };
+        let Some(name) = names.iter_mut().find(|name| name.name == news.name) else { return };
+        if name.held.as_ref().is_some_and(|held| held.validity.ends >= news.ends) {
+            return;
+        }
+        // What cannot be read now is asked for before the next order.
+        if let Ok(Some(file)) = shared.certificate(&name.name).await {
+            self.take(name, &file).await;
+        }
+    }
+
+    /// Uses the certificate of another node, if it is good and lasts longer. False if it does not.
+    async fn take(&self, name: &mut Name, file: &[u8]) -> bool {
+        let ends = name.held.as_ref().map_or(0, |held| held.validity.ends);
+        let is_new = Held::of(file.to_vec())
+            .is_some_and(|other| other.validity.ends > ends && other.renew > now());
+        if !is_new || order::check(&name.name, file).is_err() {
+            return false;
+        }
+        self.store(name, file.to_vec(), 0).await;
+        true
+    }
+
+    /// Does what is due for a name, and decides what is next. Whether a handshake that waits for
+    /// its certificate waits in vain.
+    async fn attend(&mut self, name: &mut Name) -> bool {
         if let Some(held) = &mut name.held
             && plan::is_due(held.ask, now())
             && let Some(id) = &held.id
@@ -166,39 +286,76 @@ impl Work {
             if now() < renew {
                 let at = if held.id.is_some() { renew.min(held.ask) } else { renew };
                 name.next = at.min(now() + LOOK_EVERY);
-                return self.line.name(&name.name, renew, String::new()).await;
+                self.line.name(&name.name, renew, String::new()).await;
+                self.publish(name).await;
+                return false;
             }
         }
-        // One that could not be stored until its end is of no use any more.
-        let is_good = |(file, _): &(Vec<u8>, u32)| order::check(&name.name, file).is_ok();
-        let got = match name.unsaved.take().filter(is_good) {
-            Some(unsaved) => Ok(Some(unsaved)),
-            None => self.order(name).await.map(|file| file.map(|file| (file, 0))),
+        if let Some((file, failures)) = name.take_unsaved() {
+            self.store(name, file, failures).await;
+            return false;
+        }
+        if !self.is_still_allowed(name).await {
+            return true;
+        }
+        let ordered = match self.shared {
+            Some(shared) => self.order_in_turn(shared, name).await,
+            None => self.order(name).await,
         };
-        match got {
-            Ok(Some((file, failures))) => self.store(name, file, failures).await,
-            Ok(None) => {
+        match ordered {
+            Ordered::Got(file) => self.store(name, file, 0).await,
+            Ordered::TakenOver => {}
+            Ordered::Elsewhere => name.next = now() + LOOK_AT_TURN,
+            Ordered::Waits => {
                 let failure = name.tries.failure().to_owned();
                 self.wait(name, "no new certificate yet for", &failure, false).await;
+                return true;
             }
-            Err(error) => {
-                let failure = error.to_string();
-                self.wait(name, "no new certificate for", &failure, true).await;
+            Ordered::Failed(error) => {
+                self.wait(name, "no new certificate for", &error.to_string(), true).await;
+                return true;
             }
+            // The log says so once, for all names.
+            Ordered::Unshared(error) => {
+                name.next = now() + LOOK_AT_TURN;
+                self.line.name(&name.name, name.next, error.to_string()).await;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Gives a certificate to the other nodes if they have none, as after Redis was emptied.
+    async fn publish(&self, name: &Name) {
+        let (Some(shared), Some(held)) = (self.shared, &name.held) else { return };
+        if let Ok(None) = shared.certificate(&name.name).await {
+            // What fails now is done at the next look.
+            let _ = shared.keep_certificate(&name.name, &held.file, held.validity.ends).await;
         }
     }
 
+    /// Whether the operator still wants a certificate for a name that was first seen in a handshake
+    /// and has had one. If not, or if nobody answers, it is not renewed now.
+    async fn is_still_allowed(&self, name: &mut Name) -> bool {
+        let Some(operator) = self.operator.filter(|_| name.is_on_demand && name.held.is_some())
+        else {
+            return true;
+        };
+        let failure = match operator.allows(&name.name).await {
+            Ok(true) => return true,
+            Ok(false) => "`ask` does not allow it any more".to_owned(),
+            Err(problem) => format!("`ask` has failed: {problem}"),
+        };
+        name.next = now() + plan::UNASKED;
+        self.tell(name, "no new certificate for", &failure, true).await;
+        false
+    }
+
     /// Has a new certificate stored, which brings it into use.
-    async fn store(&mut self, name: &mut Name, file: Vec<u8>, failures: u32) {
+    async fn store(&self, name: &mut Name, file: Vec<u8>, failures: u32) {
         let kept = StateFile::Certificate(name.name.clone());
         match self.line.store(kept, file.clone()).await {
-            Ok(()) => {
-                name.tries.succeeded();
-                name.held = Held::of(&file, &file);
-                name.floor = name.held.as_ref().map_or(0, |held| plan::floor(held.validity, now()));
-                // The authority may want to say when, so it is asked at once.
-                name.next = now();
-            }
+            Ok(()) => name.has(file),
             Err(error) => {
                 let failures = failures + 1;
                 let wait = plan::retry(failures, error.cause, fastrand::f64());
@@ -236,7 +393,7 @@ impl Work {
     ) -> (Option<Window>, Option<Duration>) {
         for authority in &mut self.authorities {
             if let Ok((Some(window), again)) =
-                authority.window(id, &self.settings, &self.line).await
+                authority.window(id, &self.settings, self.line, self.shared).await
             {
                 return (Some(window), Some(again));
             }
@@ -244,9 +401,45 @@ impl Work {
         (None, None)
     }
 
-    /// Orders a certificate of the first authority that gives one; [`None`] if none of them is to
-    /// be asked now.
-    async fn order(&mut self, name: &mut Name) -> Result<Option<Vec<u8>>, Error> {
+    /// Orders a certificate if no other node does.
+    async fn order_in_turn(&mut self, shared: &Shared, name: &mut Name) -> Ordered {
+        let turn = match shared.turn(&name.name).await {
+            Ok(Some(turn)) => turn,
+            Ok(None) => return Ordered::Elsewhere,
+            Err(error) => return Ordered::Unshared(error),
+        };
+        let ordered = tokio::select! {
+            never = turn.hold() => match never {},
+            ordered = self.take_or_order(shared, name) => ordered,
+        };
+        turn.end().await;
+        ordered
+    }
+
+    /// Takes the certificate of another node if there is a new one, and orders one if not.
+    async fn take_or_order(&mut self, shared: &Shared, name: &mut Name) -> Ordered {
+        match shared.certificate(&name.name).await {
+            Ok(Some(file)) if self.take(name, &file).await => return Ordered::TakenOver,
+            Ok(_) => {}
+            Err(error) => return Ordered::Unshared(error),
+        }
+        // Authorities count the failures of all nodes together.
+        if let Ok(Some(tries)) = shared.tries(&name.name).await {
+            name.tries = Tries::read(Some(&tries), self.fingerprint);
+        }
+        let ordered = self.order(name).await;
+        if let Ordered::Got(file) = &ordered
+            && let Some(held) = Held::of(file.clone())
+            && let Err(error) = shared.keep_certificate(&name.name, file, held.validity.ends).await
+        {
+            // They get it when this node looks at the name the next time.
+            self.line.note(true, format!("other nodes have no new certificate: {error}")).await;
+        }
+        ordered
+    }
+
+    /// Orders a certificate of the first authority that gives one.
+    async fn order(&mut self, name: &mut Name) -> Ordered {
         let mut first = None;
         for at in 0..self.authorities.len() {
             let authority = &self.authorities[at];
@@ -257,7 +450,7 @@ impl Work {
             name.tries.begin(&authority.url, now());
             self.keep_tries(name).await;
             match self.order_of(at, name).await {
-                Ok(file) => return Ok(Some(file)),
+                Ok(file) => return Ordered::Got(file),
                 Err(error) => {
                     let url = &self.authorities[at].url;
                     name.tries.failed(url, &error, now(), fastrand::f64());
@@ -266,7 +459,7 @@ impl Work {
                 }
             }
         }
-        first.map_or(Ok(None), Err)
+        first.map_or(Ordered::Waits, Ordered::Failed)
     }
 
     /// Orders a certificate of one authority.
@@ -284,7 +477,7 @@ impl Work {
             replaces: name.held.as_ref().and_then(|held| held.id.as_ref()),
         };
         let authority = &mut self.authorities[at];
-        let account = authority.account(&self.settings, &self.line).await;
+        let account = authority.account(&self.settings, self.line, self.shared).await;
         let account = account.inspect_err(|error| {
             // It does not know the name yet, so it would say the same of the others.
             if let Cause::Limited(wait) = error.cause {
@@ -293,12 +486,21 @@ impl Work {
         })?;
         let text = format!("a certificate for {} is ordered", name.name);
         self.line.note(false, text).await;
-        order::place(authority, &account, &wanted, &self.line).await
+        order::place(authority, &account, &wanted, self.line, self.board).await
     }
 
     /// Has it kept how the tries for a name have gone.
     async fn keep_tries(&self, name: &Name) {
-        let kept = self.line.store(StateFile::Tries(name.name.clone()), name.tries.file()).await;
+        let file = name.tries.file();
+        if let Some(shared) = self.shared {
+            // If that fails, another node may ask sooner than it would have.
+            let _ = shared.keep_tries(&name.name, &file).await;
+        }
+        // Nobody asks again by himself for a name that was first seen in a handshake.
+        if name.is_on_demand && name.held.is_none() {
+            return;
+        }
+        let kept = self.line.store(StateFile::Tries(name.name.clone()), file).await;
         if let Err(error) = kept {
             let problem = "a restart would ask the authorities too soon";
             self.line.note(true, format!("{problem}: {error}")).await;

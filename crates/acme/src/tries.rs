@@ -41,7 +41,8 @@ struct AtAuthority {
 /// A number that is another one for other settings. Another version of the compiler may find
 /// another one, too: then there is one try that would have waited.
 pub fn fingerprint(settings: &Acme) -> u64 {
-    let Acme { email, directories, eab, challenges, dns_hook } = settings;
+    // What the operator allows on demand is no matter of the authorities.
+    let Acme { email, directories, eab, challenges, dns_hook, on_demand: _ } = settings;
     let mut hasher = DefaultHasher::new();
     (email, directories, dns_hook).hash(&mut hasher);
     for (url, key) in eab {

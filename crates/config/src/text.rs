@@ -180,6 +180,11 @@ fn raise(server: &Server) -> Raw {
             eab: plain(server.acme.eab.clone()),
             challenge: plain(server.acme.challenges.clone()),
             dns_hook: plain(server.acme.dns_hook.clone()),
+            ask: plain(server.acme.on_demand.as_ref().map(|ask| Text(ask.url.clone()))),
+            ask_names: match &server.acme.on_demand {
+                Some(ask) => plain(count(ask.names)),
+                None => option::Acme::defaults().ask_names,
+            },
         },
         limits: option::Limits {
             head: plain(Size(server.limits.head as u64)),
@@ -254,6 +259,7 @@ fn raise_tls(tls: &Tls) -> option::Tls {
         redis_password: plain(redis.and_then(|redis| redis.password.clone())),
         redis_database: redis
             .map_or(unset.redis_database, |redis| plain(Count(redis.database.into()))),
+        redis_secret: plain(tls.redis_secret.clone()),
         redis_prefix: redis.map_or(unset.redis_prefix, |redis| plain(Text(redis.prefix.clone()))),
         redis_timeout: redis.map_or(unset.redis_timeout, |redis| plain(redis.timeout)),
     }

@@ -30,7 +30,7 @@ use crate::export::Exporter;
 use crate::log;
 use crate::login::Passwords;
 use crate::pools::{PoolLink, Queues};
-use crate::tls::Tls;
+use crate::tls::{Tls, WantName};
 use start::Shared;
 
 /// Stack size of an event loop. Subrequests are answered within the requests that they are made
@@ -51,6 +51,8 @@ pub struct Start {
     /// Listening sockets for clients with TLS, and what handshakes need; absent without such
     /// sockets.
     pub tls: Option<(Vec<TcpListener>, Credentials)>,
+    /// Has a certificate ordered for a name that a handshake is the first to name.
+    pub want_name: Option<WantName>,
     /// The files of users that rules name.
     pub users: UserFiles,
     /// Listening sockets for web servers, in the order of the configuration.
@@ -178,6 +180,14 @@ impl Front {
     /// Fails with what is wrong with them. The old ones stay in use.
     pub fn renew_credentials(&self, credentials: &Credentials) -> Result<(), String> {
         self.tls.as_ref().map_or(Ok(()), |tls| tls.renew(credentials))
+    }
+
+    /// No certificate is ordered for this name, or none comes soon: handshakes that wait for one
+    /// are refused.
+    pub fn decline(&self, name: &str) {
+        if let Some(tls) = &self.tls {
+            tls.decline(name);
+        }
     }
 
     /// Knows the users of these files from now on.

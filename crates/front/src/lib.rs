@@ -58,5 +58,6 @@ pub use http::proxy_protocol::{
 };
 pub use pools::PoolLink;
 pub use response::compression::accept as accept_encoding;
+pub use tls::WantName;
 pub use tokamak_cache::Purge;
 pub use tokamak_upstream::shm::{Alarm, Death, Want};

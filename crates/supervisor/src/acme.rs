@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokamak_config::{self as config, Server};
+use tokamak_config::{self as config, Secret, Server, Tier};
 use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{FromAcme, Heard, StateFile, Status, ToAcme};
 use tokamak_sys::process;
@@ -30,6 +30,10 @@ use crate::watch::since;
 /// line a day is seen in time and fills no log.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(24 * 3600);
 
+/// Names that wait for a certificate at a time. The fronts have a bound of their own; with ten
+/// times more, one that was taken over could have the operator's program asked without end.
+const MOST_WANTED: usize = 128;
+
 /// Messages that are handled before others have their turn.
 const AT_ONCE: usize = 16;
 
@@ -40,10 +44,14 @@ pub struct AcmeStart {
     pub settings: config::Acme,
     /// The names, each with the certificate that it has.
     pub names: BTreeMap<String, Option<PairFiles>>,
+    /// Names that were first seen in a handshake, each with its certificate.
+    pub on_demand: BTreeMap<String, PairFiles>,
     /// The accounts by the URLs of the authorities' directories.
     pub accounts: BTreeMap<String, Vec<u8>>,
     /// How the tries for the names have gone, where that is known.
     pub tries: BTreeMap<String, Vec<u8>>,
+    /// Where other nodes have the same certificates, and what they are encrypted with there.
+    pub shared: Option<(Tier, Secret)>,
     /// The line to the supervisor.
     pub channel: Channel,
 }
@@ -71,13 +79,43 @@ pub struct Acme {
     storm: Storm,
     /// How the names stand.
     pub names: BTreeMap<String, NameStatus>,
+    /// Names for which handshakes wait. A process that begins hears of them.
+    wanted: BTreeSet<String>,
+    /// Names for which they wait in vain.
+    declined: Vec<String>,
+    /// When it was said last that there are too many names.
+    said_full: Option<u64>,
 }
 
 /// What a process was started for.
 #[derive(Debug, PartialEq, Eq)]
 struct Task {
     settings: config::Acme,
+    shared: Option<(Tier, Secret)>,
     names: BTreeSet<String>,
+    /// Ends of the names that are got on demand.
+    on_demand: BTreeSet<String>,
+}
+
+impl Task {
+    fn of(server: &Server) -> Task {
+        let names = server.public_names().into_iter().map(str::to_owned);
+        let on_demand = server.on_demand_hosts().map(str::to_owned);
+        let (settings, shared) = (server.acme.clone(), Task::shared(server));
+        Task { settings, shared, names: names.collect(), on_demand: on_demand.collect() }
+    }
+
+    fn shared(server: &Server) -> Option<(Tier, Secret)> {
+        Some((server.tls.redis.clone()?, server.tls.redis_secret.clone()?))
+    }
+
+    fn is_of(&self, server: &Server) -> bool {
+        let on_demand: BTreeSet<&str> = server.on_demand_hosts().collect();
+        self.settings == server.acme
+            && self.shared == Task::shared(server)
+            && self.names.iter().eq(server.public_names())
+            && self.on_demand.iter().eq(on_demand)
+    }
 }
 
 #[derive(Debug)]
@@ -118,6 +156,9 @@ impl Acme {
             running: None,
             storm: Storm::default(),
             names: BTreeMap::new(),
+            wanted: BTreeSet::new(),
+            declined: Vec::new(),
+            said_full: None,
         }
     }
 
@@ -134,10 +175,8 @@ impl Acme {
         main: &AcmeMain,
         now: u64,
     ) {
-        let names = server.public_names();
         if let Some(running) = &mut self.running {
-            let task = &running.task;
-            if task.settings != server.acme || !task.names.iter().eq(names.iter()) {
+            if !running.task.is_of(server) {
                 running.dismiss();
             }
             if self.storm.failures() > 0 && since(running.begun, now).as_secs() > 60 {
@@ -145,17 +184,25 @@ impl Acme {
             }
             return;
         }
+        let names = server.public_names();
         self.names.retain(|name, _| names.contains(&**name));
-        if names.is_empty() || self.storm.allowed(1, 0, now) == 0 {
+        let has_on_demand = server.on_demand_hosts().next().is_some();
+        if (names.is_empty() && !has_on_demand) || self.storm.allowed(1, 0, now) == 0 {
             return;
         }
         let missing = names.iter().filter(|name| certificates.automatic(name).is_none());
         let missing: Vec<&str> = missing.copied().collect();
         if !self.has_state(&missing, now) {
+            self.declined.extend(std::mem::take(&mut self.wanted));
             return;
         }
         match self.start(server, certificates, main, now) {
-            Ok(running) => self.running = Some(running),
+            Ok(running) => {
+                self.running = Some(running);
+                for name in self.wanted.clone() {
+                    self.tell(&ToAcme::Want { name });
+                }
+            }
             Err(error) => {
                 let problem = "cannot start the process that gets certificates";
                 log::line(Level::Error, format_args!("{problem}: {error}"));
@@ -192,6 +239,10 @@ impl Acme {
         let names = server.public_names().into_iter();
         let names: BTreeMap<String, Option<PairFiles>> =
             names.map(|name| (name.to_owned(), certificates.automatic(name).cloned())).collect();
+        let on_demand = certificates.on_demand().filter(|name| server.gets_on_demand(name));
+        let on_demand = on_demand
+            .filter_map(|name| Some((name.to_owned(), certificates.automatic(name)?.clone())));
+        let on_demand: BTreeMap<String, PairFiles> = on_demand.collect();
         let mut accounts = BTreeMap::new();
         for url in &server.acme.directories {
             let kept = self.state.as_ref().map_or(Ok(None), |state| state.account(url));
@@ -200,17 +251,18 @@ impl Acme {
             }
         }
         let mut tries = BTreeMap::new();
-        for name in names.keys() {
+        for name in names.keys().chain(on_demand.keys()) {
             match self.state.as_ref().map_or(Ok(None), |state| state.tries(name)) {
                 Ok(file) => tries.extend(file.map(|file| (name.clone(), file))),
                 // No reason to have no certificate.
                 Err(problem) => log::line(Level::Warn, format_args!("not used: {problem}")),
             }
         }
-        let task = Task { settings: server.acme.clone(), names: names.keys().cloned().collect() };
+        let task = Task::of(server);
         let identity = Identities::of(server)?.front;
         let (ours, channel) = Channel::pair()?;
-        let start = AcmeStart { settings: server.acme.clone(), names, accounts, tries, channel };
+        let (settings, shared) = (task.settings.clone(), task.shared.clone());
+        let start = AcmeStart { settings, names, on_demand, accounts, tries, shared, channel };
         let keep = [start.channel.as_fd().as_raw_fd()];
         let child = process::fork(&keep, identity.as_ref(), move || {
             process::forbid_tracing();
@@ -220,6 +272,62 @@ impl Acme {
         let child = Box::new(child);
         let (presenting, is_dismissed) = (None, false);
         Ok(Running { child, endpoint, task, begun: now, presenting, is_dismissed })
+    }
+
+    /// A handshake waits for a certificate for this name: it is ordered, unless the name is none of
+    /// those for which that is allowed.
+    pub fn want(&mut self, name: &str, server: &Server, certificates: &mut Certificates, now: u64) {
+        if !server.gets_on_demand(name) {
+            return self.declined.push(name.to_owned());
+        }
+        if certificates.has_on_demand(name) {
+            return;
+        }
+        if self.wanted.contains(name) {
+            return;
+        }
+        if self.wanted.len() >= MOST_WANTED || !self.has_room(server, certificates, now) {
+            return self.declined.push(name.to_owned());
+        }
+        self.wanted.insert(name.to_owned());
+        self.tell(&ToAcme::Want { name: name.to_owned() });
+    }
+
+    /// Whether one more name may get a certificate on demand. Those whose certificates have ended
+    /// make room.
+    fn has_room(&mut self, server: &Server, certificates: &mut Certificates, now: u64) -> bool {
+        let most = server.acme.on_demand.as_ref().map_or(0, |on_demand| on_demand.names);
+        let wanted = self.wanted.len();
+        let count = |certificates: &Certificates| certificates.on_demand().count() + wanted;
+        if count(certificates) < most {
+            return true;
+        }
+        let is_over = |name: &&str| certificates.automatic(name).is_none();
+        let over: Vec<String> =
+            certificates.on_demand().filter(is_over).map(str::to_owned).collect();
+        for name in &over {
+            certificates.forget_on_demand(name);
+            if let Some(Err(problem)) = self.state.as_ref().map(|dir| dir.forget_on_demand(name)) {
+                log::line(Level::Warn, format_args!("{problem}"));
+            }
+        }
+        let has_room = count(certificates) < most;
+        if !has_room && self.said_full.is_none_or(|said| since(said, now) >= COMPLAIN_EVERY) {
+            self.said_full = Some(now);
+            log::line(
+                Level::Warn,
+                format_args!(
+                    "{most} names have certificates that clients asked for; further names are \
+                        refused: raise `ask_names` in `[acme]` if these are all yours"
+                ),
+            );
+        }
+        has_room
+    }
+
+    /// Names for which handshakes wait in vain.
+    pub fn take_declined(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.declined)
     }
 
     /// Ends the process.
@@ -284,8 +392,16 @@ impl Acme {
                     log::line(level, format_args!("{}", text.escape_debug()));
                 }
                 FromAcme::Name { name, next, failure } => {
-                    if running.task.names.contains(&name) {
+                    let mut on_demand = certificates.on_demand();
+                    if running.task.names.contains(&name) || on_demand.any(|one| one == name) {
                         self.names.insert(name, NameStatus { next, failure });
+                    }
+                }
+                FromAcme::Declined { name } => {
+                    self.wanted.remove(&name);
+                    if !running.task.names.contains(&name) {
+                        self.names.remove(&name);
+                        self.declined.push(name);
                     }
                 }
             }
@@ -293,13 +409,14 @@ impl Acme {
     }
 
     fn store(
-        &self,
+        &mut self,
         file: &StateFile,
         bytes: &[u8],
         certificates: &mut Certificates,
     ) -> Result<(), String> {
         let task = self.running.as_ref().map(|running| &running.task).ok_or("not running")?;
         let state = self.state.as_ref().ok_or("the state directory is not open")?;
+        let is_on_demand = |name: &String| certificates.on_demand().any(|one| one == name);
         match file {
             StateFile::Certificate(name) if task.names.contains(name) => {
                 let pair = automatic::check(name, bytes)?;
@@ -307,7 +424,16 @@ impl Acme {
                 certificates.renew(name, pair);
                 Ok(())
             }
-            StateFile::Tries(name) if task.names.contains(name) => state.keep_tries(name, bytes),
+            StateFile::Certificate(name) if self.wanted.contains(name) || is_on_demand(name) => {
+                let pair = automatic::check(name, bytes)?;
+                state.keep_on_demand(name, bytes)?;
+                certificates.renew(name, pair);
+                self.wanted.remove(name);
+                Ok(())
+            }
+            StateFile::Tries(name) if task.names.contains(name) || is_on_demand(name) => {
+                state.keep_tries(name, bytes)
+            }
             StateFile::Account(url) if task.settings.directories.contains(url) => {
                 state.keep_account(url, bytes)
             }

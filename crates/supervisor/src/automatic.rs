@@ -2,7 +2,7 @@
 //! is refused in the handshake: a browser that is shown a certificate of nobody teaches its user to
 //! accept any.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -23,8 +23,21 @@ pub struct Automatic {
 #[derive(Debug)]
 struct Known {
     path: PathBuf,
+    /// Whether the name was first seen in a handshake.
+    is_on_demand: bool,
     /// Absent until there is a certificate.
     pair: Watched<Option<Held>>,
+}
+
+/// Whether there is a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// It is in use.
+    Known,
+    /// It was found in the directory now.
+    New,
+    /// There is none.
+    Nothing,
 }
 
 /// A certificate for its name.
@@ -51,29 +64,82 @@ impl Automatic {
             if self.known.contains_key(name) {
                 continue;
             }
-            let path = state_dir::certificate(&self.state_dir, name);
-            let marks = vec![mark(&path)];
-            let pair = if path.exists() { held(&path, name, clock()) } else { None };
-            is_new |= pair.as_ref().is_some_and(|held| !held.is_over);
-            self.known.insert(name.to_owned(), Known { path, pair: Watched::new(pair, marks) });
+            is_new |= self.read(name, false);
+        }
+        if server.on_demand_hosts().next().is_some() {
+            for name in state_dir::on_demand_names(&self.state_dir) {
+                if server.gets_on_demand(&name) && !self.known.contains_key(&name) {
+                    is_new |= self.read(&name, true);
+                }
+            }
         }
         is_new
     }
 
+    /// Reads the certificate for a name; whether there is one to be used.
+    fn read(&mut self, name: &str, is_on_demand: bool) -> bool {
+        let path = if is_on_demand {
+            state_dir::on_demand(&self.state_dir, name)
+        } else {
+            state_dir::certificate(&self.state_dir, name)
+        };
+        let marks = vec![mark(&path)];
+        let pair = if path.exists() { held(&path, name, clock()) } else { None };
+        let is_used = pair.as_ref().is_some_and(|held| !held.is_over);
+        if pair.is_some() || !is_on_demand {
+            let pair = Watched::new(pair, marks);
+            self.known.insert(name.to_owned(), Known { path, is_on_demand, pair });
+        }
+        is_used
+    }
+
     /// Forgets the names that none of these configurations has.
     pub fn keep(&mut self, servers: &[&Server]) {
-        let names = servers.iter().flat_map(|server| server.public_names());
-        let names: Vec<&str> = names.collect();
-        self.known.retain(|name, _| names.contains(&&**name));
+        let names: BTreeSet<&str> =
+            servers.iter().flat_map(|server| server.public_names()).collect();
+        self.known.retain(|name, known| match known.is_on_demand {
+            true => servers.iter().any(|server| server.gets_on_demand(name)),
+            false => names.contains(&**name),
+        });
     }
 
     /// What a front of this configuration needs.
     pub fn entries(&self, server: &Server) -> impl Iterator<Item = Entry> {
-        server.public_names().into_iter().map(|name| {
+        let named = server.public_names().into_iter().map(|name| {
             // Without one the name is refused, and does not get that of another one.
             let pairs = self.files(name).cloned().into_iter().collect();
             Entry { names: vec![name.to_owned()], pairs }
-        })
+        });
+        let on_demand = self.on_demand().filter(|name| server.gets_on_demand(name));
+        // Without one a handshake waits for it.
+        let on_demand = on_demand.filter_map(|name| {
+            let pairs = vec![self.files(name)?.clone()];
+            Some(Entry { names: vec![name.to_owned()], pairs })
+        });
+        named.chain(on_demand)
+    }
+
+    /// The names that were first seen in a handshake, and have a certificate, which may have ended.
+    pub fn on_demand(&self) -> impl Iterator<Item = &str> {
+        let known = self.known.iter().filter(|(_, known)| known.is_on_demand);
+        known.map(|(name, _)| &**name)
+    }
+
+    /// Whether there is a certificate for a name that was first seen in a handshake. Another server
+    /// with the same directory may have got it since.
+    pub fn find_on_demand(&mut self, name: &str) -> Found {
+        if self.files(name).is_some() {
+            Found::Known
+        } else if self.read(name, true) {
+            Found::New
+        } else {
+            Found::Nothing
+        }
+    }
+
+    /// Forgets a name that was first seen in a handshake.
+    pub fn forget_on_demand(&mut self, name: &str) {
+        self.known.remove(name);
     }
 
     /// The certificate for a name.
@@ -84,8 +150,12 @@ impl Automatic {
 
     /// Uses this certificate, which is in the state directory already; whether it is another one.
     pub fn renew(&mut self, name: &str, files: PairFiles) -> bool {
-        let Some(known) = self.known.get_mut(name) else { return false };
         let Ok(held) = verify(name, files, clock()) else { return false };
+        let known = self.known.entry(name.to_owned()).or_insert_with(|| Known {
+            path: state_dir::on_demand(&self.state_dir, name),
+            is_on_demand: true,
+            pair: Watched::new(None, Vec::new()),
+        });
         known.pair = Watched::new(Some(held), vec![mark(&known.path)]);
         log::line(Level::Info, format_args!("new certificate in use: {}", known.path.display()));
         true
@@ -98,7 +168,7 @@ impl Automatic {
 
     fn look_at(&mut self, now: u64) -> bool {
         let mut is_changed = false;
-        for (name, Known { path, pair }) in &mut self.known {
+        for (name, Known { path, pair, .. }) in &mut self.known {
             if pair.look(&[path])
                 && let Some(held) = held(path, name, now)
                 && !held.is_over
@@ -198,7 +268,7 @@ mod tests {
         let now = clock();
         let wrong = now + 50 * 365 * 24 * 3600;
         let pair = Watched::new(held(&path, name, wrong), vec![mark(&path)]);
-        automatic.known.insert(name.into(), Known { path, pair });
+        automatic.known.insert(name.into(), Known { path, is_on_demand: false, pair });
         assert!(automatic.files(name).is_none(), "it has ended, says the clock");
         assert!(automatic.look_at(now) && automatic.files(name).is_some());
         assert!(!automatic.look_at(now), "once");

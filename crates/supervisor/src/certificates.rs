@@ -13,7 +13,7 @@ use tokamak_tls::{
     Challenge, Credentials, Entry, Pair, PairFiles, ROTATE_AFTER, TICKET_KEYS, TicketKey,
 };
 
-use crate::automatic::Automatic;
+use crate::automatic::{Automatic, Found};
 use crate::local::{self, Local};
 use crate::log::{self, Level};
 use crate::watch::since;
@@ -188,6 +188,23 @@ impl Certificates {
     /// The certificate for a name that the server has got by itself.
     pub fn automatic(&self, name: &str) -> Option<&PairFiles> {
         self.automatic.files(name)
+    }
+
+    /// The names that were first seen in a handshake, and have a certificate, which may have ended.
+    pub fn on_demand(&self) -> impl Iterator<Item = &str> {
+        self.automatic.on_demand()
+    }
+
+    /// Whether there is a certificate for a name that was first seen in a handshake.
+    pub fn has_on_demand(&mut self, name: &str) -> bool {
+        let found = self.automatic.find_on_demand(name);
+        self.changed |= found == Found::New;
+        found != Found::Nothing
+    }
+
+    /// Forgets a name that was first seen in a handshake.
+    pub fn forget_on_demand(&mut self, name: &str) {
+        self.automatic.forget_on_demand(name);
     }
 
     /// Uses a certificate that the server has got by itself.

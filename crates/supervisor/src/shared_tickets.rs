@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 
-use tokamak_config::{Server, Tier};
+use tokamak_config::{Secret, Server, Tier};
 use tokamak_sys::control::Status;
 use tokamak_sys::process;
 use tokamak_tls::{TicketKey, TicketNews};
@@ -20,6 +20,8 @@ use crate::storm::Storm;
 pub struct TicketsStart {
     /// Where the keys are.
     pub tier: Tier,
+    /// What they are encrypted with.
+    pub secret: Option<Secret>,
     /// The line to the supervisor.
     pub line: UnixDatagram,
 }
@@ -41,7 +43,7 @@ struct Running {
     child: Box<dyn Process>,
     line: UnixDatagram,
     /// What it was started for.
-    tier: Tier,
+    task: (Tier, Option<Secret>),
 }
 
 impl SharedTickets {
@@ -53,12 +55,16 @@ impl SharedTickets {
         main: &TicketsMain,
         now: u64,
     ) -> Option<Vec<TicketKey>> {
-        let wanted = server.tls.redis.as_ref().filter(|_| !server.listen_tls.is_empty());
+        let tls = &server.tls;
+        let tier = tls.redis.as_ref().filter(|_| !server.listen_tls.is_empty());
+        let wanted = tier.map(|tier| (tier.clone(), tls.redis_secret.clone()));
         match (&self.running, wanted) {
-            (Some(running), wanted) if wanted != Some(&running.tier) => running.child.kill(),
+            (Some(running), wanted) if wanted.as_ref() != Some(&running.task) => {
+                running.child.kill();
+            }
             (Some(_), _) => return self.hear(),
-            (None, Some(tier)) if self.storm.allowed(1, 0, now) > 0 => {
-                match start(server, tier, main) {
+            (None, Some(task)) if self.storm.allowed(1, 0, now) > 0 => {
+                match start(server, task, main) {
                     Ok(running) => self.running = Some(running),
                     Err(error) => {
                         let problem = "cannot start the process that shares ticket keys";
@@ -128,15 +134,15 @@ fn warn_once(is_down: &mut bool, problem: &str) {
     );
 }
 
-fn start(server: &Server, tier: &Tier, main: &TicketsMain) -> io::Result<Running> {
+fn start(server: &Server, task: (Tier, Option<Secret>), main: &TicketsMain) -> io::Result<Running> {
     let identity = Identities::of(server)?.front;
     let (ours, line) = UnixDatagram::pair()?;
     ours.set_nonblocking(true)?;
     let keep = [line.as_raw_fd()];
-    let start = TicketsStart { tier: tier.clone(), line };
+    let start = TicketsStart { tier: task.0.clone(), secret: task.1.clone(), line };
     let child = process::fork(&keep, identity.as_ref(), move || {
         process::forbid_tracing();
         main(start)
     })?;
-    Ok(Running { child: Box::new(child), line: ours, tier: tier.clone() })
+    Ok(Running { child: Box::new(child), line: ours, task })
 }

@@ -4,6 +4,7 @@
 //! ```text
 //! acme/lock                          held by the server that gets certificates
 //! acme/certificates/NAME.pem         certificate, chain and key in one file
+//! acme/on-demand/NAME.pem            the same for names that were first seen in a handshake
 //! acme/accounts/DIRECTORY.json       the account at an authority
 //! acme/tries/NAME.json               how the tries to get a certificate have gone; absent after
 //!                                    a success
@@ -23,6 +24,7 @@ const LONGEST_NAME: usize = 200;
 #[derive(Debug)]
 pub struct StateDir {
     certificates: Folder,
+    on_demand: Folder,
     accounts: Folder,
     tries: Folder,
     _lock: File,
@@ -40,6 +42,19 @@ pub enum Refused {
 /// The file with the certificate for a name, and its key.
 pub fn certificate(state_dir: &Path, name: &str) -> PathBuf {
     state_dir.join("acme/certificates").join(certificate_file(name))
+}
+
+/// The same for a name that was first seen in a handshake.
+pub fn on_demand(state_dir: &Path, name: &str) -> PathBuf {
+    state_dir.join("acme/on-demand").join(certificate_file(name))
+}
+
+/// The names that were first seen in a handshake, and have a certificate.
+pub fn on_demand_names(state_dir: &Path) -> Vec<String> {
+    // Without the folder there are none yet.
+    let files = std::fs::read_dir(state_dir.join("acme/on-demand")).into_iter().flatten();
+    let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
+    names.filter_map(|name| Some(name.strip_suffix(".pem")?.to_owned())).collect()
 }
 
 fn certificate_file(name: &str) -> String {
@@ -81,6 +96,7 @@ impl StateDir {
         }
         Ok(StateDir {
             certificates: folder.folder("certificates").map_err(Refused::Broken)?,
+            on_demand: folder.folder("on-demand").map_err(Refused::Broken)?,
             accounts: folder.folder("accounts").map_err(Refused::Broken)?,
             tries: folder.folder("tries").map_err(Refused::Broken)?,
             _lock: lock,
@@ -96,6 +112,25 @@ impl StateDir {
         // If that stays, a renewal may come later than it could, and nothing else.
         let _ = self.tries.remove(&tries_file(name));
         Ok(())
+    }
+
+    /// Keeps the certificate for a name that was first seen in a handshake.
+    ///
+    /// # Errors
+    /// As [`StateDir::keep_certificate`].
+    pub fn keep_on_demand(&self, name: &str, file: &[u8]) -> Result<(), String> {
+        self.on_demand.write(&certificate_file(name), file, Readers::Owner)?;
+        // As above.
+        let _ = self.tries.remove(&tries_file(name));
+        Ok(())
+    }
+
+    /// Removes the certificate for a name that was first seen in a handshake.
+    ///
+    /// # Errors
+    /// Fails if it is there and cannot be removed.
+    pub fn forget_on_demand(&self, name: &str) -> Result<(), String> {
+        self.on_demand.remove(&certificate_file(name))
     }
 
     /// Keeps how the tries to get a certificate for a name have gone.
@@ -149,6 +184,11 @@ mod tests {
         let file = certificate(&path, "*.a.example");
         assert_eq!(file, path.join("acme/certificates/@.a.example.pem"));
         assert_eq!(std::fs::read(file).unwrap(), b"one");
+        state.keep_on_demand("b.example", b"two").unwrap();
+        assert_eq!(on_demand_names(&path), ["b.example"]);
+        assert_eq!(std::fs::read(on_demand(&path, "b.example")).unwrap(), b"two");
+        state.forget_on_demand("b.example").unwrap();
+        assert!(on_demand_names(&path).is_empty());
         let directory = "https://a.example/../../x?y";
         assert_eq!(state.account(directory).unwrap(), None);
         state.keep_account(directory, b"{}").unwrap();

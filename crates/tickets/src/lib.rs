@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokamak_config::Tier;
 use tokamak_outbound::Names;
 use tokamak_outbound::redis::{Client, Server, Together, Value};
-use tokamak_tls::{TicketKey, TicketNews};
+use tokamak_tls::{SharedSecret, TicketKey, TicketNews};
 
 use slots::{KEPT_FOR, Known, keys, wanted};
 
@@ -25,7 +25,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 /// Fetches keys and tells them over the line, until the other side is gone. The exit status of the
 /// process.
-pub fn run(tier: &Tier, line: &UnixDatagram) -> u8 {
+pub fn run(tier: &Tier, secret: Option<&str>, line: &UnixDatagram) -> u8 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let (Ok(runtime), Some(address)) = (runtime, tier.address()) else { return 1 };
     let server = Server {
@@ -35,16 +35,56 @@ pub fn run(tier: &Tier, line: &UnixDatagram) -> u8 {
         database: tier.database,
         timeout: tier.timeout,
     };
-    runtime.block_on(follow(&Client::new(server, Names::default()), &tier.prefix, line));
+    let store = Store {
+        client: Client::new(server, Names::default()),
+        prefix: tier.prefix.clone(),
+        secret: secret.map(SharedSecret::new),
+    };
+    runtime.block_on(follow(&store, line));
     0
 }
 
-async fn follow(client: &Client, prefix: &str, line: &UnixDatagram) {
+/// Where the keys are.
+struct Store {
+    client: Client,
+    prefix: String,
+    /// What they are encrypted with.
+    secret: Option<SharedSecret>,
+}
+
+impl Store {
+    fn name(&self, slot: u64) -> String {
+        format!("{}tls-ticket-key:{slot}", self.prefix)
+    }
+
+    fn write(&self, slot: u64, key: &TicketKey) -> Vec<u8> {
+        match &self.secret {
+            Some(secret) => secret.encrypt(&self.name(slot), key.bytes()),
+            None => key.bytes().to_vec(),
+        }
+    }
+
+    fn read(&self, slot: u64, stored: &[u8]) -> Result<TicketKey, String> {
+        let name = self.name(slot);
+        let key = match &self.secret {
+            Some(secret) => secret.decrypt(&name, stored).as_deref().and_then(TicketKey::read),
+            None => TicketKey::read(stored),
+        };
+        key.ok_or_else(|| {
+            format!(
+                "`{name}` is no key; another program uses the name, or another node has another \
+                    `redis_secret`"
+            )
+        })
+    }
+}
+
+async fn follow(store: &Store, line: &UnixDatagram) {
     let mut known = Known::new();
     let mut wait = FIRST_WAIT;
     loop {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (news, pause) = match look(client, prefix, &mut known, now).await {
+        let (news, pause) = match look(store, &mut known, now).await {
             Ok(keys) => {
                 wait = FIRST_WAIT;
                 (TicketNews::Keys(keys), LOOK_EVERY)
@@ -63,26 +103,21 @@ async fn follow(client: &Client, prefix: &str, line: &UnixDatagram) {
 }
 
 /// Stores keys for the slots that begin, and reads those of all that count now.
-async fn look(
-    client: &Client,
-    prefix: &str,
-    known: &mut Known,
-    now: Duration,
-) -> Result<Vec<TicketKey>, String> {
+async fn look(store: &Store, known: &mut Known, now: Duration) -> Result<Vec<TicketKey>, String> {
     let wanted = wanted(now);
     known.retain(|slot, _| wanted.all().any(|wanted| wanted == *slot));
-    let name = |slot: u64| format!("{prefix}tls-ticket-key:{slot}").into_bytes();
+    let name = |slot: u64| store.name(slot).into_bytes();
     let lifetime = KEPT_FOR.as_secs().to_string().into_bytes();
     // A Redis that was emptied gets back what this node knows.
     let set = |slot: u64| {
         let key = known.get(&slot).cloned().unwrap_or_else(TicketKey::random);
-        let words = [b"SET".to_vec(), name(slot), key.bytes().to_vec()];
+        let words = [b"SET".to_vec(), name(slot), store.write(slot, &key)];
         [&words[..], &[b"NX".to_vec(), b"EX".to_vec(), lifetime.clone()]].concat()
     };
     let mut commands: Vec<Vec<Vec<u8>>> = wanted.to_store().map(set).collect();
     let read = wanted.all().map(name);
     commands.push([b"MGET".to_vec()].into_iter().chain(read).collect());
-    let replies = client.call(&commands, Together::Pipeline).await;
+    let replies = store.client.call(&commands, Together::Pipeline).await;
     let Value::Array(mut replies) = replies.map_err(|error| error.to_string())? else {
         return Err("its reply is no list".into());
     };
@@ -98,11 +133,7 @@ async fn look(
     for (slot, value) in wanted.all().zip(values) {
         match value {
             Value::BulkString(bytes) => {
-                let key = TicketKey::read(&bytes).ok_or_else(|| {
-                    let name = String::from_utf8_lossy(&name(slot)).into_owned();
-                    format!("`{name}` is no key; another program uses the name")
-                })?;
-                known.insert(slot, key);
+                known.insert(slot, store.read(slot, &bytes)?);
             }
             _ => continue,
         }

@@ -12,15 +12,18 @@ mod names;
 mod pair;
 mod session;
 mod settings;
+mod shared_secret;
 mod ticket_news;
 mod tickets;
 
 pub use certificate::{Certificate, InvalidCertificate};
 pub use challenge::{ACME_PROTOCOL, challenge_config};
 pub use credentials::{Challenge, Credentials, Entry, Malformed, PairFiles};
+pub use names::Names;
 pub use pair::{Pair, PairError, authorities, certificate, only_certificate};
 pub use session::{ClientCertificate, Session};
-pub use settings::{ClientAuth, Settings, Version, server_config};
+pub use settings::{ClientAuth, Settings, Version, refusing_config, server_config};
+pub use shared_secret::SharedSecret;
 pub use ticket_news::TicketNews;
 pub use tickets::{ROTATE_AFTER, TICKET_KEYS, TicketKey};
 

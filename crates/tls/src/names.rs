@@ -57,14 +57,24 @@ impl Names {
         names
     }
 
+    /// Whether an entry is for this name, which is in lower case: one with certificates for it, or
+    /// one that refuses it.
+    pub fn knows(&self, name: &str) -> bool {
+        self.own(name).is_some()
+    }
+
     /// The certificates for this name, which is in lower case.
     fn find(&self, name: Option<&str>) -> Option<&Kinds> {
-        let Some(name) = name else { return self.other.as_ref() };
+        name.and_then(|name| self.own(name)).or(self.other.as_ref())
+    }
+
+    /// The same without those for all other names.
+    fn own(&self, name: &str) -> Option<&Kinds> {
         let above = |name: &str| name.split_once('.').map(|(_, above)| above.to_owned());
         let longest_first = || std::iter::successors(above(name), |name| above(name));
         let below = || longest_first().find_map(|name| self.below.get(&name));
         let one_label = || self.one_label.get(&above(name)?);
-        self.exact.get(name).or_else(below).or_else(one_label).or(self.other.as_ref())
+        self.exact.get(name).or_else(below).or_else(one_label)
     }
 }
 
@@ -106,6 +116,12 @@ mod tests {
         for refuses in [false, true] {
             let names = Names::new(&entries, refuses);
             let other = (!refuses).then_some(&first);
+            for name in ["first.example", "a.example.net", "a.b.wild.example", "awaited.example"] {
+                assert!(names.knows(name), "{name}");
+            }
+            for name in ["wild.example", "a.b.example.net", "unknown.example"] {
+                assert!(!names.knows(name), "{name}");
+            }
             let found = names.find(Some("awaited.example")).map(|kinds| kinds.len());
             assert_eq!(found, Some(0), "refused, whatever others get");
             for (name, expected) in [

@@ -45,21 +45,22 @@ pub struct Settings {
     pub protocols: Vec<Vec<u8>>,
 }
 
-/// The configuration of the TLS library for these settings and credentials.
+/// The configuration of the TLS library for these settings and credentials, and the names that have
+/// certificates in it.
 ///
 /// # Errors
 /// Fails with what is wrong with the credentials.
 pub fn server_config(
     settings: &Settings,
     credentials: &Credentials,
-) -> Result<Arc<ServerConfig>, String> {
+) -> Result<(Arc<ServerConfig>, Arc<Names>), String> {
     let mut entries = Vec::new();
     for entry in &credentials.entries {
         let pairs = entry.pairs.iter().map(|files| Pair::read(&files.certificate, &files.key));
         let pairs = pairs.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
         entries.push((&*entry.names, pairs));
     }
-    let names = Names::new(&entries, settings.refuses_unknown);
+    let names = Arc::new(Names::new(&entries, settings.refuses_unknown));
     let versions: &[&'static SupportedProtocolVersion] = match settings.minimum {
         Version::V12 => &[&version::TLS13, &version::TLS12],
         Version::V13 => &[&version::TLS13],
@@ -80,7 +81,7 @@ pub fn server_config(
             builder.with_client_cert_verifier(verifier.build().map_err(|error| error.to_string())?)
         }
     };
-    let mut config = builder.with_cert_resolver(Arc::new(names));
+    let mut config = builder.with_cert_resolver(names.clone());
     config.alpn_protocols = settings.protocols.clone();
     // A ticket would stand for the client's certificate, also when that has ended.
     if settings.client_auth == ClientAuth::None {
@@ -90,5 +91,16 @@ pub fn server_config(
     }
     // Sessions are in the clients' tickets, not here.
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    Ok(Arc::new(config))
+    Ok((Arc::new(config), names))
+}
+
+/// A configuration that refuses each handshake by a TLS alert.
+///
+/// # Errors
+/// Fails if the library has none of the versions of TLS.
+pub fn refusing_config() -> Result<Arc<ServerConfig>, String> {
+    let builder = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    Ok(Arc::new(builder.with_no_client_auth().with_cert_resolver(Arc::new(Names::default()))))
 }

@@ -143,6 +143,18 @@ impl Pebble {
         path
     }
 
+    /// Says that the first certificate of this file is to be renewed at once (ARI), as an authority
+    /// does that is about to revoke it.
+    pub fn wants_renewal(&self, file: &str) {
+        let begin = file.find("-----BEGIN CERTIFICATE").unwrap();
+        let end = file.find("-----END CERTIFICATE-----\n").unwrap() + 26;
+        let window = json!({ "suggestedWindow": {
+            "start": "2020-01-01T00:00:00Z", "end": "2020-01-02T00:00:00Z"
+        }});
+        let order = json!({ "certificate": &file[begin..end], "ariResponse": window.to_string() });
+        self.manage("/set-renewal-info/", &["-d", &order.to_string()]);
+    }
+
     /// Asks its management, with these arguments of curl.
     pub fn manage(&self, path: &str, arguments: &[&str]) -> String {
         let output = Command::new("curl")

@@ -96,15 +96,7 @@ fn renewed_when_the_authority_wants_it() {
     drop(server);
     plan.is_free();
     let old = fs::read_to_string(plan.certificate()).unwrap();
-    let begin = old.find("-----BEGIN CERTIFICATE").unwrap();
-    let end = old.find("-----END CERTIFICATE-----\n").unwrap() + 26;
-    let window = serde_json::json!({ "suggestedWindow": {
-        "start": "2020-01-01T00:00:00Z", "end": "2020-01-02T00:00:00Z"
-    }});
-    let order = serde_json::json!({
-        "certificate": &old[begin..end], "ariResponse": window.to_string()
-    });
-    pebble.manage("/set-renewal-info/", &["-d", &order.to_string()]);
+    pebble.wants_renewal(&old);
     let server = setup().start();
     logged(&server, "new certificate in use");
     assert_ne!(fs::read_to_string(plan.certificate()).unwrap(), old);

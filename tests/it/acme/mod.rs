@@ -4,6 +4,8 @@
 mod authority;
 mod faults;
 mod issue;
+mod nodes;
+mod on_demand;
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -19,6 +21,9 @@ use authority::Pebble;
 
 /// The name of the site.
 const NAME: &str = "shop.example";
+
+/// What the log says of an order.
+const ORDERED: &str = "INFO [-] a certificate for ";
 
 /// How long a certificate may take, on a machine with other work.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Server, Site, Tier};
+use super::{Secret, Server, Site, Tier};
 
 /// What is set once for TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,9 @@ pub struct Tls {
     pub unknown_name: UnknownName,
     /// What several nodes share keys of session tickets by, if they do.
     pub redis: Option<Tier>,
+    /// What they encrypt with what they share. With it they share the certificates that they get by
+    /// themselves, too.
+    pub redis_secret: Option<Secret>,
 }
 
 impl Default for Tls {
@@ -36,6 +39,7 @@ impl Default for Tls {
             client_ca: None,
             unknown_name: UnknownName::Default,
             redis: None,
+            redis_secret: None,
         }
     }
 }

@@ -108,6 +108,9 @@ section! {
         redis_password: Option<Secret> = "", ANY, Live, env "TOKAMAK_TLS_REDIS_PASSWORD";
         /// Its database.
         redis_database: Count = "0", within(0, 1_000_000), Live, env "TOKAMAK_TLS_REDIS_DATABASE";
+        /// What the nodes encrypt with what they store there: 16 characters at least, the same on
+        /// all of them. With it they share the certificates of `auto`, too.
+        redis_secret: Option<Secret> = "", ANY, Live, env "TOKAMAK_TLS_REDIS_SECRET";
         /// What all names that are stored there begin with. Nodes with the same prefix share keys.
         redis_prefix: Text = "tokamak:", ANY, Live, env "TOKAMAK_TLS_REDIS_PREFIX";
         /// How long the server waits for it, off the way of clients.
@@ -135,6 +138,13 @@ section! {
         /// gives certificates for `*.` names. It is run as `PROGRAM add NAME VALUE`, and has to
         /// return when the name servers have the TXT record; later as `PROGRAM remove NAME VALUE`.
         dns_hook: Option<PathBuf> = "", ANY, Live, env "TOKAMAK_ACME_DNS_HOOK";
+        /// URL that says for which names clients may have certificates ordered, by the name of
+        /// their handshake: `?domain=NAME` is added, and an answer with a status from 200 to 299
+        /// allows it. Only for names that a site serves which has no `host`, or one that begins
+        /// with `*.`. Absent: certificates are ordered for the hosts of sites only.
+        ask: Option<Text> = "", ANY, Live, env "TOKAMAK_ACME_ASK";
+        /// Most names with such a certificate. Further names are refused, and the log says so.
+        ask_names: Count = "1000", within(1, 10_000), Live, env "TOKAMAK_ACME_ASK_NAMES";
     }
 }
 

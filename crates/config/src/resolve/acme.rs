@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::{Reader, text};
-use crate::model::{Acme, AcmeChallenge, is_local, is_public};
+use crate::model::{Acme, AcmeChallenge, OnDemand, is_local, is_public};
 use crate::value::Text;
 
 impl Reader<'_> {
@@ -52,6 +52,12 @@ impl Reader<'_> {
             }
             self.automatic(dns_hook.is_some());
         }
+        if let Some(url) = &acme.ask.value
+            && !["http://", "https://"].iter().any(|scheme| url.0.starts_with(scheme))
+        {
+            let problem = format!("`{}` is not a URL; it begins with http:// or https://", url.0);
+            self.report("acme", "ask", acme.ask.origin, problem);
+        }
         if challenges.contains(&AcmeChallenge::Dns) && dns_hook.is_none() {
             let problem = "\"dns-01\" needs `dns_hook`, a program that changes the zone";
             self.report("acme", "challenge", acme.challenge.origin, problem.into());
@@ -62,6 +68,8 @@ impl Reader<'_> {
             eab: acme.eab.value.clone(),
             challenges,
             dns_hook,
+            on_demand: text(&acme.ask)
+                .map(|url| OnDemand { url, names: acme.ask_names.value.0 as usize }),
         }
     }
 
@@ -75,8 +83,10 @@ impl Reader<'_> {
         }
         let sites = raw.sites.iter().map(|site| &site.site);
         let sites = sites.filter(|site| site.certificate.value.is_empty());
-        if sites.clone().all(|site| site.host.value.is_empty()) {
-            let problem = "finds no name to get a certificate for; set `host` in a `[[site]]`";
+        let asks = raw.acme.ask.value.is_some();
+        if !asks && sites.clone().all(|site| site.host.value.is_empty()) {
+            let problem = "finds no name to get a certificate for; set `host` in a `[[site]]`, or \
+                `ask` in `[acme]`";
             self.report("tls", "auto", raw.tls.auto.origin, problem.into());
         }
         for (site, Text(host)) in
@@ -90,10 +100,11 @@ impl Reader<'_> {
                     "no authority gives a certificate for `{host}`, which only this network knows; \
                         set `certificate` and `key` here"
                 )
-            } else if name.starts_with("*.") && !has_dns_hook {
+            } else if name.starts_with("*.") && !has_dns_hook && !asks {
                 format!(
                     "`{host}` needs a certificate that authorities give by \"dns-01\" only; set \
-                        `dns_hook` in `[acme]`, or `certificate` and `key` here"
+                        `dns_hook` in `[acme]`, or `ask` there for a certificate of each name, or \
+                        `certificate` and `key` here"
                 )
             } else {
                 continue;

@@ -9,6 +9,9 @@ use crate::option;
 use crate::origin::{Given, Origin};
 use crate::value::{Auto, Count, Text};
 
+/// Characters of a secret that encrypts. With fewer, a thief of what it encrypts could guess it.
+const SHORTEST_SECRET: usize = 16;
+
 impl Reader<'_> {
     /// What is set once for TLS.
     pub(super) fn tls(&mut self) -> Tls {
@@ -44,7 +47,20 @@ impl Reader<'_> {
             }
             _ => {}
         }
+        if let Some(secret) = &tls.redis_secret.value {
+            let problem = if tls.redis.value.is_none() {
+                "is for `redis`, which is not set; name the Redis server there"
+            } else if secret.reveal().chars().count() < SHORTEST_SECRET {
+                "is too short; take 16 characters at least, drawn at random"
+            } else {
+                ""
+            };
+            if !problem.is_empty() {
+                self.report("tls", "redis_secret", tls.redis_secret.origin, problem.into());
+            }
+        }
         Tls {
+            redis_secret: tls.redis_secret.value.clone(),
             auto: tls.auto.value,
             certificates,
             minimum: tls.minimum.value,

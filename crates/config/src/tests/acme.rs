@@ -79,3 +79,45 @@ fn what_cannot_work_is_refused() {
         has(&place.errors(&text), parts);
     }
 }
+
+#[test]
+fn names_of_handshakes_that_may_have_certificates() {
+    let place = Place::with(&["index.php", "own.pem"]);
+    let top = "listen_tls = \":443\"\ntls.auto = true\nacme.ask = \"http://127.0.0.1:1/ask\"\n";
+    let sites = "[[site]]\nroot = \".\"\nhost = [\"shop.example\", \"*.shops.example\"]\n\
+                 [[site]]\nroot = \".\"\nhost = \"*.own.example\"\ncertificate = \"own.pem\"\n";
+    let server = place.load(&format!("{top}{sites}")).unwrap();
+    assert_eq!(names(&server), ["shop.example"], "the others are got when they are asked for");
+    let long = format!("{}.shops.example", "a".repeat(64));
+    for (name, expected) in [
+        ("a.shops.example", true),
+        ("a.b.shops.example", true),
+        ("shops.example", false),
+        ("shop.example", false),
+        ("a.shop.example", false),
+        ("a.own.example", false),
+        ("other.example", false),
+        ("*.shops.example", false),
+        ("-a.shops.example", false),
+        ("a..shops.example", false),
+        (".shops.example", false),
+        ("a/../b.shops.example", false),
+        ("A.shops.example", false),
+        (&long, false),
+    ] {
+        assert_eq!(server.gets_on_demand(name), expected, "{name}");
+    }
+    let server = place.load(top).unwrap();
+    for (name, expected) in [
+        ("other.example", true),
+        ("localhost", false),
+        ("intranet", false),
+        ("192.0.2.1", false),
+        ("1.2.3.4.5", false),
+    ] {
+        assert_eq!(server.gets_on_demand(name), expected, "{name}");
+    }
+    let printed = place.load(&server.to_toml()).unwrap();
+    assert_eq!(printed.acme, server.acme);
+    has(&place.errors(&top.replace("http://", "ftp://")), &["acme.ask", "is not a URL"]);
+}

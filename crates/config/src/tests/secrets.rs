@@ -16,6 +16,7 @@ fn these_options_are_secret() {
         [
             "admin_token",
             "tls.redis_password",
+            "tls.redis_secret",
             "acme.eab",
             "cache.redis_password",
             "trace.timing_secret",
@@ -49,6 +50,7 @@ fn none_is_printed() {
         [tls]
         redis = "127.0.0.1:6379"
         redis_password = "{SECRET}"
+        redis_secret = "{SECRET}"
         [cache]
         redis = "127.0.0.1:6379"
         redis_password = "{SECRET}"
@@ -76,6 +78,7 @@ fn none_is_printed() {
     for line in [
         "# admin_token is set, not shown",
         "# redis_password is set, not shown",
+        "# redis_secret is set, not shown",
         "# timing_secret is set, not shown",
         "# export_headers.Authorization is set, not shown",
         r"# env.E\u{1b} is set, not shown",

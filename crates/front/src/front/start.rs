@@ -115,7 +115,8 @@ impl Shared {
         if start.is_successor {
             fastcgi::resolve(&upstreams, &config)?;
         }
-        let tls = start.tls.as_ref().map(|(_, credentials)| Tls::new(&config, credentials));
+        let want = start.want_name.take();
+        let tls = start.tls.as_ref().map(|(_, all)| Tls::new(&config, all, want));
         let tls = tls.transpose().map_err(io::Error::other)?.map(Arc::new);
         let throttle = limits::throttle(&config);
         let passwords = Passwords::new(&config, &start.users, &throttle)?;

@@ -2,6 +2,7 @@
 
 mod challenges;
 mod counters;
+mod on_demand;
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -12,7 +13,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use tokamak_config::{self as config, ClientAuth, TlsVersion, UnknownName};
-use tokamak_tls::{Credentials, ServerConfig, Session, Settings};
+use tokamak_tls::{Credentials, Names, ServerConfig, Session, Settings};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_rustls::LazyConfigAcceptor;
@@ -21,6 +22,8 @@ use tokio_rustls::server::TlsStream;
 
 use challenges::Challenges;
 pub use counters::{Failed, HandshakeCounters};
+use on_demand::OnDemand;
+pub use on_demand::WantName;
 
 /// The first byte of a client that speaks TLS: a record with its greeting.
 const HANDSHAKE: u8 = 0x16;
@@ -28,8 +31,11 @@ const HANDSHAKE: u8 = 0x16;
 /// What event loops need for handshakes.
 pub struct Tls {
     settings: Settings,
-    /// For the next connections: changed when the supervisor has read other certificates.
-    config: RwLock<Arc<ServerConfig>>,
+    /// For the next connections, and the names that it knows: changed when the supervisor has read
+    /// other certificates.
+    config: RwLock<(Arc<ServerConfig>, Arc<Names>)>,
+    /// Orders certificates for further names, if the configuration has that.
+    on_demand: Option<OnDemand>,
     /// When the certificates end, by their first names: seconds since 1970.
     ends: RwLock<BTreeMap<String, u64>>,
     challenges: Challenges,
@@ -82,11 +88,16 @@ pub enum NotSecured {
 }
 
 impl Tls {
-    /// With these settings and credentials.
+    /// With these settings and credentials. `want` has certificates ordered for further names, if
+    /// the settings allow that.
     ///
     /// # Errors
     /// Fails with what is wrong with the credentials.
-    pub fn new(server: &config::Server, credentials: &Credentials) -> Result<Tls, String> {
+    pub fn new(
+        server: &Arc<config::Server>,
+        credentials: &Credentials,
+        want: Option<WantName>,
+    ) -> Result<Tls, String> {
         let config = &server.tls;
         let settings = Settings {
             minimum: match config.minimum {
@@ -104,7 +115,10 @@ impl Tls {
         let config = RwLock::new(tokamak_tls::server_config(&settings, credentials)?);
         let ends = RwLock::new(credentials.ends());
         let challenges = Challenges::new(&credentials.challenges)?;
-        Ok(Tls { settings, config, ends, challenges, counters: HandshakeCounters::default() })
+        let want = want.filter(|_| server.acme.on_demand.is_some());
+        let on_demand = want.map(|want| OnDemand::new(server.clone(), want)).transpose()?;
+        let counters = HandshakeCounters::default();
+        Ok(Tls { settings, config, on_demand, ends, challenges, counters })
     }
 
     /// Uses these credentials for the next connections. On an error the old ones stay in use.
@@ -116,7 +130,17 @@ impl Tls {
         self.challenges.renew(&credentials.challenges)?;
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
         *self.ends.write().unwrap_or_else(PoisonError::into_inner) = credentials.ends();
+        if let Some(on_demand) = &self.on_demand {
+            on_demand.look_again();
+        }
         Ok(())
+    }
+
+    /// No certificate is ordered for this name, or none comes soon: handshakes for it are refused.
+    pub fn decline(&self, name: &str) {
+        if let Some(on_demand) = &self.on_demand {
+            on_demand.decline(name);
+        }
     }
 
     /// When the certificates end, by their first names: seconds since 1970.
@@ -131,7 +155,24 @@ impl Tls {
     }
 
     fn config(&self) -> Arc<ServerConfig> {
-        self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.config.read().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        self.config.read().unwrap_or_else(PoisonError::into_inner).1.knows(name)
+    }
+
+    /// What to use for this handshake. It may have to wait for a certificate.
+    async fn config_for(&self, name: Option<&str>) -> Arc<ServerConfig> {
+        if let Some(on_demand) = &self.on_demand
+            && let Some(name) = name
+            && !self.knows(name)
+            && on_demand.is_for(name)
+            && !on_demand.wait(name, |name| self.knows(name)).await
+        {
+            return on_demand.refusing.clone();
+        }
+        self.config()
     }
 
     /// Makes a connection with TLS of one that was accepted. `turn` has one permit, and all
@@ -169,7 +210,11 @@ impl Tls {
         })?;
         let challenge = self.challenges.config(&greeting.client_hello());
         let is_challenge = challenge.is_some();
-        let mut answer = greeting.into_stream(challenge.unwrap_or_else(|| self.config()));
+        let config = match challenge {
+            Some(config) => config,
+            None => self.config_for(greeting.client_hello().server_name()).await,
+        };
+        let mut answer = greeting.into_stream(config);
         let begun = {
             // Only closed when the loop is gone.
             let _turn = turn.acquire().await;

@@ -38,6 +38,7 @@ impl Generation {
                 | FromFront::Purged { .. }
                 | FromFront::Asks { .. }
                 | FromFront::Certificates { .. }
+                | FromFront::Wants { .. }
                 | FromFront::Answered { .. } => answers.push(message),
                 FromFront::Ready if self.life == Life::Fronted => self.life = Life::Serving,
                 FromFront::Draining => self.accepts = false,

@@ -20,6 +20,24 @@ impl Supervisor {
         self.acme.tick(server, &host.certificates, &*host.setup.acme, now);
     }
 
+    /// A client's handshake waits for a certificate.
+    pub(super) fn want_certificate(&mut self, name: &str, now: u64) {
+        let (server, certificates) = (&self.fleet.configured, &mut self.host.certificates);
+        self.acme.want(name, server, certificates, now);
+    }
+
+    /// Tells the fronts for which names none is got.
+    fn tell_declined(&mut self) {
+        for name in self.acme.take_declined() {
+            let message = ToFront::Declined { name };
+            for generation in &mut self.fleet.generations {
+                if generation.front().is_some() {
+                    generation.tell_front(&message, Vec::new());
+                }
+            }
+        }
+    }
+
     /// Gives new certificates to the fronts.
     pub(super) fn mind_certificates(&mut self, now: u64) {
         let is_new = self.host.certificates.tick(now);
@@ -34,6 +52,7 @@ impl Supervisor {
             generations.iter().find(is).is_some()
         };
         self.acme.advance(has_front, !is_new);
+        self.tell_declined();
     }
 
     /// Returns the generations whose fronts are to answer: one that serves no TLS gets nothing.

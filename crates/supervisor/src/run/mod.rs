@@ -229,6 +229,7 @@ impl Supervisor {
                                 FromFront::Certificates { number } => {
                                     self.acme.acknowledged(generation, number);
                                 }
+                                FromFront::Wants { name } => self.want_certificate(&name, now),
                                 answer => self.hear_answer(answer, now),
                             }
                         }

@@ -22,6 +22,12 @@ pub enum ToAcme {
         /// What is wrong, for people.
         outcome: Result<(), String>,
     },
+    /// A client waits for a certificate for this name. [`FromAcme::Store`] or
+    /// [`FromAcme::Declined`] is to follow.
+    Want {
+        /// The name.
+        name: String,
+    },
 }
 
 /// What the process tells the supervisor.
@@ -42,6 +48,11 @@ pub enum FromAcme {
         file: StateFile,
         /// Its contents.
         bytes: Vec<u8>,
+    },
+    /// No certificate is got for a name of [`ToAcme::Want`], or none soon.
+    Declined {
+        /// The name.
+        name: String,
     },
     /// A line for the error log.
     Note {
@@ -78,6 +89,7 @@ impl std::fmt::Debug for FromAcme {
         match self {
             FromAcme::Present { number, .. } => write!(f, "Present({number})"),
             FromAcme::Store { number, file, .. } => write!(f, "Store({number}, {file:?})"),
+            FromAcme::Declined { name } => write!(f, "Declined({name:?})"),
             FromAcme::Note { text, .. } => write!(f, "Note({text:?})"),
             FromAcme::Name { name, next, failure } => {
                 write!(f, "Name({name:?}, {next}, {failure:?})")
@@ -97,6 +109,7 @@ impl Message for ToAcme {
                     Err(problem) => to.text(cut(problem)).end(),
                 }
             }
+            ToAcme::Want { name } => Writer::new(3).text(cut(name)).end(),
         }
     }
 
@@ -108,6 +121,7 @@ impl Message for ToAcme {
                 number: from.u32()?,
                 outcome: if from.flag()? { Ok(()) } else { Err(from.text(MAX_TEXT)?) },
             },
+            3 => ToAcme::Want { name: from.text(MAX_TEXT)? },
             _ => return Err(BadMessage("unknown tag")),
         };
         from.end(message)
@@ -134,6 +148,7 @@ impl Message for FromAcme {
             FromAcme::Name { name, next, failure } => {
                 Writer::new(4).text(cut(name)).u64(*next).text(cut(failure)).end()
             }
+            FromAcme::Declined { name } => Writer::new(5).text(cut(name)).end(),
         }
     }
 
@@ -160,6 +175,7 @@ impl Message for FromAcme {
                 next: from.u64()?,
                 failure: from.text(MAX_TEXT)?,
             },
+            5 => FromAcme::Declined { name: from.text(MAX_TEXT)? },
             _ => return Err(BadMessage("unknown tag")),
         };
         from.end(message)

@@ -84,6 +84,11 @@ pub enum ToFront {
     /// Use these files of users for the next passwords. They come with the message, as memory that
     /// holds them as `tokamak-auth` encodes them.
     Users,
+    /// No certificate is got for a name that [`FromFront::Wants`] has named, or none soon.
+    Declined {
+        /// The name.
+        name: String,
+    },
     /// No more parts of the answer to [`FromFront::Asks`] come. Those that came are void.
     Dropped {
         /// The question that gets no answer.
@@ -184,6 +189,12 @@ pub enum FromFront {
         /// Which ones.
         number: u32,
     },
+    /// A client's handshake waits for a certificate for this name:
+    /// [`ToFront::Certificates`] or [`ToFront::Declined`] is to follow.
+    Wants {
+        /// The name.
+        name: String,
+    },
     /// That is all about this question.
     Answered {
         /// Which one.
@@ -220,6 +231,7 @@ impl Message for ToFront {
             }
             ToFront::Certificates { number } => Writer::new(11).u32(*number).end(),
             ToFront::Users => Writer::new(12).end(),
+            ToFront::Declined { name } => Writer::new(13).text(cut(name)).end(),
             ToFront::Dropped { question } => Writer::new(9).u32(*question).end(),
             ToFront::Stream { question } => Writer::new(10).u32(*question).end(),
         }
@@ -256,6 +268,7 @@ impl Message for ToFront {
             10 => ToFront::Stream { question: from.u32()? },
             11 => ToFront::Certificates { number: from.u32()? },
             12 => ToFront::Users,
+            13 => ToFront::Declined { name: from.text(MAX_TEXT)? },
             _ => return Err(BadMessage("unknown tag")),
         };
         from.end(message)
@@ -292,6 +305,7 @@ impl Message for FromFront {
                 Writer::new(14).u32(*question).text(cut(command)).end()
             }
             FromFront::Certificates { number } => Writer::new(15).u32(*number).end(),
+            FromFront::Wants { name } => Writer::new(16).text(cut(name)).end(),
             FromFront::Answered { question, outcome } => {
                 let to = Writer::new(7).u32(*question).u8(u8::from(outcome.is_ok()));
                 match outcome {
@@ -319,6 +333,7 @@ impl Message for FromFront {
             }
             14 => FromFront::Asks { question: from.u32()?, command: from.text(MAX_TEXT)? },
             15 => FromFront::Certificates { number: from.u32()? },
+            16 => FromFront::Wants { name: from.text(MAX_TEXT)? },
             4 => FromFront::Failed { message: from.text(MAX_TEXT)? },
             5 => FromFront::Draining,
             6 => FromFront::AddressStatus {

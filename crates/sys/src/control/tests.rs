@@ -64,6 +64,7 @@ fn to_front() -> impl Strategy<Value = ToFront> {
         any::<u32>().prop_map(|pool| ToFront::Forget { pool }),
         any::<u32>().prop_map(|number| ToFront::Certificates { number }),
         Just(ToFront::Users),
+        ".{0,40}".prop_map(|name| ToFront::Declined { name }),
         Just(ToFront::Drain),
         (any::<bool>(), any::<bool>())
             .prop_map(|(error, access)| ToFront::Reopen { error, access }),
@@ -78,6 +79,7 @@ fn to_acme() -> impl Strategy<Value = ToAcme> {
     prop_oneof![
         any::<u32>().prop_map(|number| ToAcme::Presented { number }),
         (any::<u32>(), outcome).prop_map(|(number, outcome)| ToAcme::Stored { number, outcome }),
+        ".{0,40}".prop_map(|name| ToAcme::Want { name }),
     ]
 }
 
@@ -94,6 +96,7 @@ fn from_acme() -> impl Strategy<Value = FromAcme> {
             .prop_map(|(number, file, bytes)| FromAcme::Store { number, file, bytes }),
         (any::<bool>(), ".{0,40}")
             .prop_map(|(is_problem, text)| FromAcme::Note { is_problem, text }),
+        ".{0,40}".prop_map(|name| FromAcme::Declined { name }),
         (".{0,40}", any::<u64>(), ".{0,40}").prop_map(|(name, next, failure)| FromAcme::Name {
             name,
             next,
@@ -176,6 +179,7 @@ fn from_front() -> impl Strategy<Value = FromFront> {
         (any::<u32>(), cache())
             .prop_map(|(question, status)| FromFront::Cache { question, status }),
         any::<(u32, u64)>().prop_map(|(question, count)| FromFront::Purged { question, count }),
+        ".{0,40}".prop_map(|name| FromFront::Wants { name }),
         (any::<u32>(), Just(Ok(())))
             .prop_map(|(question, outcome)| FromFront::Answered { question, outcome }),
         (any::<u32>(), ".{0,40}")

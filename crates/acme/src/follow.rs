@@ -1,0 +1,92 @@
+//! Follows what other nodes do: shows their challenges, and says which certificates they have.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::sleep;
+
+use crate::board::Board;
+use crate::error::Error;
+use crate::line::Line;
+use crate::shared::{News, Shared};
+
+/// Pause between two looks. With a tenth, many nodes would ask Redis all the time; with ten times
+/// more, each order would take that much longer, until all nodes show its challenge.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Other nodes have another certificate for a name, which ends then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// The name.
+    pub name: String,
+    /// Seconds since 1970.
+    pub ends: u64,
+}
+
+/// What was seen at the last look.
+#[derive(Default)]
+struct Seen {
+    /// As [`News::number`].
+    number: Option<Vec<u8>>,
+    versions: BTreeMap<String, u64>,
+    /// The challenges that this node was said to show, by nodes and numbers.
+    confirmed: BTreeSet<(String, u64)>,
+}
+
+/// Follows the other nodes. Never ends.
+pub async fn follow(
+    shared: &Shared,
+    board: &Board<'_>,
+    line: &Line,
+    arrived: &UnboundedSender<Arrived>,
+) {
+    let mut seen = Seen::default();
+    let mut is_down = false;
+    loop {
+        match look(shared, &mut seen, board, arrived).await {
+            Ok(()) if is_down => {
+                is_down = false;
+                line.note(false, "certificates are shared with other nodes again".into()).await;
+            }
+            Ok(()) => {}
+            Err(error) if !is_down => {
+                is_down = true;
+                // When it is back, it may have been emptied.
+                seen.number = None;
+                let advice = "none is ordered until they are; those in use stay in use";
+                let text = format!("certificates are not shared: {error}; {advice}");
+                line.note(true, text).await;
+            }
+            Err(_) => {}
+        }
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+async fn look(
+    shared: &Shared,
+    seen: &mut Seen,
+    board: &Board<'_>,
+    arrived: &UnboundedSender<Arrived>,
+) -> Result<(), Error> {
+    let Some(News { number, versions, challenges }) = shared.news(seen.number.as_deref()).await?
+    else {
+        return Ok(());
+    };
+    let numbers: BTreeSet<(String, u64)> =
+        challenges.iter().map(|shown| (shown.node.clone(), shown.number)).collect();
+    let others = challenges.into_iter().flat_map(|shown| shown.challenges).collect();
+    board.show_others(others).await?;
+    for (node, number) in numbers.difference(&seen.confirmed) {
+        shared.confirm(node, *number).await?;
+    }
+    for (name, ends) in &versions {
+        if seen.versions.get(name) != Some(ends) {
+            // The other side lives as long as this.
+            let _ = arrived.send(Arrived { name: name.clone(), ends: *ends });
+        }
+    }
+    *seen = Seen { number: Some(number), versions, confirmed: numbers };
+    Ok(())
+}
