@@ -182,6 +182,8 @@ pub struct AccessLog {
 pub enum LogFormat {
     /// Apache's and nginx's `combined`.
     Combined,
+    /// The same after the name of the site and the port, as Apache's `vhost_combined`.
+    Vhost,
     /// One JSON object a line, with the phases of the request.
     Json,
 }

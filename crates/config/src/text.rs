@@ -432,6 +432,8 @@ fn raise_rule(rule: &Rule) -> Repeated<option::Rule> {
         connections: plain(Count(rule.limits.connections.into())),
         limit_by: plain(rule.limits.by.clone()),
         limit_dry_run: plain(rule.limits.dry_run),
+        body: plain(rule.body.map(Size)),
+        log: plain(rule.is_logged),
         set_headers: plain(set.clone()),
         add_headers: plain(add.clone()),
         remove_headers: texts(remove),

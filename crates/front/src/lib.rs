@@ -55,6 +55,7 @@ pub use http::h1::screen;
 pub use http::h2::Meter;
 pub use http::proxy_protocol::{
     Decoder as ProxyHeaderDecoder, Ends as ProxyEnds, Malformed as MalformedProxyHeader,
+    Told as ProxyTold,
 };
 pub use pools::PoolLink;
 pub use response::compression::accept as accept_encoding;

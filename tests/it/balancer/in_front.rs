@@ -151,3 +151,39 @@ fn haproxy_speaks_the_proxy_protocol_in_version_1() {
 fn haproxy_speaks_the_proxy_protocol_in_version_2() {
     by_proxy_protocol("send-proxy-v2 check-send-proxy");
 }
+
+/// HAProxy that ends TLS and passes bytes on says so, and the redirect to `https` does not loop.
+#[test]
+fn haproxy_ends_tls_and_says_so() {
+    let proxied = free_address();
+    let server = Setup::new(Kind::Classic)
+        .line(&format!("listen = [\"127.0.0.1:$PORT\", \"{proxied}\"]"))
+        .line(&format!("proxy_protocol = [\"{proxied}\"]\ntrusted_proxies = [\"127.0.0.1\"]"))
+        .site_line("https_redirect = true")
+        .start();
+    let folder = crate::tls::Folder::new();
+    folder.certificate("localhost", &["localhost"]);
+    let read = |file: &str| fs::read_to_string(folder.path(file)).unwrap();
+    fs::write(folder.path("both.pem"), read("localhost.pem") + &read("localhost.key")).unwrap();
+    let at = free_address();
+    let both = folder.path("both.pem").display().to_string();
+    let _haproxy = haproxy(
+        &server,
+        at,
+        &format!(
+            "frontend f\n  mode tcp\n  bind {at} ssl crt {both}\n  default_backend b\n\
+             backend b\n  mode tcp\n  server s {proxied} send-proxy-v2-ssl\n"
+        ),
+    );
+    let asked = std::process::Command::new("curl")
+        .args(["-sS", "-m", "20", "--cacert"])
+        .arg(folder.path("localhost.pem"))
+        .args(["--resolve", &format!("localhost:{}:127.0.0.1", at.port())])
+        .arg(format!("https://localhost:{}/server.php", at.port()))
+        .output()
+        .expect("curl runs");
+    let seen: serde_json::Value = serde_json::from_slice(&asked.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&asked.stderr)));
+    assert_eq!(some(&seen, &["REMOTE_ADDR", "HTTPS"]), format!("{CLIENT} on"));
+    assert_eq!(server.get("/hello.php").status(), 308, "without a proxy it is plain HTTP");
+}

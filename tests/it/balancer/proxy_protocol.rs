@@ -50,10 +50,13 @@ fn says_who_connects(kind: Kind) {
     let octets = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap().octets();
     let six = [&octets("2001:db8::1")[..], &octets("2001:db8::7"), &FOUR[8..]].concat();
     let with_extensions = [&FOUR[..], &[4, 1, 0], &[0; 256]].concat();
+    // As HAProxy's `send-proxy-v2-ssl` writes it.
+    let secured = [&FOUR[..], &[0x20, 0, 5, 1, 0, 0, 0, 0]].concat();
     for (header, expected) in [
         (LINE.as_bytes().to_vec(), client),
         (block(0x21, 0x11, &FOUR), client),
         (block(0x21, 0x11, &with_extensions), client),
+        (block(0x21, 0x11, &secured), "192.0.2.1 https on 443 localhost localhost"),
         (block(0x21, 0x21, &six), "2001:db8::1 http - 443 localhost localhost"),
         (b"PROXY UNKNOWN\r\n".to_vec(), &itself),
         (block(0x20, 0x00, &[]), &itself),

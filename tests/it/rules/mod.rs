@@ -1,5 +1,6 @@
 //! The rules of a site.
 
+mod bodies;
 mod mounts;
 
 use crate::harness::{Kind, Request, Server, Setup, check, get, row};

@@ -41,6 +41,10 @@ pub struct Rule {
     pub serve: Serve,
     /// What each client may do.
     pub limits: ClientLimits,
+    /// Most bytes of a request's body; absent: as for other paths.
+    pub body: Option<u64>,
+    /// Whether requests are written to the access log.
+    pub is_logged: bool,
     /// What is changed in the head of responses.
     pub headers: HeaderChanges,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::model::{ClientId, Network, Rate, Satisfy, Serve};
 use crate::unit::{HOUR, SECOND};
-use crate::value::{ANY, Auto, Count, Text, within};
+use crate::value::{ANY, Auto, Count, Size, Text, within};
 
 section! {
     /// What holds for paths of the site above it: redirects, rewrites, who and what is refused,
@@ -72,6 +72,11 @@ section! {
         limit_by: ClientId = "address", ANY, Live;
         /// Whether what `rate` and `connections` would refuse is only logged and counted.
         limit_dry_run: bool = "false", ANY, Live;
+        /// Most bytes of a request's body, in place of `limits.body`. Of several rules that fit, the
+        /// last one with it counts.
+        body: Option<Size> = "", ANY, Live;
+        /// Whether requests are written to the access log; not if any rule that fits says `false`.
+        log: bool = "true", ANY, Live;
         /// Response headers that are set, in place of any of these names.
         set_headers: BTreeMap<String, String> = "", ANY, Live;
         /// Response headers that are added.

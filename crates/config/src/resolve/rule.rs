@@ -5,7 +5,7 @@ use crate::model::{Expression, HeaderChanges, Login, Rule, Satisfy, Serve, Templ
 use crate::option;
 use crate::origin::Origin;
 use crate::raw::Repeated;
-use crate::value::{Auto, Count, Text};
+use crate::value::{Auto, Count, Size, Text};
 
 /// The table, for messages.
 const TABLE: &str = "site.rule";
@@ -57,6 +57,8 @@ impl Reader<'_> {
             scripts: self.allowed_scripts(values),
             serve: values.serve.value,
             limits: self.rule_limits(values),
+            body: values.body.value.map(|Size(bytes)| bytes),
+            is_logged: values.log.value,
             headers: self.header_changes(values),
         };
         self.fit(table, &rule);
@@ -81,10 +83,11 @@ impl Reader<'_> {
             !rule.scripts.is_empty() || rule.serve != Serve::All || rule.login.is_some();
         let values = &table.values;
         let is_given = values.redirect.value.is_some() || values.rewrite.value.is_some();
-        let is_of_request = is_given || rule.refuses() || restricts || !rule.limits.is_empty();
+        let limits = !rule.limits.is_empty() || rule.body.is_some() || !rule.is_logged;
+        let is_of_request = is_given || rule.refuses() || restricts || limits;
         if !is_of_request && rule.headers.is_empty() {
             let problem = "does nothing; set `redirect`, `rewrite`, `deny`, `allow`, `auth_users`, \
-                `scripts`, `serve`, `rate`, `connections` or headers";
+                `scripts`, `serve`, `rate`, `connections`, `body`, `log` or headers";
             self.report("site", "rule", table.origin, problem.into());
         }
         if unless_file.value && !is_given {

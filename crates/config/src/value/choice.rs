@@ -67,8 +67,8 @@ impl Choice for Mode {
 }
 
 impl Choice for LogFormat {
-    const NAMES: &'static [&'static str] = &["combined", "json"];
-    const ALL: &'static [LogFormat] = &[LogFormat::Combined, LogFormat::Json];
+    const NAMES: &'static [&'static str] = &["combined", "vhost", "json"];
+    const ALL: &'static [LogFormat] = &[LogFormat::Combined, LogFormat::Vhost, LogFormat::Json];
 }
 
 impl Choice for TraceMode {

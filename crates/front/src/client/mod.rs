@@ -30,6 +30,9 @@ pub struct Addresses {
     /// Whether a proxy has opened it for a client that it does not name (PROXY protocol): requests
     /// on it are that client's own words.
     pub is_for_unnamed: bool,
+    /// Whether the client speaks TLS with a proxy that says so before the first request (PROXY
+    /// protocol).
+    is_secured_before: bool,
     /// Both as text; written for the first who asks.
     text: OnceLock<Text>,
     /// Both with their ports, as records of requests have them; written with the first record.
@@ -51,7 +54,8 @@ impl Addresses {
     pub fn new(peer: SocketAddr, local: SocketAddr, listener: usize) -> Addresses {
         let [peer, local] = [peer, local].map(canonical);
         let (text, record) = (OnceLock::new(), OnceLock::new());
-        Addresses { peer, local, listener, tls: None, is_for_unnamed: false, text, record }
+        let (tls, is_for_unnamed, is_secured_before) = (None, false, false);
+        Addresses { peer, local, listener, tls, is_for_unnamed, is_secured_before, text, record }
     }
 
     /// The same with what a handshake has settled.
@@ -59,6 +63,16 @@ impl Addresses {
         let Addresses { peer, local, listener, is_for_unnamed, .. } = *self;
         let tls = Some(Box::new(session));
         Addresses { tls, is_for_unnamed, ..Addresses::new(peer, local, listener) }
+    }
+
+    /// The same for a client that speaks TLS with the proxy at the other end.
+    pub fn secured_before(self) -> Addresses {
+        Addresses { is_secured_before: true, ..self }
+    }
+
+    /// The scheme of URLs that are asked for here: `http` or `https`.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() || self.is_secured_before { "https" } else { "http" }
     }
 
     /// The same for a client that the proxy at the other end does not name.

@@ -144,7 +144,7 @@ impl EventLoop {
 
     /// Goes on with a connection whose client began with HTTP/2.
     async fn http2(self: Arc<Self>, io: H1Io, come: Bytes, open: OpenConnection) {
-        let state = Arc::new(h2::ConnState::new(io.addresses().clone(), "http"));
+        let state = Arc::new(h2::ConnState::new(io.addresses().clone()));
         // What was watched has a half of the socket.
         self.connections().replace(open.position, Watched::Http2(state.clone()));
         if let Some((stream, _)) = io.leave() {
@@ -287,7 +287,7 @@ impl EventLoop {
                 })
             }
             Protocol::Http2 => {
-                let state = Arc::new(h2::ConnState::new(addresses, "https"));
+                let state = Arc::new(h2::ConnState::new(addresses));
                 self.connections().replace(open.position, Watched::Http2(state.clone()));
                 let serving = h2::converse(context, secured.stream, Bytes::new(), state);
                 Box::pin(async move {
@@ -300,7 +300,8 @@ impl EventLoop {
 
     fn screen(&self) -> screen::Limits {
         let limits = &self.context.config.limits;
-        screen::Limits { head: limits.head, fields: limits.headers, body: limits.body }
+        // How long a body may be depends on its path: the pipeline knows.
+        screen::Limits { head: limits.head, fields: limits.headers, body: screen::ANY_BODY }
     }
 
     /// Runs a connection's task, and watches its timeouts.

@@ -13,6 +13,9 @@ pub struct LogEntry {
     /// Status of the response.
     pub status: u16,
     version: Version,
+    scheme: &'static str,
+    /// The port that the client has connected to.
+    port: u16,
     trace: Option<TraceContext>,
     /// All texts one after the other: one allocation instead of ten.
     text: Vec<u8>,
@@ -20,10 +23,11 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
-    /// Copies what the line needs. The caller sets the status later, and names the site if there
+    /// Copies what the line needs: of the client, its address, the scheme and the port that it has
+    /// connected to. The caller sets the status later, and names the site if there
     /// are several.
     pub fn new<B>(
-        client: &str,
+        (peer, scheme, port): (&str, &'static str, u16),
         request: &Request<B>,
         (site, host, route): (Option<&str>, Option<&str>, Option<&str>),
         trace: Option<TraceContext>,
@@ -32,7 +36,7 @@ impl LogEntry {
         let user = user(header(header::AUTHORIZATION)).unwrap_or_default();
         let target = request.uri().path_and_query().map_or("", |target| target.as_str());
         let texts: [&[u8]; 10] = [
-            client.as_bytes(),
+            peer.as_bytes(),
             &user,
             host.unwrap_or("").as_bytes(),
             request.method().as_str().as_bytes(),
@@ -48,7 +52,7 @@ impl LogEntry {
             text.extend_from_slice(part);
             text.len()
         });
-        LogEntry { status: 0, version: request.version(), trace, text, ends }
+        LogEntry { status: 0, version: request.version(), scheme, port, trace, text, ends }
     }
 
     /// The line, once it is known how many bytes of the body were sent.
@@ -71,6 +75,8 @@ impl LogEntry {
             route,
             request_id,
             protocol,
+            scheme: self.scheme,
+            port: self.port,
             status: self.status,
             bytes,
             referer,
@@ -121,8 +127,12 @@ mod tests {
             .header("User-Agent", "agent")
             .body(())
             .unwrap();
-        let mut entry =
-            LogEntry::new("192.0.2.1", &request, (Some("s"), Some("h"), Some("/a")), None);
+        let mut entry = LogEntry::new(
+            ("192.0.2.1", "http", 80),
+            &request,
+            (Some("s"), Some("h"), Some("/a")),
+            None,
+        );
         entry.status = 404;
         let line = entry.line(7);
         let [client, route] = [line.client, line.route];

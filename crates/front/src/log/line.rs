@@ -32,6 +32,10 @@ pub struct Line<'a> {
     pub request_id: &'a [u8],
     /// `HTTP/1.0` or `HTTP/1.1`.
     pub protocol: &'a str,
+    /// `http` or `https`.
+    pub scheme: &'static str,
+    /// The port that the client has connected to.
+    pub port: u16,
     /// Status of the response.
     pub status: u16,
     /// Bytes of the response's body.
@@ -72,6 +76,15 @@ impl Line<'_> {
         out.extend_from_slice(b"\"\n");
     }
 
+    /// Appends the line as Apache's `vhost_combined`: `site:port` before the rest.
+    pub fn vhost(&self, clock: &mut Clock, now: SystemTime, out: &mut Vec<u8>) {
+        escape_or_dash(self.site, out);
+        out.push(b':');
+        number(self.port.into(), 1, out);
+        out.push(b' ');
+        self.combined(clock, now, out);
+    }
+
     /// Appends the line as a JSON object, with the time spent in each phase and in calls in
     /// microseconds.
     pub fn json(&self, ledger: &Ledger, clock: &mut Clock, now: SystemTime, out: &mut Vec<u8>) {
@@ -90,6 +103,7 @@ impl Line<'_> {
             ("client", self.client),
             ("user", self.user),
             ("site", self.site),
+            ("scheme", self.scheme.as_bytes()),
             ("host", self.host),
             ("method", self.method),
             ("target", self.target),
@@ -239,6 +253,8 @@ mod tests {
             route: b"/a",
             request_id: b"",
             protocol: "HTTP/1.1",
+            scheme: "https",
+            port: 443,
             status: 200,
             bytes: 1234,
             referer: b"http://example.org/",
@@ -264,6 +280,18 @@ mod tests {
     }
 
     #[test]
+    fn a_line_may_begin_with_the_site() {
+        let vhost = |site| {
+            let mut out = Vec::new();
+            let line = Line { site, ..line() };
+            line.vhost(&mut Clock::default(), SystemTime::UNIX_EPOCH, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert!(vhost(b"shop.example").starts_with("shop.example:443 192.0.2.1 - - ["));
+        assert!(vhost(b"").starts_with("-:443 192.0.2.1 - - ["));
+    }
+
+    #[test]
     fn json_tells_the_phases() {
         let mut ledger = Ledger::begin(1_000_000);
         ledger.stamp(Phase::Head, 1_012_345);
@@ -272,7 +300,7 @@ mod tests {
         assert_eq!(
             json(&Line { user: b"", ..line() }, &ledger),
             "{\"time\":\"2026-11-20T12:00:00.123Z\",\"id\":\"000000000000123400000056\",\
-             \"client\":\"192.0.2.1\",\"host\":\"example.org\",\
+             \"client\":\"192.0.2.1\",\"scheme\":\"https\",\"host\":\"example.org\",\
              \"method\":\"GET\",\"target\":\"/a?b=c\",\"route\":\"/a\",\"protocol\":\"HTTP/1.1\",\"referer\":\"http://example.org/\",\
              \"agent\":\"Browser/1.0 (like \
              \\u0022another\\u0022)\",\"status\":200,\"bytes\":1234,\"duration_us\":1012,\
@@ -283,7 +311,7 @@ mod tests {
     #[test]
     fn json_names_the_site() {
         let text = json(&Line { site: b"my \"shop", ..line() }, &Ledger::begin(0));
-        assert!(text.contains(",\"site\":\"my \\u0022shop\",\"host\":"), "{text}");
+        assert!(text.contains(",\"site\":\"my \\u0022shop\",\"scheme\":"), "{text}");
     }
 
     #[test]

@@ -172,6 +172,11 @@ impl AccessLog {
         AccessLog { buffer: Mutex::new(log.buffer()), format }
     }
 
+    /// Whether lines name the site, also if there is only one.
+    pub fn names_sites(&self) -> bool {
+        self.format == LogFormat::Vhost
+    }
+
     /// Writes the line of a request whose response is complete.
     pub fn write(&self, entry: &LogEntry, sent: u64, ledger: &Ledger) {
         self.buffer().write(self.format, entry, sent, ledger);
@@ -195,6 +200,7 @@ impl Buffer {
         let (line, now) = (entry.line(sent), SystemTime::now());
         match format {
             LogFormat::Combined => line.combined(&mut self.clock, now, &mut self.bytes),
+            LogFormat::Vhost => line.vhost(&mut self.clock, now, &mut self.bytes),
             LogFormat::Json => line.json(ledger, &mut self.clock, now, &mut self.bytes),
         }
         self.count_line();
@@ -324,7 +330,7 @@ mod tests {
 
     fn entry(target: &str) -> LogEntry {
         LogEntry::new(
-            "192.0.2.1",
+            ("192.0.2.1", "http", 80),
             &Request::get(target).body(()).unwrap(),
             (None, None, None),
             None,

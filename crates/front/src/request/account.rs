@@ -55,11 +55,16 @@ fn told<B>(
     }
     ledger.stamp(Phase::Head, now);
     let mut guard = RequestGuard::new(Some(client.clone()), ledger);
-    guard.entry = context.access_log.as_ref().map(|log| {
-        let peer = &client.addresses().text().peer;
+    let log = context.access_log.as_ref();
+    let log = log.filter(|_| site.rules.is_logged(request.uri(), &site.router));
+    guard.entry = log.map(|log| {
         let route = route.map(|route| site.config.routes[route].name());
-        let site_name = context.has_several_sites().then_some(&site.config.name[..]);
-        let entry = LogEntry::new(peer, request, (site_name, host(request), route), trace);
+        let is_named = context.has_several_sites() || log.names_sites();
+        let site_name = is_named.then_some(&site.config.name[..]);
+        let addresses = client.addresses();
+        let (peer, port) = (&addresses.text().peer, addresses.local.port());
+        let client = (&peer[..], client.scheme(), port);
+        let entry = LogEntry::new(client, request, (site_name, host(request), route), trace);
         Box::new((entry, log.clone()))
     });
     guard.span = span;

@@ -3,9 +3,12 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokamak_config as config;
 use tokamak_upstream::body::Body;
@@ -54,9 +57,59 @@ impl Pace {
 /// A body of any protocol that has not been read.
 pub type Incoming = dyn http_body::Body<Data = Bytes, Error = Cut> + Send + Unpin;
 
-/// The rest of a body cannot be read.
-#[derive(Debug)]
-pub struct Cut;
+/// Why the rest of a body cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The client has gone, or has broken a rule.
+    Lost,
+    /// It is longer than a body may be.
+    TooLarge,
+}
+
+/// A body of which at most so many bytes are read.
+pub struct Bounded<B> {
+    body: B,
+    left: u64,
+}
+
+impl<B> Bounded<B> {
+    /// At most `most` bytes of this body.
+    pub fn new(body: B, most: u64) -> Bounded<B> {
+        Bounded { body, left: most }
+    }
+}
+
+impl<B> http_body::Body for Bounded<B>
+where
+    B: http_body::Body<Data = Bytes, Error = Cut> + Unpin,
+{
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+            Some(Ok(frame)) => frame,
+            ended => return Poll::Ready(ended),
+        };
+        let length = frame.data_ref().map_or(0, Bytes::len) as u64;
+        match self.left.checked_sub(length) {
+            Some(left) => self.left = left,
+            None => return Poll::Ready(Some(Err(Cut::TooLarge))),
+        }
+        Poll::Ready(Some(Ok(frame)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
 
 /// Reads the whole body: into memory up to the configured limit, then into an unlinked file.
 ///
@@ -72,7 +125,7 @@ pub async fn gather(
 }
 
 async fn read(config: &config::Server, body: &mut Incoming) -> Result<Body, Failure> {
-    let config::Limits { buffer, body: most, .. } = config.limits;
+    let config::Limits { buffer, .. } = config.limits;
     let limit = config.timeouts.body;
     let mut pace = Pace::new(tokamak_cost::now());
     let mut spool = Spool::new(buffer, body.size_hint().exact().unwrap_or(0));
@@ -81,15 +134,13 @@ async fn read(config: &config::Server, body: &mut Incoming) -> Result<Body, Fail
         let frame = match timeout(limit.saturating_sub(passed), body.frame()).await {
             Err(_) => return Err(Failure::BodySlow),
             Ok(None) => break,
-            Ok(Some(Err(_))) => return Err(Failure::BadRequest),
+            Ok(Some(Err(Cut::TooLarge))) => return Err(Failure::BodyTooLarge),
+            Ok(Some(Err(Cut::Lost))) => return Err(Failure::BadRequest),
             Ok(Some(Ok(frame))) => frame,
         };
         let now = tokamak_cost::now();
         let Ok(data) = frame.into_data() else { continue };
         pace.received(data.len(), now);
-        if spool.len() + data.len() as u64 > most {
-            return Err(Failure::BodyTooLarge);
-        }
         spool.put(&data)?;
     }
     Ok(spool.finish())

@@ -33,7 +33,7 @@ use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
 
 use super::account;
-use super::body::{Cut, Incoming, gather};
+use super::body::{Bounded, Cut, Incoming, gather};
 use super::direct::{Direct, is_direct};
 use super::error_page::{self, Refusal};
 use super::login::{self, Checked};
@@ -107,14 +107,23 @@ where
         }
     }
     let (parts, incoming) = request.into_parts();
-    let length = incoming.size_hint().exact();
     let body = incoming.is_end_stream().then_some(Body::Empty);
+    let length = incoming.size_hint().exact();
+    let most = if body.is_some() { 0 } else { body_limit(context, site, &parts) };
+    let incoming = Bounded::new(incoming, most);
     let caller = Caller::Client(client);
     if site.config.tls.redirect && caller.scheme() == "http" {
         let response = https::redirect(&context.config, &site.config, &parts);
         return Serving::Now(Some(respond(response, guard)));
     }
-    match Pending::begin((context, site), &caller, parts, (body, length), &mut guard.ledger) {
+    let begun = if length.is_some_and(|length| length > most) {
+        let (failure, request) = (Failure::BodyTooLarge, Request::from_parts(parts, ()));
+        log::failed(&site.config.name, failure, failure.text(), &request);
+        Pending::refuse(site, request, failure.into())
+    } else {
+        Pending::begin((context, site), &caller, parts, (body, length), &mut guard.ledger)
+    };
+    match begun {
         Ok(response) => Serving::Now(Some(respond(response, guard))),
         Err(Pending::Plain(plain)) if is_direct(context, &plain) => {
             Serving::Direct(Box::new(Direct::new(context.clone(), caller, plain, guard)))
@@ -124,6 +133,12 @@ where
             Serving::Later(Box::pin(wait(context, caller, pending, incoming, guard)))
         }
     }
+}
+
+/// Most bytes of a request's body.
+fn body_limit(context: &Context, site: &Site, parts: &Parts) -> u64 {
+    let of_rule = site.rules.body_limit(&parts.uri, &site.router);
+    of_rule.unwrap_or(context.config.limits.body)
 }
 
 /// The response to a client that has asked for too much. It costs as little as possible: no script

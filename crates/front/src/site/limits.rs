@@ -7,10 +7,11 @@ use http::Request;
 use tokamak_config::{self as config, ClientId, ClientLimits, Rate};
 
 use super::rules::condition::fits;
+use super::rules::path_of;
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::log;
-use crate::route::{self, Router};
+use crate::route::Router;
 use crate::throttle::{ClientKey, LimitKind, Pace, Slot, Throttle};
 
 /// The number of the limits of the whole server; those of rules follow, site after site.
@@ -87,12 +88,7 @@ impl SiteLimits {
         router: &Router,
         now: u64,
     ) -> Result<Vec<Slot>, TooMany> {
-        // Rules for the whole site hold also for an invalid path.
-        let path = self.has_rules.then(|| {
-            let path = route::clean(request.uri().path().as_bytes()).unwrap_or_default();
-            router.inner(path, None).unwrap_or_default()
-        });
-        let path = path.unwrap_or_default();
+        let path = if self.has_rules { path_of(request.uri(), router) } else { Vec::new() };
         let text = String::from_utf8_lossy(&path);
         let holds =
             |limit: &&Limit| limit.rule.as_ref().is_none_or(|rule| fits(rule, &path, &text));

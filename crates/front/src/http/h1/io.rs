@@ -44,8 +44,13 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; PIECE]);
 }
 
-/// Sends a client the last bytes of a connection, and gives it a moment to read them.
-async fn farewell(read: &mut ReadHalf, write: &WriteHalf, bytes: &[u8]) {
+/// How long a client may go on with a body that nobody reads, after its response. Browsers look at
+/// the response when they have sent all. With a tenth, many would see a connection that was reset;
+/// with ten times more, each of them would hold a descriptor for a minute.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// Sends a client the last bytes of a connection, and gives it so long to read them.
+async fn farewell(read: &mut ReadHalf, write: &WriteHalf, bytes: &[u8], moment: Duration) {
     let farewell = async {
         write.send_last(bytes).await?;
         let mut sink = [0; 4096];
@@ -57,7 +62,7 @@ async fn farewell(read: &mut ReadHalf, write: &WriteHalf, bytes: &[u8]) {
             }
         }
     };
-    let _ = timeout(LAST_WORDS, farewell).await;
+    let _ = timeout(moment, farewell).await;
 }
 
 thread_local! {
@@ -77,7 +82,7 @@ pub fn turn_away(stream: TcpStream, why: Failure) {
     TURNED_AWAY.set(TURNED_AWAY.get() + 1);
     tokio::spawn(async move {
         let (mut read, write) = transport::plain(stream);
-        farewell(&mut read, &write, &page).await;
+        farewell(&mut read, &write, &page, LAST_WORDS).await;
         TURNED_AWAY.set(TURNED_AWAY.get() - 1);
     });
 }
@@ -189,15 +194,20 @@ impl H1Io {
         out.put_slice(&self.overflow.split_to(count));
     }
 
-    /// Ends the connection of a client that broke a rule: sends the error page, and gives the
-    /// client a moment to read it.
+    /// Whether the body of a request has come in part.
+    pub fn is_in_body(&self) -> bool {
+        self.screen.part() == screen::Part::Body
+    }
+
+    /// Ends the connection of a client that broke a rule, or whose body is not read: sends the
+    /// error page, and gives the client a moment to read it.
     pub async fn part(&mut self) {
-        let page = match self.refused {
+        let (page, moment) = match self.refused {
             // The response to the request with this body is the error page.
-            Some(Refusal { in_body: true, .. }) | None => Vec::new(),
-            Some(Refusal { violation, .. }) => pages::raw(violation.failure()),
+            Some(Refusal { in_body: true, .. }) | None => (Vec::new(), LINGER),
+            Some(Refusal { violation, .. }) => (pages::raw(violation.failure()), LAST_WORDS),
         };
-        farewell(&mut self.read, &self.state.write, &page).await;
+        farewell(&mut self.read, &self.state.write, &page, moment).await;
     }
 
     fn poll_write_with(

@@ -144,6 +144,10 @@ async fn serve_until_rest(
         // The screen should let nothing pass that the library refuses. If it does, this line shows
         // it.
         log::refused(peer, 400, &error.to_string());
+    } else if io.is_in_body() {
+        // The response has come before the body, as with one that is too large. If the connection
+        // were closed now, the kernel would reset it, and the client might lose the response.
+        Box::pin(io.part()).await;
     }
     (io, Some(Next::Close))
 }
@@ -162,7 +166,7 @@ fn serve(context: &Arc<Context>, state: &Arc<ConnState>, request: Request<Incomi
     let now =
         if context.wants_exact_times() { tokamak_cost::now() } else { tokamak_cost::coarse() };
     let moments = Moments { began: state.serve(request.version(), now), now };
-    let request = request.map(|body| body.map_err(|_| Cut));
+    let request = request.map(|body| body.map_err(|_| Cut::Lost));
     let serving = pipeline::serve(context, state.clone(), request, moments);
     Respond { serving, context: context.clone() }
 }

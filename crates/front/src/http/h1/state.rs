@@ -179,7 +179,7 @@ impl Client for ConnState {
     }
 
     fn scheme(&self) -> &'static str {
-        if self.addresses.tls.is_some() { "https" } else { "http" }
+        self.addresses.scheme()
     }
 
     fn requests(&self) -> u32 {

@@ -53,9 +53,9 @@ impl Body for StreamBody {
                 // What has been read is in memory or in a file, so the client may send as much
                 // again.
                 let released = self.stream.flow_control().release_capacity(data.len());
-                Some(released.map(|()| Frame::data(data)).map_err(|_| Cut))
+                Some(released.map(|()| Frame::data(data)).map_err(|_| Cut::Lost))
             }
-            Some(Err(_)) => Some(Err(Cut)),
+            Some(Err(_)) => Some(Err(Cut::Lost)),
         };
         Poll::Ready(frame)
     }

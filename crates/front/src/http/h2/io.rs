@@ -276,7 +276,7 @@ mod tests {
 
     fn slow(each: usize) -> H2Io<Slow> {
         let address = SocketAddr::from(([127, 0, 0, 1], 80));
-        let state = ConnState::new(Arc::new(Addresses::new(address, address, 0)), "http");
+        let state = ConnState::new(Arc::new(Addresses::new(address, address, 0)));
         let transport = Slow { each, has_taken: false };
         H2Io::new(transport, Bytes::new(), Arc::new(state), Meter::new(9, 9, 9, 0))
     }

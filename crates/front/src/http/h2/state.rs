@@ -10,8 +10,6 @@ use crate::client::activity::{Activity, Waiting};
 pub struct ConnState {
     /// The addresses of its ends.
     pub addresses: Arc<Addresses>,
-    /// The scheme of its requests' URLs: `http` or `https`.
-    pub scheme: &'static str,
     /// What the connection waits for.
     pub activity: Activity,
     /// Requests so far.
@@ -29,11 +27,10 @@ pub struct ConnState {
 }
 
 impl ConnState {
-    /// The state of a new connection. `scheme` is `http` or `https`.
-    pub fn new(addresses: Arc<Addresses>, scheme: &'static str) -> ConnState {
+    /// The state of a new connection.
+    pub fn new(addresses: Arc<Addresses>) -> ConnState {
         ConnState {
             addresses,
-            scheme,
             activity: Activity::new(),
             requests: AtomicU32::new(0),
             open: AtomicU32::new(0),
@@ -123,7 +120,7 @@ mod tests {
 
     fn state() -> ConnState {
         let address = SocketAddr::from(([127, 0, 0, 1], 80));
-        ConnState::new(Arc::new(Addresses::new(address, address, 0)), "http")
+        ConnState::new(Arc::new(Addresses::new(address, address, 0)))
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Client for Stream {
     }
 
     fn scheme(&self) -> &'static str {
-        self.connection.scheme
+        self.connection.addresses.scheme()
     }
 
     fn requests(&self) -> u32 {

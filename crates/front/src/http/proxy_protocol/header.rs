@@ -19,13 +19,28 @@ const FIXED: usize = 16;
 /// Longest header of version 1, by its specification.
 const LONGEST_LINE: usize = 107;
 
-/// Longest header of version 2. Extensions, which are skipped, are mostly below 200 bytes; names of
+/// Longest header of version 2. Extensions, of which one is read, are mostly below 200 bytes; names of
 /// client certificates may be longer. Ten times more would be memory for nothing.
 const LONGEST: usize = 4096;
 
-/// What a header says: the client's address and the one that it connected to. `None`: the proxy
-/// speaks for itself, as in a health check, or does not know.
+/// The kind of extension that says how the client has reached the proxy (`PP2_TYPE_SSL`).
+const SSL: u8 = 0x20;
+
+/// The bit of its first byte that says that it did so by TLS (`PP2_CLIENT_SSL`).
+const CLIENT_SSL: u8 = 1;
+
+/// What a header says of addresses: the client's and the one that it connected to. `None`: the
+/// proxy speaks for itself, as in a health check, or does not know.
 pub type Ends = Option<(SocketAddr, SocketAddr)>;
+
+/// What a header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The addresses.
+    pub ends: Ends,
+    /// Whether the client speaks TLS with the proxy.
+    pub is_tls: bool,
+}
 
 /// What is wrong with the bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +82,7 @@ impl Decoder {
     ///
     /// # Errors
     /// Fails if the bytes are no header.
-    pub fn feed(&mut self, offered: &[u8]) -> Result<(usize, Option<Ends>), Malformed> {
+    pub fn feed(&mut self, offered: &[u8]) -> Result<(usize, Option<Told>), Malformed> {
         let before = self.bytes.len();
         let room = LONGEST - before;
         self.bytes.extend_from_slice(&offered[..offered.len().min(room)]);
@@ -75,13 +90,14 @@ impl Decoder {
             return Ok((self.bytes.len() - before, None));
         };
         self.bytes.truncate(length);
-        let ends = match self.bytes.strip_prefix(PREFIX) {
+        let told = match self.bytes.strip_prefix(PREFIX) {
             Some(line) => {
-                line.strip_suffix(b"\r\n").and_then(ends_of_line).ok_or(Malformed::Line)?
+                let ends = line.strip_suffix(b"\r\n").and_then(ends_of_line);
+                Told { ends: ends.ok_or(Malformed::Line)?, is_tls: false }
             }
-            None => ends_of_block(&self.bytes)?,
+            None => told_by_block(&self.bytes)?,
         };
-        Ok((length - before, Some(ends)))
+        Ok((length - before, Some(told)))
     }
 }
 
@@ -134,15 +150,41 @@ fn port(text: &str) -> Option<u16> {
 }
 
 /// Reads a whole header of version 2.
-fn ends_of_block(block: &[u8]) -> Result<Ends, Malformed> {
+fn told_by_block(block: &[u8]) -> Result<Told, Malformed> {
     let (fixed, rest) = block.split_at(FIXED);
     match fixed[12] {
         // The proxy speaks for itself.
-        0x20 => return Ok(None),
+        0x20 => return Ok(Told { ends: None, is_tls: false }),
         0x21 => {}
         _ => return Err(Malformed::Command),
     }
-    match fixed[13] {
+    let ends = ends_of_block(fixed[13], rest)?;
+    // The length of the addresses is known by their family only.
+    let extensions = match fixed[13] {
+        0x11 => rest.get(12..),
+        0x21 => rest.get(36..),
+        _ => None,
+    };
+    Ok(Told { ends, is_tls: extensions.is_some_and(says_tls) })
+}
+
+/// Whether extensions say that the client speaks TLS with the proxy. Those that are cut short say
+/// nothing.
+fn says_tls(mut extensions: &[u8]) -> bool {
+    while let Some((&[kind, high, low], rest)) = extensions.split_first_chunk() {
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        let Some((value, rest)) = rest.split_at_checked(length) else { return false };
+        if kind == SSL {
+            return value.first().is_some_and(|flags| flags & CLIENT_SSL != 0);
+        }
+        extensions = rest;
+    }
+    false
+}
+
+/// Reads the addresses of a family.
+fn ends_of_block(family: u8, rest: &[u8]) -> Result<Ends, Malformed> {
+    match family {
         0x11 => {
             let Some((addresses, _)) = rest.split_first_chunk::<12>() else {
                 return Err(Malformed::Length);
@@ -189,10 +231,10 @@ mod tests {
     ) -> Result<(usize, Option<Ends>), Malformed> {
         let (mut decoder, mut used) = (Decoder::default(), 0);
         for piece in pieces {
-            let (count, ends) = decoder.feed(piece)?;
+            let (count, told) = decoder.feed(piece)?;
             used += count;
-            if ends.is_some() {
-                return Ok((used, ends));
+            if let Some(told) = told {
+                return Ok((used, Some(told.ends)));
             }
             assert_eq!(count, piece.len(), "before its end all bytes are the header's");
         }
@@ -239,6 +281,32 @@ mod tests {
                 assert_eq!(whole(&bytes[..cut]), Ok((cut, None)));
             }
         }
+    }
+
+    #[test]
+    fn an_extension_says_that_the_client_speaks_tls() {
+        let four = [192, 0, 2, 1, 198, 51, 100, 7, 0x12, 0x67, 1, 0xbb];
+        let is_tls = |extensions: &[u8]| {
+            let bytes = block(0x21, 0x11, &[&four[..], extensions].concat());
+            let (_, told) = Decoder::default().feed(&bytes).unwrap();
+            told.unwrap().is_tls
+        };
+        for (extensions, expected) in [
+            (&[][..], false),
+            (&[SSL, 0, 5, 1, 0, 0, 0, 0], true),
+            (&[SSL, 0, 5, 7, 0, 0, 0, 0], true),
+            (&[4, 0, 2, 7, 7, SSL, 0, 5, 1, 0, 0, 0, 0], true),
+            // A certificate in an earlier session, without TLS in this connection.
+            (&[SSL, 0, 5, 4, 0, 0, 0, 0], false),
+            (&[4, 0, 5, SSL, 0, 1, 1, 1], false),
+            (&[SSL, 0, 0], false),
+            (&[SSL, 0, 9, 1], false),
+            (&[SSL, 0], false),
+        ] {
+            assert_eq!(is_tls(extensions), expected, "{extensions:?}");
+        }
+        let local = block(0x20, 0x11, &[&four[..], &[SSL, 0, 1, 1]].concat());
+        assert!(!Decoder::default().feed(&local).unwrap().1.unwrap().is_tls);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use crate::client::Addresses;
 use crate::log;
 
-pub use header::{Decoder, Ends, Malformed};
+pub use header::{Decoder, Ends, Malformed, Told};
 
 /// Bytes that are looked at in one go; most headers are shorter.
 const PIECE: usize = 256;
@@ -20,9 +20,12 @@ const PIECE: usize = 256;
 /// addresses of the connection from now on; `None` if it is to be closed. The caller limits the
 /// time.
 pub async fn read(stream: &TcpStream, proxy: Arc<Addresses>) -> Option<Arc<Addresses>> {
-    match ends(stream).await {
-        Ok(Ok(Some((peer, local)))) => Some(Arc::new(Addresses::new(peer, local, proxy.listener))),
-        Ok(Ok(None)) => Some(Arc::new(proxy.for_unnamed())),
+    match told(stream).await {
+        Ok(Ok(Told { ends: Some((peer, local)), is_tls })) => {
+            let addresses = Addresses::new(peer, local, proxy.listener);
+            Some(Arc::new(if is_tls { addresses.secured_before() } else { addresses }))
+        }
+        Ok(Ok(Told { ends: None, .. })) => Some(Arc::new(proxy.for_unnamed())),
         Ok(Err(malformed)) => {
             log::unproxied(&proxy.peer, malformed.reason());
             None
@@ -32,22 +35,22 @@ pub async fn read(stream: &TcpStream, proxy: Arc<Addresses>) -> Option<Arc<Addre
     }
 }
 
-async fn ends(stream: &TcpStream) -> io::Result<Result<Ends, Malformed>> {
+async fn told(stream: &TcpStream) -> io::Result<Result<Told, Malformed>> {
     let (mut decoder, mut piece) = (Decoder::default(), [0; PIECE]);
     loop {
         let offered = stream.peek(&mut piece).await?;
         if offered == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let (used, ends) = match decoder.feed(&piece[..offered]) {
+        let (used, told) = match decoder.feed(&piece[..offered]) {
             Ok(decoded) => decoded,
             Err(malformed) => return Ok(Err(malformed)),
         };
         // They are there, so this reads all of them.
         let taken = stream.try_read(&mut piece[..used])?;
         debug_assert_eq!(taken, used);
-        if let Some(ends) = ends {
-            return Ok(Ok(ends));
+        if let Some(told) = told {
+            return Ok(Ok(told));
         }
     }
 }

@@ -59,6 +59,17 @@ pub struct Rules {
     /// Those that change the heads of responses, and what they do.
     of_responses: Vec<config::Rule>,
     headers: Arc<[HeaderRule]>,
+    /// Those that limit bodies.
+    of_bodies: Vec<config::Rule>,
+    /// Those for requests that are not logged.
+    unlogged: Vec<config::Rule>,
+}
+
+/// The path of a request as rules see it. Those for the whole site hold also for an invalid path,
+/// which is empty.
+pub fn path_of(uri: &Uri, router: &Router) -> Vec<u8> {
+    let path = route::clean(uri.path().as_bytes()).unwrap_or_default();
+    router.inner(path, None).unwrap_or_default()
 }
 
 impl Rules {
@@ -82,7 +93,29 @@ impl Rules {
             rules: site.rules.iter().filter(looks).cloned().collect(),
             of_responses,
             headers: headers.into(),
+            of_bodies: site.rules.iter().filter(|rule| rule.body.is_some()).cloned().collect(),
+            unlogged: site.rules.iter().filter(|rule| !rule.is_logged).cloned().collect(),
         }
+    }
+
+    /// Most bytes of the body of a request for `uri`, if a rule says it.
+    pub fn body_limit(&self, uri: &Uri, router: &Router) -> Option<u64> {
+        if self.of_bodies.is_empty() {
+            return None;
+        }
+        let path = path_of(uri, router);
+        let text = String::from_utf8_lossy(&path);
+        self.of_bodies.iter().rev().find(|rule| fits(rule, &path, &text))?.body
+    }
+
+    /// Whether a request for `uri` is written to the access log.
+    pub fn is_logged(&self, uri: &Uri, router: &Router) -> bool {
+        if self.unlogged.is_empty() {
+            return true;
+        }
+        let path = path_of(uri, router);
+        let text = String::from_utf8_lossy(&path);
+        !self.unlogged.iter().any(|rule| fits(rule, &path, &text))
     }
 
     /// Whether there is nothing to look at in requests.
@@ -95,9 +128,7 @@ impl Rules {
         if self.of_responses.is_empty() {
             return None;
         }
-        // The rules for the whole site hold also for an invalid path.
-        let path = route::clean(uri.path().as_bytes()).unwrap_or_default();
-        let path = router.inner(path, None).unwrap_or_default();
+        let path = path_of(uri, router);
         let text = String::from_utf8_lossy(&path);
         let fitting = self.of_responses.iter().enumerate();
         let fitting: SmallVec<[u16; 12]> = fitting

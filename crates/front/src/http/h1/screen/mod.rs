@@ -59,6 +59,9 @@ pub struct Limits {
     pub body: u64,
 }
 
+/// More bytes than any body has: with more, sums could not be calculated.
+pub const ANY_BODY: u64 = i64::MAX as u64;
+
 /// What the client is sending. It decides which timeout applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
