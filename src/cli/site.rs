@@ -27,6 +27,8 @@ pub struct Serve {
     listen_tls: Vec<String>,
     #[arg(long, value_name = "NAME", help = help("--domain"))]
     domain: Vec<String>,
+    #[arg(long, value_name = "NAME", help = help("--user"))]
+    user: Option<String>,
     #[arg(long, value_parser = choices("--mode"), help = help("--mode"))]
     mode: Option<String>,
     #[arg(long, value_name = "FILE", help = help("--worker"))]
@@ -120,6 +122,7 @@ impl Serve {
             ("--listen", joined(self.listen)),
             ("--listen-tls", joined(self.listen_tls)),
             ("--domain", joined(self.domain)),
+            ("--user", self.user),
             ("--mode", self.mode),
             ("--worker", self.worker),
             ("--boot", self.boot),

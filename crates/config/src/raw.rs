@@ -11,7 +11,7 @@ use crate::error::{Errors, Location};
 use crate::literal::Literal;
 use crate::option::{self, Row, Section, Values, key_of};
 use crate::origin::{Given, Origin};
-use crate::value::ValueError;
+use crate::value::{Text, ValueError};
 
 /// One of several tables with the same name.
 #[derive(Clone, Debug, PartialEq)]
@@ -201,7 +201,7 @@ impl Raw {
     }
 
     /// Sets what `domain` stands for, where that was not set.
-    pub fn spell_out_domain(&mut self, errors: &mut Errors) {
+    pub fn spell_out_domain(&mut self, web_user: Option<&str>, errors: &mut Errors) {
         let domain = self.top.domain.clone();
         if domain.value.is_empty() {
             return;
@@ -219,6 +219,10 @@ impl Raw {
             |port| vec![(Ipv4Addr::UNSPECIFIED, port).into(), (Ipv6Addr::UNSPECIFIED, port).into()];
         unless_set(&mut self.top.listen, every(80), origin);
         unless_set(&mut self.top.listen_tls, every(443), origin);
+        // What is open to the internet is not to run as root.
+        if let Some(user) = web_user {
+            unless_set(&mut self.top.user, Some(Text(user.into())), origin);
+        }
     }
 
     /// Writes down what is wrong with one option.

@@ -41,6 +41,16 @@ pub struct Request {
     pub directory: PathBuf,
 }
 
+/// Whom root serves a domain as, if there is that user: the one whom web servers run as.
+fn web_user() -> Option<&'static str> {
+    const NAME: &str = "www-data";
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    users.lines().any(|line| line.split(':').next() == Some(NAME)).then_some(NAME)
+}
+
 impl Request {
     /// Reads the file, if there is one, and finds out what it all means; or reports all that is
     /// wrong.
@@ -78,7 +88,7 @@ impl Request {
         if raw.sites.is_empty() {
             let _made = raw.only_site();
         }
-        raw.spell_out_domain(&mut errors);
+        raw.spell_out_domain(web_user(), &mut errors);
         let path =
             self.environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_str());
         let state = state_directory(&self.environment);

@@ -23,7 +23,8 @@ section! {
         listen_tls: Vec<SocketAddr> = "", ANY, Live, env "TOKAMAK_LISTEN_TLS", flag "--listen-tls";
         /// Host names of the only site, for which the server gets certificates by itself. Short for
         /// these, unless they are set: `host` and `https_redirect = true` of the site, `auto =
-        /// true` in `[tls]`, `listen = [":80", "[::]:80"]` and `listen_tls = [":443", "[::]:443"]`.
+        /// true` in `[tls]`, `listen = [":80", "[::]:80"]`, `listen_tls = [":443", "[::]:443"]`, and
+        /// for root `user = "www-data"`, if there is such a user.
         domain: Vec<Text> = "", ANY, Live, env "TOKAMAK_DOMAIN", flag "--domain";
         /// Directory for what has to outlive the server: keys and certificates that it gets by
         /// itself. It is made when it is needed, for the user who starts the server alone. `"auto"`
@@ -34,7 +35,7 @@ section! {
         /// as many serve as the load needs.
         loops: Auto<Count> = "auto", within(1, 256), Live, env "TOKAMAK_LOOPS";
         /// User that the front and the PHP workers run as, if the server is started as root.
-        user: Option<Text> = "", ANY, Live, env "TOKAMAK_USER";
+        user: Option<Text> = "", ANY, Live, env "TOKAMAK_USER", flag "--user";
         /// Group to go with `user`; that user's own group if not set.
         group: Option<Text> = "", ANY, Live, env "TOKAMAK_GROUP";
         /// Unix socket for `tokamak status` and `tokamak reload`; if not set, a name made from the

@@ -205,6 +205,8 @@ impl H1Io {
         let (page, moment) = match self.refused {
             // The response to the request with this body is the error page.
             Some(Refusal { in_body: true, .. }) | None => (Vec::new(), LINGER),
+            // It would take a page for something of its own protocol.
+            Some(Refusal { violation: Violation::NotHttp, .. }) => (Vec::new(), LAST_WORDS),
             Some(Refusal { violation, .. }) => (pages::raw(violation.failure()), LAST_WORDS),
         };
         farewell(&mut self.read, &self.state.write, &page, moment).await;

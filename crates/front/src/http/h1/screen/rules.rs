@@ -56,6 +56,10 @@ pub fn target(target: &[u8], method: Method) -> Result<Option<&[u8]>, Violation>
     match method {
         Method::Options if target == b"*" => return Ok(None),
         Method::Pri if target == b"*" => return Err(Violation::Http2),
+        // A word is no form of a target: the client speaks another protocol.
+        _ if !target.is_empty() && target.iter().all(u8::is_ascii_uppercase) => {
+            return Err(Violation::NotHttp);
+        }
         _ => {}
     }
     let rest = strip_scheme(target).ok_or(Violation::BadTarget)?;

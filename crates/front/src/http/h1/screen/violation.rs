@@ -39,6 +39,7 @@ violations! {
     BadMethod           BadRequest         "method is not a token"
     MethodRefused       MethodNotAllowed   "method CONNECT or TRACE"
     BadTarget           BadRequest         "malformed request target"
+    NotHttp             BadRequest         "not HTTP"
     TargetTooLong       UriTooLong         "request line too long"
     BadVersion          BadRequest         "malformed HTTP version"
     Http2               VersionUnsupported "HTTP/2 where the connection does not begin, or is switched off"

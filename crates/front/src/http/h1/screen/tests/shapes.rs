@@ -152,6 +152,8 @@ fn request_lines() {
         (line("GET a:80 HTTP/1.1"), Some(BadTarget)),
         (line("GET index.php HTTP/1.1"), Some(BadTarget)),
         (line("GET ?a HTTP/1.1"), Some(BadTarget)),
+        (line("INVALID CONNECTION PREFACE"), Some(NotHttp)),
+        (line("HELO EXAMPLE COM"), Some(NotHttp)),
         (line("GET /a#b HTTP/1.1"), Some(BadTarget)),
         (line("GET /a<b HTTP/1.1"), Some(BadTarget)),
         (line("GET /a\tb HTTP/1.1"), Some(BadTarget)),
