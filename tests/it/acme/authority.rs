@@ -60,6 +60,13 @@ pub fn certificate(folder: &Path) {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
+/// The first certificate of a file.
+pub fn leaf(file: &str) -> &str {
+    let begin = file.find("-----BEGIN CERTIFICATE").unwrap();
+    let end = file.find("-----END CERTIFICATE-----\n").unwrap() + 26;
+    &file[begin..end]
+}
+
 impl Pebble {
     /// Starts one that looks for challenges where the server is to be. `None` if pebble was not
     /// fetched.
@@ -143,15 +150,12 @@ impl Pebble {
         path
     }
 
-    /// Says that the first certificate of this file is to be renewed at once (ARI), as an authority
-    /// does that is about to revoke it.
+    /// From now on it wants this certificate to be renewed at once.
     pub fn wants_renewal(&self, file: &str) {
-        let begin = file.find("-----BEGIN CERTIFICATE").unwrap();
-        let end = file.find("-----END CERTIFICATE-----\n").unwrap() + 26;
         let window = json!({ "suggestedWindow": {
             "start": "2020-01-01T00:00:00Z", "end": "2020-01-02T00:00:00Z"
         }});
-        let order = json!({ "certificate": &file[begin..end], "ariResponse": window.to_string() });
+        let order = json!({ "certificate": leaf(file), "ariResponse": window.to_string() });
         self.manage("/set-renewal-info/", &["-d", &order.to_string()]);
     }
 
@@ -168,14 +172,16 @@ impl Pebble {
     }
 }
 
-/// An authority that answers each request for an account with this status and these header lines.
+/// An authority that answers each request for an account, or an order, with this status and
+/// `Retry-After`.
 pub struct Refusing {
     pub address: SocketAddr,
     _process: Process,
 }
 
 impl Refusing {
-    pub fn start(plan: &Plan, status: u16, retry_after: &str) -> Refusing {
+    /// `what` is `newAccount` or `newOrder`: then it gives accounts.
+    pub fn start(plan: &Plan, status: u16, retry_after: &str, what: &str) -> Refusing {
         let folder = plan.folder.path();
         certificate(folder);
         let address = free_address();
@@ -186,6 +192,7 @@ impl Refusing {
             folder.to_str().unwrap().to_owned(),
             status.to_string(),
             retry_after.to_owned(),
+            what.to_owned(),
         ];
         let log = folder.join("authority.log");
         let process = Process::start(Path::new("python3"), &arguments, &[], &log);

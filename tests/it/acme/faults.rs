@@ -43,7 +43,7 @@ fn an_authority_that_refuses_nonces() {
 #[test]
 fn an_authority_that_limits() {
     let plan = Plan::new();
-    let authority = Refusing::start(&plan, 429, "3600");
+    let authority = Refusing::start(&plan, 429, "3600", "newAccount");
     let server = plan.setup(&authority.directory(), &trusted(&plan)).start();
     let line = logged(&server, "no new certificate");
     assert!(line.contains("too\\nmany") && line.contains("the next try is in 36"), "{line}");
@@ -57,7 +57,7 @@ fn an_authority_that_limits() {
 fn an_authority_that_is_not_asked_at_each_start() {
     let plan = Plan::new();
     // Cut to a day: the sum with the clock would be too large.
-    let authority = Refusing::start(&plan, 429, "18446744073709551615");
+    let authority = Refusing::start(&plan, 429, "18446744073709551615", "newAccount");
     let asked = || {
         let log = fs::read_to_string(plan.folder.path().join("authority.log")).unwrap();
         log.lines().filter(|line| line.contains("POST")).count()

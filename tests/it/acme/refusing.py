@@ -1,11 +1,11 @@
-"""An authority (ACME) that gives no account: PORT FOLDER STATUS RETRY-AFTER."""
+"""An authority (ACME) that refuses newAccount or newOrder: PORT FOLDER STATUS RETRY-AFTER WHAT."""
 
 import http.server
 import json
 import ssl
 import sys
 
-port, folder, status, retry_after = sys.argv[1:]
+port, folder, status, retry_after, refused = sys.argv[1:]
 here = f"https://127.0.0.1:{port}"
 
 
@@ -31,7 +31,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
-        problem = {"type": "urn:ietf:params:acme:error:rateLimited", "detail": "too\nmany " + "x" * 5000}
+        if not self.path.endswith(refused):
+            self.answer(201, {"status": "valid"}, Location=f"{here}/account/1")
+            return
+        kind = "rateLimited" if status == "429" else "rejectedIdentifier"
+        problem = {"type": f"urn:ietf:params:acme:error:{kind}", "detail": "too\nmany " + "x" * 5000}
         self.answer(int(status), problem, Retry_After=retry_after)
 
 
