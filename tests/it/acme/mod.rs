@@ -2,10 +2,13 @@
 //! and from one that does everything wrong.
 
 mod authority;
+mod events;
 mod faults;
 mod issue;
 mod nodes;
 mod on_demand;
+mod machine;
+mod ways;
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
