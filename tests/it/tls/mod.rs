@@ -4,6 +4,7 @@ mod certificates;
 mod clients;
 mod connections;
 mod local;
+mod python;
 mod sessions;
 mod shared_tickets;
 mod suites;
