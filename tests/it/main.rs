@@ -63,6 +63,8 @@ mod harness;
 mod http;
 /// HTTP/2: what the front serves by it, its limits, and h2spec's cases.
 mod http2;
+/// Idle connections give their buffers to later ones.
+mod idle_memory;
 /// `tokamak import`: real servers beside Tokamak with what was imported from their files.
 mod import;
 /// The requests that a worker has under way, as an operator sees them.
