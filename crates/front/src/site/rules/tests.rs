@@ -648,4 +648,37 @@ proptest! {
             prop_assert!(!answer.starts_with("images/x.php"), "{}: {}", target, answer);
         }
     }
+
+    /// Whatever is asked for: no script gets a path behind its name that an application could take
+    /// for a guarded page, as it would be without the script's name.
+    #[test]
+    fn no_path_behind_a_script_passes_by(
+        script in prop::sample::select(vec![
+            "/index.php", "/load.php", "/%69ndex.php", "//other.php", "/./load.php", "/f/index.php",
+            "/x/../index.php", "",
+        ]),
+        parts in prop::collection::vec(prop::sample::select(vec![
+            "/", "/", "//", ".", "..", "%2e", "%2f", "/staff", "/STAFF", "staff", "%73taff",
+            "/st%61ff", "/tools", "x", "/x", "index.php", ";a", "%", "%00", "?", "é", "\\",
+        ]), 0..8),
+    ) {
+        let place = Place::new(
+            "[[site.rule]]\npath = '/staff'\ndeny = 'all'\n[[site.rule]]\npath = '/tools'\n\
+             auth_users = 'a'\n[[site.rule]]\npattern = '^/f/(.*)$'\nrewrite = '/$1'\n",
+        );
+        let target = format!("{script}{}", parts.concat());
+        if target.starts_with('/') && target.parse::<Uri>().is_ok() {
+            let decision = place.decide("192.0.2.1", &target);
+            if let Target::Script(script) = &decision.target {
+                let info = String::from_utf8_lossy(script.path_info()).to_ascii_lowercase();
+                // As an application reads it that is not strict about slashes and case.
+                let steps = info.split('/').filter(|step| !["", "."].contains(step));
+                let first = steps.clone().next().unwrap_or_default();
+                prop_assert!(!steps.clone().any(|step| step == ".."), "{}: {}", target, info);
+                prop_assert!(first != "staff", "{}: {}", target, info);
+                let is_asked = !decision.login.is_empty();
+                prop_assert!(is_asked || first != "tools", "{}: {}", target, info);
+            }
+        }
+    }
 }
