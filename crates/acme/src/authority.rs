@@ -18,6 +18,10 @@ use crate::shared::Shared;
 /// How long to leave an authority alone that is busy and does not say for how long.
 const BUSY: Duration = Duration::from_secs(600);
 
+/// What is added when an authority's own certificate is not valid now: authorities seldom forget
+/// to renew theirs.
+const CLOCK: &str = "; is the clock of this machine right?";
+
 /// One authority.
 pub struct Authority {
     /// The URL of its directory.
@@ -146,7 +150,12 @@ impl Authority {
             _ if problem.is_none() => Cause::Unavailable,
             _ => Cause::Refused,
         };
-        Error::new(cause, format_args!("{}: {error}", self.url))
+        let text = error.to_string();
+        let is_about_time = ["certificate expired", "certificate not valid yet"]
+            .iter()
+            .any(|part| text.contains(part));
+        let advice = if is_about_time { CLOCK } else { "" };
+        Error::new(cause, format_args!("{}: {text}{advice}", self.url))
     }
 }
 

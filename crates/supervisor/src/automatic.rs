@@ -187,7 +187,8 @@ impl Automatic {
             is_changed = true;
             let (level, what) = if is_over {
                 let what = "the certificate has expired and is not used any more; the lines \
-                            before say why there is no new one";
+                            before say why there is no new one, or the clock of this machine \
+                            is wrong";
                 (Level::Error, what)
             } else {
                 (Level::Info, "the clock was set back: the certificate is used again")

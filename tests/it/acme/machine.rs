@@ -181,6 +181,7 @@ fn a_clock_that_is_set_while_the_server_runs() {
     clock.set("+100d");
     let line = logged(&server, "shop.example: the certificate has expired");
     assert!(line.contains("ERROR") && line.contains("not used any more"), "{line}");
+    assert!(line.contains("or the clock of this machine is wrong"), "{line}");
     is_refused(&plan, &server, &pebble);
     clock.set("+0");
     logged(&server, "shop.example: the clock was set back: the certificate is used again");
@@ -213,6 +214,25 @@ fn a_clock_that_is_ahead_from_the_start() {
     clock.set("+0");
     let server = setup().start();
     plan.is_served(&server, NAME, &pebble);
+}
+
+/// A clock by which the certificate of the authority itself is not valid: there is no telling apart
+/// who is wrong, but the log asks for the clock.
+#[test]
+fn a_clock_that_authorities_do_not_share() {
+    for (offset, wrong) in [("+100d", "certificate expired"), ("-100d", "not valid yet")] {
+        let plan = Plan::new();
+        let Some(pebble) = Pebble::start(&plan, Traits::default()) else { return };
+        let clock = Clock::new(&plan);
+        clock.set(offset);
+        let server = clock.of(plan.setup(&pebble.directory(), &trusted(&plan))).start();
+        let line = logged(&server, "no new certificate for shop.example");
+        for part in [wrong, "is the clock of this machine right?"] {
+            assert!(line.contains(part), "{part} is not in {line}");
+        }
+        clock.set("+0");
+        plan.is_served(&server, NAME, &pebble);
+    }
 }
 
 /// A clock that is behind, as that of a machine whose battery is empty: a certificate that begins
