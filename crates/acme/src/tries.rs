@@ -30,6 +30,9 @@ pub struct Tries {
 struct AtAuthority {
     /// Failures in a row.
     failures: u32,
+    /// How many of them it has counted, too. Files of older versions do not say.
+    #[serde(default)]
+    refused: u32,
     /// When it may be asked again, in seconds since 1970.
     #[serde(skip)]
     next: u64,
@@ -97,7 +100,8 @@ impl Tries {
     /// counts as one that was refused.
     pub fn begin(&mut self, url: &str, now: u64) {
         let tries = self.authorities.entry(url.to_owned()).or_default();
-        let wait = plan::retry(tries.failures + 1, Cause::Refused, 0.0);
+        // Not by all failures: after an hour without a network that would be six hours more.
+        let wait = plan::retry(tries.refused.saturating_add(1), Cause::Refused, 0.0);
         tries.next = now;
         tries.after_restart = now + wait.as_secs();
     }
@@ -107,6 +111,7 @@ impl Tries {
         self.failure = error.to_string();
         let tries = self.authorities.entry(url.to_owned()).or_default();
         tries.failures = tries.failures.saturating_add(1);
+        tries.refused = tries.refused.saturating_add(u32::from(error.cause == Cause::Refused));
         tries.next = now + plan::retry(tries.failures, error.cause, share).as_secs().max(1);
         tries.after_restart = match error.cause {
             // Nothing was counted, and who has mended the network or the hook starts the server
@@ -183,6 +188,24 @@ mod tests {
         assert_eq!(Tries::read(Some(&tries.file()), 8), Tries::new(8));
         assert_eq!(Tries::read(Some(b"{"), 7), Tries::new(7));
         assert_eq!(Tries::read(None, 7), Tries::new(7));
+    }
+
+    /// Who mends the network starts the server again, and that is likely within a try: each one
+    /// waits for an answer.
+    #[test]
+    fn a_restart_within_a_try_waits_by_refusals_alone() {
+        let mut tries = Tries::new(7);
+        for _ in 0..8 {
+            tries.begin("a", NOW);
+            tries.failed("a", &Error::here("no network"), NOW, 0.0);
+        }
+        tries.begin("a", NOW);
+        assert_eq!(again(&tries).next("a"), NOW + 60);
+        for _ in 0..2 {
+            tries.failed("a", &Error::new(Cause::Refused, "no"), NOW, 0.0);
+            tries.begin("a", NOW);
+        }
+        assert_eq!(again(&again(&tries)).next("a"), NOW + 240);
     }
 
     #[test]
