@@ -307,7 +307,11 @@ impl Work<'_> {
             Ordered::TakenOver => {}
             Ordered::Elsewhere => name.next = now() + LOOK_AT_TURN,
             Ordered::Waits => {
-                let failure = name.tries.failure().to_owned();
+                // Nothing is known of a try in which the process has ended.
+                let failure = match name.tries.failure() {
+                    "" => "a try has ended before its outcome was known".to_owned(),
+                    failure => failure.to_owned(),
+                };
                 self.wait(name, "no new certificate yet for", &failure, false).await;
                 return true;
             }
@@ -455,6 +459,10 @@ impl Work<'_> {
                     let url = &self.authorities[at].url;
                     name.tries.failed(url, &error, now(), fastrand::f64());
                     self.keep_tries(name).await;
+                    if at + 1 < self.authorities.len() {
+                        let text = format!("{}: {error}; the next authority is asked", name.name);
+                        self.line.note(true, text).await;
+                    }
                     first = first.or(Some(error));
                 }
             }

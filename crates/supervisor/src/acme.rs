@@ -389,7 +389,10 @@ impl Acme {
                 }
                 FromAcme::Note { is_problem, text } => {
                     let level = if is_problem { Level::Warn } else { Level::Info };
-                    log::line(level, format_args!("{}", text.escape_debug()));
+                    // On one line; but quotes are to be read.
+                    let text = text.escape_debug().to_string();
+                    let text = text.replace("\\'", "'").replace("\\\"", "\"");
+                    log::line(level, format_args!("{text}"));
                 }
                 FromAcme::Name { name, next, failure } => {
                     let mut on_demand = certificates.on_demand();

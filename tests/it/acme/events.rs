@@ -85,7 +85,7 @@ fn a_process_that_dies_within_a_challenge() {
     assert_eq!(others.len(), 1, "{others:?}");
     kill("KILL", others[0]);
     logged(&server, "the process that gets certificates has ended");
-    let line = logged(&server, "no new certificate yet for shop.example");
+    let line = logged(&server, "no new certificate yet for shop.example: a try has ended");
     assert!(line.contains("there is none, and the next try is in "), "{line}");
     way.open();
     assert_eq!(count(&server, "is ordered"), 1, "{}", server.log());
@@ -107,7 +107,7 @@ fn a_site_more_within_a_challenge() {
     reload(&server).unwrap();
     way.open();
     plan.is_served(&server, also, &pebble);
-    let line = logged(&server, "no new certificate yet for shop.example");
+    let line = logged(&server, "no new certificate yet for shop.example: a try has ended");
     assert!(line.contains("there is none, and the next try is in "), "{line}");
     assert_eq!(count(&server, &format!("a certificate for {NAME} is ordered")), 1);
 }

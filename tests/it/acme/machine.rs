@@ -284,7 +284,7 @@ fn another_server_has_port_80() {
     let server = setup().start();
     let line = logged(&server, "no new certificate for shop.example");
     for part in [
-        "does not find that shop.example is this server",
+        "does not find that shop.example is this server's: ",
         "404",
         "its port 80 has to lead here; there is none, and the next try is in ",
     ] {

@@ -5,9 +5,9 @@ mod authority;
 mod events;
 mod faults;
 mod issue;
+mod machine;
 mod nodes;
 mod on_demand;
-mod machine;
 mod ways;
 
 use std::fs;
