@@ -158,6 +158,22 @@ impl Clock {
     }
 }
 
+impl Drop for Clock {
+    /// The library leaves a little shared memory behind when a program is started by another one.
+    fn drop(&mut self) {
+        for entry in fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let pid = ["faketime_shm_", "sem.faketime_sem_"]
+                .iter()
+                .find_map(|start| name.strip_prefix(start));
+            if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
 /// That handshakes for the name are refused, with an alert.
 #[track_caller]
 fn is_refused(plan: &Plan, server: &Server, pebble: &Pebble) {
