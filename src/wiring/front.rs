@@ -36,6 +36,7 @@ const PATIENCE: usize = 1000;
 
 /// Runs the front in this process until the supervisor drains it or is gone.
 pub fn main(start: FrontStart) -> u8 {
+    give_memory_back();
     let channel = Arc::new(start.channel);
     let tell = |message: FromFront| {
         // A supervisor that is gone is noticed by the next receive.
@@ -98,6 +99,16 @@ pub fn main(start: FrontStart) -> u8 {
                 return FAILED;
             }
         }
+    }
+}
+
+/// Has a thread of the allocator give memory back to the system that has not been used for ten
+/// seconds. Without it that happens only beside other work: after a crowd of slow clients, a server
+/// without requests would keep what they needed. Not before the fork, which leaves threads behind.
+fn give_memory_back() {
+    #[cfg(feature = "jemalloc")]
+    if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
+        eprintln!("tokamak: unused memory is given back late: {error}");
     }
 }
 
