@@ -410,7 +410,8 @@ fn finish(site: &mut Site, disk: &dyn Disk, notes: &mut Notes) {
     }
     if let Some(index) = &mut site.index {
         index.retain(|name| {
-            let is_name = !name.is_empty() && !name.contains(['/', '$']) && !name.starts_with('.');
+            let is_wrong = |char: char| char.is_control() || matches!(char, '/' | '$');
+            let is_name = !name.is_empty() && !name.contains(is_wrong) && !name.starts_with('.');
             if !is_name {
                 notes.left(&site.place, name, "an index file is a plain name of a file");
             }

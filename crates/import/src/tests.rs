@@ -538,6 +538,8 @@ fn nothing_is_written_for_what_is_no_configuration() {
 
 #[test]
 fn notes_cannot_forge_lines_of_the_file() {
+    let import = nginx("index \"a\nb\" c.html;");
+    assert_has(&import, "index = [\"c.html\"]");
     let import = nginx("unknown \"a\n[[site]]\nroot = '/'\";");
     assert!(!import.toml.contains("\nroot = '/'"), "{}", import.toml);
     assert!(import.notes[0].to_string().lines().count() == 1);
