@@ -55,12 +55,6 @@ const RULES: &[Rule] = &[
     },
     // Judges what was typed; touches no socket and no process.
     Rule { name: "config", ours: &["fpm"], never: &["tokio", "hyper", "http", "libc", "socket2"] },
-    // Texts of other servers in, a text of ours out; whether that is good, its tests ask `config`.
-    Rule {
-        name: "import",
-        ours: &["config"],
-        never: &["tokio", "hyper", "http", "libc", "socket2", "serde"],
-    },
     Rule {
         name: "upstream",
         ours: &["cost", "fastcgi", "sys"],
@@ -109,6 +103,13 @@ const RULES: &[Rule] = &[
         name: "auth",
         ours: &[],
         never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"],
+    },
+    // Texts of other servers in, a text of ours out; whether that is good, its tests ask `config`.
+    // Whether the hashes of a file of users are known, only `auth` can tell.
+    Rule {
+        name: "import",
+        ours: &["auth", "config"],
+        never: &["tokio", "hyper", "http", "libc", "socket2", "serde"],
     },
     // Requests in, the bytes for a collector out; who sends them is the front's.
     Rule {

@@ -2,10 +2,11 @@
 //! site, on which addresses each is served.
 
 mod addresses;
+mod logins;
 
 use std::path::Path;
 
-use crate::model::{Action, Description, Listen, Moved, Rule, Scope, Site};
+use crate::model::{Description, Listen, Moved, Rule, Scope, Site};
 use crate::note::Notes;
 use crate::source::Disk;
 use crate::{pattern, validity};
@@ -219,10 +220,10 @@ fn mounts_of_unknown_names(sites: &mut [Site], notes: &mut Notes) {
     }
 }
 
-/// What a site refuses everywhere, it refuses in the sites that are mounted in it, too; and its
-/// headers are theirs. Rules do not reach there by themselves.
+/// What a site refuses everywhere, it refuses in the sites that are mounted in it, too; so it is
+/// with passwords, and its headers are theirs. Rules do not reach there by themselves.
 fn hand_down(site: &mut Site, notes: &mut Notes) {
-    let refuses = |rule: &&Rule| matches!(rule.action, Some(Action::Refuse { .. }));
+    let refuses = |rule: &&Rule| rule.guards();
     let is_of_all = |rule: &&Rule| rule.scope.is_all() && !rule.headers.is_empty();
     for mount in &mut site.mounts {
         let path = mount.path.clone().unwrap_or_default();
@@ -239,7 +240,8 @@ fn hand_down(site: &mut Site, notes: &mut Notes) {
             let scope = match (within, found) {
                 (Within::Nowhere, _) | (_, Within::Nowhere) => continue,
                 (Within::Unknown, _) | (_, Within::Unknown) => {
-                    let reason = format!("it may be for {path}, too, so all of {path} is refused");
+                    let is = if rule.asks().is_some() { "behind a password" } else { "refused" };
+                    let reason = format!("it may be for {path}, too, so all of {path} is {is}");
                     let line = rule.scope.pattern.clone().unwrap_or_default();
                     notes.refused(&rule.place, &line, reason);
                     Scope::default()
@@ -356,10 +358,10 @@ fn is_root(site: &Site) -> bool {
 fn guard_front_controller(site: &mut Site) {
     let Some(script) = &site.front_controller else { return };
     let path = format!("/{script}");
-    let is_guarded = site.rules.iter().any(|rule| {
-        let refuses = matches!(rule.action, Some(Action::Refuse { .. }));
-        refuses && !rule.scope.is_all() && rule.scope.fits(&path)
-    });
+    let is_guarded = site
+        .rules
+        .iter()
+        .any(|rule| rule.guards() && !rule.scope.is_all() && rule.scope.fits(&path));
     if is_guarded {
         let rule = Rule { unless_file: true, ..Rule::at(&site.place, Scope::default()) };
         site.rules.push(rule.rewrite(path));
@@ -390,6 +392,7 @@ fn finish(site: &mut Site, disk: &dyn Disk, notes: &mut Notes) {
             is_kept
         });
     }
+    logins::error_pages(site, notes);
     site.internal.retain(|path, folder| {
         let is_kept = path.len() > 1
             && validity::path(path).is_ok()
@@ -419,11 +422,11 @@ fn finish(site: &mut Site, disk: &dyn Disk, notes: &mut Notes) {
         });
     }
     guard_front_controller(site);
-    let is_refusal = |rule: &Rule| matches!(rule.action, Some(Action::Refuse { .. }));
+    logins::settle(site, notes);
     let mut is_closed = false;
     site.rules.retain(|rule| match validity::rule(rule) {
         Ok(()) => !rule.is_idle(),
-        Err(problem) if is_refusal(rule) => {
+        Err(problem) if rule.guards() => {
             let reason = format!("{problem}; the whole site is refused instead");
             notes.refused(&rule.place, "", reason);
             is_closed = true;

@@ -19,6 +19,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod unit;
+mod users;
 mod validity;
 mod write;
 

@@ -159,6 +159,27 @@ impl Scope {
     pub(crate) fn is_all(&self) -> bool {
         self.path.is_none() && self.pattern.is_none()
     }
+
+    /// Whether there may be a path for which both are.
+    pub(crate) fn may_meet(&self, other: &Scope) -> bool {
+        let meet = |one: &str, other: &str| one.starts_with(other) || other.starts_with(one);
+        let others = other.begins();
+        self.begins().iter().any(|one| others.iter().any(|other| meet(one, other)))
+    }
+
+    /// The texts with one of which all its paths begin, in lower case.
+    fn begins(&self) -> Vec<String> {
+        if let Some(path) = &self.path {
+            return vec![path.trim_end_matches('*').trim_end_matches('/').to_ascii_lowercase()];
+        }
+        let pattern = self.pattern.as_deref().unwrap_or_default();
+        let pattern = pattern.strip_prefix("(?i)").unwrap_or(pattern);
+        let anchored = |one: &&str| one.strip_prefix('^').map(pattern::begins);
+        let alternatives = pattern::alternatives(pattern);
+        let begins: Option<Vec<_>> = alternatives.iter().map(anchored).collect();
+        let begins = begins.map_or_else(|| vec![String::new()], |begins| begins.concat());
+        begins.iter().map(|begin| begin.to_ascii_lowercase()).collect()
+    }
 }
 
 /// What a rule does with a request.
@@ -167,6 +188,18 @@ pub(crate) enum Action {
     Redirect { to: String, status: u16 },
     Rewrite(String),
     Refuse { allow: Vec<String>, deny: Vec<String>, status: u16 },
+    Login(Login),
+}
+
+/// Whose name and password is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Login {
+    /// The file of users.
+    pub users: String,
+    /// What browsers say that it is for.
+    pub realm: Option<String>,
+    /// Networks whose clients need no password.
+    pub free: Vec<String>,
 }
 
 /// What is served; the later, the less.
@@ -224,6 +257,25 @@ impl Rule {
         }
     }
 
+    /// Asks for a password.
+    pub(crate) fn login(mut self, login: Login) -> Rule {
+        self.action = Some(Action::Login(login));
+        self
+    }
+
+    /// Whether it keeps clients out: by their address, or by a password.
+    pub(crate) fn guards(&self) -> bool {
+        matches!(self.action, Some(Action::Refuse { .. } | Action::Login(_)))
+    }
+
+    /// The password that it asks for.
+    pub(crate) fn asks(&self) -> Option<&Login> {
+        match &self.action {
+            Some(Action::Login(login)) => Some(login),
+            _ => None,
+        }
+    }
+
     /// Refuses everybody.
     pub(crate) fn refuse_all(self, status: u16) -> Rule {
         self.refuse(Vec::new(), vec!["all".to_owned()], status)
@@ -259,5 +311,32 @@ impl Rule {
             && self.scripts.is_empty()
             && self.serve == Serve::All
             && self.headers.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_meet_where_a_path_may_be_in_both() {
+        let path = |text: &str| Scope::path(text);
+        let pattern = |text: &str| Scope::pattern(text);
+        for (one, other, expected) in [
+            (Scope::default(), path("/a"), true),
+            (path("/a"), path("/a/b"), true),
+            (path("/a/*"), path("/A/b*"), true),
+            (path("/a/b"), path("/a/c"), false),
+            (path("/a"), pattern("^/(a|b)/"), true),
+            (path("/c"), pattern("^/(a|b)/"), false),
+            (path("/c"), pattern("(?i)^/A|^/b"), false),
+            (path("/b"), pattern("(?i)^/A|^/B"), true),
+            (path("/c"), pattern("a|^/b"), true),
+            (pattern("^/a"), pattern("\\.php$"), true),
+            (pattern("^/a"), pattern("^/b"), false),
+        ] {
+            assert_eq!(one.may_meet(&other), expected, "{one:?} {other:?}");
+            assert_eq!(other.may_meet(&one), expected, "{other:?} {one:?}");
+        }
     }
 }

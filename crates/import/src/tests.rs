@@ -2,6 +2,7 @@
 //! whatever is written.
 
 mod invented;
+mod passwords;
 
 use std::fs;
 

@@ -95,7 +95,7 @@ pub(crate) fn rule(rule: &Rule) -> Result<(), &'static str> {
                 return Err("the target names a group that the expression has not");
             }
         }
-        Some(Action::Refuse { .. }) | None => {}
+        Some(Action::Refuse { .. } | Action::Login(_)) | None => {}
     }
     headers(&rule.headers)
 }

@@ -164,6 +164,14 @@ fn rule(rule: &Rule) -> Table {
                 table.insert("status", value(404));
             }
         }
+        Some(Action::Login(login)) => {
+            list(&mut table, "allow", &login.free);
+            table.insert("auth_users", value(&login.users));
+            text(&mut table, "auth_realm", login.realm.as_ref());
+            if !login.free.is_empty() {
+                table.insert("satisfy", value("any"));
+            }
+        }
         None => {}
     }
     list(&mut table, "scripts", &rule.scripts);

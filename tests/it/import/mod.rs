@@ -136,6 +136,8 @@ impl Desk {
         for row in rows {
             let ask = |address| {
                 let request = get(row.target).header("Host", row.host);
+                let request =
+                    row.fields.iter().fold(request, |it, (name, value)| it.header(name, value));
                 Answer::of(&Connection::open(address).exchange(&request))
             };
             let (theirs, ours) = (ask(self.theirs), ask(self.ours));
@@ -204,11 +206,29 @@ enum Expected {
 struct Row {
     host: &'static str,
     target: &'static str,
+    /// Header fields that it has beside `Host`.
+    fields: Vec<(&'static str, &'static str)>,
     expected: Expected,
 }
 
+impl Row {
+    /// The same request with one more header field.
+    fn with(mut self, name: &'static str, value: &'static str) -> Row {
+        self.fields.push((name, value));
+        self
+    }
+
+    /// The same request with the name and the password of [`USERS`].
+    fn by_max(self) -> Row {
+        self.with("Authorization", "Basic bWF4Om9wZW4gc2VzYW1l")
+    }
+}
+
+/// A file of users: `max` with the password `open sesame`.
+const USERS: &str = "max:$2y$05$sAUVDeawl8IUyF6tAJT5FOdZlvYCNziyyum9Pwxla1r4SVpqfx/JG\n";
+
 fn same(target: &'static str) -> Row {
-    Row { host: "site.test", target, expected: Expected::Same }
+    Row { host: "site.test", target, fields: Vec::new(), expected: Expected::Same }
 }
 
 fn status(status: u16, target: &'static str) -> Row {

@@ -299,6 +299,140 @@ fn folders_that_lie_elsewhere_and_what_is_guarded() {
 }
 
 #[test]
+fn passwords() {
+    let mut desk = Desk::new(&[
+        "index.php",
+        "login.php",
+        "staff/a.txt",
+        "staff/a.php",
+        "staff/index.php",
+        "office/a.txt",
+        "away/a.txt",
+        "both/a.txt",
+        "here/a.txt",
+        "mixed/a.txt",
+        "mixed/off/a.txt",
+        "mixed/all/a.txt",
+    ]);
+    desk.write("users", super::USERS);
+    let server = r#"server {
+    listen $ADDRESS;
+    server_name site.test;
+    root $TOP/site;
+    index index.php;
+    auth_basic_user_file $TOP/users;
+    location ^~ /staff/ { auth_basic "Staff"; location ~ \.php$ { PHP } }
+    location = /login.php { auth_basic "Login"; PHP }
+    location /office/ { satisfy any; allow 127.0.0.0/8; deny all; auth_basic "Office"; }
+    location /away/ { satisfy any; allow 192.0.2.0/24; deny all; auth_basic "Away"; }
+    location /mixed/ {
+        satisfy any;
+        allow 192.0.2.0/24;
+        deny all;
+        auth_basic "Mixed";
+        location /mixed/off/ { auth_basic off; }
+        location /mixed/all/ { satisfy all; allow 127.0.0.0/8; deny all; }
+    }
+    location /both/ { allow 192.0.2.0/24; deny all; auth_basic "Both"; }
+    location /here/ { allow 127.0.0.0/8; deny all; auth_basic "Here"; }
+    location ^~ /none/ { auth_basic "None"; auth_basic_user_file $TOP/none; }
+    location / { try_files $uri $uri/ /index.php?$args; }
+    location ~ \.php$ { PHP }
+}"#;
+    let php = "include /etc/nginx/fastcgi.conf; fastcgi_pass unix:$SOCKET;";
+    let written = serve(&mut desk, &server.replace("PHP }", &format!("{php} }}")), 3);
+    assert!(written.contains("REFUSED: `auth_basic None`"), "{written}");
+    let wrong = |row: super::Row| row.with("Authorization", "Basic bWF4Om9wZW4gc2VzYW1");
+    desk.compare(&[
+        status(200, "/"),
+        status(200, "/some/page"),
+        status(401, "/staff/a.txt"),
+        status(401, "//staff/./x/../a%2etxt"),
+        status(401, "/staff/a.php"),
+        status(401, "/staff/"),
+        status(401, "/staff/none"),
+        status(401, "/login.php"),
+        // Here a password is also that of what is below a path.
+        differs(200, 401, "/login.php/x"),
+        wrong(status(401, "/staff/a.txt")),
+        status(200, "/staff/a.txt").by_max(),
+        status(200, "/staff/a.php?a=b").by_max(),
+        status(200, "/staff/").by_max(),
+        status(404, "/staff/none").by_max(),
+        status(200, "/login.php?a").by_max(),
+        status(200, "/office/a.txt"),
+        wrong(status(200, "/office/a.txt")),
+        status(401, "/away/a.txt"),
+        status(200, "/away/a.txt").by_max(),
+        status(401, "/mixed/a.txt"),
+        status(200, "/mixed/a.txt").by_max(),
+        // Within it the address alone is asked for, and both.
+        status(403, "/mixed/off/a.txt"),
+        status(403, "/mixed/off/a.txt").by_max(),
+        status(401, "/mixed/all/a.txt"),
+        status(200, "/mixed/all/a.txt").by_max(),
+        status(403, "/both/a.txt"),
+        status(403, "/both/a.txt").by_max(),
+        status(401, "/here/a.txt"),
+        status(200, "/here/a.txt").by_max(),
+        differs(401, 403, "/none/a.txt"),
+        status(403, "/none/a.txt").by_max(),
+    ]);
+}
+
+#[test]
+fn a_password_for_the_whole_site_and_one_for_its_scripts() {
+    let mut desk = Desk::new(&["index.php", "a.php", "a.txt", "open/a.txt", "404.html"]);
+    desk.write("users", super::USERS);
+    desk.write("tool/a.txt", "a");
+    let server = r#"server {
+    listen $ADDRESS;
+    server_name site.test;
+    root $TOP/site;
+    auth_basic "Staff";
+    auth_basic_user_file $TOP/users;
+    error_page 404 /404.html;
+    location /tool/ { alias $TOP/tool/; }
+    location /open/ { auth_basic off; }
+    location ~ \.php$ { include /etc/nginx/fastcgi.conf; fastcgi_pass unix:$SOCKET; }
+}
+server {
+    listen $ADDRESS;
+    server_name scripts.test;
+    root $TOP/site;
+    index index.php;
+    location / { try_files $uri $uri/ /index.php?$args; }
+    location ~ \.php$ {
+        auth_basic "Scripts";
+        auth_basic_user_file $TOP/users;
+        include /etc/nginx/fastcgi.conf;
+        fastcgi_pass unix:$SOCKET;
+    }
+}"#;
+    let written = serve(&mut desk, server, 3);
+    assert!(written.contains("differs: `auth_basic off`"), "{written}");
+    let scripts = |row: super::Row| super::Row { host: "scripts.test", ..row };
+    desk.compare(&[
+        status(401, "/a.txt"),
+        status(401, "/a.php"),
+        status(401, "/none"),
+        status(401, "/tool/a.txt"),
+        status(200, "/a.txt").by_max(),
+        status(200, "/a.php").by_max(),
+        status(404, "/none").by_max(),
+        status(200, "/tool/a.txt").by_max(),
+        differs(200, 401, "/open/a.txt"),
+        scripts(status(200, "/a.txt")),
+        // Whatever leads to a script is behind its password.
+        scripts(status(401, "/a.php")),
+        scripts(status(401, "/")),
+        scripts(status(401, "/some/page")),
+        scripts(status(200, "/").by_max()),
+        scripts(status(200, "/some/page?a=b").by_max()),
+    ]);
+}
+
+#[test]
 fn debians_own_site_and_configuration_are_read() {
     let desk = Desk::new(&[]);
     for file in ["/etc/nginx/sites-available/default", "/etc/nginx/nginx.conf"] {

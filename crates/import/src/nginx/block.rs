@@ -213,6 +213,7 @@ pub(super) struct Block {
     /// `allow` and `deny` in their order, or a reason to refuse all.
     pub access: Vec<(bool, String)>,
     pub auth: Option<Directive>,
+    pub users: Option<Directive>,
     pub satisfies_any: bool,
     pub headers: Vec<Header>,
     pub expires: Option<Expires>,
@@ -308,7 +309,7 @@ impl Reader<'_> {
             }
             "satisfy" => block.satisfies_any = first == "any",
             "auth_basic" => block.auth = (first != "off").then(|| directive.clone()),
-            "auth_basic_user_file" => {}
+            "auth_basic_user_file" => block.users = Some(directive.clone()),
             "add_header" => self.header(directive, block),
             "expires" => self.expires(directive, block),
             "error_page" => self.error_page(directive, block),

@@ -167,6 +167,11 @@ impl Reader<'_> {
         if let (Some(folder), Match::Prefix(path, _)) =
             (mounted(&block, found, is_other_root), found)
         {
+            if block.is_internal && !block.admits_as(outer) {
+                let reason = "applications name its files, and who gets them is not asked then";
+                refuse(self, place, "internal", reason);
+                return;
+            }
             if block.is_internal {
                 site.internal.insert(path.trim_end_matches('/').to_owned(), folder);
                 site.rules.push(Rule::at(place, found.refused()).refuse_all(404));
@@ -264,9 +269,13 @@ impl Reader<'_> {
             return;
         }
         let is_script = |it: &Match| matches!(it, Match::Pattern(own) if pattern::is_in(own, &format!("{path}/a.php")));
+        let asks = refusals.iter().all(|rule| rule.asks().is_some());
+        let guarded = if asks { "behind a password" } else { "refused" };
         if !is_final && locations.all.iter().any(|(_, other, _)| is_script(other)) {
-            let reason = "nginx asks the location with the expression for scripts there, and runs \
-                them; here they are refused, too";
+            let reason = format!(
+                "nginx asks the location with the expression for scripts there, and runs them; \
+                    here they are {guarded}, too"
+            );
             self.notes.differs(place, name, reason);
         }
         for (inner, other, _) in &locations.all {
@@ -274,7 +283,7 @@ impl Reader<'_> {
                 && other.len() > path.len()
                 && other.starts_with(path.as_str())
             {
-                let reason = format!("it is below {name}, which is refused with all below it");
+                let reason = format!("it is below {name}, which is {guarded} with all below it");
                 self.notes.differs(inner, other, reason);
             }
         }

@@ -31,7 +31,7 @@ pub(crate) fn read(
     let directives = parse::load(file, &prefix, disk, notes)?;
     let description = Description::default();
     let proxies = proxies(&directives);
-    let mut reader = Reader { description, prefix, proxies, notes };
+    let mut reader = Reader { description, prefix, proxies, disk, notes };
     reader.main(&directives);
     // What nginx has without a word of the file; Tokamak's own limit is higher.
     reader.description.body.get_or_insert(1 << 20);
@@ -68,6 +68,7 @@ struct Reader<'a> {
     prefix: PathBuf,
     /// All proxies that any block lets name clients.
     proxies: BTreeSet<String>,
+    disk: &'a dyn Disk,
     notes: &'a mut Notes,
 }
 

@@ -67,7 +67,9 @@ impl Reader<'_> {
         let mut plan = Plan::default();
         self.all_locations(&locations, &block, &mut site, &mut plan);
         match site.moved {
-            None => self.conclude(place, &block, plan, &mut site),
+            None => {
+                self.conclude(place, &block, plan, &mut site);
+            }
             Some(_) => {
                 let main = Match::Prefix("/".to_owned(), false);
                 for (place, found, _) in locations.all.iter().filter(|it| it.1 != main) {

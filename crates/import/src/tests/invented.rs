@@ -4,6 +4,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
+use super::passwords::with_users;
 use super::{check, folder, imported};
 use crate::{Language, import};
 
@@ -168,6 +169,8 @@ fn nginx_lines() -> impl Strategy<Value = String> {
         "[::]:80",
         "127.0.0.1:99",
         "=404",
+        "any",
+        "$TOP/users",
         "$uri/",
         "@b",
         "$scheme",
@@ -181,6 +184,7 @@ fn nginx_lines() -> impl Strategy<Value = String> {
         "allow",
         "deny",
         "auth_basic",
+        "auth_basic_user_file",
         "add_header",
         "expires",
         "error_page",
@@ -226,7 +230,7 @@ proptest! {
 
     #[test]
     fn what_is_written_passes_the_check(first in nginx_lines(), second in nginx_lines()) {
-        let folder = folder();
+        let folder = with_users();
         let text = format!(
             "server {{ listen 80; server_name a.test; root $TOP/site;\n{first} }}\n\
              server {{ listen 80; server_name b.test; root $TOP/other;\n{second} }}"
