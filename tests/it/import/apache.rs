@@ -18,6 +18,7 @@ fn serve(desk: &mut Desk, site: &str, exit_status: i32) -> String {
         "auth_basic",
         "authn_file",
         "authz_user",
+        "authz_groupfile",
         "access_compat",
         "alias",
         "dir",
@@ -219,6 +220,76 @@ fn what_folders_and_their_htaccess_files_refuse() {
         // Apache sends the source.
         differs(200, 403, "/plain/a.php"),
         status(200, "/plain/a.txt"),
+    ]);
+}
+
+#[test]
+fn passwords() {
+    let mut desk = Desk::new(&[
+        "index.php",
+        "login.php",
+        "staff/a.txt",
+        "staff/a.php",
+        "staff/index.php",
+        "older/a.txt",
+        "max/a.txt",
+        "office/a.txt",
+        "away/a.txt",
+        "both/a.txt",
+        "group/a.txt",
+    ]);
+    desk.write("users", super::USERS);
+    let settings = "AuthType Basic\nAuthName \"The staff\"\nAuthUserFile $TOP/users\n";
+    for (folder, lines) in [
+        ("staff", "Require valid-user"),
+        ("older", "Order allow,deny\nAllow from all\nRequire valid-user"),
+        ("max", "Require user ann max"),
+        ("office", "Require ip 127.0.0.0/8\nRequire valid-user"),
+        ("away", "<RequireAny>\nRequire ip 192.0.2.0/24\nRequire valid-user\n</RequireAny>"),
+        ("both", "<RequireAll>\nRequire ip 192.0.2.0/24\nRequire valid-user\n</RequireAll>"),
+        ("group", "Require group staff"),
+    ] {
+        desk.write(&format!("site/{folder}/.htaccess"), &format!("{settings}{lines}\n"));
+    }
+    desk.write(
+        "site/.htaccess",
+        &format!(
+            "{settings}<Files login.php>\nRequire valid-user\n</Files>\nRewriteEngine On\n\
+             RewriteCond %{{REQUEST_FILENAME}} !-f\nRewriteCond %{{REQUEST_FILENAME}} !-d\n\
+             RewriteRule . /index.php [L]\n"
+        ),
+    );
+    let site = "<VirtualHost $ADDRESS>\nServerName site.test\nDocumentRoot $TOP/site\n\
+        DirectoryIndex index.php\n<Directory $TOP/site>\n  AllowOverride All\n  \
+        Require all granted\n</Directory>\n</VirtualHost>";
+    let written = serve(&mut desk, site, 3);
+    assert!(written.contains("REFUSED: `require group staff`"), "{written}");
+    let wrong = |row: super::Row| row.with("Authorization", "Basic bWF4Om9wZW4gc2VzYW1");
+    desk.compare(&[
+        status(200, "/"),
+        status(200, "/some/page"),
+        status(401, "/staff/a.txt"),
+        status(401, "//staff/./x/../a%2etxt"),
+        status(401, "/staff/a.php"),
+        status(401, "/staff/"),
+        status(401, "/staff/none"),
+        status(401, "/older/a.txt"),
+        status(401, "/max/a.txt"),
+        status(401, "/login.php"),
+        status(401, "/login.php/x"),
+        wrong(status(401, "/staff/a.txt")),
+        status(200, "/staff/a.txt").by_max(),
+        status(200, "/staff/a.php?a=b").by_max(),
+        status(200, "/staff/").by_max(),
+        status(200, "/older/a.txt").by_max(),
+        status(200, "/max/a.txt").by_max(),
+        status(200, "/login.php?a").by_max(),
+        status(200, "/office/a.txt"),
+        status(401, "/away/a.txt"),
+        status(200, "/away/a.txt").by_max(),
+        status(403, "/both/a.txt"),
+        status(403, "/both/a.txt").by_max(),
+        differs(401, 403, "/group/a.txt"),
     ]);
 }
 

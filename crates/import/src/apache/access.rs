@@ -3,6 +3,8 @@
 use crate::directive::Directive;
 use crate::validity;
 
+use super::login::{Asked, Settings};
+
 /// Who is refused.
 #[derive(Debug, PartialEq)]
 pub(super) enum Access {
@@ -14,6 +16,8 @@ pub(super) enum Access {
     Closed { but: Vec<String> },
     /// These.
     Denied(Vec<String>),
+    /// Who has no password.
+    Login(Asked),
     /// What no rule can say, so everybody: the line, and why.
     Unknown(Directive, &'static str),
 }
@@ -39,33 +43,47 @@ pub(super) const OF_ACCESS: &[&str] = &[
     "authdigestprovider",
 ];
 
-const PASSWORD: &str = "passwords are not translated; everybody is refused instead";
+const PASSWORD: &str = "only passwords of `AuthType Basic` with an `AuthName` and an \
+    `AuthUserFile` around them are translated; everybody is refused instead";
 const OTHER: &str = "no rule can say it; everybody is refused instead";
 
-/// What the directives of a section say of access.
-pub(super) fn access(directives: &[Directive]) -> Access {
+/// What the directives of a section say of access; `settings` are those of its passwords.
+pub(super) fn access(directives: &[Directive], settings: &Settings) -> Access {
     let named = |name: &'static str| directives.iter().filter(move |it| it.name == name);
     if let Some(limit) = named("limitexcept").chain(named("requirenone")).next() {
         return Access::Unknown(limit.clone(), OTHER);
     }
+    // What is around it holds, too, also where this section alone would decide.
+    let mut merging = named("authmerging");
+    if let Some(merging) = merging.find(|it| it.arg(0).eq_ignore_ascii_case("and")) {
+        return Access::Unknown(merging.clone(), OTHER);
+    }
     // `<Limit GET POST>` says it for some methods, and would leave others open.
-    if let Some(limit) = named("limit").next() {
-        return match access(limit.inner()) {
-            Access::Unsaid | Access::Open => Access::Unsaid,
-            _ => Access::Unknown(limit.clone(), OTHER),
-        };
+    let refuses = |limit: &&Directive| {
+        !matches!(access(limit.inner(), settings), Access::Unsaid | Access::Open)
+    };
+    if let Some(limit) = named("limit").find(refuses) {
+        return Access::Unknown(limit.clone(), OTHER);
     }
     let older = older(directives);
     let newer = match named("requireall").next() {
-        Some(all) => all_of(all),
+        Some(all) => all_of(all, settings),
         None => {
             let inner = named("requireany").flat_map(|it| it.inner());
-            any_of(&named("require").chain(inner).collect::<Vec<_>>())
+            any_of(&named("require").chain(inner).collect::<Vec<_>>(), settings)
         }
+    };
+    let is_any = |it: &Directive| it.name == "satisfy" && it.arg(0).eq_ignore_ascii_case("any");
+    let newer = match newer {
+        Access::Login(asked) if directives.iter().any(is_any) => {
+            Access::Unknown(asked.require, OTHER)
+        }
+        newer => newer,
     };
     match (older, newer) {
         (Access::Unsaid, newer) => newer,
         (older, Access::Unsaid | Access::Open) => older,
+        (Access::Open, newer @ Access::Login(_)) => newer,
         (_, newer @ Access::Unknown(..)) => newer,
         (older, newer) if older == newer => newer,
         (_, _) => match directives.iter().find(|it| it.name == "require") {
@@ -76,8 +94,9 @@ pub(super) fn access(directives: &[Directive]) -> Access {
 }
 
 /// One of several has to be true.
-fn any_of(requires: &[&Directive]) -> Access {
+fn any_of(requires: &[&Directive], settings: &Settings) -> Access {
     let mut but = Vec::new();
+    let mut asked: Option<Asked> = None;
     for require in requires {
         let words: Vec<&str> = require.args.iter().map(String::as_str).collect();
         match &words[..] {
@@ -92,17 +111,40 @@ fn any_of(requires: &[&Directive]) -> Access {
                     }
                 }
             }
-            ["valid-user" | "user" | "group" | "ldap-user" | "ldap-group", ..] => {
+            ["valid-user"] | ["user", _, ..] => {
+                let Some(own) = Asked::new(require, settings) else {
+                    return Access::Unknown((*require).clone(), PASSWORD);
+                };
+                asked = Some(match asked {
+                    Some(before) => before.or(own),
+                    None => own,
+                });
+            }
+            ["group" | "ldap-user" | "ldap-group", ..] => {
                 return Access::Unknown((*require).clone(), PASSWORD);
             }
             _ => return Access::Unknown((*require).clone(), OTHER),
         }
     }
+    if let Some(asked) = asked {
+        return Access::Login(Asked { free: but, ..asked });
+    }
     if requires.is_empty() { Access::Unsaid } else { Access::Closed { but } }
 }
 
-/// All have to be true: everybody but some networks.
-fn all_of(all: &Directive) -> Access {
+/// All have to be true: everybody but some networks, or those of some networks with a password.
+fn all_of(all: &Directive, settings: &Settings) -> Access {
+    if let [one, other] = all.inner() {
+        match (any_of(&[one], settings), any_of(&[other], settings)) {
+            (Access::Login(asked), Access::Closed { but })
+            | (Access::Closed { but }, Access::Login(asked))
+                if !but.is_empty() =>
+            {
+                return Access::Login(Asked { only: but, ..asked });
+            }
+            _ => {}
+        }
+    }
     let mut denied = Vec::new();
     for require in all.inner() {
         let words: Vec<&str> = require.args.iter().map(String::as_str).collect();
@@ -117,7 +159,7 @@ fn all_of(all: &Directive) -> Access {
                     }
                 }
             }
-            _ if all.inner().len() == 1 => return any_of(&[require]),
+            _ if all.inner().len() == 1 => return any_of(&[require], settings),
             _ => return Access::Unknown(require.clone(), OTHER),
         }
     }
@@ -181,7 +223,44 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Access {
-        access(&super::super::parse::parse(text, Path::new("a")).unwrap())
+        let directives = super::super::parse::parse(text, Path::new("a")).unwrap();
+        let settings = Settings::default().with(&directives);
+        access(&directives, &settings)
+    }
+
+    #[test]
+    fn passwords_are_known_with_addresses_beside_them() {
+        let settings = "AuthType Basic\nAuthName \"The staff\"\nAuthUserFile users\n";
+        for (text, users, free, only) in [
+            ("Require valid-user", None, &[][..], &[][..]),
+            ("AuthBasicProvider file\nRequire valid-user", None, &[], &[]),
+            ("Order allow,deny\nAllow from all\nRequire valid-user", None, &[], &[]),
+            ("Require valid-user\n<Limit GET>\nAllow from all\n</Limit>", None, &[], &[]),
+            ("Require user max ann", Some(&["max", "ann"][..]), &[], &[]),
+            ("Require user max\nRequire user ann", Some(&["max", "ann"]), &[], &[]),
+            ("Require user max\nRequire valid-user", None, &[], &[]),
+            ("Require ip 10.1\nRequire valid-user", None, &["10.1.0.0/16"], &[]),
+            (
+                "<RequireAny>\nRequire valid-user\nRequire ip 10.0.0.1\n</RequireAny>",
+                None,
+                &["10.0.0.1"],
+                &[],
+            ),
+            (
+                "<RequireAll>\nRequire valid-user\nRequire ip 10.0.0.1\n</RequireAll>",
+                None,
+                &[],
+                &["10.0.0.1"],
+            ),
+        ] {
+            let Access::Login(asked) = of(&format!("{settings}{text}")) else {
+                panic!("{text}: {:?}", of(text));
+            };
+            assert_eq!((&*asked.realm, &*asked.file), ("The staff", "users"), "{text}");
+            let texts = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+            assert_eq!(asked.users, users.map(texts), "{text}");
+            assert_eq!((asked.free, asked.only), (texts(free), texts(only)), "{text}");
+        }
     }
 
     #[test]
@@ -212,6 +291,21 @@ mod tests {
         for text in [
             "Require valid-user",
             "Require ip 10.0.0.0/8\nRequire valid-user",
+            "Require user max",
+            "AuthType Digest\nAuthName A\nAuthUserFile a\nRequire valid-user",
+            "AuthType Basic\nAuthUserFile a\nRequire valid-user",
+            "AuthType Basic\nAuthName A\nRequire valid-user",
+            "AuthType Basic\nAuthName A\nAuthUserFile a\nRequire group staff",
+            "AuthType Basic\nAuthName A\nAuthUserFile a\nRequire valid-user\nSatisfy Any",
+            "AuthType Basic\nAuthName A\nAuthUserFile a\nRequire valid-user\nDeny from 10.0.0.1",
+            "AuthType Basic\nAuthName A\nAuthUserFile ${A}/a\nRequire valid-user",
+            "AuthType Basic\nAuthName A\nAuthUserFile a\nRequire user %{B}",
+            "AuthType Basic\nAuthName A\nAuthUserFile a\nAuthMerging And\nRequire valid-user",
+            "AuthType Basic\nAuthName A\nAuthUserFile a\n<RequireAll>\nRequire valid-user\n\
+                Require not ip 10.0.0.1\n</RequireAll>",
+            "AuthType Basic\nAuthName A\nAuthUserFile a\n<RequireAny>\n<RequireAll>\n\
+                Require valid-user\n</RequireAll>\n</RequireAny>",
+            "Require valid-user\n<Limit GET>\nAllow from all\n</Limit>",
             "Require host a.test",
             "Require expr true",
             "<RequireAll>\nRequire ip 10.0.0.1\nRequire valid-user\n</RequireAll>",

@@ -5,6 +5,7 @@
 
 mod access;
 mod handler;
+mod login;
 mod parse;
 mod rewrite;
 mod section;
@@ -19,6 +20,7 @@ use crate::model::{Description, Listen, Moved, Rule, Scope, Serve, Site};
 use crate::note::Notes;
 use crate::source::{Disk, Place, Unreadable};
 use crate::validity;
+use login::{Changed, Settings};
 use section::Area;
 
 /// Reads a configuration of Apache.
@@ -33,7 +35,19 @@ pub(crate) fn read(
     let directives = parse::load(file, &prefix, disk)?;
     let hides_clients = names_clients(&directives);
     let description = Description::default();
-    let mut reader = Reader { description, disk, prefix, hides_clients, notes };
+    let server_root = directives.iter().rfind(|it| it.name == "serverroot");
+    let server_root = server_root.map_or(prefix.clone(), |root| prefix.join(root.arg(0)));
+    let mut reader = Reader {
+        description,
+        disk,
+        prefix,
+        server_root,
+        hides_clients,
+        has_other_provider: login::has_other_provider(&directives),
+        settings: Settings::default(),
+        changed: Vec::new(),
+        notes,
+    };
     let is_folder = absolute.file_name().is_some_and(|name| name == ".htaccess");
     match is_folder {
         true => reader.folder(&absolute, &directives),
@@ -68,8 +82,16 @@ struct Reader<'a> {
     description: Description,
     disk: &'a dyn Disk,
     prefix: PathBuf,
+    /// Where names of files of users start.
+    server_root: PathBuf,
     /// Whether a proxy names the clients, so that its own address would be taken for theirs.
     hides_clients: bool,
+    /// Whether passwords may be asked of something else than files.
+    has_other_provider: bool,
+    /// What the sections around say of passwords.
+    settings: Settings,
+    /// What sections of the site say of passwords without asking for one.
+    changed: Vec<Changed>,
     notes: &'a mut Notes,
 }
 
@@ -252,6 +274,7 @@ impl Reader<'_> {
 
     /// What holds for each site of Apache, if nothing else is said.
     fn conclude(&mut self, site: &mut Site) {
+        self.settle_logins(site);
         let everything = Scope::default();
         let place = site.place.clone();
         // Debian's and Apache's own configurations have this for all folders.

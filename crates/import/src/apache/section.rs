@@ -8,6 +8,7 @@ use crate::source::Place;
 use crate::{pattern, validity};
 
 use super::access::{Access, OF_ACCESS, access};
+use super::login::{Settings, has_other_provider};
 use super::rewrite::Rewriting;
 use super::{Reader, parse, value};
 
@@ -147,7 +148,10 @@ impl Reader<'_> {
     /// The directives of an area, and the sections in it.
     pub(super) fn directives(&mut self, directives: &[Directive], area: &Area, site: &mut Site) {
         let place = directives.first().map_or(&site.place, |it| &it.place).clone();
-        self.access(&place, access(directives), area, site);
+        let settings = self.settings.with(directives);
+        self.access(&place, access(directives, &settings), area, site);
+        self.unasked(directives, &area.scope);
+        let around = std::mem::replace(&mut self.settings, settings);
         let base = directives.iter().rfind(|it| it.name == "rewritebase");
         let mut rewriting = Rewriting::new(area, base.map(|base| base.arg(0)));
         for directive in directives {
@@ -160,6 +164,7 @@ impl Reader<'_> {
                 (_, None) => self.directive(directive, area, directives, site),
             }
         }
+        self.settings = around;
         if directives.iter().any(is_folder) {
             self.directories(directives, site);
         }
@@ -171,6 +176,7 @@ impl Reader<'_> {
         let rule = Rule::at(place, scope);
         let is_by_address = match &access {
             Access::Closed { but } => !but.is_empty(),
+            Access::Login(asked) => !(asked.free.is_empty() && asked.only.is_empty()),
             access => matches!(access, Access::Denied(_)),
         };
         if is_by_address && self.hides_clients {
@@ -183,6 +189,7 @@ impl Reader<'_> {
             Access::Unsaid | Access::Open => return,
             Access::Closed { but } => rule.refuse(but, vec!["all".to_owned()], 403),
             Access::Denied(networks) => rule.refuse(Vec::new(), networks, 403),
+            Access::Login(asked) => return self.asked(asked, rule, site),
             Access::Unknown(line, reason) => {
                 self.notes.refused(&line.place, &line.line(), reason);
                 rule.refuse_all(403)
@@ -214,7 +221,8 @@ impl Reader<'_> {
                 overriding.folders.push((folder.clone(), is_on));
             }
             if below(root, &folder).is_some() {
-                if access(section.inner()) != Access::Unsaid {
+                self.unasked(section.inner(), &Scope::default());
+                if own_access(section) != Access::Unsaid {
                     deciding = match deciding {
                         Some((length, _)) if length > folder.len() => deciding,
                         _ => Some((folder.len(), section)),
@@ -223,12 +231,16 @@ impl Reader<'_> {
                 let own = section.inner().iter();
                 let own: Vec<Directive> =
                     own.filter(|it| !OF_ACCESS.contains(&&*it.name)).cloned().collect();
+                // Names of files in it have its settings.
+                let settings = Settings::default().with(section.inner());
+                let around = std::mem::replace(&mut self.settings, settings);
                 self.directives(&own, &Area::folder(Scope::default(), "/"), site);
+                self.settings = around;
             } else if let Some(path) = below(&folder, root) {
                 inner.push((path.to_owned(), section));
             }
         }
-        let closed = deciding.map(|(_, section)| access(section.inner()));
+        let closed = deciding.map(|(_, section)| own_access(section));
         if let (Some(access), Some((_, section))) = (closed, deciding) {
             self.access(&section.place, access, &Area::server(), site);
         }
@@ -265,7 +277,10 @@ impl Reader<'_> {
             let scope = if path.is_empty() { Scope::default() } else { Scope::path(&path) };
             let area = Area::folder(scope, &format!("{path}/"));
             match parse::load(&file, &self.prefix, self.disk) {
-                Ok(directives) => self.directives(&directives, &area, site),
+                Ok(directives) => {
+                    self.has_other_provider |= has_other_provider(&directives);
+                    self.directives(&directives, &area, site);
+                }
                 Err(error) => {
                     self.notes.refused(&error.place, "", "its folder is refused instead");
                     site.rules.push(Rule::at(&error.place, area.scope).refuse_all(403));
@@ -609,6 +624,11 @@ impl Overriding {
 fn overrides(directives: &[Directive]) -> Option<bool> {
     let said = directives.iter().filter(|it| it.name.starts_with("allowoverride"));
     said.map(|it| !it.arg(0).eq_ignore_ascii_case("none")).reduce(|one, other| one || other)
+}
+
+/// What the section of a folder says of access by itself.
+fn own_access(section: &Directive) -> Access {
+    access(section.inner(), &Settings::default().with(section.inner()))
 }
 
 fn is_folder(directive: &Directive) -> bool {

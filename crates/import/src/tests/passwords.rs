@@ -5,7 +5,7 @@ use std::fs;
 use tempfile::TempDir;
 
 use super::{assert_has, check, folder, imported, rules_of};
-use crate::{Import, Kind, Language};
+use crate::{Import, Kind, Language, System, import};
 
 const USERS: &str = "max:$2y$05$sAUVDeawl8IUyF6tAJT5FOdZlvYCNziyyum9Pwxla1r4SVpqfx/JG\n";
 
@@ -14,6 +14,8 @@ pub(super) fn with_users() -> TempDir {
     let folder = folder();
     fs::write(folder.path().join("users"), USERS).unwrap();
     fs::write(folder.path().join("others"), USERS).unwrap();
+    fs::write(folder.path().join("both"), format!("{USERS}{}", USERS.replace("max", "ann")))
+        .unwrap();
     fs::write(folder.path().join("plain"), "max:secret\n").unwrap();
     folder
 }
@@ -165,4 +167,134 @@ fn an_address_or_a_password_is_enough_only_where_that_is_the_same() {
         assert_has(&import, &format!("[[site.rule]]\n{rule}"));
         assert!(!import.notes.is_empty(), "{lines}");
     }
+}
+
+/// Imports a site of Apache with these lines, and an `.htaccess` in its folder `deep`.
+#[track_caller]
+fn apache(lines: &str, htaccess: &str) -> Import {
+    let folder = with_users();
+    fs::write(folder.path().join("site/deep/.htaccess"), htaccess).unwrap();
+    let text = format!(
+        "<VirtualHost *:80>\nServerName a.test\nDocumentRoot $TOP/site\n\
+         <Directory $TOP/site>\nAllowOverride All\n</Directory>\n{lines}\n</VirtualHost>\n"
+    );
+    let import = imported(&folder, Language::Apache, &text).unwrap();
+    check(&folder, &import.toml).unwrap();
+    import
+}
+
+/// What Apache is told of passwords in this file.
+fn settings(file: &str) -> String {
+    format!("AuthType Basic\nAuthName Staff\nAuthUserFile {file}\n")
+}
+
+#[test]
+fn passwords_of_apache_are_asked_for() {
+    let own = format!("{}Require valid-user", settings("users"));
+    for (lines, htaccess, scope) in [
+        (format!("<Directory $TOP/site>\n{own}\n</Directory>"), "", "auth_realm = \"Staff\""),
+        (format!("<Directory $TOP/site/deep>\n{own}\n</Directory>"), "", "path = \"/deep\""),
+        (format!("<Location /a/b>\n{own}\n</Location>"), "", "path = \"/a/b\""),
+        (format!("<LocationMatch ^/a>\n{own}\n</LocationMatch>"), "", "pattern = \"^/a\""),
+        (String::new(), &*own, "path = \"/deep\""),
+        (
+            String::new(),
+            &format!("<Files login.php>\n{own}\n</Files>"),
+            "pattern = '/login\\.php(?:/|$)'",
+        ),
+        // The settings of what is around it in the file.
+        (
+            String::new(),
+            &format!("{}<Files login.php>\nRequire valid-user\n</Files>", settings("users")),
+            "pattern = '/login\\.php(?:/|$)'",
+        ),
+        (
+            format!(
+                "<Directory $TOP/site>\n{}<FilesMatch \\.txt$>\nRequire valid-user\n\
+                    </FilesMatch>\n</Directory>",
+                settings("users")
+            ),
+            "",
+            "pattern = '\\.txt(?:/|$)'",
+        ),
+    ] {
+        let import = apache(&lines, htaccess);
+        assert!(asks(&import, scope), "{lines} {htaccess}: {}", import.toml);
+        assert!(import.notes.is_empty(), "{lines} {htaccess}: {:?}", import.notes);
+    }
+    let import = apache("", &format!("{}Require user max ann", settings("both")));
+    assert_has(&import, "path = \"/deep\"\nauth_users");
+    assert!(import.notes[0].reason.contains("added later"), "{:?}", import.notes);
+    let import = apache("", &format!("{own}\nRequire ip 10.0.0.1"));
+    assert_has(&import, "path = \"/deep\"\nallow = [\"10.0.0.1\"]\nauth_users");
+    let import = apache(
+        "",
+        &format!(
+            "{}<RequireAll>\nRequire valid-user\nRequire ip 10.0.0.1\n</RequireAll>",
+            settings("users")
+        ),
+    );
+    assert_has(&import, "path = \"/deep\"\nallow = [\"10.0.0.1\"]\ndeny = [\"all\"]");
+    assert!(asks(&import, "path = \"/deep\"\nauth_users"), "{}", import.toml);
+}
+
+#[test]
+fn passwords_of_apache_that_no_rule_asks_for_are_refused() {
+    let own = format!("{}Require valid-user", settings("users"));
+    for (lines, htaccess) in [
+        ("", "Require valid-user".to_owned()),
+        ("", format!("{}Require valid-user", settings("none"))),
+        ("", format!("{}Require valid-user", settings("plain"))),
+        ("", format!("{}Require user max", settings("both"))),
+        ("", format!("{}Require group staff", settings("users"))),
+        ("", format!("{own}\nAuthBasicProvider ldap")),
+        ("", format!("{own}\nRequire ip 10.0.0.1\n<Limit GET>\nRequire valid-user\n</Limit>")),
+        ("RemoteIPHeader X-Real-IP", format!("{own}\nRequire ip 10.0.0.1")),
+        // What is around it may change whom it asks.
+        ("<Directory $TOP>\nAuthBasicProvider dbm\n</Directory>", own.clone()),
+        ("<Directory $TOP>\nAuthType Basic\nAuthUserFile others\n</Directory>", own.clone()),
+        ("<Location /deep>\nAuthType Digest\n</Location>", own.clone()),
+    ] {
+        let import = apache(lines, &htaccess);
+        assert!(refusals(&import) > 0, "{lines} {htaccess}: {:?}", import.notes);
+        let rules = rules_of(&import, "path = \"/deep\"");
+        let is_refused = rules.iter().any(|rule| rule.contains("deny = [\"all\"]"));
+        assert!(is_refused, "{lines} {htaccess}: {}", import.toml);
+    }
+    // So may what is within it.
+    let lines = format!("<Directory $TOP/site>\n{own}\n</Directory>");
+    for htaccess in ["AuthUserFile others", "AuthBasicProvider ldap", "AuthType None"] {
+        let import = apache(&lines, htaccess);
+        assert_has(&import, "[[site.rule]]\ndeny = [\"all\"]");
+        assert!(refusals(&import) > 0, "{htaccess}: {:?}", import.notes);
+    }
+    for htaccess in ["AuthName Other", "AuthUserFile users", "Require all granted"] {
+        assert!(asks(&apache(&lines, htaccess), "Staff"), "{htaccess}");
+    }
+}
+
+#[test]
+fn files_of_users_lie_below_the_root_of_the_server() {
+    let folder = with_users();
+    fs::create_dir(folder.path().join("server")).unwrap();
+    fs::write(folder.path().join("server/users"), USERS).unwrap();
+    let own = format!("{}Require valid-user", settings("users"));
+    let text = format!(
+        "ServerRoot $TOP/server\nDocumentRoot $TOP/site\n<Location /a>\n{own}\n</Location>\n"
+    );
+    let import = imported(&folder, Language::Apache, &text).unwrap();
+    assert_has(&import, "/server/users\"\n");
+}
+
+#[test]
+fn the_folder_of_an_htaccess_may_be_behind_a_password() {
+    let folder = with_users();
+    let file = folder.path().join("site/.htaccess");
+    let top = folder.path().display();
+    let text = format!("{}Require valid-user\n", settings(&format!("{top}/users")));
+    fs::write(&file, text).unwrap();
+    let import = import(Language::Apache, &file, None, &System).unwrap();
+    check(&folder, &import.toml).unwrap();
+    assert!(asks(&import, "auth_realm = \"Staff\""), "{}", import.toml);
+    assert!(import.notes.is_empty(), "{:?}", import.notes);
 }
