@@ -224,7 +224,8 @@ fn mounts_of_unknown_names(sites: &mut [Site], notes: &mut Notes) {
 /// with passwords, and its headers are theirs. Rules do not reach there by themselves.
 fn hand_down(site: &mut Site, notes: &mut Notes) {
     let refuses = |rule: &&Rule| rule.guards();
-    let is_of_all = |rule: &&Rule| rule.scope.is_all() && !rule.headers.is_empty();
+    let is_of_all =
+        |rule: &&Rule| rule.scope.is_all() && (!rule.headers.is_empty() || rule.limit.is_some());
     for mount in &mut site.mounts {
         let path = mount.path.clone().unwrap_or_default();
         let mut own = Vec::new();
@@ -248,6 +249,10 @@ fn hand_down(site: &mut Site, notes: &mut Notes) {
                 }
                 (within, found) => Scope { path: within.text(), pattern: found.text() },
             };
+            if rule.limit.is_some() {
+                let reason = format!("what is asked for below {path} is counted by itself");
+                notes.differs(&rule.place, "", reason);
+            }
             let (scripts, serve) = Default::default();
             own.push(Rule { scope, scripts, serve, ..rule.clone() });
         }

@@ -202,6 +202,23 @@ pub(crate) struct Login {
     pub free: Vec<String>,
 }
 
+/// What one client may ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Limit {
+    pub most: Most,
+    /// Whether more is only logged.
+    pub dry_run: bool,
+}
+
+/// The most of a [`Limit`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Most {
+    /// Requests in a time, as `rate` of a rule, and how many more at once.
+    Rate { rate: String, burst: u32 },
+    /// Requests at the same time.
+    Connections(u32),
+}
+
 /// What is served; the later, the less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Serve {
@@ -239,6 +256,7 @@ pub(crate) struct Rule {
     pub action: Option<Action>,
     pub scripts: Vec<String>,
     pub serve: Serve,
+    pub limit: Option<Limit>,
     pub headers: Headers,
 }
 
@@ -253,6 +271,7 @@ impl Rule {
             action: None,
             scripts: Vec::new(),
             serve: Serve::All,
+            limit: None,
             headers: Headers::default(),
         }
     }
@@ -260,6 +279,12 @@ impl Rule {
     /// Asks for a password.
     pub(crate) fn login(mut self, login: Login) -> Rule {
         self.action = Some(Action::Login(login));
+        self
+    }
+
+    /// Limits what one client asks for.
+    pub(crate) fn limit(mut self, limit: Limit) -> Rule {
+        self.limit = Some(limit);
         self
     }
 
@@ -310,6 +335,7 @@ impl Rule {
         self.action.is_none()
             && self.scripts.is_empty()
             && self.serve == Serve::All
+            && self.limit.is_none()
             && self.headers.is_empty()
     }
 }

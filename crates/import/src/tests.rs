@@ -2,6 +2,7 @@
 //! whatever is written.
 
 mod invented;
+mod limits;
 mod passwords;
 
 use std::fs;

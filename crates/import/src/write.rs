@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value, value};
 
-use crate::model::{Action, Description, Headers, Rule, Serve, Site};
+use crate::model::{Action, Description, Headers, Most, Rule, Serve, Site};
 use crate::note::Note;
 
 /// Columns of the file's comments.
@@ -179,6 +179,18 @@ fn rule(rule: &Rule) -> Table {
         Serve::All => {}
         Serve::Existing => drop(table.insert("serve", value("existing"))),
         Serve::Files => drop(table.insert("serve", value("files"))),
+    }
+    if let Some(limit) = &rule.limit {
+        match &limit.most {
+            Most::Rate { rate, burst } => {
+                table.insert("rate", value(rate));
+                table.insert("burst", value(i64::from(*burst)));
+            }
+            Most::Connections(most) => drop(table.insert("connections", value(i64::from(*most)))),
+        }
+        if limit.dry_run {
+            table.insert("limit_dry_run", value(true));
+        }
     }
     headers(&mut table, &rule.headers);
     table

@@ -433,6 +433,47 @@ server {
 }
 
 #[test]
+fn limits_of_clients() {
+    let mut desk = Desk::new(&["index.php", "login.php", "a.txt", "slow/a.txt", "open/a.txt"]);
+    let server = r"limit_req_zone $binary_remote_addr zone=login:1m rate=1r/m;
+limit_req_zone $binary_remote_addr zone=slow:1m rate=1r/m;
+limit_conn_zone $binary_remote_addr zone=many:1m;
+limit_req_status 429;
+server {
+    listen $ADDRESS;
+    server_name site.test;
+    root $TOP/site;
+    index index.php;
+    limit_conn many 20;
+    limit_conn_status 429;
+    location = /login.php {
+        limit_req zone=login burst=2 nodelay;
+        include /etc/nginx/fastcgi.conf;
+        fastcgi_pass unix:$SOCKET;
+    }
+    location ^~ /slow/ { limit_req zone=slow; limit_req_status 503; }
+    location ^~ /open/ { limit_req zone=slow burst=5; }
+    location / { try_files $uri $uri/ /index.php?$args; }
+    location ~ \.php$ { include /etc/nginx/fastcgi.conf; fastcgi_pass unix:$SOCKET; }
+}";
+    let written = serve(&mut desk, server, 3);
+    for part in ["left out: `limit_req zone=slow burst=5`", "429 with `Retry-After`, not 503"] {
+        assert!(written.replace("\n#  ", "").contains(part), "no {part} in {written}");
+    }
+    desk.compare(&[
+        status(200, "/login.php"),
+        status(200, "//login.php?a"),
+        status(200, "/login.php"),
+        status(429, "/login.php"),
+        status(429, "/%6cogin.php"),
+        status(200, "/a.txt"),
+        status(200, "/some/page"),
+        status(200, "/slow/a.txt"),
+        differs(503, 429, "/slow/a.txt"),
+    ]);
+}
+
+#[test]
 fn debians_own_site_and_configuration_are_read() {
     let desk = Desk::new(&[]);
     for file in ["/etc/nginx/sites-available/default", "/etc/nginx/nginx.conf"] {

@@ -6,7 +6,7 @@ use crate::directive::Directive;
 use crate::source::Place;
 use crate::{unit, validity};
 
-use super::{Reader, is_missing};
+use super::{Reader, is_missing, limits};
 
 /// Directives that tune nginx itself, or ask for what Tokamak does anyway.
 pub(super) const TUNING: &[&str] = &[
@@ -63,8 +63,10 @@ pub(super) const TUNING: &[&str] = &[
     "keepalive_requests",
     "keepalive_timeout",
     "large_client_header_buffers",
+    "limit_conn_log_level",
     "limit_rate",
     "limit_rate_after",
+    "limit_req_log_level",
     "lingering_close",
     "lingering_time",
     "lingering_timeout",
@@ -215,6 +217,13 @@ pub(super) struct Block {
     pub auth: Option<Directive>,
     pub users: Option<Directive>,
     pub satisfies_any: bool,
+    /// `limit_req` and `limit_conn`, the statuses of what is too much, and whether that is served.
+    pub requests: Vec<Directive>,
+    pub connections: Vec<Directive>,
+    pub requests_status: Option<String>,
+    pub connections_status: Option<String>,
+    pub requests_dry_run: bool,
+    pub connections_dry_run: bool,
     pub headers: Vec<Header>,
     pub expires: Option<Expires>,
     pub error_pages: BTreeMap<String, (Place, String)>,
@@ -281,6 +290,12 @@ impl Reader<'_> {
             block.certificate.clear();
             block.key.clear();
         }
+        if names("limit_req") {
+            block.requests.clear();
+        }
+        if names("limit_conn") {
+            block.connections.clear();
+        }
         if names("set_real_ip_from") {
             block.proxies.clear();
         }
@@ -310,6 +325,13 @@ impl Reader<'_> {
             "satisfy" => block.satisfies_any = first == "any",
             "auth_basic" => block.auth = (first != "off").then(|| directive.clone()),
             "auth_basic_user_file" => block.users = Some(directive.clone()),
+            "limit_req" => block.requests.push(directive.clone()),
+            "limit_conn" => block.connections.push(directive.clone()),
+            "limit_req_status" => block.requests_status = Some(first.to_owned()),
+            "limit_conn_status" => block.connections_status = Some(first.to_owned()),
+            "limit_req_dry_run" => block.requests_dry_run = first == "on",
+            "limit_conn_dry_run" => block.connections_dry_run = first == "on",
+            "limit_req_zone" | "limit_conn_zone" if limits::is_by_address(directive) => {}
             "add_header" => self.header(directive, block),
             "expires" => self.expires(directive, block),
             "error_page" => self.error_page(directive, block),
@@ -495,8 +517,9 @@ impl Block {
 /// What to write in place of a directive, where that is known.
 fn advice(name: &str) -> &'static str {
     match name {
-        "limit_req" | "limit_req_zone" | "limit_conn" | "limit_conn_zone" | "limit_req_status"
-        | "limit_conn_status" => "limits of clients are not translated",
+        "limit_req_zone" | "limit_conn_zone" => {
+            "only the key `$binary_remote_addr` is translated; see `limit_by`"
+        }
         "fastcgi_read_timeout" => "see `request_timeout` of [site.pool]",
         "fastcgi_cache"
         | "fastcgi_cache_path"

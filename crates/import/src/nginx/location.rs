@@ -28,7 +28,7 @@ pub(super) enum Match {
 }
 
 impl Match {
-    fn scope(&self) -> Scope {
+    pub(super) fn scope(&self) -> Scope {
         match self {
             Match::Exact(path) => Scope::pattern(pattern::exact(path)),
             // `/` is all, and `/a` is `/ab`, too.
@@ -200,6 +200,8 @@ impl Reader<'_> {
             site.rules.push(Rule::at(place, found.refused()).refuse_all(404));
             return;
         }
+        let limits = self.limits(Some((found, locations)), &scope, &block, outer);
+        site.rules.extend(limits);
         // What nginx hands to no other location: it sends scripts there, and runs none.
         let runs_nothing = match found {
             Match::Prefix(_, is_final) => *is_final,
@@ -306,6 +308,11 @@ impl Reader<'_> {
         mount.index = block.index.clone().or_else(|| site.index.clone());
         let refusals = self.access(place, &Scope::default(), block, outer);
         mount.rules.extend(refusals);
+        self.depth += 1;
+        let around = Match::Prefix("/".to_owned(), false);
+        let none = Locations::default();
+        let limits = self.limits(Some((&around, &none)), &Scope::default(), block, outer);
+        mount.rules.extend(limits);
         mount.rules.extend(headers(place, &Scope::default(), block, outer));
         if !block.steps.is_empty() || block.fastcgi.is_some() {
             let step = block.steps.first().or(block.fastcgi.as_ref()).map(Directive::line);
@@ -360,6 +367,7 @@ impl Reader<'_> {
             );
             is_before_php &= !directives.iter().any(|it| it.name == "fastcgi_pass");
         }
+        self.depth -= 1;
         self.conclude(place, &Block::default(), plan, &mut mount);
         site.mounts.push(mount);
     }
@@ -551,6 +559,7 @@ impl Reader<'_> {
         let locations = self.locations(place, &block.locations);
         // nginx asks the expressions of an inner block before those around it.
         let mut is_before_php = true;
+        self.depth += 1;
         for (place, inner, directives) in &locations.all {
             let asks_before = is_before_php;
             is_before_php &= !inner.runs_scripts();
@@ -582,6 +591,7 @@ impl Reader<'_> {
             }
             self.location(place, inner, directives, block, &locations, asks_before, site, plan);
         }
+        self.depth -= 1;
     }
 
     /// An expression within a prefix: both have to fit. Refusals and headers can say that.

@@ -3,6 +3,7 @@
 
 mod access;
 mod block;
+mod limits;
 mod location;
 mod parse;
 mod php;
@@ -10,7 +11,7 @@ mod server;
 mod steps;
 mod target;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::directive::Directive;
@@ -18,6 +19,7 @@ use crate::model::Description;
 use crate::note::Notes;
 use crate::source::{Disk, Place, Unreadable};
 use block::Block;
+use limits::Zone;
 use parse::MISSING;
 
 /// Reads a configuration of nginx.
@@ -31,7 +33,8 @@ pub(crate) fn read(
     let directives = parse::load(file, &prefix, disk, notes)?;
     let description = Description::default();
     let proxies = proxies(&directives);
-    let mut reader = Reader { description, prefix, proxies, disk, notes };
+    let zones = limits::zones(&directives);
+    let mut reader = Reader { description, prefix, proxies, zones, depth: 0, disk, notes };
     reader.main(&directives);
     // What nginx has without a word of the file; Tokamak's own limit is higher.
     reader.description.body.get_or_insert(1 << 20);
@@ -68,6 +71,10 @@ struct Reader<'a> {
     prefix: PathBuf,
     /// All proxies that any block lets name clients.
     proxies: BTreeSet<String>,
+    /// Where clients are counted.
+    zones: BTreeMap<String, Zone>,
+    /// How many locations are around what is read.
+    depth: usize,
     disk: &'a dyn Disk,
     notes: &'a mut Notes,
 }

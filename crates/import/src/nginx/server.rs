@@ -63,12 +63,14 @@ impl Reader<'_> {
         }
         let refusals = self.access(place, &everything, &block, &Block::default());
         site.rules.extend(refusals);
+        site.rules.extend(self.limits(None, &everything, &block, &Block::default()));
         self.whole_headers(place, &block, &mut site);
         let mut plan = Plan::default();
         self.all_locations(&locations, &block, &mut site, &mut plan);
         match site.moved {
             None => {
                 self.conclude(place, &block, plan, &mut site);
+                self.reached_otherwise(&mut site);
             }
             Some(_) => {
                 let main = Match::Prefix("/".to_owned(), false);

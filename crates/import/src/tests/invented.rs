@@ -170,6 +170,9 @@ fn nginx_lines() -> impl Strategy<Value = String> {
         "127.0.0.1:99",
         "=404",
         "any",
+        "zone=one",
+        "one",
+        "nodelay",
         "$TOP/users",
         "$uri/",
         "@b",
@@ -185,6 +188,8 @@ fn nginx_lines() -> impl Strategy<Value = String> {
         "deny",
         "auth_basic",
         "auth_basic_user_file",
+        "limit_req",
+        "limit_conn",
         "add_header",
         "expires",
         "error_page",
@@ -232,7 +237,8 @@ proptest! {
     fn what_is_written_passes_the_check(first in nginx_lines(), second in nginx_lines()) {
         let folder = with_users();
         let text = format!(
-            "server {{ listen 80; server_name a.test; root $TOP/site;\n{first} }}\n\
+            "limit_req_zone $binary_remote_addr zone=one:1m rate=1r/s;\n\
+             server {{ listen 80; server_name a.test; root $TOP/site;\n{first} }}\n\
              server {{ listen 80; server_name b.test; root $TOP/other;\n{second} }}"
         );
         if let Ok(import) = imported(&folder, Language::Nginx, &text) {
