@@ -16,6 +16,8 @@ pub(crate) struct Description {
     pub body: Option<u64>,
     /// Networks of proxies that name the client.
     pub trusted_proxies: Vec<String>,
+    /// Whether they do so by `X-Forwarded-For`, and not by the PROXY protocol alone.
+    pub names_by_field: bool,
     /// The user that the server runs as.
     pub user: Option<String>,
     /// The group to go with it.

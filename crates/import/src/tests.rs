@@ -417,6 +417,16 @@ fn clients_are_told_apart_as_before_or_refused() {
              location /a/ { $G }",
             "path = \"/a/*\"",
         ),
+        // Somebody in such a network may be no proxy, and nginx stops there.
+        (
+            "set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For; location /a/ { $G }",
+            "path = \"/a/*\"",
+        ),
+        (
+            "set_real_ip_from 10.0.0.1; set_real_ip_from 10.0.0.2; \
+             real_ip_header X-Forwarded-For; location /a/ { $G }",
+            "path = \"/a/*\"",
+        ),
     ] {
         let import = nginx(&lines.replace("$G", guard));
         let rules = rules_of(&import, scope);
@@ -428,6 +438,17 @@ fn clients_are_told_apart_as_before_or_refused() {
     assert_has(&import, "allow = [\"10.0.0.0/8\"]");
     assert_has(&import, "trusted_proxies = [\"10.0.0.1\"]");
     assert!(!nginx("set_real_ip_from 10.0.0.1;").toml.contains("trusted_proxies ="));
+    let networks = "set_real_ip_from 10.0.0.0/8; set_real_ip_from ::1;";
+    for (header, written) in [
+        ("real_ip_recursive on; real_ip_header X-Forwarded-For;", "[\"x-forwarded-for\"]"),
+        // What clients write themselves is not believed.
+        ("real_ip_header proxy_protocol;", "[]"),
+    ] {
+        let import = nginx(&format!("{networks} {header} location /a/ {{ {guard} }}"));
+        assert_has(&import, "path = \"/a/*\"\nallow = [\"10.0.0.0/8\"]");
+        assert_has(&import, &format!("trusted_headers = {written}"));
+        assert!(import.notes.is_empty(), "{header}: {:?}", import.notes);
+    }
 }
 
 #[test]

@@ -72,7 +72,8 @@ fn server(table: &mut Table, description: &Description) {
     list(table, "proxy_protocol", &proxied.map(|it| it.address.clone()).collect::<Vec<_>>());
     list(table, "trusted_proxies", &description.trusted_proxies);
     if !description.trusted_proxies.is_empty() {
-        table.insert("trusted_headers", value(array(["x-forwarded-for".to_owned()])));
+        let field = description.names_by_field.then(|| "x-forwarded-for".to_owned());
+        table.insert("trusted_headers", value(array(field)));
     }
     text(table, "user", description.user.as_ref());
     text(table, "group", description.group.as_ref());

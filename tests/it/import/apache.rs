@@ -28,6 +28,7 @@ fn serve(desk: &mut Desk, site: &str, exit_status: i32) -> String {
         "mime",
         "proxy",
         "proxy_fcgi",
+        "remoteip",
         "rewrite",
     ];
     let modules: String = modules
@@ -291,6 +292,17 @@ fn passwords() {
         status(403, "/both/a.txt").by_max(),
         differs(401, 403, "/group/a.txt"),
     ]);
+}
+
+#[test]
+fn clients_behind_proxies() {
+    let mut desk = Desk::new(&["office/a.txt", "all/a.txt"]);
+    let site = "RemoteIPHeader X-Forwarded-For\nRemoteIPInternalProxy 127.0.0.1 10.0.0.0/8\n\
+        <VirtualHost $ADDRESS>\nServerName site.test\nDocumentRoot $TOP/site\n\
+        <Directory $TOP/site>\nRequire all granted\n</Directory>\n\
+        <Directory $TOP/site/office>\nRequire ip 192.0.2.0/24\n</Directory>\n</VirtualHost>";
+    serve(&mut desk, site, 0);
+    super::forwarded(&desk);
 }
 
 #[test]

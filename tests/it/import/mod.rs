@@ -224,6 +224,28 @@ impl Row {
     }
 }
 
+/// Compares who is let into `/office`, which is for 192.0.2.0/24, behind the proxies 127.0.0.1 and
+/// 10.0.0.0/8.
+#[track_caller]
+fn forwarded(desk: &Desk) {
+    let from = |expected, chain| status(expected, "/office/a.txt").with("X-Forwarded-For", chain);
+    desk.compare(&[
+        status(403, "/office/a.txt"),
+        status(200, "/all/a.txt"),
+        from(200, "192.0.2.7"),
+        from(403, "203.0.113.9"),
+        from(403, "192.0.2.7, 203.0.113.9"),
+        from(200, "203.0.113.9, 192.0.2.7"),
+        from(200, "192.0.2.7, 10.1.2.3"),
+        from(403, "203.0.113.9, 10.1.2.3"),
+        from(403, "192.0.2.7, 203.0.113.9, 10.1.2.3"),
+        from(403, "192.0.2.7, unknown"),
+        from(403, "10.1.2.3"),
+        from(403, "").with("X-Real-IP", "192.0.2.7"),
+        from(200, "203.0.113.9").with("X-Forwarded-For", "192.0.2.7"),
+    ]);
+}
+
 /// A file of users: `max` with the password `open sesame`.
 const USERS: &str = "max:$2y$05$sAUVDeawl8IUyF6tAJT5FOdZlvYCNziyyum9Pwxla1r4SVpqfx/JG\n";
 

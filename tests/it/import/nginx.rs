@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Desk, differs, same, status};
+use super::{Desk, differs, forwarded, same, status};
 use crate::harness::is_root;
 
 /// Starts nginx with this `server` block, and Tokamak with what was imported from it.
@@ -471,6 +471,23 @@ server {
         status(200, "/slow/a.txt"),
         differs(503, 429, "/slow/a.txt"),
     ]);
+}
+
+#[test]
+fn clients_behind_proxies() {
+    let mut desk = Desk::new(&["office/a.txt", "all/a.txt"]);
+    let server = r"server {
+    listen $ADDRESS;
+    server_name site.test;
+    root $TOP/site;
+    set_real_ip_from 127.0.0.1;
+    set_real_ip_from 10.0.0.0/8;
+    real_ip_header X-Forwarded-For;
+    real_ip_recursive on;
+    location /office/ { allow 192.0.2.0/24; deny all; }
+}";
+    serve(&mut desk, server, 0);
+    forwarded(&desk);
 }
 
 #[test]

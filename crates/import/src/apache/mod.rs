@@ -7,6 +7,7 @@ mod access;
 mod handler;
 mod login;
 mod parse;
+mod remote;
 mod rewrite;
 mod section;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use crate::note::Notes;
 use crate::source::{Disk, Place, Unreadable};
 use crate::validity;
 use login::{Changed, Settings};
+use remote::Naming;
 use section::Area;
 
 /// Reads a configuration of Apache.
@@ -33,8 +35,13 @@ pub(crate) fn read(
     let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let prefix = prefix.map_or_else(|| prefix_of(&absolute, disk), Path::to_owned);
     let directives = parse::load(file, &prefix, disk)?;
-    let hides_clients = names_clients(&directives);
-    let description = Description::default();
+    let mut description = Description::default();
+    let naming = remote::naming(&directives);
+    let hides_clients = naming == Naming::Unknown;
+    if let Naming::Proxies(proxies) = naming {
+        description.trusted_proxies = proxies;
+        description.names_by_field = true;
+    }
     let server_root = directives.iter().rfind(|it| it.name == "serverroot");
     let server_root = server_root.map_or(prefix.clone(), |root| prefix.join(root.arg(0)));
     let mut reader = Reader {
@@ -57,12 +64,6 @@ pub(crate) fn read(
         }
     }
     Ok(reader.description)
-}
-
-/// Whether a header names the clients, anywhere.
-fn names_clients(directives: &[Directive]) -> bool {
-    let is_own = |it: &Directive| it.name.starts_with("remoteip") || names_clients(it.inner());
-    directives.iter().any(is_own)
 }
 
 /// The directory of the main file above a file.

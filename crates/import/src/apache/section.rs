@@ -10,7 +10,7 @@ use crate::{pattern, validity};
 use super::access::{Access, OF_ACCESS, access};
 use super::login::{Settings, has_other_provider};
 use super::rewrite::Rewriting;
-use super::{Reader, parse, value};
+use super::{Reader, parse, remote, value};
 
 /// The paths that directives are for.
 #[derive(Clone, Debug)]
@@ -387,6 +387,11 @@ impl Reader<'_> {
                 site.env.insert(name.to_owned(), value.to_owned());
             }
             name if TUNING.contains(&name) => {}
+            name if name.starts_with("remoteip") => {
+                if self.hides_clients {
+                    self.notes.left(place, &line, remote::ADVICE);
+                }
+            }
             "proxypass" | "proxypassmatch" | "scriptalias" | "scriptaliasmatch" | "aliasmatch" => {
                 let reason = "nothing but files and PHP is served, so these paths are refused";
                 self.notes.refused(place, &line, reason);

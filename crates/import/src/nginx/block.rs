@@ -91,7 +91,6 @@ pub(super) const TUNING: &[&str] = &[
     "proxy_headers_hash_bucket_size",
     "proxy_headers_hash_max_size",
     "read_ahead",
-    "real_ip_recursive",
     "recursive_error_pages",
     "request_pool_size",
     "reset_timedout_connection",
@@ -234,6 +233,8 @@ pub(super) struct Block {
     /// The proxies that name the client, and by which header: `X-Real-IP` if nothing says another.
     pub proxies: BTreeSet<String>,
     pub client_header: Option<String>,
+    /// Whether an address that is a proxy's is passed over.
+    pub is_recursive: bool,
     /// Whether the name of a file says nothing of its type, which is `default_type` then.
     pub has_no_types: bool,
     pub default_type: Option<String>,
@@ -309,6 +310,11 @@ impl Reader<'_> {
         if proxy.is_some() || names("real_ip_header") {
             self.trust(block);
         }
+        if let Some(proxy) = proxy.filter(|_| block.names_clients() && !block.names_as_here()) {
+            let reason = "without `real_ip_recursive on` the last address counts, also if it is a \
+                proxy's; here it is passed over, so name nothing but proxies";
+            self.notes.differs(&proxy.place, &proxy.line(), reason);
+        }
     }
 
     fn directive(&mut self, directive: &Directive, block: &mut Block) {
@@ -361,6 +367,7 @@ impl Reader<'_> {
                 }
                 block.client_header = Some(header);
             }
+            "real_ip_recursive" => block.is_recursive = first == "on",
             "types" => block.has_no_types = directive.inner().is_empty(),
             "default_type" => block.default_type = Some(first.to_owned()),
             "internal" => block.is_internal = true,
@@ -484,6 +491,7 @@ impl Reader<'_> {
     /// Takes the proxies of a block over, if they name clients by a header that is translated.
     fn trust(&mut self, block: &Block) {
         if block.names_clients() {
+            self.description.names_by_field |= !block.has_proxy_header();
             for network in block.proxies.iter().filter_map(|proxy| validity::network(proxy)) {
                 if !self.description.trusted_proxies.contains(&network) {
                     self.description.trusted_proxies.push(network);
@@ -494,7 +502,9 @@ impl Reader<'_> {
 }
 
 /// How a proxy may name clients.
-const NAMING_CLIENTS: [&str; 2] = ["x-forwarded-for", "proxy_protocol"];
+const NAMING_CLIENTS: [&str; 2] = ["x-forwarded-for", PROXY_HEADER];
+
+const PROXY_HEADER: &str = "proxy_protocol";
 
 const OTHER_HEADER: &str = "clients are named by `X-Forwarded-For` or the PROXY protocol; see \
     `trusted_proxies`";
@@ -505,11 +515,25 @@ impl Block {
         self.client_header.as_ref().is_some_and(|header| NAMING_CLIENTS.contains(&&**header))
     }
 
+    fn has_proxy_header(&self) -> bool {
+        self.client_header.as_deref() == Some(PROXY_HEADER)
+    }
+
+    /// Whether it makes no difference that Tokamak passes over all proxies at the end of a chain:
+    /// nobody but a single one could stand there.
+    fn names_as_here(&self) -> bool {
+        let is_single = |proxy: &String| !proxy.contains('/');
+        self.is_recursive
+            || self.has_proxy_header()
+            || (self.proxies.len() == 1 && self.proxies.iter().all(is_single))
+    }
+
     /// Whether another address than the client's own may be meant by `allow` and `deny`. `proxies`
     /// are those of the whole configuration, which are trusted for all sites.
     pub(super) fn hides_clients(&self, proxies: &BTreeSet<String>) -> bool {
         let are_known = self.proxies.iter().all(|proxy| validity::network(proxy).is_some());
-        let is_told = self.proxies.is_empty() || (self.names_clients() && are_known);
+        let is_told =
+            self.proxies.is_empty() || (self.names_clients() && self.names_as_here() && are_known);
         !is_told || self.proxies != *proxies
     }
 }
