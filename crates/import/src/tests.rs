@@ -3,6 +3,7 @@
 
 mod invented;
 mod limits;
+mod mounts;
 mod passwords;
 
 use std::fs;
@@ -589,7 +590,7 @@ fn what_guards_in_caddy_and_is_not_translated_is_refused() {
         ("plugin_that_guards /a/*", "path = \"/a/*\""),
         ("plugin_that_guards", all),
         ("route /a/* {\nbasic_auth {\nx y\n}\n}", "path = \"/a/*\""),
-        ("handle_path /a/* {\nroot * /b\nfile_server\n}", "path = \"/a/*\""),
+        ("handle_path /a/* {\nphp_fastcgi x\n}", "path = \"/a/*\""),
         ("handle /a/* {\nroot * /b\nfile_server\n}", "path = \"/a/*\""),
         ("@x {\npath /a/*\nheader Cookie x\n}\nrespond @x 403", "path = \"/a/*\""),
         ("@x expression {path}.contains('a')\nrespond @x 403", all),

@@ -108,6 +108,9 @@ fn an_application_with_refusals_and_moved_pages() {
 #[test]
 fn files_alone_and_what_each_handle_answers() {
     let mut desk = Desk::new(&["index.html", "a/b.txt", "script.php", "closed/a.txt"]);
+    for name in ["docs/a.txt", "docs/deep/b.txt", "docs/index.html", "docs/script.php"] {
+        desk.write(name, name);
+    }
     let site = r"	root * $TOP/site
 	handle /closed/* {
 		respond 403
@@ -115,6 +118,11 @@ fn files_alone_and_what_each_handle_answers() {
 	handle /api/* {
 		reverse_proxy 127.0.0.1:1
 	}
+	handle_path /manual/* {
+		root * $TOP/docs
+		file_server
+	}
+	respond /manual/deep/* 403
 	handle {
 		try_files {path} {path}/ /index.html
 		file_server
@@ -130,5 +138,14 @@ fn files_alone_and_what_each_handle_answers() {
         // Caddy sends the source of scripts where nothing runs them.
         differs(200, 403, "/script.php"),
         differs(502, 404, "/api/x"),
+        status(200, "/manual/a.txt"),
+        status(200, "/manual/x/..//%61.txt"),
+        status(200, "/manual/"),
+        status(404, "/manual/none"),
+        // Caddy asks `handle_path` before `respond`.
+        differs(200, 403, "/manual/deep/b.txt"),
+        // For Caddy the folder's name alone is a page of the site.
+        differs(200, 301, "/manual"),
+        differs(200, 403, "/manual/script.php"),
     ]);
 }

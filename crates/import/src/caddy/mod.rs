@@ -5,6 +5,7 @@
 mod address;
 mod fastcgi;
 mod matcher;
+mod mount;
 mod parse;
 mod site;
 mod target;

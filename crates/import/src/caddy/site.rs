@@ -12,7 +12,7 @@ use super::matcher::{self, Clients, Matcher, Named};
 use super::target;
 
 /// Directives that tune Caddy, or ask for what Tokamak does anyway.
-const TUNING: &[&str] =
+pub(super) const TUNING: &[&str] =
     &["bind", "encode", "log_append", "log_skip", "push", "skip_log", "tracing"];
 
 /// Directives that only change what a site says of itself, so that nothing opens without them.
@@ -36,15 +36,12 @@ impl Reader<'_> {
         }
         self.root(directives, site);
         let around = Named::new();
-        self.directives(directives, &around, site, &mut served);
+        let mounted = self.mounts(directives, site);
+        let is_left = |it: &&Directive| !mounted.contains(it);
+        let directives: Vec<Directive> = directives.iter().filter(is_left).cloned().collect();
+        self.directives(&directives, &around, site, &mut served);
+        self.hide(site);
         let place = site.place.clone();
-        // The Caddyfile itself is hidden.
-        if let Some(root) = &site.root
-            && let Ok(own) = self.file.strip_prefix(root)
-        {
-            let scope = Scope::path(format!("/{}", own.display()));
-            site.rules.push(Rule::at(&place, scope).refuse_all(404));
-        }
         if !served.files {
             let reason = match served.php {
                 true => "its files are not served by Caddy, which no rule can say; all is refused",
@@ -57,6 +54,16 @@ impl Reader<'_> {
             site.rules.push(Rule::at(&place, Scope::default()).serve(Serve::Files));
             let index = || vec!["index.html".to_owned(), "index.txt".to_owned()];
             site.index.get_or_insert_with(index);
+        }
+    }
+
+    /// The Caddyfile itself is not sent.
+    pub(super) fn hide(&self, site: &mut Site) {
+        let root = site.root.as_deref().unwrap_or_default();
+        if let Ok(own) = self.file.strip_prefix(root) {
+            let scope = Scope::path(format!("/{}", own.display()));
+            let rule = Rule::at(&site.place, scope).refuse_all(404);
+            site.rules.push(rule);
         }
     }
 
@@ -373,7 +380,7 @@ impl Reader<'_> {
         }
     }
 
-    fn header(
+    pub(super) fn header(
         &mut self,
         directive: &Directive,
         matcher: &Matcher,
@@ -424,7 +431,12 @@ impl Reader<'_> {
     }
 
     /// Whether all of it that decides what is served is translated.
-    fn file_server(&mut self, directive: &Directive, args: &[String], site: &mut Site) -> bool {
+    pub(super) fn file_server(
+        &mut self,
+        directive: &Directive,
+        args: &[String],
+        site: &mut Site,
+    ) -> bool {
         let browse = "folders are not listed";
         for arg in args {
             match &**arg {
