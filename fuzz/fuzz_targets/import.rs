@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use libfuzzer_sys::fuzz_target;
-use tokamak_import::{Disk, Language, import};
+use tokamak_import::{Disk, Language, Output, import};
 
 /// A disk on which every file has this text.
 struct Same<'a>(&'a [u8]);
@@ -34,6 +34,6 @@ impl Disk for Same<'_> {
 
 fuzz_target!(|text: &[u8]| {
     for language in Language::ALL {
-        let _ = import(language, Path::new("/etc/main.conf"), None, &Same(text));
+        let _ = import(language, Path::new("/etc/main.conf"), None, &Same(text), Output::Folder);
     }
 });

@@ -1,12 +1,13 @@
 //! `tokamak import`: a configuration of another server as a `tokamak.toml`.
 
-use std::fs::File;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use tokamak_import::{Language, System, import};
+use tokamak_import::{Language, Output, System, import};
 
 use super::{print, report};
 
@@ -47,12 +48,14 @@ impl Import {
             Server::Apache => Language::Apache,
             Server::Caddy => Language::Caddy,
         };
-        let imported = match import(language, &self.file, self.prefix.as_deref(), &System) {
+        let output = if self.output.is_some() { Output::Folder } else { Output::Text };
+        let prefix = self.prefix.as_deref();
+        let imported = match import(language, &self.file, prefix, &System, output) {
             Ok(imported) => imported,
             Err(error) => return report(Err(error)),
         };
         let written = match &self.output {
-            Some(file) => write_new(file, &imported.toml),
+            Some(file) => write_all(file, &imported),
             None => print(imported.toml.as_bytes()).map_err(|error| error.to_string()),
         };
         if let Err(problem) = written {
@@ -66,9 +69,30 @@ impl Import {
     }
 }
 
+/// Writes the configuration, and before it what it names.
+fn write_all(file: &Path, imported: &tokamak_import::Import) -> Result<(), String> {
+    let mut private = OpenOptions::new();
+    private.write(true).create_new(true).mode(0o600);
+    let mut written: Vec<PathBuf> = Vec::new();
+    let mut write = || {
+        for (name, text) in &imported.files {
+            let file = file.with_file_name(name);
+            write_new(&file, text, &private)?;
+            written.push(file);
+        }
+        write_new(file, &imported.toml, OpenOptions::new().write(true).create_new(true))
+    };
+    let outcome = write();
+    if outcome.is_err() {
+        // Hashes of passwords are not left behind for nothing.
+        written.iter().for_each(|file| drop(fs::remove_file(file)));
+    }
+    outcome
+}
+
 /// Writes a file that does not exist yet: what is there may have been edited.
-fn write_new(file: &Path, text: &str) -> Result<(), String> {
-    let written = File::create_new(file).and_then(|mut file| file.write_all(text.as_bytes()));
+fn write_new(file: &Path, text: &str, options: &OpenOptions) -> Result<(), String> {
+    let written = options.open(file).and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
             format!("{} exists; name a new file, or remove it", file.display())

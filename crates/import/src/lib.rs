@@ -44,11 +44,23 @@ impl Language {
     pub const ALL: [Language; 3] = [Language::Nginx, Language::Apache, Language::Caddy];
 }
 
+/// Where the result goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// It is one text.
+    Text,
+    /// It is a file in a folder, where others may be written beside it.
+    Folder,
+}
+
 /// What was imported.
 #[derive(Debug)]
 pub struct Import {
     /// The `tokamak.toml`.
     pub toml: String,
+    /// Files that it names, for its own folder: their names and their texts. Nobody else may read
+    /// them.
+    pub files: Vec<(String, String)>,
     /// What was not translated, in the order of the lines.
     pub notes: Vec<Note>,
 }
@@ -63,12 +75,13 @@ pub fn import(
     file: &Path,
     prefix: Option<&Path>,
     disk: &dyn Disk,
+    output: Output,
 ) -> Result<Import, Unreadable> {
     let mut notes = note::Notes::default();
     let mut description = match language {
         Language::Nginx => nginx::read(file, prefix, disk, &mut notes)?,
         Language::Apache => apache::read(file, prefix, disk, &mut notes)?,
-        Language::Caddy => caddy::read(file, prefix, disk, &mut notes)?,
+        Language::Caddy => caddy::read(file, prefix, disk, output, &mut notes)?,
     };
     combine::combine(&mut description, disk, &mut notes);
     if description.sites.is_empty() {
@@ -78,5 +91,12 @@ pub fn import(
         return Err(Unreadable { place: Place::start(file), problem });
     }
     let notes = notes.into_sorted();
-    Ok(Import { toml: write::write(&description, &notes), notes })
+    let toml = write::write(&description, &notes);
+    let mut files = std::mem::take(&mut description.files);
+    let rules = description.sites.iter().flat_map(|site| {
+        site.rules.iter().chain(site.mounts.iter().flat_map(|mount| &mount.rules))
+    });
+    let named: Vec<&str> = rules.filter_map(|rule| Some(&*rule.asks()?.users)).collect();
+    files.retain(|(name, _)| named.contains(&&**name));
+    Ok(Import { toml, files, notes })
 }

@@ -26,6 +26,8 @@ pub(crate) struct Description {
     pub only_tls13: bool,
     /// Whether certificates are got for the names of sites that have none.
     pub automatic: bool,
+    /// Files of users that are written beside the configuration: their names and their texts.
+    pub files: Vec<(String, String)>,
     /// The access log and the error log.
     pub access_log: Option<String>,
     pub error_log: Option<String>,

@@ -10,7 +10,7 @@ use std::fs;
 
 use tempfile::TempDir;
 
-use crate::{Import, Kind, Language, System, import};
+use crate::{Import, Kind, Language, Output, System, import};
 
 /// A folder with a document root, `site`, with some files.
 pub(crate) fn folder() -> TempDir {
@@ -27,7 +27,8 @@ pub(crate) fn folder() -> TempDir {
 pub(crate) fn imported(folder: &TempDir, language: Language, text: &str) -> Result<Import, String> {
     let file = folder.path().join("main.conf");
     fs::write(&file, text.replace("$TOP", folder.path().to_str().unwrap())).unwrap();
-    import(language, &file, Some(folder.path()), &System).map_err(|error| error.to_string())
+    import(language, &file, Some(folder.path()), &System, Output::Folder)
+        .map_err(|error| error.to_string())
 }
 
 /// What `tokamak check` says of a configuration.
@@ -523,7 +524,7 @@ fn the_idioms_of_htaccess_files_are_known() {
         let folder = folder();
         let file = folder.path().join("site/.htaccess");
         fs::write(&file, rules).unwrap();
-        let import = import(Language::Apache, &file, None, &System).unwrap();
+        let import = import(Language::Apache, &file, None, &System, Output::Text).unwrap();
         check(&folder, &import.toml).unwrap();
         import
     };

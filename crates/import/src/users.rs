@@ -12,7 +12,7 @@ use crate::source::Disk;
 /// Fails with a reason if the file is not there, or if one of its lines would let somebody else in.
 pub(crate) fn names(disk: &dyn Disk, file: &str) -> Result<Vec<String>, String> {
     let bytes = disk.read(Path::new(file)).map_err(|error| format!("{file}: {error}"))?;
-    Users::read(&bytes).map_err(|bad| format!("{file}, {bad}"))?;
+    read(&bytes).map_err(|problem| format!("{file}, {problem}"))?;
     let mut names = Vec::new();
     for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
         let text = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
@@ -30,6 +30,14 @@ pub(crate) fn names(disk: &dyn Disk, file: &str) -> Result<Vec<String>, String> 
         names.push(name.to_owned());
     }
     Ok(names)
+}
+
+/// Whether Tokamak knows the users of a file.
+///
+/// # Errors
+/// Fails with the line that it does not know.
+pub(crate) fn read(bytes: &[u8]) -> Result<(), String> {
+    Users::read(bytes).map(drop).map_err(|bad| bad.to_string())
 }
 
 /// What browsers say of a password, if it can be said so.

@@ -6,7 +6,7 @@ use std::fs;
 use toml_edit::{DocumentMut, Item, Table};
 
 use crate::tests::{check, folder, imported};
-use crate::{Import, Kind, Language, System, import};
+use crate::{Import, Kind, Language, Output, System, import};
 
 /// What the rules of the first site do with a path, for a client with a strange address.
 #[derive(Debug, PartialEq)]
@@ -216,7 +216,9 @@ fn an_htaccess_alone_is_read_with_those_below_it() {
     for (path, text) in [("site", "Options -Indexes"), ("site/deep", "Require all denied")] {
         fs::write(folder.path().join(path).join(".htaccess"), text).unwrap();
     }
-    let read = |path: &str| import(Language::Apache, &folder.path().join(path), None, &System);
+    let read = |path: &str| {
+        import(Language::Apache, &folder.path().join(path), None, &System, Output::Text)
+    };
     let whole = read("site/.htaccess").unwrap();
     assert_answers(&whole, &[(Refused, "/deep/a.txt"), (Open, "/a.txt")]);
     assert!(whole.notes.is_empty(), "{:?}", whole.notes);
@@ -313,7 +315,9 @@ fn the_file_of_one_site_is_not_all_that_holds_for_it() {
     for name in ["apache2.conf", "site.conf"] {
         fs::write(folder.path().join(name), &site).unwrap();
     }
-    let read = |name: &str| import(Language::Apache, &folder.path().join(name), None, &System);
+    let read = |name: &str| {
+        import(Language::Apache, &folder.path().join(name), None, &System, Output::Text)
+    };
     let notes = read("site.conf").unwrap().notes;
     assert!(notes[0].reason.contains("apache2.conf says of all sites"), "{notes:?}");
     assert!(read("apache2.conf").unwrap().notes.is_empty());

@@ -4,6 +4,7 @@
 
 mod address;
 mod fastcgi;
+mod login;
 mod matcher;
 mod mount;
 mod parse;
@@ -12,6 +13,7 @@ mod target;
 
 use std::path::{Path, PathBuf};
 
+use crate::Output;
 use crate::directive::Directive;
 use crate::model::{Description, Listen, Rule, Scope, Site};
 use crate::note::Notes;
@@ -46,6 +48,7 @@ pub(crate) fn read(
     file: &Path,
     prefix: Option<&Path>,
     disk: &dyn Disk,
+    output: Output,
     notes: &mut Notes,
 ) -> Result<Description, Unreadable> {
     let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
@@ -64,6 +67,7 @@ pub(crate) fn read(
         bind: Vec::new(),
         redirects: true,
         hides_clients: false,
+        writes_files: output == Output::Folder,
     };
     for section in sections {
         match section.addresses.is_empty() {
@@ -86,6 +90,8 @@ struct Reader<'a> {
     /// Whether sites with TLS redirect from the port without it.
     redirects: bool,
     hides_clients: bool,
+    /// Whether files may be written beside the configuration.
+    writes_files: bool,
 }
 
 impl Reader<'_> {

@@ -187,9 +187,7 @@ impl Reader<'_> {
             "request_body" => self.request_body(directive, &matcher),
             "tls" => self.tls(directive, site),
             "basic_auth" | "basicauth" => {
-                let reason = "passwords that stand in the file are not translated, so everybody \
-                    is refused instead; write them to a file of `auth_users`";
-                self.refuse(directive, &matcher, 403, site, Some(reason));
+                self.password(directive, &matcher, args, site);
             }
             name if TUNING.contains(&name) => {}
             name if HARMLESS.contains(&name) => {
@@ -208,7 +206,7 @@ impl Reader<'_> {
     }
 
     /// Refuses what a directive is for: at least that.
-    fn refuse(
+    pub(super) fn refuse(
         &mut self,
         directive: &Directive,
         matcher: &Matcher,

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::passwords::with_users;
 use super::{check, folder, imported};
-use crate::{Language, import};
+use crate::{Language, Output, import};
 
 fn caddy_lines() -> impl Strategy<Value = String> {
     let word = prop::sample::select(vec![
@@ -68,6 +68,8 @@ fn caddy_lines() -> impl Strategy<Value = String> {
         "client_auth",
         "browse",
         "a=b",
+        "bcrypt",
+        "$2y$05$sAUVDeawl8IUyF6tAJT5FOdZlvYCNziyyum9Pwxla1r4SVpqfx/JG",
     ]);
     let name = prop::sample::select(vec![
         "root",
@@ -289,7 +291,7 @@ proptest! {
             }
         }
         for language in Language::ALL {
-            let _ = import(language, Path::new("/x"), None, &Nothing(&text));
+            let _ = import(language, Path::new("/x"), None, &Nothing(&text), Output::Folder);
         }
     }
 }

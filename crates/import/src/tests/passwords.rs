@@ -5,7 +5,7 @@ use std::fs;
 use tempfile::TempDir;
 
 use super::{assert_has, check, folder, imported, rules_of};
-use crate::{Import, Kind, Language, System, import};
+use crate::{Import, Kind, Language, Output, System, import};
 
 const USERS: &str = "max:$2y$05$sAUVDeawl8IUyF6tAJT5FOdZlvYCNziyyum9Pwxla1r4SVpqfx/JG\n";
 
@@ -293,8 +293,75 @@ fn the_folder_of_an_htaccess_may_be_behind_a_password() {
     let top = folder.path().display();
     let text = format!("{}Require valid-user\n", settings(&format!("{top}/users")));
     fs::write(&file, text).unwrap();
-    let import = import(Language::Apache, &file, None, &System).unwrap();
+    let import = import(Language::Apache, &file, None, &System, Output::Text).unwrap();
     check(&folder, &import.toml).unwrap();
     assert!(asks(&import, "auth_realm = \"Staff\""), "{}", import.toml);
     assert!(import.notes.is_empty(), "{:?}", import.notes);
+}
+
+/// Imports a site of Caddy with these lines.
+#[track_caller]
+fn caddy(lines: &str, output: Output) -> Import {
+    let folder = folder();
+    let text = format!(
+        "http://a.test {{\nroot * {}/site\nfile_server\n{lines}\n}}",
+        folder.path().display()
+    );
+    let file = folder.path().join("Caddyfile");
+    fs::write(&file, text).unwrap();
+    let import = import(Language::Caddy, &file, None, &System, output).unwrap();
+    check(&folder, &import.toml).unwrap();
+    import
+}
+
+#[test]
+fn passwords_of_caddy_become_files_beside_the_configuration() {
+    let hash = USERS.trim().strip_prefix("max:").unwrap();
+    let users = format!("{{\nmax {hash}\n}}");
+    let rule = "auth_users = \".htpasswd-1\"\nauth_realm = ";
+    for (lines, expected) in [
+        (format!("basic_auth /a/* {users}"), format!("path = \"/a/*\"\n{rule}\"restricted\"")),
+        (format!("basicauth {users}"), format!("[[site.rule]]\n{rule}")),
+        (format!("basic_auth * bcrypt Staff {users}"), format!("{rule}\"Staff\"")),
+        (
+            format!("@x {{\npath /a/*\nnot remote_ip 10.0.0.0/8\n}}\nbasic_auth @x {users}"),
+            format!("path = \"/a/*\"\nallow = [\"10.0.0.0/8\"]\n{rule}"),
+        ),
+        // The same users have one file.
+        (
+            format!("@x path /a/* /b/*\nbasic_auth @x {users}\nbasic_auth /c/* {users}"),
+            format!("path = \"/b/*\"\n{rule}"),
+        ),
+    ] {
+        let import = caddy(&lines, Output::Folder);
+        assert_has(&import, &expected);
+        assert_eq!(import.files, [(".htpasswd-1".to_owned(), USERS.to_owned())], "{lines}");
+        assert!(import.notes.is_empty(), "{lines}: {:?}", import.notes);
+        let import = caddy(&lines, Output::Text);
+        assert!(import.files.is_empty() && refusals(&import) > 0, "{lines}: {:?}", import.notes);
+        assert!(!import.toml.contains("auth_users"), "{lines}: {}", import.toml);
+    }
+}
+
+#[test]
+fn passwords_of_caddy_that_no_rule_asks_for_are_refused() {
+    let hash = USERS.trim().strip_prefix("max:").unwrap();
+    let users = format!("{{\nmax {hash}\n}}");
+    for lines in [
+        "basic_auth /a/*".to_owned(),
+        "basic_auth /a/* {\nmax secret\n}".to_owned(),
+        format!("basic_auth /a/* {{\nmax {hash} x\n}}"),
+        format!("basic_auth /a/* {{\nmax {hash}\nmax {hash}\n}}"),
+        format!("basic_auth /a/* {{\n{{x}} {hash}\n}}"),
+        format!("basic_auth /a/* argon2id {users}"),
+        format!("basic_auth /a/* bcrypt {{x}} {users}"),
+        format!("@x {{\npath /a/*\nremote_ip 10.0.0.0/8\n}}\nbasic_auth @x {users}"),
+        format!("@x {{\npath /a/*\nheader Cookie x\n}}\nbasic_auth @x {users}"),
+        format!("@x {{\npath /a/*\nnot file\n}}\nbasic_auth @x {users}"),
+    ] {
+        let import = caddy(&lines, Output::Folder);
+        assert_eq!(refusals(&import), 1, "{lines}: {:?}", import.notes);
+        assert_has(&import, "path = \"/a/*\"\ndeny = [\"all\"]");
+        assert!(import.files.is_empty(), "{lines}");
+    }
 }
