@@ -110,6 +110,11 @@ impl Line {
         let _ = self.send(&FromAcme::Name { name: name.to_owned(), next, failure }).await;
     }
 
+    /// Says that an order begins, or that it is over and what has come of it is stored.
+    pub async fn ordering(&self, is_under_way: bool) {
+        let _ = self.send(&FromAcme::Ordering { is_under_way }).await;
+    }
+
     /// Says that a handshake waits in vain for a certificate for this name.
     pub async fn declined(&self, name: &str) {
         let _ = self.send(&FromAcme::Declined { name: name.to_owned() }).await;

@@ -298,6 +298,14 @@ impl Work<'_> {
         if !self.is_still_allowed(name).await {
             return true;
         }
+        self.line.ordering(true).await;
+        let is_in_vain = self.get(name).await;
+        self.line.ordering(false).await;
+        is_in_vain
+    }
+
+    /// Gets a certificate for a name. Whether a handshake that waits for it waits in vain.
+    async fn get(&mut self, name: &mut Name) -> bool {
         let ordered = match self.shared {
             Some(shared) => self.order_in_turn(shared, name).await,
             None => self.order(name).await,

@@ -34,6 +34,10 @@ const COMPLAIN_EVERY: Duration = Duration::from_secs(24 * 3600);
 /// times more, one that was taken over could have the operator's program asked without end.
 const MOST_WANTED: usize = 128;
 
+/// How long a process that is to be replaced may go on with an order. Authorities look within
+/// seconds; with ten times more, one that hangs would hold up a change of the names for ten minutes.
+const FINISHES: Duration = Duration::from_secs(60);
+
 /// Messages that are handled before others have their turn.
 const AT_ONCE: usize = 16;
 
@@ -125,6 +129,10 @@ struct Running {
     task: Task,
     begun: u64,
     presenting: Option<Presenting>,
+    /// Whether an order is under way.
+    is_ordering: bool,
+    /// Since when it is known that another one, or none, is to take its place.
+    outdated: Option<u64>,
     /// Whether it was ended because another one, or none, is to take its place.
     is_dismissed: bool,
 }
@@ -177,7 +185,11 @@ impl Acme {
     ) {
         if let Some(running) = &mut self.running {
             if !running.task.is_of(server) {
-                running.dismiss();
+                // An order under way would be lost, and authorities count it.
+                let from = *running.outdated.get_or_insert(now);
+                if !running.is_ordering || since(from, now) >= FINISHES {
+                    running.dismiss();
+                }
             }
             if self.storm.failures() > 0 && since(running.begun, now).as_secs() > 60 {
                 self.storm.over();
@@ -270,8 +282,16 @@ impl Acme {
         })?;
         let endpoint = Endpoint::over(Box::new(ours));
         let child = Box::new(child);
-        let (presenting, is_dismissed) = (None, false);
-        Ok(Running { child, endpoint, task, begun: now, presenting, is_dismissed })
+        Ok(Running {
+            child,
+            endpoint,
+            task,
+            begun: now,
+            presenting: None,
+            is_ordering: false,
+            outdated: None,
+            is_dismissed: false,
+        })
     }
 
     /// A handshake waits for a certificate for this name: it is ordered, unless the name is none of
@@ -400,6 +420,7 @@ impl Acme {
                         self.names.insert(name, NameStatus { next, failure });
                     }
                 }
+                FromAcme::Ordering { is_under_way } => running.is_ordering = is_under_way,
                 FromAcme::Declined { name } => {
                     self.wanted.remove(&name);
                     if !running.task.names.contains(&name) {

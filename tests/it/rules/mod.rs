@@ -113,6 +113,51 @@ fn moved_pages_and_one_host() {
     );
 }
 
+/// A page that has moved is found in one step from the wrong host and scheme.
+#[test]
+fn redirects_make_no_chain() {
+    let rules = r#"
+        canonical_host = "localhost"
+        [[site.rule]]
+        path = "/secret"
+        deny = "all"
+        [[site.rule]]
+        pattern = "^/(secret|old)/(.*)$"
+        redirect = "/new/$2"
+        [[site.rule]]
+        path = "/gone"
+        redirect = "https://else.test/"
+        status = 308
+    "#;
+    let plain = wiki(Kind::Classic, rules);
+    let port = plain.address.port();
+    let at = |target: &str| get(target).header("Host", &format!("a.test:{port}"));
+    let moved = |name, target: &str, status, to: &str| {
+        row(name, at(target)).status(status).header("location", to)
+    };
+    let here = format!("http://localhost:{port}");
+    check(
+        &plain,
+        vec![
+            moved("another host", "/old/a?b=c", 301, &format!("{here}/new/a?b=c")),
+            moved("to elsewhere", "/gone", 308, "https://else.test/"),
+            moved("what is refused is not told", "/secret/a", 301, &format!("{here}/secret/a")),
+            moved("what has not moved", "/index.php", 301, &format!("{here}/index.php")),
+        ],
+    );
+    let secured = wiki(Kind::Classic, &format!("https_redirect = true\nhttps_port = 443\n{rules}"));
+    let there = "https://localhost";
+    check(
+        &secured,
+        vec![
+            moved("another scheme", "/old/a?b=c", 301, &format!("{there}/new/a?b=c")),
+            moved("to elsewhere", "/gone", 308, "https://else.test/"),
+            moved("what is refused is not told", "/secret/a", 308, &format!("{there}/secret/a")),
+            moved("what has not moved", "/index.php", 308, &format!("{there}/index.php")),
+        ],
+    );
+}
+
 #[test]
 fn clients_are_let_in_by_their_addresses() {
     let server = wiki(

@@ -113,7 +113,8 @@ where
     let incoming = Bounded::new(incoming, most);
     let caller = Caller::Client(client);
     if site.config.tls.redirect && caller.scheme() == "http" {
-        let response = https::redirect(&context.config, &site.config, &parts);
+        let moved = site.rules.moved(&caller, &parts.uri, &site.router);
+        let response = https::redirect(&context.config, &site.config, &parts, moved);
         return Serving::Now(Some(respond(response, guard)));
     }
     let begun = if length.is_some_and(|length| length > most) {

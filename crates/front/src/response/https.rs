@@ -18,8 +18,14 @@ use crate::route::hosts::{host_of, strip_port};
 const PORT: u16 = 443;
 
 /// Sends a client to the same address with `https`, on the site's port for it, and at the canonical
-/// host of the site. The status is 308, so that the method stays.
-pub fn redirect(server: &config::Server, site: &config::Site, parts: &Parts) -> Response<Source> {
+/// host of the site. The status is 308, so that the method stays. `moved`: where a rule redirects
+/// the page, and with which status.
+pub fn redirect(
+    server: &config::Server,
+    site: &config::Site,
+    parts: &Parts,
+    moved: Option<(String, StatusCode)>,
+) -> Response<Source> {
     let Some(name) = host_of(&parts.uri, &parts.headers).map(strip_port) else {
         return pages::failed(Failure::BadRequest);
     };
@@ -27,8 +33,11 @@ pub fn redirect(server: &config::Server, site: &config::Site, parts: &Parts) -> 
     let port = if port == PORT { String::new() } else { format!(":{port}") };
     let host = [name, &port].concat();
     let other = site.canonical_host.as_deref().and_then(|own| canonical::other_host(own, &host));
-    let to = canonical::url("https", other.as_deref().unwrap_or(&host), &parts.uri);
-    let status = StatusCode::PERMANENT_REDIRECT;
+    let host = other.as_deref().unwrap_or(&host);
+    let (to, status) = match moved {
+        Some((to, status)) => (canonical::moved("https", host, to), status),
+        None => (canonical::url("https", host, &parts.uri), StatusCode::PERMANENT_REDIRECT),
+    };
     let mut response = Response::new(Source::Whole(pages::page(status, "The page is at https.")));
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -101,7 +110,7 @@ mod tests {
             let (server, parts) = (server(tls), request.into_parts().0);
             let canonical_host = (!canonical.is_empty()).then(|| canonical.to_owned());
             let site = config::Site { canonical_host, ..server.sites[0].clone() };
-            let response = redirect(&server, &site, &parts);
+            let response = redirect(&server, &site, &parts, None);
             assert_eq!(response.status(), 308);
             assert_eq!(response.headers()[LOCATION], expected);
         }
@@ -114,6 +123,6 @@ mod tests {
         server.sites[0].tls.port = Some(444);
         assert_eq!(port(&server, &server.sites[0]), 444);
         let nameless = Request::get("/").body(()).unwrap().into_parts().0;
-        assert_eq!(redirect(&server, &server.sites[0], &nameless).status(), 400);
+        assert_eq!(redirect(&server, &server.sites[0], &nameless, None).status(), 400);
     }
 }

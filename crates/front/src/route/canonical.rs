@@ -16,6 +16,12 @@ pub fn url(scheme: &str, host: &str, uri: &Uri) -> String {
     [scheme, "://", host, target].concat()
 }
 
+/// Where a page has moved, with the scheme and the host where it should have been asked for, unless
+/// it has moved to another host.
+pub fn moved(scheme: &str, host: &str, to: String) -> String {
+    if to.starts_with('/') { [scheme, "://", host, &to].concat() } else { to }
+}
+
 /// The status of such a redirect. Only 308 lets clients repeat the body of a request.
 pub fn status(method: &Method) -> StatusCode {
     match *method {

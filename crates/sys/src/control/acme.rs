@@ -54,6 +54,11 @@ pub enum FromAcme {
         /// The name.
         name: String,
     },
+    /// An order begins, or is over.
+    Ordering {
+        /// Whether it begins.
+        is_under_way: bool,
+    },
     /// A line for the error log.
     Note {
         /// Whether something is wrong.
@@ -89,6 +94,7 @@ impl std::fmt::Debug for FromAcme {
         match self {
             FromAcme::Present { number, .. } => write!(f, "Present({number})"),
             FromAcme::Store { number, file, .. } => write!(f, "Store({number}, {file:?})"),
+            FromAcme::Ordering { is_under_way } => write!(f, "Ordering({is_under_way})"),
             FromAcme::Declined { name } => write!(f, "Declined({name:?})"),
             FromAcme::Note { text, .. } => write!(f, "Note({text:?})"),
             FromAcme::Name { name, next, failure } => {
@@ -148,6 +154,7 @@ impl Message for FromAcme {
             FromAcme::Name { name, next, failure } => {
                 Writer::new(4).text(cut(name)).u64(*next).text(cut(failure)).end()
             }
+            FromAcme::Ordering { is_under_way } => Writer::new(6).u8(u8::from(*is_under_way)).end(),
             FromAcme::Declined { name } => Writer::new(5).text(cut(name)).end(),
         }
     }
@@ -175,6 +182,7 @@ impl Message for FromAcme {
                 next: from.u64()?,
                 failure: from.text(MAX_TEXT)?,
             },
+            6 => FromAcme::Ordering { is_under_way: from.flag()? },
             5 => FromAcme::Declined { name: from.text(MAX_TEXT)? },
             _ => return Err(BadMessage("unknown tag")),
         };

@@ -97,6 +97,7 @@ fn from_acme() -> impl Strategy<Value = FromAcme> {
         (any::<bool>(), ".{0,40}")
             .prop_map(|(is_problem, text)| FromAcme::Note { is_problem, text }),
         ".{0,40}".prop_map(|name| FromAcme::Declined { name }),
+        any::<bool>().prop_map(|is_under_way| FromAcme::Ordering { is_under_way }),
         (".{0,40}", any::<u64>(), ".{0,40}").prop_map(|(name, next, failure)| FromAcme::Name {
             name,
             next,

@@ -162,7 +162,7 @@ impl Rules {
         path: Option<Vec<u8>>,
         router: &Router,
     ) -> Decision {
-        if let Some(canonical) = self.elsewhere(&request) {
+        if let Some(canonical) = self.elsewhere(&request, router) {
             return Decision::settled(canonical);
         }
         let path = match path {
@@ -183,13 +183,8 @@ impl Rules {
             if rule.unless_file && router.has(&path) {
                 continue;
             }
-            if let Some(to) = &rule.redirect {
-                let to = target::location(to, &groups(rule, &text), request.uri.query());
-                // A rule may fit its own target.
-                if request.uri.path_and_query().is_none_or(|own| own.as_str() != to) {
-                    let status = StatusCode::from_u16(rule.status).unwrap_or(StatusCode::FOUND);
-                    return Decision::settled(Target::Redirect(to, status));
-                }
+            if let Some((to, status)) = redirect(rule, &text, request.uri) {
+                return Decision::settled(Target::Redirect(to, status));
             }
             if let Some(to) = &rule.rewrite {
                 let (to_path, query) =
@@ -336,15 +331,59 @@ impl Rules {
     }
 
     /// The redirect to the canonical host, for a client that used another one.
-    fn elsewhere(&self, request: &RuleRequest<'_>) -> Option<Target> {
+    fn elsewhere(&self, request: &RuleRequest<'_>, router: &Router) -> Option<Target> {
         let canonical = self.canonical_host.as_ref()?;
         // Subrequests have no address bar.
         request.caller.client()?;
         let host = host_of(request.uri, request.headers).unwrap_or_default();
         let host = canonical::other_host(canonical, host)?;
-        let to = canonical::url(request.caller.scheme(), &host, request.uri);
+        let scheme = request.caller.scheme();
+        if let Some((to, status)) = self.moved(request.caller, request.uri, router) {
+            return Some(Target::Redirect(canonical::moved(scheme, &host, to), status));
+        }
+        let to = canonical::url(scheme, &host, request.uri);
         Some(Target::Redirect(to, canonical::status(request.method)))
     }
+
+    /// Where a rule redirects a request for `uri`, if one does, and with which status. So a client
+    /// at the wrong scheme or host is sent to the right page at once, and not from one redirect to
+    /// the next.
+    pub fn moved(
+        &self,
+        caller: &Caller,
+        uri: &Uri,
+        router: &Router,
+    ) -> Option<(String, StatusCode)> {
+        if self.rules.iter().all(|rule| rule.redirect.is_none()) {
+            return None;
+        }
+        let path = router.inner(route::clean(uri.path().as_bytes())?, uri.query()).ok()?;
+        let text = String::from_utf8_lossy(&path);
+        let client = caller.addresses().peer.ip();
+        for rule in self.fitting(&path, &text) {
+            // What is refused there, or is another page, is not known here.
+            if refusal(rule, client).is_some() || rule.rewrite.is_some() {
+                return None;
+            }
+            if rule.unless_file && router.has(&path) {
+                continue;
+            }
+            if let Some(moved) = redirect(rule, &text, uri) {
+                return Some(moved);
+            }
+        }
+        None
+    }
+}
+
+/// Where a rule that fits redirects a request, and with which status.
+fn redirect(rule: &config::Rule, text: &str, uri: &Uri) -> Option<(String, StatusCode)> {
+    let to = target::location(rule.redirect.as_ref()?, &groups(rule, text), uri.query());
+    // A rule may fit its own target.
+    if uri.path_and_query().is_some_and(|own| own.as_str() == to) {
+        return None;
+    }
+    Some((to, StatusCode::from_u16(rule.status).unwrap_or(StatusCode::FOUND)))
 }
 
 fn refusal(rule: &config::Rule, client: IpAddr) -> Option<Target> {
