@@ -28,6 +28,8 @@ FULL, BYTES = "no room", "byte by byte"
 KINDS = ("half a greeting", "no answer", BYTES, FULL)
 BAR_KIB = 64
 """For each slow connection: a record of TLS, a part of a response and the state of both."""
+BAR_KEPT = 0.25
+"""Part of that memory which the front may still hold when they have gone: tables that have grown."""
 
 
 @dataclass(frozen=True)
@@ -214,17 +216,19 @@ def front_of(server: Server, binary: Path) -> int:
 
 
 def verdict(moments: list[Moment], clients: int) -> tuple[bool, str]:
-    """Whether the others were served, and memory is bounded."""
+    """Whether the others were served, and memory is bounded and given back."""
     first, last = moments[0], moments[-1]
     most = max(moment.front_kib for moment in moments)
     each = (most - first.front_kib) / clients
+    kept = (last.front_kib - first.front_kib) / max(most - first.front_kib, 1)
     slowest = max(moment.slowest_ms for moment in moments)
-    is_good = last.failures == 0 and each <= BAR_KIB
+    is_good = last.failures == 0 and each <= BAR_KIB and kept <= BAR_KEPT
     line = (
         f"{last.opened} slow connections, {clients} at a time; {last.answers} answers to the client"
         f" that is not slow, {last.failures} failures, the slowest after {slowest:.0f} ms."
         f" The front held {first.front_kib} KiB before, {most} KiB at most ({each:.1f} KiB for each"
-        f" slow connection, bar {BAR_KIB}), {last.front_kib} KiB {PATIENCE} seconds after."
+        f" slow connection, bar {BAR_KIB}), {last.front_kib} KiB {PATIENCE} seconds after"
+        f" ({kept:.0%} of what they needed, bar {BAR_KEPT:.0%})."
     )
     return is_good, line
 
