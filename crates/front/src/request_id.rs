@@ -1,7 +1,7 @@
 //! The name of a request in `X-Request-Id`, by which a balancer, this server and applications speak
 //! of the same request.
 
-use http::{Extensions, HeaderName, HeaderValue, Request};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Request};
 use tokamak_trace::TraceId;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -30,6 +30,11 @@ impl RequestId {
         });
         request.headers_mut().insert(X_REQUEST_ID, name.clone());
         request.extensions_mut().insert(RequestId(name));
+    }
+
+    /// Adds the name to the response, unless the application has named it.
+    pub fn tell(self, headers: &mut HeaderMap) {
+        headers.entry(X_REQUEST_ID).or_insert(self.0);
     }
 
     /// The name of a request; empty if requests get none.

@@ -40,7 +40,11 @@ fn names_requests(kind: Kind) {
         seen.push(told);
     }
     // Of an error, too, in both logs.
-    server.send(&get("/missing.txt").header("X-Request-Id", "missing-1")).expect(404);
+    let missing = get("/missing.txt").header("X-Request-Id", "missing-1");
+    assert_eq!(server.send(&missing).expect(404).header("x-request-id"), Some("missing-1"));
+    let answer = server.send(&with(&[])).expect(200);
+    let named = answer.json()["HTTP_X_REQUEST_ID"].as_str().map(str::to_owned);
+    assert_eq!(answer.header("x-request-id"), named.as_deref());
     assert_eq!(line(&server, "missing.txt")["request_id"], "missing-1");
     server.log_line(&["missing.txt", "request_id=missing-1"]);
 }
@@ -64,4 +68,5 @@ fn names_of_others_are_replaced_or_passed_on() {
     let server = Setup::new(Kind::Classic).start();
     assert_eq!(told(&server, &request)["HTTP_X_REQUEST_ID"], "mine");
     assert!(told(&server, &with(&[])).get("HTTP_X_REQUEST_ID").is_none());
+    assert_eq!(server.send(&request).header("x-request-id"), None);
 }

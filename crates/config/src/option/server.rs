@@ -61,8 +61,8 @@ section! {
         /// from other addresses, are closed.
         proxy_protocol: Vec<SocketAddr> = "", ANY, Live, env "TOKAMAK_PROXY_PROTOCOL";
         /// Whether each request has an `X-Request-Id`: that of a trusted proxy, if `x-request-id`
-        /// is in `trusted_headers`, else a new one. PHP, applications, scripts and the access log
-        /// get it.
+        /// is in `trusted_headers`, else a new one. PHP, applications, scripts, the access log and
+        /// the response get it.
         request_ids: bool = "false", ANY, Live, env "TOKAMAK_REQUEST_IDS";
         /// Name servers that are asked for the addresses of upstreams, as in `"127.0.0.1:53"`; if
         /// not set, `/etc/hosts` and those of `/etc/resolv.conf`.

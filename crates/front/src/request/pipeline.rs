@@ -92,6 +92,9 @@ where
     if site.hsts.is_some() && client.scheme() == "https" {
         guard.hsts.clone_from(&site.hsts);
     }
+    if context.config.request_ids {
+        guard.request_id = request.extensions().get().cloned();
+    }
     // Before the limits: an authority that is refused gives no certificate.
     let tls = context.tls.as_ref();
     if let Some(answer) = tls.and_then(|tls| tls.challenge_answer(request.uri().path())) {
@@ -209,6 +212,9 @@ pub fn respond(mut response: Response<Source>, mut guard: Box<RequestGuard>) -> 
     }
     if let Some(hsts) = guard.hsts.take() {
         https::tell(hsts, response.headers_mut());
+    }
+    if let Some(id) = guard.request_id.take() {
+        id.tell(response.headers_mut());
     }
     if let Some((entry, _)) = guard.entry.as_deref_mut() {
         entry.status = response.status().as_u16();

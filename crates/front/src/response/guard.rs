@@ -18,6 +18,7 @@ use crate::client::Client;
 use crate::counters::Counted;
 use crate::export::PendingSpan;
 use crate::log::{AccessLog, LogEntry};
+use crate::request_id::RequestId;
 use crate::scoreboard::ScoreboardEntry;
 use crate::throttle::Slot;
 
@@ -37,6 +38,8 @@ pub struct RequestGuard {
     pub changes: Option<Box<HeaderChanges>>,
     /// What the response tells browsers about `https`.
     pub hsts: Option<HeaderValue>,
+    /// The request's name, if the response has it.
+    pub request_id: Option<RequestId>,
     /// Whether the client is told the phases.
     pub is_timed: bool,
     /// How the response may be compressed, where it may be at all.
@@ -61,6 +64,7 @@ impl RequestGuard {
             span: None,
             changes: None,
             hsts: None,
+            request_id: None,
             is_timed: false,
             compression: None,
             sent: 0,
