@@ -73,6 +73,7 @@ fn allowed_names_get_certificates() {
     for _ in 0..2 {
         is_refused(&plan, &server, "two.shops.example", &pebble);
     }
+    logged(&server, "TLS handshake failed: there is no certificate for two.shops.example client=");
     assert_eq!(asked(&plan, "one.shops.example"), 1);
     assert_eq!(asked(&plan, "two.shops.example"), 1);
     // No site has it, whatever the operator says.

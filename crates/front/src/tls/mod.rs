@@ -17,6 +17,7 @@ use tokamak_tls::{Credentials, Names, ServerConfig, Session, Settings};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::rustls::Error as TlsError;
 use tokio_rustls::rustls::server::Acceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -27,6 +28,9 @@ pub use on_demand::WantName;
 
 /// The first byte of a client that speaks TLS: a record with its greeting.
 const HANDSHAKE: u8 = 0x16;
+
+/// What the TLS library says if no certificate is for a client.
+const NO_CERTIFICATE: &str = "no server certificate chain resolved";
 
 /// What event loops need for handshakes.
 pub struct Tls {
@@ -210,6 +214,7 @@ impl Tls {
         })?;
         let challenge = self.challenges.config(&greeting.client_hello());
         let is_challenge = challenge.is_some();
+        let asked = greeting.client_hello().server_name().map(str::to_owned);
         let config = match challenge {
             Some(config) => config,
             None => self.config_for(greeting.client_hello().server_name()).await,
@@ -227,7 +232,7 @@ impl Tls {
             Poll::Pending => answer.await,
         };
         let stream = stream.map_err(|error| {
-            let (why, error) = closed(error);
+            let (why, error) = closed(named(error, asked.as_deref()));
             end.failed(why, error)
         })?;
         if is_challenge {
@@ -240,5 +245,35 @@ impl Tls {
         let protocol = Protocol::of(connection.alpn_protocol());
         end.succeeded(&session);
         Ok(Secured { stream, session, protocol })
+    }
+}
+
+/// Names the host for which there is no certificate, since the library does not.
+fn named(error: io::Error, asked: Option<&str>) -> io::Error {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
+    let Some(TlsError::General(text)) = inner else { return error };
+    if text != NO_CERTIFICATE {
+        return error;
+    }
+    let problem = match asked {
+        Some(name) => format!("there is no certificate for {name}"),
+        None => "the client names no host, and there is no certificate for that".to_owned(),
+    };
+    io::Error::new(error.kind(), problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_names_the_host_without_a_certificate() {
+        let of_library = |text: &str| {
+            io::Error::new(io::ErrorKind::InvalidData, TlsError::General(text.to_owned()))
+        };
+        let told = |text, asked| named(of_library(text), asked).to_string();
+        assert_eq!(told(NO_CERTIFICATE, Some("a.test")), "there is no certificate for a.test");
+        assert!(told(NO_CERTIFICATE, None).contains("names no host"));
+        assert_eq!(told("other", Some("a.test")), "unexpected error: other");
     }
 }
