@@ -10,19 +10,8 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::Plan;
-use crate::harness::{Process, eventually, free_address};
+use crate::harness::{Process, eventually, fetched, free_address};
 use crate::layers::root;
-
-/// Where pebble is; `None` if it was not fetched.
-fn program(name: &str) -> Option<PathBuf> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), Into::into);
-    let program = target.join("pebble").join(name);
-    if !program.exists() {
-        eprintln!("not tested: run scripts/fetch-pebble first");
-        return None;
-    }
-    Some(program)
-}
 
 /// An authority with its name server.
 pub struct Pebble {
@@ -76,7 +65,8 @@ impl Pebble {
 
     /// The same, at this address.
     pub fn start_at(address: SocketAddr, plan: &Plan, traits: Traits) -> Option<Pebble> {
-        let (program, names_program) = (program("pebble")?, program("pebble-challtestsrv")?);
+        let program = fetched("pebble", "pebble")?;
+        let names_program = fetched("pebble", "pebble-challtestsrv")?;
         let folder = plan.folder.path();
         if !folder.join("localhost.pem").exists() {
             certificate(folder);

@@ -8,6 +8,7 @@
 mod connection;
 #[path = "../../extensions.rs"]
 pub mod extensions;
+mod fetched;
 mod load;
 mod peer;
 mod process;
@@ -20,6 +21,7 @@ mod tokamak;
 mod web_servers;
 
 pub use connection::{Connection, Failure};
+pub use fetched::fetched;
 pub use load::under_load;
 pub use peer::php_fpm;
 pub use process::{Process, eventually};

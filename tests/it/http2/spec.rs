@@ -2,17 +2,11 @@
 
 use std::process::Command;
 
-use crate::harness::{Kind, Setup};
-use crate::layers::root;
+use crate::harness::{Kind, Setup, fetched};
 
 /// What h2spec says of a server on this port; `None` without h2spec.
 pub fn run(port: u16, arguments: &[&str]) -> Option<String> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), Into::into);
-    let program = target.join("h2spec/h2spec");
-    if !program.exists() {
-        eprintln!("not tested: run scripts/fetch-h2spec first");
-        return None;
-    }
+    let program = fetched("h2spec", "h2spec")?;
     let output = Command::new("timeout")
         .args(["-k", "5", "300"])
         .arg(program)
