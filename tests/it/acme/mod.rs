@@ -2,6 +2,7 @@
 //! and from one that does everything wrong.
 
 mod authority;
+mod command_line;
 mod events;
 mod faults;
 mod issue;
