@@ -32,7 +32,7 @@ use backend::Backend;
 
 /// A server that sends everything below `/app` to a backend; `lines` are more lines of its
 /// upstream.
-fn in_front_of(backend: &Backend, lines: &str) -> Setup {
+pub fn in_front_of(backend: &Backend, lines: &str) -> Setup {
     Setup::new(Kind::Fastcgi)
         .upstream(&format!("address = \"{}\"\n{lines}", backend.address))
         .site_line("[[site.route]]\npath = \"/app\"\nupstream = \"app\"")

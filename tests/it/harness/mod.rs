@@ -26,10 +26,10 @@ pub use load::under_load;
 pub use peer::php_fpm;
 pub use process::{Process, eventually};
 pub use request::{Multipart, Request, form, get, post};
-pub use response::{Framing, Response};
+pub use response::{Framing, Head, Response};
 pub use server::{Server, free_address};
 pub use setup::{Kind, Setup, WebServer, is_root, tests};
-pub use table::{TOKAMAK, check, row};
+pub use table::{Row, TOKAMAK, check, check_by, row};
 pub use tokamak::program;
 
 /// Turns one function of a [`Kind`] into a test for each kind, by these names.

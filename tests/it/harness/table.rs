@@ -81,14 +81,18 @@ pub const TOKAMAK: &[Kind] = &[Kind::Classic, Kind::Worker, Kind::Async, Kind::S
 
 /// Sends every row's request and fails with all that came back wrong.
 pub fn check(server: &Server, rows: Vec<Row>) {
-    let mut wrong = Vec::new();
-    for row in rows.iter().filter(|row| row.only.is_none_or(|kinds| kinds.contains(&server.kind))) {
+    check_by(server.kind, &rows, |request| {
         let mut connection = server.connect();
-        let sent = connection.try_send(row.request.bytes()).map_err(|error| error.to_string());
-        let response = sent.and_then(|()| {
-            connection.try_response(&row.request.method).map_err(|failure| failure.to_string())
-        });
-        match response {
+        connection.try_send(request.bytes()).map_err(|error| error.to_string())?;
+        connection.try_response(&request.method).map_err(|failure| failure.to_string())
+    });
+}
+
+/// As [`check`], with another way to send a request.
+pub fn check_by(kind: Kind, rows: &[Row], send: impl Fn(&Request) -> Result<Response, String>) {
+    let mut wrong = Vec::new();
+    for row in rows.iter().filter(|row| row.only.is_none_or(|kinds| kinds.contains(&kind))) {
+        match send(&row.request) {
             Err(failure) => wrong.push(format!("{}: no response: {failure}", row.name)),
             Ok(response) => {
                 let failed: Vec<String> =
@@ -101,8 +105,7 @@ pub fn check(server: &Server, rows: Vec<Row>) {
     }
     assert!(
         wrong.is_empty(),
-        "{:?}: {} of {} rows are wrong\n\n{}",
-        server.kind,
+        "{kind:?}: {} of {} rows are wrong\n\n{}",
         wrong.len(),
         rows.len(),
         wrong.join("\n")
