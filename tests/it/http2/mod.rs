@@ -2,6 +2,7 @@
 //! h2spec, and two clients of our own.
 
 pub mod client;
+mod fairness;
 mod features;
 mod frames;
 mod limits;
