@@ -4,6 +4,7 @@
 pub mod client;
 mod fairness;
 mod features;
+mod flow;
 mod frames;
 mod limits;
 mod load;
