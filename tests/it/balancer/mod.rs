@@ -1,9 +1,11 @@
 //! Behind a balancer: what is believed of proxies and what of nobody, PROXY headers, names of
 //! requests, and a stop that balancers notice in time.
 
+mod cached;
 mod drain;
 mod forwarded;
 mod in_front;
+mod layered;
 mod names;
 mod proxy_protocol;
 

@@ -10,9 +10,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::client::SendRequest;
 use http::{Request, Response, request::Builder};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, HandshakeKind, NamedGroup, RootCertStore};
@@ -38,53 +39,74 @@ pub struct Target {
     address: SocketAddr,
     /// Makes handshakes, if it has TLS.
     tls: Option<TlsConnector>,
+    /// What connections begin with.
+    first: Vec<u8>,
+}
+
+/// A client that knows this certificate alone, and speaks this protocol.
+pub fn tls_client(certificate: &Path, protocol: &str) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(certificate).expect("a certificate")).unwrap();
+    let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![protocol.into()];
+    Arc::new(config)
 }
 
 impl Target {
     /// A server without TLS.
     pub fn plain(address: SocketAddr) -> Target {
-        Target { address, tls: None }
+        Target { address, tls: None, first: Vec::new() }
     }
 
     /// A server with TLS, which has this certificate for `localhost`.
     pub fn secured(address: SocketAddr, certificate: &Path) -> Target {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(certificate).expect("a certificate")).unwrap();
-        let mut config =
-            ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        Target { address, tls: Some(Arc::new(config).into()) }
+        let tls = Some(tls_client(certificate, "h2").into());
+        Target { address, tls, first: Vec::new() }
+    }
+
+    /// The same; a connection begins with these bytes, before a handshake.
+    pub fn after(self, first: &[u8]) -> Target {
+        Target { first: first.to_owned(), ..self }
+    }
+
+    async fn stream(&self) -> std::io::Result<tokio::net::TcpStream> {
+        let mut stream = tokio::net::TcpStream::connect(self.address).await?;
+        stream.write_all(&self.first).await?;
+        Ok(stream)
+    }
+
+    async fn secured_stream(&self) -> Result<TlsStream<tokio::net::TcpStream>, Box<dyn Error>> {
+        let stream = self.stream().await?;
+        let tls = self.tls.as_ref().ok_or("a target without TLS")?;
+        Ok(tls.connect(ServerName::try_from("localhost")?, stream).await?)
     }
 
     /// Opens a connection, and works on it in a task.
     pub async fn connect(&self) -> Result<SendRequest<Bytes>, Box<dyn Error>> {
-        let stream = tokio::net::TcpStream::connect(self.address).await?;
-        let Some(tls) = &self.tls else { return open(stream).await };
-        open(tls.connect(ServerName::try_from("localhost")?, stream).await?).await
+        if self.tls.is_none() {
+            let stream = self.stream().await?;
+            return open(stream).await;
+        }
+        let stream = self.secured_stream().await?;
+        open(stream).await
     }
 
     /// Connects; whether that resumes the session of an earlier connection.
     pub async fn resumes(&self) -> Result<bool, Box<dyn Error>> {
-        let stream = tokio::net::TcpStream::connect(self.address).await?;
-        let tls = self.tls.as_ref().ok_or("a target without TLS")?;
-        let stream = tls.connect(ServerName::try_from("localhost")?, stream).await?;
+        let stream = self.secured_stream().await?;
         Ok(stream.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed))
     }
 
     /// The group for the exchange of keys that a handshake chooses.
     pub async fn group(&self) -> Result<NamedGroup, Box<dyn Error>> {
-        let stream = tokio::net::TcpStream::connect(self.address).await?;
-        let tls = self.tls.as_ref().ok_or("a target without TLS")?;
-        let stream = tls.connect(ServerName::try_from("localhost")?, stream).await?;
+        let stream = self.secured_stream().await?;
         let group = stream.get_ref().1.negotiated_key_exchange_group();
         Ok(group.ok_or("no exchange of keys")?.name())
     }
 
     /// Makes the handshake, says nothing, and reads until the server closes the connection.
     pub async fn say_nothing(&self) -> Result<(), Box<dyn Error>> {
-        let stream = tokio::net::TcpStream::connect(self.address).await?;
-        let tls = self.tls.as_ref().ok_or("a target without TLS")?;
-        let mut stream = tls.connect(ServerName::try_from("localhost")?, stream).await?;
+        let mut stream = self.secured_stream().await?;
         let mut piece = [0; 1024];
         // The server may close it without the last words of TLS.
         while let Ok(1..) = stream.read(&mut piece).await {}

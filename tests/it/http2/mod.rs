@@ -3,12 +3,12 @@
 
 pub mod client;
 mod fairness;
-mod features;
+pub mod features;
 mod flow;
 mod frames;
 mod limits;
 mod load;
-mod secured;
+pub mod secured;
 mod spec;
 
 use std::fs;

@@ -61,12 +61,18 @@ fn h2load_gets_all_answers() {
     load::is_complete(&String::from_utf8_lossy(&output.stdout));
 }
 
-/// A server with a certificate that our own client takes, and with these options.
-fn trusted(lines: &[&str]) -> (Secured, Target) {
+/// A folder with a certificate that our own client takes.
+pub fn folder() -> Folder {
     let folder = Folder::new();
     // Not an authority: the client takes none for a server.
     let kind = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -addext basicConstraints=CA:FALSE";
     folder.made_with("localhost", &["localhost"], &kind.split(' ').collect::<Vec<_>>());
+    folder
+}
+
+/// A server with such a certificate, and with these options.
+fn trusted(lines: &[&str]) -> (Secured, Target) {
+    let folder = folder();
     let secured = secured_in(folder, operated(Kind::Classic), lines, &[]);
     let target = Target::secured(secured.address, &secured.folder.path("localhost.pem"));
     (secured, target)

@@ -8,6 +8,7 @@ mod python;
 mod sessions;
 mod shared_tickets;
 mod suites;
+pub mod wire;
 
 use std::fs;
 use std::net::SocketAddr;
