@@ -19,7 +19,7 @@ const CASES: u64 = 400;
 const FRAMES: u64 = 40;
 
 /// Bytes that the server may answer to each frame: a whole response with its head.
-const FOR_EACH: usize = 2048;
+pub const FOR_EACH: usize = 2048;
 
 /// Memory that the front may hold more after all cases, in KiB. Each leaves at most so much that
 /// all of them together stay below this.
@@ -127,9 +127,8 @@ impl Chance {
     }
 }
 
-/// Sends the frames of a seed and then a PING. Returns what the server sent, until it answered that
-/// PING or closed the connection.
-fn converse(server: &Server, seed: u64) -> (Vec<u8>, usize) {
+/// What the client of a seed sends: frames, and then a PING. Returns the number of frames, too.
+pub fn begins(seed: u64) -> (Vec<u8>, usize) {
     let mut chance = Chance(seed);
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     if chance.below(10) > 0 {
@@ -144,6 +143,18 @@ fn converse(server: &Server, seed: u64) -> (Vec<u8>, usize) {
         bytes.extend_from_slice(&if is_right { chance.right(&mut last) } else { chance.wrong() });
     }
     bytes.extend_from_slice(&frame(PING, 0, 0, &LAST));
+    (bytes, count)
+}
+
+/// The answer to the PING.
+pub fn last_answer() -> Vec<u8> {
+    frame(PING, ACK, 0, &LAST)
+}
+
+/// Sends the frames of a seed and then a PING. Returns what the server sent, until it answered that
+/// PING or closed the connection.
+fn converse(server: &Server, seed: u64) -> (Vec<u8>, usize) {
+    let (bytes, count) = begins(seed);
     let mut stream = TcpStream::connect(server.address).expect("a connection");
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut sending = stream.try_clone().unwrap();
@@ -151,7 +162,7 @@ fn converse(server: &Server, seed: u64) -> (Vec<u8>, usize) {
         // The server may close the connection before it has all of it.
         let _ = sending.write_all(&bytes);
     });
-    let answer = frame(PING, ACK, 0, &LAST);
+    let answer = last_answer();
     let (mut got, mut piece) = (Vec::new(), [0; 16 * 1024]);
     while !contains(&got, &answer) {
         match stream.read(&mut piece) {
@@ -166,12 +177,12 @@ fn converse(server: &Server, seed: u64) -> (Vec<u8>, usize) {
     (got, count)
 }
 
-fn contains(bytes: &[u8], part: &[u8]) -> bool {
+pub fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
 /// The kinds of the frames that the server sent.
-fn kinds(mut bytes: &[u8]) -> Vec<u8> {
+pub fn kinds(mut bytes: &[u8]) -> Vec<u8> {
     let mut kinds = Vec::new();
     while let [a, b, c, kind, ..] = *bytes {
         kinds.push(kind);
@@ -209,7 +220,7 @@ fn any_frames_are_answered_or_end_the_connection() {
     for seed in 0..cases {
         let (got, frames) = converse(&server, seed);
         assert!(got.len() <= FOR_EACH * (frames + 2), "seed {seed}: {} bytes", got.len());
-        if contains(&got, &frame(PING, ACK, 0, &LAST)) {
+        if contains(&got, &last_answer()) {
             going_on += 1;
         } else if kinds(&got).contains(&GOAWAY) {
             ended += 1;

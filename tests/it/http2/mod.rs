@@ -9,6 +9,7 @@ mod frames;
 mod limits;
 mod load;
 pub mod secured;
+mod secured_frames;
 mod spec;
 
 use std::fs;
