@@ -3,6 +3,7 @@
 mod certificates;
 mod clients;
 mod connections;
+mod halfway;
 mod local;
 mod python;
 mod sessions;
