@@ -2,6 +2,7 @@
 //! requests, and a stop that balancers notice in time.
 
 mod cached;
+mod deployed;
 mod drain;
 mod forwarded;
 mod in_front;
