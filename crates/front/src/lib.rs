@@ -59,6 +59,7 @@ pub use http::proxy_protocol::{
 };
 pub use pools::PoolLink;
 pub use response::compression::accept as accept_encoding;
+pub use site::rules::book::{RuleBook, Ruling};
 pub use tls::WantName;
 pub use tokamak_cache::Purge;
 pub use tokamak_upstream::shm::{Alarm, Death, Want};

@@ -17,6 +17,7 @@
 //!
 //! Limits by client (`site::limits`) come before all of this.
 
+pub mod book;
 pub mod condition;
 mod target;
 

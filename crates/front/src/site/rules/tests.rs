@@ -1,46 +1,12 @@
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
 use tokamak_config::Request;
 
+use super::book::Visitor;
 use super::*;
-use crate::client::{Addresses, Client};
-use crate::failure::Failure;
-
-struct Visitor(Arc<Addresses>);
-
-impl Client for Visitor {
-    fn addresses(&self) -> &Arc<Addresses> {
-        &self.0
-    }
-
-    fn scheme(&self) -> &'static str {
-        "http"
-    }
-
-    fn requests(&self) -> u32 {
-        1
-    }
-
-    fn poll_gone(&self, _: &mut std::task::Context<'_>) -> std::task::Poll<()> {
-        std::task::Poll::Pending
-    }
-
-    fn send_interim(&self, _: StatusCode, _: &HeaderMap) {}
-
-    fn violation(&self) -> Option<Failure> {
-        None
-    }
-
-    fn served(&self, _: u64) {}
-
-    fn take_received(&self) -> u64 {
-        0
-    }
-}
 
 /// A site with rules.
 struct Place {
@@ -86,9 +52,7 @@ impl Place {
     }
 
     fn decide(&self, client: &str, target: &str) -> Decision {
-        let [peer, local] =
-            [client, "127.0.0.1"].map(|ip| (ip.parse::<IpAddr>().unwrap(), 1).into());
-        let caller = Caller::Client(Arc::new(Visitor(Arc::new(Addresses::new(peer, local, 0)))));
+        let caller = Visitor::caller(client.parse().unwrap());
         let (method, uri, headers) = (&Method::GET, &target.parse().unwrap(), &HeaderMap::new());
         let request = RuleRequest { caller: &caller, method, uri, headers };
         self.rules.decide(request, None, &self.router)
