@@ -1,5 +1,5 @@
-//! Rules and requests that nobody would write: whatever they are, a redirect leads to one place, and
-//! what is refused stays refused.
+//! Rules and requests that nobody would write: whatever they are, a redirect leads to one place,
+//! and what is refused stays refused.
 
 mod exercise;
 

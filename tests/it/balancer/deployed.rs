@@ -1,5 +1,5 @@
-//! The examples for Kubernetes and systemd: a server that is started with exactly what they say, and
-//! times that fit together.
+//! The examples for Kubernetes and systemd: a server that is started with exactly what they say,
+//! and times that fit together.
 
 use std::collections::BTreeMap;
 use std::fs;

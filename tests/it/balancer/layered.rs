@@ -1,5 +1,5 @@
-//! What proxies say, beneath TLS and HTTP/2: PROXY headers before a handshake and before the preface
-//! of HTTP/2; and the redirect to https behind a proxy that speaks it for the server.
+//! What proxies say, beneath TLS and HTTP/2: PROXY headers before a handshake and before the
+//! preface of HTTP/2; and the redirect to https behind a proxy that speaks it for the server.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -12,8 +12,8 @@ use crate::http2::client::tls_client;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Sends `first`, makes the handshake for `localhost` with a server that has this certificate, sends
-/// a request, and reads to the end of the connection. An error if there is no handshake.
+/// Sends `first`, makes the handshake for `localhost` with a server that has this certificate,
+/// sends a request, and reads to the end of the connection. An error if there is no handshake.
 pub fn ask(
     address: SocketAddr,
     first: &[u8],
