@@ -2,6 +2,7 @@
 //! site, on which addresses each is served.
 
 mod addresses;
+mod bodies;
 mod logins;
 
 use std::path::Path;
@@ -13,6 +14,7 @@ use crate::{pattern, validity};
 
 /// Completes the sites of a description.
 pub(crate) fn combine(description: &mut Description, disk: &dyn Disk, notes: &mut Notes) {
+    bodies::settle(description);
     let sites = &mut description.sites;
     addresses::unify(sites, notes);
     // The first site answers for unknown names.
@@ -224,8 +226,10 @@ fn mounts_of_unknown_names(sites: &mut [Site], notes: &mut Notes) {
 /// with passwords, and its headers are theirs. Rules do not reach there by themselves.
 fn hand_down(site: &mut Site, notes: &mut Notes) {
     let refuses = |rule: &&Rule| rule.guards();
-    let is_of_all =
-        |rule: &&Rule| rule.scope.is_all() && (!rule.headers.is_empty() || rule.limit.is_some());
+    let is_of_all = |rule: &&Rule| {
+        let holds = !rule.headers.is_empty() || rule.limit.is_some() || rule.is_unlogged;
+        rule.scope.is_all() && holds
+    };
     for mount in &mut site.mounts {
         let path = mount.path.clone().unwrap_or_default();
         let mut own = Vec::new();
@@ -254,7 +258,7 @@ fn hand_down(site: &mut Site, notes: &mut Notes) {
                 notes.differs(&rule.place, "", reason);
             }
             let (scripts, serve) = Default::default();
-            own.push(Rule { scope, scripts, serve, ..rule.clone() });
+            own.push(Rule { scope, scripts, serve, body: None, ..rule.clone() });
         }
         own.append(&mut mount.rules);
         mount.rules = own;

@@ -14,6 +14,8 @@ pub(crate) struct Description {
     pub divides_addresses: bool,
     /// Largest request body, in bytes.
     pub body: Option<u64>,
+    /// Seconds, by keys of `timeouts`.
+    pub timeouts: BTreeMap<&'static str, u64>,
     /// Networks of proxies that name the client.
     pub trusted_proxies: Vec<String>,
     /// Whether they do so by `X-Forwarded-For`, and not by the PROXY protocol alone.
@@ -76,6 +78,8 @@ pub(crate) struct Site {
     pub php_value: BTreeMap<String, String>,
     pub php_admin_value: BTreeMap<String, String>,
     pub env: BTreeMap<String, String>,
+    /// Largest request body, in bytes, until [`crate::combine`] finds out for how many sites it is.
+    pub body: Option<u64>,
     pub rules: Vec<Rule>,
     pub mounts: Vec<Site>,
     pub moved: Option<Moved>,
@@ -103,6 +107,7 @@ impl Site {
             php_value: BTreeMap::new(),
             php_admin_value: BTreeMap::new(),
             env: BTreeMap::new(),
+            body: None,
             rules: Vec::new(),
             mounts: Vec::new(),
             moved: None,
@@ -167,8 +172,18 @@ impl Scope {
     /// Whether there may be a path for which both are.
     pub(crate) fn may_meet(&self, other: &Scope) -> bool {
         let meet = |one: &str, other: &str| one.starts_with(other) || other.starts_with(one);
+        if let (Some(own), Some(others)) = (self.extensions(), other.extensions())
+            && own.iter().all(|own| !others.contains(own))
+        {
+            return false;
+        }
         let others = other.begins();
         self.begins().iter().any(|one| others.iter().any(|other| meet(one, other)))
+    }
+
+    /// The extensions with one of which all its paths end, in lower case, if that is known.
+    pub(crate) fn extensions(&self) -> Option<Vec<String>> {
+        pattern::extensions(self.pattern.as_deref()?)
     }
 
     /// The texts with one of which all its paths begin, in lower case.
@@ -261,6 +276,10 @@ pub(crate) struct Rule {
     pub scripts: Vec<String>,
     pub serve: Serve,
     pub limit: Option<Limit>,
+    /// Largest request body, in bytes.
+    pub body: Option<u64>,
+    /// Whether requests are kept out of the access log.
+    pub is_unlogged: bool,
     pub headers: Headers,
 }
 
@@ -276,6 +295,8 @@ impl Rule {
             scripts: Vec::new(),
             serve: Serve::All,
             limit: None,
+            body: None,
+            is_unlogged: false,
             headers: Headers::default(),
         }
     }
@@ -340,6 +361,8 @@ impl Rule {
             && self.scripts.is_empty()
             && self.serve == Serve::All
             && self.limit.is_none()
+            && self.body.is_none()
+            && !self.is_unlogged
             && self.headers.is_empty()
     }
 }
@@ -364,6 +387,9 @@ mod tests {
             (path("/c"), pattern("a|^/b"), true),
             (pattern("^/a"), pattern("\\.php$"), true),
             (pattern("^/a"), pattern("^/b"), false),
+            (pattern("\\.php$"), pattern("\\.(css|jpe?g)$"), false),
+            (pattern("(?i)\\.(?:JPEG|png)$"), pattern("\\.(css|jpe?g)$"), true),
+            (pattern("\\.php$"), pattern("\\.(css|js)"), true),
         ] {
             assert_eq!(one.may_meet(&other), expected, "{one:?} {other:?}");
             assert_eq!(other.may_meet(&one), expected, "{other:?} {one:?}");

@@ -130,6 +130,33 @@ pub(crate) fn begins(expression: &str) -> Vec<String> {
     }
 }
 
+/// The extensions with one of which all ends that an expression finds, in lower case and without
+/// their dot; nothing if that is not known.
+pub(crate) fn extensions(expression: &str) -> Option<Vec<String>> {
+    let [only] = &alternatives(expression)[..] else { return None };
+    let end = only.strip_suffix('$')?;
+    let (_, last) = end.rsplit_once("\\.")?;
+    let group = last.strip_suffix(')').and_then(|group| group.strip_prefix('('));
+    let group = group.map(|group| group.strip_prefix("?:").unwrap_or(group));
+    let mut found = Vec::new();
+    for one in group.unwrap_or(last).split('|') {
+        let one = one.to_ascii_lowercase();
+        // `jpe?g` is both.
+        let (long, short) = match one.split_once('?') {
+            Some((before, after)) => {
+                let mut short = before.to_owned();
+                short.pop()?;
+                (format!("{before}{after}"), Some(short + after))
+            }
+            None => (one, None),
+        };
+        found.extend([long].into_iter().chain(short));
+    }
+    let is_plain =
+        |one: &String| !one.is_empty() && one.bytes().all(|it| it.is_ascii_alphanumeric());
+    found.iter().all(is_plain).then_some(found)
+}
+
 /// The plain text that an expression begins with, and what follows.
 fn literal(expression: &str) -> (String, &str) {
     let (mut text, mut rest) = (String::new(), expression);
@@ -242,6 +269,27 @@ mod tests {
             ("/a.b", false),
         ] {
             assert_eq!(is_in(&pattern, path), is_found, "{path} {pattern}");
+        }
+    }
+
+    #[test]
+    fn the_extensions_of_an_expression_are_known_or_not() {
+        for (expression, expected) in [
+            (r"\.php$", Some(&["php"][..])),
+            (r"(?i)^/a/.*\.(CSS|jpe?g)$", Some(&["css", "jpeg", "jpg"])),
+            (r"\.(?:a|b)$", Some(&["a", "b"])),
+            (r"\.php", None),
+            (r"\.(php|b.)$", None),
+            (r"\.a$|^/b", None),
+            (r"\.(a|b)?$", None),
+            (r"^/a$", None),
+            (r"\.?$", None),
+            (r"(x|\.a)$", None),
+        ] {
+            let found = extensions(expression);
+            let found: Option<Vec<&str>> =
+                found.as_ref().map(|own| own.iter().map(String::as_str).collect());
+            assert_eq!(found.as_deref(), expected, "{expression}");
         }
     }
 

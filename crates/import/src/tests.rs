@@ -5,6 +5,7 @@ mod invented;
 mod limits;
 mod mounts;
 mod passwords;
+mod sizes;
 
 use std::fs;
 

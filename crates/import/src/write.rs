@@ -90,6 +90,9 @@ fn server(table: &mut Table, description: &Description) {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX).min(1024 << 30);
         part(table, "limits").insert("body", value(bytes));
     }
+    for (key, seconds) in &description.timeouts {
+        part(table, "timeouts").insert(key, value(format!("{seconds}s")));
+    }
     if let Some(log) = &description.access_log {
         part(table, "log").insert("access", value(log));
     }
@@ -192,6 +195,12 @@ fn rule(rule: &Rule) -> Table {
         if limit.dry_run {
             table.insert("limit_dry_run", value(true));
         }
+    }
+    if let Some(bytes) = rule.body {
+        table.insert("body", value(i64::try_from(bytes).unwrap_or(i64::MAX).min(1024 << 30)));
+    }
+    if rule.is_unlogged {
+        table.insert("log", value(false));
     }
     headers(&mut table, &rule.headers);
     table

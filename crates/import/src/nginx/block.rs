@@ -6,137 +6,8 @@ use crate::directive::Directive;
 use crate::source::Place;
 use crate::{unit, validity};
 
-use super::{Reader, is_missing, limits};
-
-/// Directives that tune nginx itself, or ask for what Tokamak does anyway.
-pub(super) const TUNING: &[&str] = &[
-    "aio",
-    "brotli",
-    "brotli_comp_level",
-    "brotli_min_length",
-    "brotli_static",
-    "brotli_types",
-    "charset",
-    "client_body_buffer_size",
-    "client_body_temp_path",
-    "client_body_timeout",
-    "client_header_buffer_size",
-    "client_header_timeout",
-    "connection_pool_size",
-    "daemon",
-    "directio",
-    "env",
-    "etag",
-    "fastcgi_buffer_size",
-    "fastcgi_buffering",
-    "fastcgi_buffers",
-    "fastcgi_busy_buffers_size",
-    "fastcgi_connect_timeout",
-    "fastcgi_ignore_client_abort",
-    "fastcgi_index",
-    "fastcgi_keep_conn",
-    "fastcgi_max_temp_file_size",
-    "fastcgi_next_upstream",
-    "fastcgi_request_buffering",
-    "fastcgi_send_timeout",
-    "fastcgi_socket_keepalive",
-    "fastcgi_split_path_info",
-    "fastcgi_temp_file_write_size",
-    "fastcgi_temp_path",
-    "gzip",
-    "gzip_buffers",
-    "gzip_comp_level",
-    "gzip_disable",
-    "gzip_http_version",
-    "gzip_min_length",
-    "gzip_proxied",
-    "gzip_static",
-    "gzip_types",
-    "gzip_vary",
-    "http2",
-    "http2_max_concurrent_streams",
-    "http2_push_preload",
-    "http3",
-    "http3_hq",
-    "ignore_invalid_headers",
-    "keepalive_disable",
-    "keepalive_requests",
-    "keepalive_timeout",
-    "large_client_header_buffers",
-    "limit_conn_log_level",
-    "limit_rate",
-    "limit_rate_after",
-    "limit_req_log_level",
-    "lingering_close",
-    "lingering_time",
-    "lingering_timeout",
-    "load_module",
-    "log_format",
-    "log_not_found",
-    "log_subrequest",
-    "map_hash_bucket_size",
-    "map_hash_max_size",
-    "max_ranges",
-    "merge_slashes",
-    "msie_padding",
-    "open_file_cache",
-    "open_file_cache_errors",
-    "open_file_cache_min_uses",
-    "open_file_cache_valid",
-    "output_buffers",
-    "pcre_jit",
-    "pid",
-    "port_in_redirect",
-    "postpone_output",
-    "proxy_headers_hash_bucket_size",
-    "proxy_headers_hash_max_size",
-    "read_ahead",
-    "recursive_error_pages",
-    "request_pool_size",
-    "reset_timedout_connection",
-    "resolver",
-    "resolver_timeout",
-    "rewrite_log",
-    "send_timeout",
-    "sendfile",
-    "sendfile_max_chunk",
-    "server_name_in_redirect",
-    "server_names_hash_bucket_size",
-    "server_names_hash_max_size",
-    "server_tokens",
-    "ssl_buffer_size",
-    "ssl_ciphers",
-    "ssl_conf_command",
-    "ssl_dhparam",
-    "ssl_early_data",
-    "ssl_ecdh_curve",
-    "ssl_prefer_server_ciphers",
-    "ssl_session_cache",
-    "ssl_session_ticket_key",
-    "ssl_session_tickets",
-    "ssl_session_timeout",
-    "ssl_stapling",
-    "ssl_stapling_verify",
-    "ssl_trusted_certificate",
-    "tcp_nodelay",
-    "tcp_nopush",
-    "thread_pool",
-    "timer_resolution",
-    "types_hash_bucket_size",
-    "types_hash_max_size",
-    "underscores_in_headers",
-    "uninitialized_variable_warn",
-    "upstream",
-    "variables_hash_bucket_size",
-    "variables_hash_max_size",
-    "worker_connections",
-    "worker_cpu_affinity",
-    "worker_priority",
-    "worker_processes",
-    "worker_rlimit_core",
-    "worker_rlimit_nofile",
-    "worker_shutdown_timeout",
-];
+use super::sizes::{self, Size};
+use super::{Reader, is_missing, known, limits};
 
 /// Directives that hand requests to something else than PHP.
 const FOREIGN: &[&str] = &[
@@ -238,6 +109,12 @@ pub(super) struct Block {
     /// Whether the name of a file says nothing of its type, which is `default_type` then.
     pub has_no_types: bool,
     pub default_type: Option<String>,
+    /// The largest body of a request, if a directive says it.
+    pub body: Option<Size>,
+    /// How long clients are waited for, by the keys of `timeouts`.
+    pub timeouts: BTreeMap<&'static str, Size>,
+    /// Whether requests are not logged.
+    pub is_unlogged: bool,
 
     pub alias: Option<String>,
     pub is_internal: bool,
@@ -345,13 +222,19 @@ impl Reader<'_> {
             "ssl_certificate_key" => block.key.push(self.path(first)),
             "ssl_protocols" => {
                 self.description.only_tls13 |= directive.args == ["TLSv1.3"];
+                let is_old = |it: &String| !matches!(&**it, "TLSv1.2" | "TLSv1.3");
+                if directive.args.iter().any(is_old) {
+                    let reason = "TLS 1.2 is the oldest version that is spoken";
+                    self.notes.left(&directive.place, &directive.line(), reason);
+                }
             }
             "fastcgi_param" => {
                 let value = directive.arg(1).to_owned();
                 block.params.insert(first.to_owned(), (directive.place.clone(), value));
             }
             "fastcgi_hide_header" => block.hidden_headers.push(first.to_owned()),
-            "client_max_body_size" => self.body_size(directive),
+            "client_max_body_size" => self.body_size(directive, block),
+            name if sizes::timeout(name).is_some() => self.timeout(directive, block),
             "set_real_ip_from" => {
                 if validity::network(first).is_none() {
                     let reason =
@@ -375,7 +258,10 @@ impl Reader<'_> {
             "rewrite" | "return" | "if" | "break" => block.steps.push(directive.clone()),
             "fastcgi_pass" => block.fastcgi = Some(directive.clone()),
             "location" if directive.block.is_some() => block.locations.push(directive.clone()),
-            "access_log" => self.access_log(directive),
+            "access_log" => {
+                block.is_unlogged = first == "off";
+                self.access_log(directive);
+            }
             "error_log" => self.error_log(directive),
             "autoindex" if first == "off" => {}
             "disable_symlinks" if first == "off" => {}
@@ -401,12 +287,12 @@ impl Reader<'_> {
         } else if FOREIGN.contains(&name) {
             let reason = "Tokamak serves files and PHP; nothing else answers here";
             block.closed.push((directive.clone(), reason.to_owned()));
-        } else if TUNING.contains(&name) || OF_FOREIGN.iter().any(|it| name.starts_with(it)) {
+        } else if known::is_silent(directive) || OF_FOREIGN.iter().any(|it| name.starts_with(it)) {
         } else if GUARDS.iter().any(|part| name.contains(part)) {
             let reason = "it may refuse requests, and there is no such rule";
             block.closed.push((directive.clone(), reason.to_owned()));
         } else {
-            self.notes.left(&directive.place, &line, advice(name));
+            self.notes.left(&directive.place, &line, known::advice(name));
         }
     }
 
@@ -468,26 +354,6 @@ impl Reader<'_> {
         }
     }
 
-    fn body_size(&mut self, directive: &Directive) {
-        let size = match unit::size(directive.arg(0)) {
-            // No limit.
-            Some(0) => Some(1024 << 30),
-            size => size,
-        };
-        let known = self.description.body;
-        match size {
-            None => {
-                self.notes.left(&directive.place, &directive.line(), "no size");
-            }
-            Some(size) if known.is_some_and(|known| known != size) => {
-                let reason = "there is one limit for all sites, `limits.body`: the largest";
-                self.notes.differs(&directive.place, &directive.line(), reason);
-                self.description.body = known.max(Some(size));
-            }
-            Some(size) => self.description.body = Some(size),
-        }
-    }
-
     /// Takes the proxies of a block over, if they name clients by a header that is translated.
     fn trust(&mut self, block: &Block) {
         if block.names_clients() {
@@ -535,30 +401,5 @@ impl Block {
         let is_told =
             self.proxies.is_empty() || (self.names_clients() && self.names_as_here() && are_known);
         !is_told || self.proxies != *proxies
-    }
-}
-
-/// What to write in place of a directive, where that is known.
-fn advice(name: &str) -> &'static str {
-    match name {
-        "limit_req_zone" | "limit_conn_zone" => {
-            "only the key `$binary_remote_addr` is translated; see `limit_by`"
-        }
-        "fastcgi_read_timeout" => "see `request_timeout` of [site.pool]",
-        "fastcgi_cache"
-        | "fastcgi_cache_path"
-        | "fastcgi_cache_key"
-        | "fastcgi_cache_valid"
-        | "fastcgi_cache_bypass"
-        | "fastcgi_no_cache"
-        | "fastcgi_cache_use_stale" => "see `cache = true`, which obeys the application's headers",
-        "map" | "geo" | "split_clients" | "set" => "there are no variables; see Lua scripts",
-        "autoindex" => "folders are not listed",
-        "fastcgi_intercept_errors" => "error pages are only for the server's own failures",
-        "header_filter_by_lua_block"
-        | "body_filter_by_lua_block"
-        | "log_by_lua_block"
-        | "init_by_lua_block" => "see the Lua scripts of a site",
-        _ => "not known",
     }
 }

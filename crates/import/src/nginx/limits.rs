@@ -8,12 +8,13 @@
 use std::collections::BTreeMap;
 
 use crate::directive::Directive;
-use crate::model::{Action, Limit, Most, Rule, Scope, Site};
+use crate::model::{Limit, Most, Rule, Scope, Site};
 use crate::source::Place;
 
 use super::Reader;
 use super::block::Block;
 use super::location::{Locations, Match, describe};
+use super::sizes;
 
 /// The greatest number of a limit, as `tokamak check` has it.
 const GREATEST: u32 = 1_000_000;
@@ -208,7 +209,7 @@ impl Reader<'_> {
         if !block.steps.is_empty() {
             return Some("nginx rewrites before it counts".into());
         }
-        let rival = locations.rival(found)?;
+        let rival = locations.rival(found, &|_| false)?;
         Some(format!(
             "nginx asks {} for some of its paths, and does not count then",
             describe(rival)
@@ -246,14 +247,7 @@ impl Reader<'_> {
 
     /// Leaves out limits of paths that other paths lead to: nginx counts those, too.
     pub(super) fn reached_otherwise(&mut self, site: &mut Site) {
-        let mut targets: Vec<String> = Vec::new();
-        targets.extend(site.front_controller.iter().map(|script| format!("/{script}")));
-        targets.extend(site.index.iter().flatten().map(|name| format!("/{name}")));
-        for rule in &site.rules {
-            if let Some(Action::Rewrite(to)) = &rule.action {
-                targets.push(to.split(['?', '$']).next().unwrap_or_default().to_owned());
-            }
-        }
+        let targets = sizes::targets(site);
         let index = |name: &String| format!("/{}$", regex_lite::escape(name));
         let indexes: Vec<String> = site.index.iter().flatten().map(index).collect();
         let Site { rules, .. } = site;
@@ -277,11 +271,15 @@ impl Reader<'_> {
 }
 
 impl Locations {
-    /// A location that nginx prefers for some of the paths of another one.
-    fn rival(&self, found: &Match) -> Option<&Match> {
+    /// A location that nginx prefers for some of the paths of another one, and that is not quiet.
+    pub(super) fn rival(
+        &self,
+        found: &Match,
+        is_also_quiet: &dyn Fn(&[Directive]) -> bool,
+    ) -> Option<&Match> {
         let own = self.all.iter().position(|(_, other, _)| other == found);
         let is_preferred = |(at, (_, other, directives)): &(usize, &Item)| {
-            if Some(*at) == own || is_quiet(other, directives) {
+            if Some(*at) == own || is_quiet(other, directives) || is_also_quiet(directives) {
                 return false;
             }
             let meets = || found.scope().may_meet(&other.scope());

@@ -15,6 +15,7 @@ use super::Reader;
 use super::block::Block;
 use super::php;
 use super::server::{Plan, headers, hidden_headers};
+use super::sizes;
 use super::steps::{End, closed, only};
 use super::target;
 
@@ -148,7 +149,9 @@ impl Reader<'_> {
         plan: &mut Plan,
     ) {
         let mut block = outer.inherited();
+        self.in_location = true;
         self.read(directives, &mut block);
+        self.in_location = false;
         let is_main = *found == Match::Prefix("/".to_owned(), false);
         let scope = found.scope();
         let name = describe(found);
@@ -202,6 +205,7 @@ impl Reader<'_> {
         }
         let limits = self.limits(Some((found, locations)), &scope, &block, outer);
         site.rules.extend(limits);
+        self.logging_of(place, (found, locations), &block, outer, site);
         // What nginx hands to no other location: it sends scripts there, and runs none.
         let runs_nothing = match found {
             Match::Prefix(_, is_final) => *is_final,
@@ -234,6 +238,7 @@ impl Reader<'_> {
             rule.scripts = own.iter().flat_map(|own| own.names.clone()).collect();
             site.rules.push(rule);
         }
+        self.body_of(&found.scope(), &block, outer, site);
     }
 
     /// Files without types of their own, as those of visitors may be: so no browser runs them.
@@ -306,6 +311,10 @@ impl Reader<'_> {
         mount.path = Some(path.to_owned());
         mount.root = Some(folder);
         mount.index = block.index.clone().or_else(|| site.index.clone());
+        mount.body = Some(block.body.as_ref().map_or(sizes::BODY, |body| body.most));
+        if block.is_unlogged && !outer.is_unlogged {
+            mount.rules.push(sizes::unlogged(place, Scope::default()));
+        }
         let refusals = self.access(place, &Scope::default(), block, outer);
         mount.rules.extend(refusals);
         self.depth += 1;

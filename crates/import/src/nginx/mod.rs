@@ -3,11 +3,13 @@
 
 mod access;
 mod block;
+mod known;
 mod limits;
 mod location;
 mod parse;
 mod php;
 mod server;
+mod sizes;
 mod steps;
 mod target;
 
@@ -21,6 +23,7 @@ use crate::source::{Disk, Place, Unreadable};
 use block::Block;
 use limits::Zone;
 use parse::MISSING;
+use sizes::Waits;
 
 /// Reads a configuration of nginx.
 pub(crate) fn read(
@@ -34,10 +37,21 @@ pub(crate) fn read(
     let description = Description::default();
     let proxies = proxies(&directives);
     let zones = limits::zones(&directives);
-    let mut reader = Reader { description, prefix, proxies, zones, depth: 0, disk, notes };
+    let mut reader = Reader {
+        description,
+        prefix,
+        proxies,
+        zones,
+        depth: 0,
+        in_location: false,
+        waits: Vec::new(),
+        has_log: has_log(&directives),
+        disk,
+        notes,
+    };
+    reader.alone(file, &directives);
     reader.main(&directives);
-    // What nginx has without a word of the file; Tokamak's own limit is higher.
-    reader.description.body.get_or_insert(1 << 20);
+    reader.settle_timeouts();
     if reader.description.sites.is_empty() {
         let problem = "it has no `server { … }`".to_owned();
         return Err(Unreadable { place: Place::start(file), problem });
@@ -55,6 +69,12 @@ fn proxies(directives: &[Directive]) -> BTreeSet<String> {
         found.append(&mut proxies(directive.inner()));
     }
     found
+}
+
+/// Whether any block names an access log.
+fn has_log(directives: &[Directive]) -> bool {
+    let is_log = |it: &Directive| it.name == "access_log" && it.arg(0) != "off";
+    directives.iter().any(|it| is_log(it) || has_log(it.inner()))
 }
 
 /// The directory of `nginx.conf` above a file, from which nginx resolves names.
@@ -75,28 +95,49 @@ struct Reader<'a> {
     zones: BTreeMap<String, Zone>,
     /// How many locations are around what is read.
     depth: usize,
+    /// Whether what is read is a location's own.
+    in_location: bool,
+    /// What each server says of `timeouts`.
+    waits: Vec<Waits>,
+    /// Whether anything says where requests are logged.
+    has_log: bool,
     disk: &'a dyn Disk,
     notes: &'a mut Notes,
 }
 
 impl Reader<'_> {
+    /// The file of one site: what the main file says of all sites is not in it.
+    fn alone(&mut self, file: &Path, directives: &[Directive]) {
+        let main = self.prefix.join("nginx.conf");
+        let is_main = directives.iter().any(|it| it.name == "http" && it.block.is_some());
+        if !is_main && self.disk.is_file(&main) && !is_same(file, &main) {
+            let reason = format!(
+                "what {} says of all sites, as of who may see them, of logs and of limits, is not \
+                    read; import that file instead",
+                main.display()
+            );
+            self.notes.left(&Place::start(file), "", reason);
+        }
+    }
+
     /// The top of a file: that of the whole server, or of one site.
     fn main(&mut self, directives: &[Directive]) {
         let mut own = Vec::new();
         for directive in directives {
             match (&*directive.name, &directive.block) {
                 ("http", Some(block)) => self.http(block),
-                ("events" | "mail", Some(_)) => {}
-                ("stream", Some(_)) => {
+                ("events", Some(_)) => {}
+                (name @ ("stream" | "mail"), Some(_)) => {
                     let reason = "Tokamak serves HTTP; keep nginx for what it passes on";
-                    self.notes.left(&directive.place, "stream", reason);
+                    self.notes.left(&directive.place, name, reason);
                 }
                 ("user", None) => {
                     self.description.user = Some(directive.arg(0).to_owned());
                     self.description.group = directive.args.get(1).cloned();
                 }
                 ("error_log", None) => self.error_log(directive),
-                (name, None) if block::TUNING.contains(&name) => {}
+                ("worker_shutdown_timeout", None) => self.drain(directive),
+                (_, None) if known::is_silent(directive) => {}
                 _ => own.push(directive.clone()),
             }
         }
@@ -111,6 +152,11 @@ impl Reader<'_> {
         let is_server = |it: &&Directive| it.name == "server" && it.block.is_some();
         let rest: Vec<Directive> = directives.iter().filter(|it| !is_server(it)).cloned().collect();
         self.read(&rest, &mut outer);
+        // What nginx has without a word of the file; Tokamak's own limit is higher.
+        let body = outer.body.as_ref().map_or(sizes::BODY, |body| body.most);
+        if outer.body.is_some() || self.description.body.is_none() {
+            self.description.body = Some(body);
+        }
         for directive in directives.iter().filter(is_server) {
             let block = directive.inner();
             self.server(&directive.place, block, &outer);
@@ -127,23 +173,33 @@ impl Reader<'_> {
             _ if path.starts_with('/') && path != "/dev/null" => {
                 self.description.error_log = Some(path.to_owned());
             }
-            _ => {}
+            // Standard error is where it goes by itself.
+            _ if path == "stderr" => {}
+            _ => {
+                let reason = "only a file by its whole path is translated; see `log.error`";
+                self.notes.left(&directive.place, &directive.line(), reason);
+            }
         }
     }
 
     fn access_log(&mut self, directive: &Directive) {
         let path = directive.arg(0);
-        let format = directive.arg(1);
         if path == "off" {
             return;
         }
         let is_file = path.starts_with('/') && !path.ends_with('/') && !path.contains('$');
-        let is_known = is_file && matches!(format, "" | "combined");
+        let mut more = directive.args.iter().skip(1);
+        // Lines are written together in any case.
+        let is_plain = |it: &String| {
+            it == "combined" || ["buffer=", "flush="].iter().any(|own| it.starts_with(own))
+        };
+        let is_known = is_file && more.all(is_plain);
         match &self.description.access_log {
             Some(other) if is_known && other == path => {}
             None if is_known => self.description.access_log = Some(path.to_owned()),
             _ => {
-                let reason = "there is one access log, combined or JSON; see `log.access`";
+                let reason = "there is one access log, combined or JSON, of all requests; see \
+                    `log.access`";
                 self.notes.left(&directive.place, &directive.line(), reason);
             }
         }
@@ -153,6 +209,11 @@ impl Reader<'_> {
     fn path(&self, name: &str) -> String {
         self.prefix.join(name).to_string_lossy().into_owned()
     }
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let whole = |path: &Path| std::path::absolute(path).ok();
+    whole(one) == whole(other)
 }
 
 /// Whether a directive stands for what is unknown, because its file is missing.

@@ -9,6 +9,7 @@ use super::Reader;
 use super::block::{Block, Expires};
 use super::location::{Locations, Match, describe};
 use super::php::Scripts;
+use super::sizes;
 use super::steps::{End, only};
 
 /// What the locations of a site say together.
@@ -26,7 +27,12 @@ impl Reader<'_> {
     pub(super) fn server(&mut self, place: &Place, directives: &[Directive], outer: &Block) {
         let mut block = outer.inherited();
         self.read(directives, &mut block);
+        // Who only answers with a redirect has clients for no longer than that.
+        if block.steps.iter().all(|step| step.name != "return") {
+            self.waits.push(block.timeouts.clone());
+        }
         let mut site = Site::new(place.clone());
+        site.body = Some(block.body.as_ref().map_or(sizes::BODY, |body| body.most));
         self.listen(&block, &mut site);
         if site.listen.is_empty() {
             let reason = "it has no address that is translated, so the site is left out";
@@ -54,6 +60,8 @@ impl Reader<'_> {
             site.refuse(place);
         }
         if self.steps(&block.steps, &everything, false, &mut site) == End::Answered {
+            // Nobody sends it a body.
+            site.body = None;
             // All of its names may have become sites that redirect.
             let is_left = !site.hosts.is_empty() || block.names.is_empty() || site.is_default;
             if is_left || site.moved.is_some() || is_unnamed(&block.names) {
@@ -65,12 +73,17 @@ impl Reader<'_> {
         site.rules.extend(refusals);
         site.rules.extend(self.limits(None, &everything, &block, &Block::default()));
         self.whole_headers(place, &block, &mut site);
+        // Without any log, the server's own is off.
+        if block.is_unlogged && self.has_log {
+            site.rules.push(sizes::unlogged(place, Scope::default()));
+        }
         let mut plan = Plan::default();
         self.all_locations(&locations, &block, &mut site, &mut plan);
         match site.moved {
             None => {
                 self.conclude(place, &block, plan, &mut site);
                 self.reached_otherwise(&mut site);
+                self.order_bodies(&block, &mut site);
             }
             Some(_) => {
                 let main = Match::Prefix("/".to_owned(), false);
@@ -88,6 +101,7 @@ impl Reader<'_> {
             let flags = &directive.args[1.min(directive.args.len())..];
             let has = |flag: &str| flags.iter().any(|own| own == flag);
             if has("quic") {
+                self.notes.left(&directive.place, &directive.line(), "HTTP/3 is not spoken");
                 continue;
             }
             let Some(address) = address(directive.arg(0)) else {

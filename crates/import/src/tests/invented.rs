@@ -175,6 +175,8 @@ fn nginx_lines() -> impl Strategy<Value = String> {
         "zone=one",
         "one",
         "nodelay",
+        "7m",
+        "0",
         "$TOP/users",
         "$uri/",
         "@b",
@@ -211,6 +213,8 @@ fn nginx_lines() -> impl Strategy<Value = String> {
         "real_ip_header",
         "fastcgi_hide_header",
         "access_log",
+        "send_timeout",
+        "keepalive_timeout",
     ]);
     let leaf = (name, prop::collection::vec(arg, 0..4)).prop_map(|(name, args)| {
         let args: String =
