@@ -18,6 +18,9 @@ pub(super) const MISSING: &str = "include of a missing file";
 /// The name of a directive in place of an optional include of files that are not there.
 pub(super) const UNMATCHED: &str = "include without a file";
 
+/// The name of a directive in place of what is for servers without a module.
+pub(super) const WITHOUT_MODULE: &str = "part for servers without a module";
+
 /// Reads the directives of one text, without includes. Names are in lower case.
 pub(super) fn parse(text: &str, file: &Path) -> Result<Vec<Directive>, Unreadable> {
     let file: Arc<str> = file.to_string_lossy().into();
@@ -157,6 +160,10 @@ impl Includes<'_> {
                         "mod_php5.c" | "mod_php7.c" | "php5_module" | "php7_module"
                     );
                     if directive.arg(0).starts_with('!') {
+                        if !inner.is_empty() {
+                            let name = WITHOUT_MODULE.to_owned();
+                            all.push(Directive { name, ..directive });
+                        }
                         continue;
                     }
                     let inner = self.expand(inner, depth)?;

@@ -375,7 +375,7 @@ impl Reader<'_> {
             "php_value" | "php_admin_value" | "php_flag" | "php_admin_flag" => {
                 self.php(directive, area, site);
             }
-            "limitrequestbody" => self.body_size(directive, is_all),
+            "limitrequestbody" => self.body_size(directive, area, site),
             "sethandler" => self.handler(directive, area, site),
             "forcetype" | "addhandler" | "addtype" | "removehandler" | "removetype" => {
                 self.endings(directive, area, directives, site);
@@ -402,6 +402,12 @@ impl Reader<'_> {
                 };
                 site.rules.push(Rule::at(place, scope).refuse_all(404));
             }
+            parse::WITHOUT_MODULE => {
+                let line = format!("<IfModule {}>", directive.args.join(" "));
+                let reason = "each module is taken to be there, so what is for servers without it \
+                    is left out";
+                self.notes.left(place, &line, reason);
+            }
             parse::UNMATCHED => {
                 let reason = "no file has such a name; a relative one starts from --prefix";
                 self.notes.left(place, &line, reason);
@@ -416,23 +422,38 @@ impl Reader<'_> {
         }
     }
 
-    fn body_size(&mut self, directive: &Directive, is_all: bool) {
+    /// `LimitRequestBody`, of the site or of a part of it.
+    fn body_size(&mut self, directive: &Directive, area: &Area, site: &mut Site) {
         let size = match directive.arg(0).parse::<u64>() {
             // No limit.
             Ok(0) => Some(1024 << 30),
-            size => size.ok(),
+            size => size.ok().map(|size| size.min(1024 << 30)),
         };
-        let known = self.description.body;
-        let reason = "there is one limit for all sites, `limits.body`: the largest";
-        match size.filter(|_| is_all) {
-            None => self.notes.left(&directive.place, &directive.line(), reason),
-            Some(size) => {
-                if known.is_some_and(|known| known != size) {
-                    self.notes.differs(&directive.place, &directive.line(), reason);
-                }
-                self.description.body = known.max(Some(size));
-            }
+        let Some(size) = size else {
+            self.notes.left(&directive.place, &directive.line(), "no size");
+            return;
+        };
+        if area.scope.is_all() {
+            site.body = Some(size);
+            return;
         }
+        // The last one that fits counts here, and in Apache the innermost folder.
+        let is_within = |other: &Rule| match (&other.scope.path, &area.scope.path) {
+            (Some(other), Some(own)) => below(own, other).is_some(),
+            _ => false,
+        };
+        let is_disputed = |other: &Rule| {
+            other.body.is_some() && other.scope.may_meet(&area.scope) && !is_within(other)
+        };
+        if area.scope.pattern.is_some() || site.rules.iter().any(is_disputed) {
+            let reason = "which of several limits counts for a path is not translated; see `body` \
+                of [[site.rule]]";
+            self.notes.left(&directive.place, &directive.line(), reason);
+            return;
+        }
+        let mut rule = Rule::at(&directive.place, area.scope.clone());
+        rule.body = Some(size);
+        site.rules.push(rule);
     }
 
     fn error_page(&mut self, directive: &Directive, is_all: bool, site: &mut Site) {

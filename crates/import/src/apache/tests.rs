@@ -369,16 +369,57 @@ fn addresses_behind_a_proxy_are_not_those_of_clients() {
 
 #[test]
 fn the_largest_request_is_that_of_apache() {
-    for (lines, expected) in [
-        ("LimitRequestBody 1048576", Some("body = 1048576")),
-        ("LimitRequestBody 0", Some("body = 1099511627776")),
-        ("<Location /deep>\nLimitRequestBody 10\n</Location>", None),
+    let deep = "<Location /deep>\nLimitRequestBody 10\n</Location>";
+    let within = "<Location /deep/er>\nLimitRequestBody 20\n</Location>";
+    for (lines, expected, notes) in [
+        ("LimitRequestBody 1048576".to_owned(), &["[limits]\nbody = 1048576"][..], 0),
+        ("LimitRequestBody 0".to_owned(), &["[limits]\nbody = 1099511627776"], 0),
+        (deep.to_owned(), &["path = \"/deep\"\nbody = 10"], 0),
+        (format!("{deep}\n{within}"), &["\"/deep\"\nbody = 10", "\"/deep/er\"\nbody = 20"], 0),
+        (
+            "<Directory $TOP/site/deep>\nLimitRequestBody 0\n</Directory>".to_owned(),
+            &["path = \"/deep\"\nbody = 1099511627776"],
+            0,
+        ),
+        // Which of them counts depends on the order, and on what kind of section they are.
+        (format!("{within}\n{deep}"), &["\"/deep/er\"\nbody = 20"], 1),
+        ("<Files a.php>\nLimitRequestBody 10\n</Files>".to_owned(), &[], 1),
+        ("LimitRequestBody many".to_owned(), &[], 1),
+    ] {
+        let import = site(&lines);
+        for part in expected {
+            assert!(import.toml.contains(part), "{lines}: no {part} in {}", import.toml);
+        }
+        let written = import.toml.matches("body = ").count();
+        assert_eq!(written, expected.len(), "{lines}: {}", import.toml);
+        assert_eq!(import.notes.len(), notes, "{lines}: {:?}", import.notes);
+    }
+    // Sites that differ.
+    let host = |name: &str, lines: &str| {
+        format!(
+            "<VirtualHost *:80>\nServerName {name}.test\nDocumentRoot $TOP/site\n{lines}\n\
+             </VirtualHost>\n"
+        )
+    };
+    let main = host("a", "LimitRequestBody 10") + &host("b", "");
+    let import = Case { htaccess: &[], main: &main }.import();
+    assert!(import.toml.contains("[[site.rule]]\nbody = 10"), "{}", import.toml);
+    assert!(!import.toml.contains("[limits]"), "{}", import.toml);
+}
+
+#[test]
+fn what_is_for_servers_without_a_module_is_noted() {
+    for (lines, notes) in [
+        ("<IfModule !mod_x.c>\nOptions -Indexes\n</IfModule>", 1),
+        ("<IfModule !mod_x.c>\n</IfModule>", 0),
+        ("<IfModule mod_x.c>\nOptions -Indexes\n</IfModule>", 0),
+        ("<Location /deep>\n<IfModule !mod_x.c>\nRequire all denied\n</IfModule>\n</Location>", 1),
     ] {
         let import = site(lines);
-        match expected {
-            Some(expected) => assert!(import.toml.contains(expected), "{}", import.toml),
-            None => assert!(import.notes[0].reason.contains("limits.body"), "{:?}", import.notes),
-        }
+        let is_said = |note: &crate::Note| note.line == "<IfModule !mod_x.c>";
+        let count = import.notes.iter().filter(|note| is_said(note)).count();
+        assert_eq!(count, notes, "{lines}: {:?}", import.notes);
+        assert!(!is_refused(&import), "{lines}: {:?}", import.notes);
     }
 }
 
