@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::harness::{Connection, Process, Response, eventually, free_address, get, is_root};
+use crate::harness::{Connection, Process, Response, eventually, free_address, get, is_root, post};
 use crate::harness::{php_fpm, program};
 
 /// Says which script runs, and what it was told.
@@ -135,7 +135,11 @@ impl Desk {
         let mut wrong = Vec::new();
         for row in rows {
             let ask = |address| {
-                let request = get(row.target).header("Host", row.host);
+                let request = match row.sends {
+                    0 => get(row.target),
+                    bytes => post(row.target, "text/plain", vec![b'a'; bytes]),
+                };
+                let request = request.header("Host", row.host);
                 let request =
                     row.fields.iter().fold(request, |it, (name, value)| it.header(name, value));
                 Answer::of(&Connection::open(address).exchange(&request))
@@ -208,6 +212,8 @@ struct Row {
     target: &'static str,
     /// Header fields that it has beside `Host`.
     fields: Vec<(&'static str, &'static str)>,
+    /// Bytes of its body.
+    sends: usize,
     expected: Expected,
 }
 
@@ -215,6 +221,12 @@ impl Row {
     /// The same request with one more header field.
     fn with(mut self, name: &'static str, value: &'static str) -> Row {
         self.fields.push((name, value));
+        self
+    }
+
+    /// The same request with a body of so many bytes.
+    fn sending(mut self, bytes: usize) -> Row {
+        self.sends = bytes;
         self
     }
 
@@ -250,7 +262,7 @@ fn forwarded(desk: &Desk) {
 const USERS: &str = "max:$2y$05$sAUVDeawl8IUyF6tAJT5FOdZlvYCNziyyum9Pwxla1r4SVpqfx/JG\n";
 
 fn same(target: &'static str) -> Row {
-    Row { host: "site.test", target, fields: Vec::new(), expected: Expected::Same }
+    Row { host: "site.test", target, fields: Vec::new(), sends: 0, expected: Expected::Same }
 }
 
 fn status(status: u16, target: &'static str) -> Row {

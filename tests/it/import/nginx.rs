@@ -53,7 +53,8 @@ fn wordpress() {
     location ~* \.(js|css|png|jpg|ico)$ { expires max; log_not_found off; }
 }";
     let server = server.replace("include fastcgi.conf", "include /etc/nginx/fastcgi.conf");
-    serve(&mut desk, &server, 0);
+    // Missing files are in our error log.
+    serve(&mut desk, &server, 3);
     desk.compare(&[
         status(200, "/"),
         status(200, "/?p=1"),
@@ -115,7 +116,7 @@ fn laravel() {
     }
     location ~ /\.(?!well-known).* { deny all; }
 }"#;
-    let written = serve(&mut desk, server, 0);
+    let written = serve(&mut desk, server, 3);
     assert!(written.contains("always = true"), "{written}");
     desk.compare(&[
         status(200, "/"),
@@ -236,6 +237,42 @@ fn dokuwiki() {
         status(403, "/lib/..//data/pages/a.txt"),
         status(404, "/install.php"),
         status(404, "/%69nstall.php"),
+    ]);
+}
+
+#[test]
+fn bodies_are_limited_by_path() {
+    let mut desk = Desk::new(&["index.php", "upload.php", "other.php"]);
+    let server = r"server {
+    listen $ADDRESS;
+    server_name site.test;
+    root $TOP/site;
+    index index.php;
+    client_max_body_size 1k;
+    send_timeout 20s;
+    location / { try_files $uri $uri/ /index.php?$args; }
+    location = /upload.php {
+        client_max_body_size 10k;
+        include /etc/nginx/fastcgi.conf;
+        fastcgi_pass unix:$SOCKET;
+    }
+    location ~ \.php$ {
+        include /etc/nginx/fastcgi.conf;
+        fastcgi_pass unix:$SOCKET;
+    }
+}";
+    let written = serve(&mut desk, server, 0);
+    for part in ["[limits]\nbody = 1024", "body = 10240", "send = \"20s\""] {
+        assert!(written.contains(part), "{written}");
+    }
+    desk.compare(&[
+        status(200, "/page").sending(1000),
+        status(413, "/page").sending(2000),
+        status(413, "/index.php").sending(2000),
+        status(200, "/upload.php").sending(10_240),
+        status(413, "/upload.php").sending(10_241),
+        status(413, "/other.php").sending(2000),
+        status(200, "/other.php").sending(1024),
     ]);
 }
 
