@@ -157,10 +157,11 @@ impl Check {
     }
 }
 
-/// What only a look into the certificates and the files of users shows.
+/// What only a look into the certificates and the files of users shows, and what may not be meant.
 fn verify(server: &Server) -> Result<(), String> {
     tokamak_supervisor::verify_users(server)?;
-    for warning in tokamak_supervisor::verify_certificates(server)? {
+    let certificates = tokamak_supervisor::verify_certificates(server)?;
+    for warning in certificates.into_iter().chain(tokamak_config::warnings(server)) {
         eprintln!("tokamak: warning: {warning}");
     }
     let good = format!("configuration is good: {}\n", summary(server));

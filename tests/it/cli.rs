@@ -88,6 +88,23 @@ fn check_says_that_a_configuration_is_good() {
 }
 
 #[test]
+fn check_warns_of_what_does_not_hold_in_a_part_of_a_site() {
+    let desk = Desk::new(
+        "[[site]]\nroot = '.'\nlua_raw_url = 'a.lua'\n[[site.route]]\npath = '/r'\n\
+         lua_raw_url = 'b.lua'\n[[site.rule]]\ndeny = 'all'\n\
+         [[site]]\npath = '/m'\nroot = '.'\n",
+    );
+    ["a.lua", "b.lua"].iter().for_each(|name| desk.write(name, ""));
+    let answer = desk.tokamak(&["check"], &[]);
+    let lines: Vec<&str> = answer.err.lines().collect();
+    assert_eq!(answer.code, 0, "{answer:?}");
+    for (line, part) in lines.iter().zip(["route /r has its own lua_raw_url", "is mounted in"]) {
+        assert!(line.starts_with("tokamak: warning: site ") && line.contains(part), "{answer:?}");
+    }
+    assert_eq!(lines.len(), 2, "{answer:?}");
+}
+
+#[test]
 fn check_names_file_line_key_and_the_nearest_name_of_every_error() {
     let desk = Desk::new("");
     desk.write(

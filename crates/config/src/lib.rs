@@ -22,6 +22,7 @@ mod resolve;
 mod text;
 mod unit;
 mod value;
+mod warnings;
 
 #[cfg(test)]
 mod tests;
@@ -35,3 +36,4 @@ pub use request::{CONFIG_VARIABLE, FILE_NAME, Request, STATE_VARIABLES, state_di
 pub use text::{restart_needed, sample};
 pub use unit::{size, time};
 pub use value::address;
+pub use warnings::warnings;

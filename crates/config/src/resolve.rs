@@ -18,6 +18,8 @@ mod tls;
 mod trace;
 mod upstream;
 
+pub(crate) use mount::around;
+
 use std::path::{Path, PathBuf};
 
 use crate::error::Errors;

@@ -62,7 +62,7 @@ fn same<T: PartialEq>(mut values: impl Iterator<Item = T>) -> Option<T> {
 }
 
 /// The sites in which a site is mounted.
-fn around<'a>(mounted: &Site, sites: &'a [Site]) -> Vec<&'a Site> {
+pub(crate) fn around<'a>(mounted: &Site, sites: &'a [Site]) -> Vec<&'a Site> {
     let own = || sites.iter().filter(|site| site.path.is_empty() && meet(site, mounted));
     if mounted.hosts.is_empty() {
         return own().collect();

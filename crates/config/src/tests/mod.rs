@@ -9,6 +9,7 @@ mod rules;
 mod secrets;
 mod sites;
 mod upstreams;
+mod warnings;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -17,7 +17,7 @@ use crate::fleet::Outside;
 use crate::front::open_log;
 use crate::identities::Identities;
 use crate::listen::Listeners;
-use crate::log;
+use crate::log::{self, Level};
 use crate::notify::{self, Notice};
 use crate::settings;
 use crate::sockets::Sockets;
@@ -129,5 +129,8 @@ impl Outside for Host {
             format_args!("reloading: generation {number} has taken over"),
         );
         reloaded_fpm(old, new);
+        for warning in tokamak_config::warnings(new) {
+            log::line(Level::Warn, format_args!("{warning}"));
+        }
     }
 }
