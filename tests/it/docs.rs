@@ -383,6 +383,60 @@ fn codes(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
+/// Limits without an option: a part of their rows, and the file and the line that say them.
+const FIXED_LIMITS: [(&str, &str, &str); 10] = [
+    (
+        "| bytes of a PROXY header | – | 4096 |",
+        "crates/front/src/http/proxy_protocol/header.rs",
+        "const LONGEST: usize = 4096;",
+    ),
+    (
+        "| bytes of trailers | – | 8192 |",
+        "crates/front/src/http/h1/screen/mod.rs",
+        "const TRAILERS_MOST: usize = 8192;",
+    ),
+    (
+        "| bytes of chunk extensions in a body | – | 4096 |",
+        "crates/front/src/http/h1/screen/body.rs",
+        "const EXTENSIONS_MOST: usize = 4096;",
+    ),
+    (
+        "| – | 32, from the right |",
+        "crates/front/src/client/forwarded/chain.rs",
+        "const MOST_HOPS: usize = 32;",
+    ),
+    (
+        "| ranges of a file | – | 16 |",
+        "crates/front/src/response/files/ranges.rs",
+        "const MOST: usize = 16;",
+    ),
+    (
+        "that nobody reads | – | 5 s |",
+        "crates/front/src/http/h1/io.rs",
+        "const LINGER: Duration = Duration::from_secs(5);",
+    ),
+    (
+        "| rules of a site with `auth_users` | 32 |",
+        "crates/config/src/resolve/rule.rs",
+        "const MOST_LOGINS: usize = 32;",
+    ),
+    (
+        "compressed while they are sent | – | 128 |",
+        "crates/front/src/response/compression/stream.rs",
+        "const MOST_ENCODERS: usize = 128;",
+    ),
+    (
+        "`acme.dns_hook` | – | 5 minutes |",
+        "crates/acme/src/hook.rs",
+        "const LIMIT: Duration = Duration::from_secs(300);",
+    ),
+    (
+        "| an order | – | 15 minutes |",
+        "crates/acme/src/order.rs",
+        "const LONGEST: Duration = Duration::from_secs(15 * 60);",
+    ),
+];
+
 #[test]
 fn the_page_of_limits_agrees_with_the_code() {
     let page = fs::read_to_string(root().join("docs/limits.md")).expect("the page of limits");
@@ -395,18 +449,24 @@ fn the_page_of_limits_agrees_with_the_code() {
     for line in page.lines() {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         let [_, option, default, _, log] = cells[..] else { continue };
+        wrong.extend(codes(log).filter(|text| !sources.contains(text)).map(str::to_owned));
         let Some(key) = codes(option).next() else { continue };
         let row = option::rows().find(|row| row.key() == key);
         let known = row.map(|row| row.default);
         if known.is_none() || codes(default).next() != known {
             wrong.push(format!("{key}: {default}, and not {known:?}"));
         }
-        wrong.extend(codes(log).filter(|text| !sources.contains(text)).map(str::to_owned));
         named.insert(key);
     }
     let is_limit = |row: &&option::Row| {
         matches!(row.section, "limits" | "timeouts" | "http2") && row.key() != "http2.enabled"
     };
+    for (row, file, line) in FIXED_LIMITS {
+        let source = fs::read_to_string(root().join(file)).expect("a source");
+        if !page.contains(row) || !source.contains(line) {
+            wrong.push(format!("{row}: {line} of {file}"));
+        }
+    }
     let missing = option::rows().filter(is_limit).map(option::Row::key);
     wrong.extend(missing.filter(|key| !page.contains(&format!("`{key}`"))));
     assert!(named.len() > 30 && wrong.is_empty(), "docs/limits.md:\n{}", wrong.join("\n"));
