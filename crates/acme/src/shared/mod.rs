@@ -1,6 +1,6 @@
 //! What several nodes share through a Redis server: certificates, accounts, waits, and the
-//! challenges of the moment, since a balancer may send an authority to any of them. They take turns:
-//! a name is ordered by one node at a time. All values are encrypted.
+//! challenges of the moment, since a balancer may send an authority to any of them. They take
+//! turns: a name is ordered by one node at a time. All values are encrypted.
 //!
 //! ```text
 //! acme:certificate:NAME   certificate, chain and key

@@ -72,8 +72,8 @@ section! {
         limit_by: ClientId = "address", ANY, Live;
         /// Whether what `rate` and `connections` would refuse is only logged and counted.
         limit_dry_run: bool = "false", ANY, Live;
-        /// Most bytes of a request's body, in place of `limits.body`. Of several rules that fit, the
-        /// last one with it counts.
+        /// Most bytes of a request's body, in place of `limits.body`. Of several rules that fit,
+        /// the last one with it counts.
         body: Option<Size> = "", ANY, Live;
         /// Whether requests are written to the access log; not if any rule that fits says `false`.
         log: bool = "true", ANY, Live;

@@ -23,8 +23,8 @@ section! {
         listen_tls: Vec<SocketAddr> = "", ANY, Live, env "TOKAMAK_LISTEN_TLS", flag "--listen-tls";
         /// Host names of the only site, for which the server gets certificates by itself. Short for
         /// these, unless they are set: `host` and `https_redirect = true` of the site, `auto =
-        /// true` in `[tls]`, `listen = [":80", "[::]:80"]`, `listen_tls = [":443", "[::]:443"]`, and
-        /// for root `user = "www-data"`, if there is such a user.
+        /// true` in `[tls]`, `listen = [":80", "[::]:80"]`, `listen_tls = [":443", "[::]:443"]`,
+        /// and for root `user = "www-data"`, if there is such a user.
         domain: Vec<Text> = "", ANY, Live, env "TOKAMAK_DOMAIN", flag "--domain";
         /// Directory for what has to outlive the server: keys and certificates that it gets by
         /// itself. It is made when it is needed, for the user who starts the server alone. `"auto"`

@@ -20,7 +20,8 @@ pub type WantName = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 /// others out; with ten times more, who invents names could keep the supervisor busy.
 const MOST_NAMES: usize = 64;
 
-/// Handshakes that wait. Each has its memory, and a descriptor, for as long as a handshake may take.
+/// Handshakes that wait. Each has its memory, and a descriptor, for as long as a handshake may
+/// take.
 const MOST_HANDSHAKES: usize = 256;
 
 /// Names for which the operator is asked: so many a second, and so many more at once. Within these

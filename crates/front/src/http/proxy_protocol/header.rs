@@ -19,8 +19,8 @@ const FIXED: usize = 16;
 /// Longest header of version 1, by its specification.
 const LONGEST_LINE: usize = 107;
 
-/// Longest header of version 2. Extensions, of which one is read, are mostly below 200 bytes; names of
-/// client certificates may be longer. Ten times more would be memory for nothing.
+/// Longest header of version 2. Extensions, of which one is read, are mostly below 200 bytes; names
+/// of client certificates may be longer. Ten times more would be memory for nothing.
 const LONGEST: usize = 4096;
 
 /// The kind of extension that says how the client has reached the proxy (`PP2_TYPE_SSL`).
