@@ -36,7 +36,7 @@ pub enum Found {
     Known,
     /// It was found in the directory now.
     New,
-    /// There is none.
+    /// No certificate was found.
     Nothing,
 }
 

@@ -133,7 +133,7 @@ fn a_domain_is_all_that_is_said() {
         assert_eq!(moved.header("location"), Some(&*expected), "{method}");
     }
     served.runs_as(&told, "www-data");
-    // Keys are for the supervisor's user alone, whoever serves.
+    // Keys are for the supervisor's user alone, and not for those who serve.
     let of = |path: &Path| {
         let found = fs::metadata(path).unwrap();
         (u64::from(found.uid()), found.permissions().mode() & 0o777)

@@ -18,8 +18,8 @@ const STREAMS: u32 = 100;
 const ROUNDS: usize = 10;
 
 /// What the other clients may have to wait longer than without the one: a multiple, and an amount
-/// for a machine with other work. Whoever waited for the slow requests would wait until the test
-/// lets them go, which it does later.
+/// for a machine with other work. A client that waited for the slow requests would wait until the
+/// test lets them go, which it does later.
 const LONGER: (u32, Duration) = (20, Duration::from_secs(5));
 
 /// With one event loop, so that the clients share it.

@@ -271,7 +271,7 @@ mod tests {
         for name in silent.chain(AS_HERE.iter().map(|(name, _)| name)) {
             assert!(seen.insert(name), "{name}");
         }
-        // Whoever writes another value is told why it makes no difference.
+        // A note says why another value makes no difference.
         for (name, _) in AS_HERE {
             assert_ne!(advice(name), "not known", "{name}");
         }
