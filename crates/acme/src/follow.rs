@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::Sender;
 use tokio::time::sleep;
 
 use crate::board::Board;
@@ -35,12 +35,19 @@ struct Seen {
 }
 
 /// Follows the other nodes. Never ends.
-pub async fn follow(
-    shared: &Shared,
-    board: &Board<'_>,
-    line: &Line,
-    arrived: &UnboundedSender<Arrived>,
-) {
+pub async fn follow(shared: &Shared, board: &Board<'_>, line: &Line, arrived: &Sender<Arrived>) {
+    // Apart, since fronts may be slow to show challenges: the others would take this node for gone.
+    let beats = async {
+        loop {
+            // What fails here fails there, and is told.
+            let _ = shared.beat().await;
+            sleep(LOOK_EVERY).await;
+        }
+    };
+    tokio::join!(beats, look_again(shared, board, line, arrived));
+}
+
+async fn look_again(shared: &Shared, board: &Board<'_>, line: &Line, arrived: &Sender<Arrived>) {
     let mut seen = Seen::default();
     let mut is_down = false;
     loop {
@@ -68,7 +75,7 @@ async fn look(
     shared: &Shared,
     seen: &mut Seen,
     board: &Board<'_>,
-    arrived: &UnboundedSender<Arrived>,
+    arrived: &Sender<Arrived>,
 ) -> Result<(), Error> {
     let Some(News { number, versions, challenges }) = shared.news(seen.number.as_deref()).await?
     else {
@@ -83,8 +90,8 @@ async fn look(
     }
     for (name, ends) in &versions {
         if seen.versions.get(name) != Some(ends) {
-            // The other side lives as long as this.
-            let _ = arrived.send(Arrived { name: name.clone(), ends: *ends });
+            // Before an order, the certificate is looked for again: what has no room is not lost.
+            let _ = arrived.try_send(Arrived { name: name.clone(), ends: *ends });
         }
     }
     *seen = Seen { number: Some(number), versions, confirmed: numbers };

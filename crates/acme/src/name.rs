@@ -26,7 +26,12 @@ pub struct Name {
     pub next: u64,
     /// Before when nothing is ordered, because the last order has succeeded.
     pub floor: u64,
+    /// Since when another node has its turn.
+    pub elsewhere: Option<u64>,
 }
+
+/// What [`Name::next`] is if a handshake waits.
+pub const WANTED: u64 = 0;
 
 /// A certificate that a name has.
 pub struct Held {
@@ -48,7 +53,13 @@ impl Name {
     /// A name with this certificate, if it has one.
     pub fn new(name: String, file: Option<Vec<u8>>, tries: Tries) -> Name {
         let held = file.and_then(Held::of);
-        Name { name, is_on_demand: false, held, unsaved: None, tries, next: 0, floor: 0 }
+        let (unsaved, next, floor, elsewhere) = (None, WANTED + 1, 0, None);
+        Name { name, is_on_demand: false, held, unsaved, tries, next, floor, elsewhere }
+    }
+
+    /// Whether a handshake waits for its certificate.
+    pub fn is_wanted(&self) -> bool {
+        self.next == WANTED
     }
 
     /// Whether it has a certificate that has not ended.

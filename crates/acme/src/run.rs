@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use instant_acme::CertificateIdentifier;
@@ -9,7 +11,7 @@ use tokamak_config::{Acme, AcmeChallenge, Secret, Tier};
 use tokamak_sys::channel::Channel;
 use tokamak_sys::control::StateFile;
 use tokamak_tls::PairFiles;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 use tokio::time::sleep;
 
 use crate::authority::Authority;
@@ -17,7 +19,7 @@ use crate::board::Board;
 use crate::error::Error;
 use crate::follow::{Arrived, follow};
 use crate::line::Line;
-use crate::name::{Held, Name};
+use crate::name::{Held, Name, WANTED};
 use crate::now;
 use crate::operator::Operator;
 use crate::order::{self, Wanted};
@@ -38,6 +40,12 @@ const LOOK_AT_TURN: u64 = 15;
 /// Names that failed on demand and whose waits are remembered. With ten times more, names that the
 /// operator's program allows without looking would take megabytes.
 const MOST_FAILED: usize = 1000;
+
+/// Certificates of other nodes that are heard of and not looked at yet.
+const MOST_ARRIVED: usize = 1024;
+
+/// Seconds after which it is told that another node has a name's turn: longer than an order.
+const LONG_TURN: u64 = 1800;
 
 /// Exit status of a process whose supervisor is gone, or that cannot start.
 const FAILED: u8 = 1;
@@ -77,7 +85,11 @@ async fn serve(start: Start) {
     let (wants, wanted) = unbounded_channel();
     let Ok((line, is_gone)) = Line::over(start.channel, wants) else { return };
     let settings = tries::fingerprint(&start.settings);
-    let shared = start.shared.and_then(|(tier, secret)| Shared::new(&tier, secret.reveal()));
+    // It was forked with the state of the supervisor's.
+    fastrand::seed(tokamak_tls::random());
+    let directories = &start.settings.directories;
+    let shared = start.shared.as_ref();
+    let shared = shared.and_then(|(tier, secret)| Shared::new(tier, secret.reveal(), directories));
     let (board, operator) = (
         Board::new(line.clone(), shared.as_ref()),
         start.settings.on_demand.as_ref().map(|ask| Operator::new(ask.url.clone())),
@@ -101,9 +113,10 @@ async fn serve(start: Start) {
         operator: operator.as_ref(),
         shared: shared.as_ref(),
         failed: BTreeMap::new(),
+        unshared: None,
     };
     let (allow, allowed) = unbounded_channel();
-    let (arrive, arrived) = unbounded_channel();
+    let (arrive, arrived) = channel(MOST_ARRIVED);
     let following = async {
         match &shared {
             Some(shared) => follow(shared, &board, &line, &arrive).await,
@@ -126,26 +139,41 @@ async fn ask_operator(
     mut wanted: UnboundedReceiver<String>,
     allow: UnboundedSender<String>,
 ) {
+    let is_down = Arc::new(AtomicBool::new(false));
     while let Some(name) = wanted.recv().await {
         let Some(operator) = operator.cloned() else {
             line.declined(&name).await;
             continue;
         };
-        let (line, allow) = (line.clone(), allow.clone());
+        let (line, allow, is_down) = (line.clone(), allow.clone(), is_down.clone());
         // The supervisor bounds how many there are.
         tokio::spawn(async move {
-            match operator.allows(&name).await {
-                // The other side lives as long as this.
-                Ok(true) => drop(allow.send(name)),
-                Ok(false) => line.declined(&name).await,
-                Err(problem) => {
+            let answer = operator.allows(&name).await;
+            // Names may be invented, so it is said once.
+            match (&answer, is_down.swap(answer.is_err(), Ordering::Relaxed)) {
+                (Err(problem), false) => {
                     let text = format!("no certificate for {name}: `ask` has failed: {problem}");
                     line.note(true, text).await;
-                    line.declined(&name).await;
                 }
+                (Ok(_), true) => line.note(false, "`ask` is answered again".into()).await,
+                _ => {}
+            }
+            match answer {
+                // The other side lives as long as this.
+                Ok(true) => drop(allow.send(name)),
+                Ok(false) | Err(_) => line.declined(&name).await,
             }
         });
     }
+}
+
+/// The position of the name that is due, if any is: one for which a handshake waits, or another one,
+/// if there are both.
+fn next_due(names: &[Name], is_wanted: bool, now: u64) -> Option<usize> {
+    let due = || names.iter().enumerate().filter(|(_, name)| plan::is_due(name.next, now));
+    let preferred = due().filter(|(_, name)| name.is_wanted() == is_wanted);
+    let first = preferred.min_by_key(|(_, name)| name.next);
+    first.or_else(|| due().min_by_key(|(_, name)| name.next)).map(|(at, _)| at)
 }
 
 /// What all names share.
@@ -159,6 +187,8 @@ struct Work<'a> {
     shared: Option<&'a Shared>,
     /// How tries have gone for names that were first seen in a handshake and have no certificate.
     failed: BTreeMap<String, Tries>,
+    /// Why it is not known what other nodes do.
+    unshared: Option<String>,
 }
 
 /// What has come of an order.
@@ -183,8 +213,9 @@ impl Work<'_> {
         &mut self,
         mut names: Vec<Name>,
         mut allowed: UnboundedReceiver<String>,
-        mut arrived: UnboundedReceiver<Arrived>,
+        mut arrived: Receiver<Arrived>,
     ) {
+        let mut is_wanted_next = true;
         loop {
             while let Ok(name) = allowed.try_recv() {
                 self.want(&mut names, name).await;
@@ -193,8 +224,9 @@ impl Work<'_> {
                 self.take_over(&mut names, &news).await;
             }
             let now = now();
-            let due = names.iter().enumerate().filter(|(_, name)| plan::is_due(name.next, now));
-            if let Some((at, _)) = due.min_by_key(|(_, name)| name.next) {
+            if let Some(at) = next_due(&names, is_wanted_next, now) {
+                // In turns, so that neither can hold up the other.
+                is_wanted_next = !names[at].is_wanted();
                 let may_go = self.attend(&mut names[at]).await;
                 if may_go && names[at].is_on_demand && !names[at].is_served() {
                     self.give_up(names.swap_remove(at)).await;
@@ -215,10 +247,10 @@ impl Work<'_> {
     async fn want(&mut self, names: &mut Vec<Name>, name: String) {
         let tries = self.failed.remove(&name).unwrap_or_else(|| Tries::new(self.fingerprint));
         if let Some(known) = names.iter_mut().find(|known| known.name == name) {
-            known.next = 0;
+            known.next = WANTED;
             return;
         }
-        let name = Name { is_on_demand: true, ..Name::new(name, None, tries) };
+        let name = Name { is_on_demand: true, next: WANTED, ..Name::new(name, None, tries) };
         if self.may_ask(&name) {
             // Somebody waits, so it comes first.
             names.push(name);
@@ -232,7 +264,11 @@ impl Work<'_> {
     async fn give_up(&mut self, name: Name) {
         self.line.declined(&name.name).await;
         if self.failed.len() >= MOST_FAILED {
-            self.failed.pop_first();
+            // The one whose wait ends first.
+            let first = self.failed.iter().min_by_key(|(_, tries)| tries.first());
+            if let Some(first) = first.map(|(name, _)| name.clone()) {
+                self.failed.remove(&first);
+            }
         }
         self.failed.insert(name.name, name.tries);
     }
@@ -310,10 +346,25 @@ impl Work<'_> {
             Some(shared) => self.order_in_turn(shared, name).await,
             None => self.order(name).await,
         };
+        if !matches!(ordered, Ordered::Elsewhere) {
+            name.elsewhere = None;
+        }
+        if !matches!(ordered, Ordered::Unshared(_)) {
+            self.unshared = None;
+        }
         match ordered {
             Ordered::Got(file) => self.store(name, file, 0).await,
             Ordered::TakenOver => {}
-            Ordered::Elsewhere => name.next = now() + LOOK_AT_TURN,
+            Ordered::Elsewhere => {
+                name.next = now() + LOOK_AT_TURN;
+                let since = *name.elsewhere.get_or_insert(now());
+                if now().saturating_sub(since) > LONG_TURN {
+                    name.elsewhere = Some(now());
+                    let failure = "another node has had its turn for half an hour";
+                    self.tell(name, "no new certificate for", failure, true).await;
+                }
+                return false;
+            }
             Ordered::Waits => {
                 // Nothing is known of a try in which the process has ended.
                 let failure = match name.tries.failure() {
@@ -327,9 +378,14 @@ impl Work<'_> {
                 self.wait(name, "no new certificate for", &error.to_string(), true).await;
                 return true;
             }
-            // The log says so once, for all names.
             Ordered::Unshared(error) => {
                 name.next = now() + LOOK_AT_TURN;
+                // Once for all names, unless it is another problem.
+                let problem = error.to_string();
+                if self.unshared.as_ref() != Some(&problem) {
+                    self.tell(name, "no new certificate for", &problem, true).await;
+                    self.unshared = Some(problem);
+                }
                 self.line.name(&name.name, name.next, error.to_string()).await;
                 return true;
             }
@@ -337,10 +393,13 @@ impl Work<'_> {
         false
     }
 
-    /// Gives a certificate to the other nodes if they have none, as after Redis was emptied.
+    /// Gives a certificate to the other nodes if they have none, or one that ends earlier: as after
+    /// Redis was emptied, or away when the certificate came.
     async fn publish(&self, name: &Name) {
         let (Some(shared), Some(held)) = (self.shared, &name.held) else { return };
-        if let Ok(None) = shared.certificate(&name.name).await {
+        let Ok(other) = shared.certificate(&name.name).await else { return };
+        let ends = other.and_then(Held::of).map_or(0, |other| other.validity.ends);
+        if ends < held.validity.ends {
             // What fails now is done at the next look.
             let _ = shared.keep_certificate(&name.name, &held.file, held.validity.ends).await;
         }
@@ -436,8 +495,11 @@ impl Work<'_> {
             Err(error) => return Ordered::Unshared(error),
         }
         // Authorities count the failures of all nodes together.
-        if let Ok(Some(tries)) = shared.tries(&name.name).await {
-            name.tries = Tries::read(Some(&tries), self.fingerprint);
+        // Those of a node with other settings say nothing of these.
+        if let Ok(Some(tries)) = shared.tries(&name.name).await
+            && let Some(tries) = Tries::of(&tries, self.fingerprint)
+        {
+            name.tries = tries;
         }
         let ordered = self.order(name).await;
         if let Ordered::Got(file) = &ordered
@@ -467,6 +529,13 @@ impl Work<'_> {
                     let url = &self.authorities[at].url;
                     name.tries.failed(url, &error, now(), fastrand::f64());
                     self.keep_tries(name).await;
+                    // A node that reaches no authority holds up no other node.
+                    if error.cause == Cause::Unavailable
+                        && name.tries.refusals() == 0
+                        && let Some(shared) = self.shared
+                    {
+                        let _ = shared.forget_tries(&name.name).await;
+                    }
                     if at + 1 < self.authorities.len() {
                         let text = format!("{}: {error}; the next authority is asked", name.name);
                         self.line.note(true, text).await;

@@ -70,14 +70,22 @@ impl Tries {
 
     /// Those that were kept, if they can be read and were made with the same settings.
     pub fn read(file: Option<&[u8]>, settings: u64) -> Tries {
-        let kept = file.and_then(|file| serde_json::from_slice::<Tries>(file).ok());
-        let Some(mut kept) = kept.filter(|kept| kept.settings == settings) else {
-            return Tries::new(settings);
-        };
+        file.and_then(|file| Tries::of(file, settings)).unwrap_or_else(|| Tries::new(settings))
+    }
+
+    /// The same; [`None`] if they cannot be read, or were made with other settings.
+    pub fn of(file: &[u8], settings: u64) -> Option<Tries> {
+        let kept = serde_json::from_slice::<Tries>(file).ok();
+        let mut kept = kept.filter(|kept| kept.settings == settings)?;
         for tries in kept.authorities.values_mut() {
             tries.next = tries.after_restart;
         }
-        kept
+        Some(kept)
+    }
+
+    /// When the first authority may be asked again.
+    pub fn first(&self) -> u64 {
+        self.authorities.values().map(|tries| tries.next).min().unwrap_or(0)
     }
 
     /// As they are kept.

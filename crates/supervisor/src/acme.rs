@@ -198,6 +198,12 @@ impl Acme {
         }
         let names = server.public_names();
         self.names.retain(|name, _| names.contains(&**name));
+        // The configuration may be another one than when they were wanted.
+        let (wanted, declined) = std::mem::take(&mut self.wanted)
+            .into_iter()
+            .partition(|name| server.gets_on_demand(name));
+        self.wanted = wanted;
+        self.declined.extend::<BTreeSet<String>>(declined);
         let has_on_demand = server.on_demand_hosts().next().is_some();
         if (names.is_empty() && !has_on_demand) || self.storm.allowed(1, 0, now) == 0 {
             return;
@@ -326,10 +332,7 @@ impl Acme {
         let over: Vec<String> =
             certificates.on_demand().filter(is_over).map(str::to_owned).collect();
         for name in &over {
-            certificates.forget_on_demand(name);
-            if let Some(Err(problem)) = self.state.as_ref().map(|dir| dir.forget_on_demand(name)) {
-                log::line(Level::Warn, format_args!("{problem}"));
-            }
+            self.forget(name, certificates);
         }
         let has_room = count(certificates) < most;
         if !has_room && self.said_full.is_none_or(|said| since(said, now) >= COMPLAIN_EVERY) {
@@ -343,6 +346,14 @@ impl Acme {
             );
         }
         has_room
+    }
+
+    /// Forgets a name that was first seen in a handshake, with its certificate.
+    fn forget(&self, name: &str, certificates: &mut Certificates) {
+        certificates.forget_on_demand(name);
+        if let Some(Err(problem)) = self.state.as_ref().map(|dir| dir.forget_on_demand(name)) {
+            log::line(Level::Warn, format_args!("{problem}"));
+        }
     }
 
     /// Names for which handshakes wait in vain.
@@ -423,10 +434,15 @@ impl Acme {
                 FromAcme::Ordering { is_under_way } => running.is_ordering = is_under_way,
                 FromAcme::Declined { name } => {
                     self.wanted.remove(&name);
-                    if !running.task.names.contains(&name) {
-                        self.names.remove(&name);
-                        self.declined.push(name);
+                    if running.task.names.contains(&name) {
+                        continue;
                     }
+                    self.names.remove(&name);
+                    if certificates.automatic(&name).is_none() {
+                        // It has ended, and nobody wants another one.
+                        self.forget(&name, certificates);
+                    }
+                    self.declined.push(name);
                 }
             }
         }
@@ -445,13 +461,14 @@ impl Acme {
             StateFile::Certificate(name) if task.names.contains(name) => {
                 let pair = automatic::check(name, bytes)?;
                 state.keep_certificate(name, bytes)?;
-                certificates.renew(name, pair);
+                certificates.renew(name, pair, false);
+                self.wanted.remove(name);
                 Ok(())
             }
             StateFile::Certificate(name) if self.wanted.contains(name) || is_on_demand(name) => {
                 let pair = automatic::check(name, bytes)?;
                 state.keep_on_demand(name, bytes)?;
-                certificates.renew(name, pair);
+                certificates.renew(name, pair, true);
                 self.wanted.remove(name);
                 Ok(())
             }

@@ -61,10 +61,11 @@ impl Automatic {
     pub fn load(&mut self, server: &Server) -> bool {
         let mut is_new = false;
         for name in server.public_names() {
-            if self.known.contains_key(name) {
-                continue;
+            match self.known.get_mut(name) {
+                // A site names it now.
+                Some(known) => known.is_on_demand = false,
+                None => is_new |= self.read(name, false),
             }
-            is_new |= self.read(name, false);
         }
         if server.on_demand_hosts().next().is_some() {
             for name in state_dir::on_demand_names(&self.state_dir) {
@@ -76,13 +77,21 @@ impl Automatic {
         is_new
     }
 
+    fn path(&self, name: &str, is_on_demand: bool) -> PathBuf {
+        match is_on_demand {
+            true => state_dir::on_demand(&self.state_dir, name),
+            false => state_dir::certificate(&self.state_dir, name),
+        }
+    }
+
     /// Reads the certificate for a name; whether there is one to be used.
     fn read(&mut self, name: &str, is_on_demand: bool) -> bool {
-        let path = if is_on_demand {
-            state_dir::on_demand(&self.state_dir, name)
-        } else {
-            state_dir::certificate(&self.state_dir, name)
-        };
+        let mut path = self.path(name, is_on_demand);
+        if !is_on_demand && !path.exists() {
+            // It may have got one before a site named it.
+            let other = self.path(name, true);
+            path = if other.exists() { other } else { path };
+        }
         let marks = vec![mark(&path)];
         let pair = if path.exists() { held(&path, name, clock()) } else { None };
         let is_used = pair.as_ref().is_some_and(|held| !held.is_over);
@@ -108,13 +117,14 @@ impl Automatic {
         let named = server.public_names().into_iter().map(|name| {
             // Without one the name is refused, and does not get that of another one.
             let pairs = self.files(name).cloned().into_iter().collect();
-            Entry { names: vec![name.to_owned()], pairs }
+            Entry { names: vec![name.to_owned()], pairs, is_for_itself: false }
         });
         let on_demand = self.on_demand().filter(|name| server.gets_on_demand(name));
         // Without one a handshake waits for it.
         let on_demand = on_demand.filter_map(|name| {
             let pairs = vec![self.files(name)?.clone()];
-            Some(Entry { names: vec![name.to_owned()], pairs })
+            // Nobody who asks for something else is shown the name of a customer.
+            Some(Entry { names: vec![name.to_owned()], pairs, is_for_itself: true })
         });
         named.chain(on_demand)
     }
@@ -129,6 +139,10 @@ impl Automatic {
     /// with the same directory may have got it since.
     pub fn find_on_demand(&mut self, name: &str) -> Found {
         if self.files(name).is_some() {
+            if let Some(known) = self.known.get_mut(name) {
+                // A site may have named it before.
+                known.is_on_demand = true;
+            }
             Found::Known
         } else if self.read(name, true) {
             Found::New
@@ -149,15 +163,13 @@ impl Automatic {
     }
 
     /// Uses this certificate, which is in the state directory already; whether it is another one.
-    pub fn renew(&mut self, name: &str, files: PairFiles) -> bool {
+    /// `is_on_demand`: the name was first seen in a handshake.
+    pub fn renew(&mut self, name: &str, files: PairFiles, is_on_demand: bool) -> bool {
         let Ok(held) = verify(name, files, clock()) else { return false };
-        let known = self.known.entry(name.to_owned()).or_insert_with(|| Known {
-            path: state_dir::on_demand(&self.state_dir, name),
-            is_on_demand: true,
-            pair: Watched::new(None, Vec::new()),
-        });
-        known.pair = Watched::new(Some(held), vec![mark(&known.path)]);
-        log::line(Level::Info, format_args!("new certificate in use: {}", known.path.display()));
+        let path = self.path(name, is_on_demand);
+        log::line(Level::Info, format_args!("new certificate in use: {}", path.display()));
+        let pair = Watched::new(Some(held), vec![mark(&path)]);
+        self.known.insert(name.to_owned(), Known { path, is_on_demand, pair });
         true
     }
 

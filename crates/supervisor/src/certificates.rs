@@ -116,14 +116,16 @@ impl Certificates {
             let known = files.iter().filter_map(|files| self.pairs.get(files));
             known.map(|watched| watched.value.clone()).collect::<Vec<_>>()
         };
-        let of_all = Entry { names: Vec::new(), pairs: pairs(&server.tls.certificates) };
+        let of_all = Entry { pairs: pairs(&server.tls.certificates), ..Entry::default() };
         let of_site = |site: &tokamak_config::Site| Entry {
             names: site.hosts.clone(),
             pairs: pairs(&site.tls.certificates),
+            is_for_itself: false,
         };
         let of_name = |(name, files): (String, CertificateFiles)| Entry {
             names: vec![name],
             pairs: pairs(&[files]),
+            is_for_itself: false,
         };
         let entries = [of_all].into_iter().chain(server.sites.iter().map(of_site));
         let entries = entries.chain(local::files(server).map(of_name));
@@ -198,7 +200,8 @@ impl Certificates {
     /// Whether there is a certificate for a name that was first seen in a handshake.
     pub fn has_on_demand(&mut self, name: &str) -> bool {
         let found = self.automatic.find_on_demand(name);
-        self.changed |= found == Found::New;
+        // A front that asks does not have it yet.
+        self.changed |= found != Found::Nothing;
         found != Found::Nothing
     }
 
@@ -208,8 +211,9 @@ impl Certificates {
     }
 
     /// Uses a certificate that the server has got by itself.
-    pub fn renew(&mut self, name: &str, pair: PairFiles) {
-        self.changed |= self.automatic.renew(name, pair);
+    /// `is_on_demand`: the name was first seen in a handshake.
+    pub fn renew(&mut self, name: &str, pair: PairFiles, is_on_demand: bool) {
+        self.changed |= self.automatic.renew(name, pair, is_on_demand);
     }
 
     /// Lets authorities find these challenges, and no others.

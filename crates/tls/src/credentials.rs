@@ -56,6 +56,8 @@ pub struct Entry {
     /// Certificates of different kinds, of which a client gets the first one that it understands.
     /// Without any, the names are refused.
     pub pairs: Vec<PairFiles>,
+    /// Whether clients that ask for another name, or for none, never get these.
+    pub is_for_itself: bool,
 }
 
 /// The contents of the files of one certificate.
@@ -99,6 +101,7 @@ impl Credentials {
                 bytes(&mut out, &pair.certificate);
                 bytes(&mut out, &pair.key);
             }
+            out.push(u8::from(entry.is_for_itself));
         }
         count(&mut out, self.client_ca.iter().len());
         self.client_ca.iter().for_each(|file| bytes(&mut out, file));
@@ -133,7 +136,9 @@ impl Credentials {
         let entries = from.list(|from| {
             let names = from.list(Reader::text)?;
             let pairs = from.list(Reader::pair)?;
-            Ok(Entry { names, pairs })
+            let (flag, rest) = from.0.split_first().ok_or(Malformed)?;
+            from.0 = rest;
+            Ok(Entry { names, pairs, is_for_itself: *flag != 0 })
         })?;
         let client_ca = from.list(|from| from.bytes().map(<[u8]>::to_vec))?;
         let tickets = from.list(|from| {
@@ -241,8 +246,9 @@ mod tests {
 
     fn credentials() -> impl Strategy<Value = Credentials> {
         let names = prop::collection::vec("[a-z*.]{0,12}", 0..3);
-        let entry = (names, prop::collection::vec(pair(), 0..3));
-        let entry = entry.prop_map(|(names, pairs)| Entry { names, pairs });
+        let entry = (names, prop::collection::vec(pair(), 0..3), any::<bool>());
+        let entry =
+            entry.prop_map(|(names, pairs, is_for_itself)| Entry { names, pairs, is_for_itself });
         let client_ca = prop::option::of(prop::collection::vec(any::<u8>(), 0..20));
         let challenges = prop::collection::vec(challenge(), 0..3);
         (prop::collection::vec(entry, 0..4), client_ca, 0..4usize, challenges).prop_map(
@@ -277,7 +283,8 @@ mod tests {
     #[test]
     fn nothing_secret_is_printed() {
         let pair = PairFiles { certificate: Vec::new(), key: b"secret".to_vec() };
-        let entry = Entry { names: vec!["a.example".into()], pairs: vec![pair] };
+        let (names, pairs) = (vec!["a.example".into()], vec![pair]);
+        let entry = Entry { names, pairs, is_for_itself: false };
         let tickets = vec![TicketKey::from_bytes([b'x'; KEY_BYTES])];
         let credentials = Credentials { entries: vec![entry], tickets, ..Credentials::default() };
         let printed = format!("{credentials:?}");

@@ -38,3 +38,13 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
+
+/// A random number, also right after a fork.
+///
+/// # Panics
+/// If the system has no random numbers, without which no handshake is possible either.
+pub fn random() -> u64 {
+    let mut bytes = [0; 8];
+    ::aws_lc_rs::rand::fill(&mut bytes).expect("the system has random numbers");
+    u64::from_le_bytes(bytes)
+}

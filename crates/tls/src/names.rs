@@ -11,6 +11,16 @@ use crate::pair::Pair;
 /// Certificates of different kinds for the same names.
 type Kinds = Arc<[Arc<CertifiedKey>]>;
 
+/// Certificates, and the names that they are given for.
+pub struct NamedPairs<'a> {
+    /// The names, as [`crate::Entry::names`].
+    pub names: &'a [String],
+    /// Certificates of different kinds.
+    pub pairs: Vec<Pair>,
+    /// As [`crate::Entry::is_for_itself`].
+    pub is_for_itself: bool,
+}
+
 /// The certificates by their names.
 #[derive(Debug, Default)]
 pub struct Names {
@@ -28,10 +38,11 @@ impl Names {
     /// The first entry with a name has it. If no certificate is for a name, the client gets that
     /// of the first entry that has one, unless `refuses_others` is set. The names of an entry
     /// without certificates are refused.
-    pub fn new(entries: &[(&[String], Vec<Pair>)], refuses_others: bool) -> Names {
+    /// Those of entries that are for themselves are for no other names.
+    pub fn new(entries: &[NamedPairs<'_>], refuses_others: bool) -> Names {
         let mut names = Names::default();
         let kinds = |pairs: &[Pair]| pairs.iter().map(|pair| pair.key.clone()).collect::<Kinds>();
-        for (given, pairs) in entries {
+        for NamedPairs { names: given, pairs, is_for_itself } in entries {
             let kinds = kinds(pairs);
             for name in *given {
                 let (map, name) = match name.strip_prefix("*.") {
@@ -40,11 +51,12 @@ impl Names {
                 };
                 map.entry(name.to_owned()).or_insert_with(|| kinds.clone());
             }
-            if !refuses_others && names.other.is_none() && !pairs.is_empty() {
+            let is_for_others = !refuses_others && !is_for_itself && !pairs.is_empty();
+            if is_for_others && names.other.is_none() {
                 names.other = Some(kinds);
             }
         }
-        for (_, pairs) in entries {
+        for NamedPairs { pairs, .. } in entries {
             let kinds = kinds(pairs);
             for name in pairs.iter().flat_map(|pair| &pair.certificate.names) {
                 let (map, name) = match name.strip_prefix("*.") {
@@ -107,12 +119,19 @@ mod tests {
         let own = |names: &[&str]| names.iter().map(|name| (*name).into()).collect::<Vec<String>>();
         let given = [own(&[]), own(&["second.example", "both.example"]), own(&["*.wild.example"])];
         let awaited = own(&["awaited.example"]);
+        let customer = pair(&["customer.example"]);
+        let own_name = own(&["customer.example"]);
         let entries = [
             (&awaited[..], Vec::new()),
+            (&own_name[..], vec![customer.clone()]),
             (&given[0][..], vec![first.clone()]),
             (&given[1][..], vec![second.clone()]),
             (&given[2][..], vec![third.clone()]),
         ];
+        let entries = entries.map(|(names, pairs)| {
+            let is_for_itself = names == own_name;
+            NamedPairs { names, pairs, is_for_itself }
+        });
         for refuses in [false, true] {
             let names = Names::new(&entries, refuses);
             let other = (!refuses).then_some(&first);
@@ -126,6 +145,7 @@ mod tests {
             assert_eq!(found, Some(0), "refused, whatever others get");
             for (name, expected) in [
                 (Some("first.example"), Some(&first)),
+                (Some("customer.example"), Some(&customer)),
                 (Some("second.example"), Some(&second)),
                 (Some("both.example"), Some(&second)),
                 (Some("a.wild.example"), Some(&third)),

@@ -6,7 +6,7 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{ServerConfig, SupportedProtocolVersion, version};
 
 use crate::credentials::Credentials;
-use crate::names::Names;
+use crate::names::{NamedPairs, Names};
 use crate::pair::{Pair, authorities};
 use crate::provider;
 use crate::tickets::Tickets;
@@ -58,7 +58,8 @@ pub fn server_config(
     for entry in &credentials.entries {
         let pairs = entry.pairs.iter().map(|files| Pair::read(&files.certificate, &files.key));
         let pairs = pairs.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
-        entries.push((&*entry.names, pairs));
+        let (names, is_for_itself) = (&*entry.names, entry.is_for_itself);
+        entries.push(NamedPairs { names, pairs, is_for_itself });
     }
     let names = Arc::new(Names::new(&entries, settings.refuses_unknown));
     let versions: &[&'static SupportedProtocolVersion] = match settings.minimum {

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::authority::{Pebble, Traits};
+use super::authority::{Pebble, Traits, certificate};
 use super::{NAME, ORDERED, PATIENCE, Plan, count, logged};
 use crate::harness::{Kind, Server, Setup, eventually, free_address};
 use crate::services::mariadb::PASSWORD;
@@ -34,6 +34,15 @@ impl Node {
         self.setup_with(SECRET, plan, directory, redis)
     }
 
+    /// One that trusts no authority, so that it cannot order.
+    fn setup_alone(&self, plan: &Plan, directory: &str, redis: u16) -> Setup {
+        let other = plan.folder.path().join("other");
+        fs::create_dir_all(&other).unwrap();
+        certificate(&other);
+        let trusted = other.join("localhost.pem").display().to_string();
+        self.setup(plan, directory, redis).server_env("SSL_CERT_FILE", &trusted)
+    }
+
     fn setup_with(&self, secret: &str, plan: &Plan, directory: &str, redis: u16) -> Setup {
         Setup::new(Kind::Classic)
             .workers(1)
@@ -60,6 +69,13 @@ impl Node {
     }
 }
 
+/// What Redis has of the certificate for [`NAME`]; empty if it has nothing.
+fn certificate_in(redis: &Redis) -> String {
+    let names = redis.ask(&["keys", &format!("tokamak:acme:certificate:{NAME}@*")]);
+    let name = names.lines().next().unwrap_or_default().to_owned();
+    if name.is_empty() { name } else { redis.ask(&["get", &name]) }
+}
+
 /// Nodes that start together order one certificate, and all of them use it. What Redis has of it
 /// cannot be read there.
 #[test]
@@ -76,9 +92,9 @@ fn nodes_take_turns() {
     let lines = |text| servers.iter().map(|server| count(server, text)).sum::<usize>();
     assert_eq!(lines(ORDERED), 1, "{} {}", servers[0].log(), servers[1].log());
     assert_eq!(lines("new account"), 1);
-    for kind in ["certificate:shop.example", &format!("account:{}", pebble.directory())] {
-        let stored = redis.ask(&["get", &format!("tokamak:acme:{kind}")]);
-        assert!(stored.len() > 100 && !stored.contains("PRIVATE"), "{kind}: {stored}");
+    let account = format!("tokamak:acme:account:{}", pebble.directory());
+    for stored in [certificate_in(&redis), redis.ask(&["get", &account])] {
+        assert!(stored.len() > 100 && !stored.contains("PRIVATE"), "{stored}");
     }
     for server in &servers {
         assert!(!server.log().contains(SECRET));
@@ -89,8 +105,7 @@ fn nodes_take_turns() {
         plain: free_address(),
         tls: free_address(),
     };
-    let nowhere = format!("https://{}/dir", free_address());
-    let server = three.setup(&plan, &nowhere, redis.port()).start();
+    let server = three.setup_alone(&plan, &pebble.directory(), redis.port()).start();
     three.is_served(&plan, &server, &pebble);
 }
 
@@ -103,9 +118,7 @@ fn another_node_shows_the_challenge() {
         let Some(pebble) = Pebble::start(&plan, Traits::default()) else { return };
         let redis = Redis::start();
         let (one, two) = (Node::visited(&plan), Node::other(&plan));
-        // It cannot order by itself.
-        let nowhere = format!("https://{}/dir", free_address());
-        let first = one.setup(&plan, &nowhere, redis.port()).start();
+        let first = one.setup_alone(&plan, &pebble.directory(), redis.port()).start();
         logged(&first, "no new certificate for shop.example");
         let setup = two.setup(&plan, &pebble.directory(), redis.port());
         let second = setup.line(&format!("acme.challenge = [\"{challenge}\"]")).start();
@@ -135,10 +148,7 @@ fn redis_that_comes_later() {
     drop(server);
     plan.is_free();
     let server = one.setup(&plan, &pebble.directory(), port).start();
-    let stored = || {
-        let stored = redis.ask(&["get", "tokamak:acme:certificate:shop.example"]);
-        (stored.len() > 100).then_some(())
-    };
+    let stored = || (certificate_in(&redis).len() > 100).then_some(());
     assert!(eventually(PATIENCE, stored).is_some(), "{}", server.log());
     assert_eq!(count(&server, ORDERED), 0);
 }
@@ -152,11 +162,25 @@ fn a_node_with_another_secret() {
     let (one, two) = (Node::visited(&plan), Node::other(&plan));
     let first = one.setup(&plan, &pebble.directory(), redis.port()).start();
     one.is_served(&plan, &first, &pebble);
-    let stored = || redis.ask(&["get", "tokamak:acme:certificate:shop.example"]);
     let secret = "another one: 0123456789";
     let wrong = two.setup_with(secret, &plan, &pebble.directory(), redis.port()).start();
     logged(&wrong, "another node has another `redis_secret`");
-    let before = stored();
+    let before = certificate_in(&redis);
     assert_eq!(count(&wrong, ORDERED), 0, "{}", wrong.log());
-    assert_eq!(stored(), before);
+    assert_eq!(certificate_in(&redis), before);
+}
+
+/// A node that asks another authority, as for a try, shares no certificates with the others.
+#[test]
+fn a_node_with_another_authority() {
+    let plan = Plan::new();
+    let Some(pebble) = Pebble::start(&plan, Traits::default()) else { return };
+    let redis = Redis::start();
+    let (one, two) = (Node::visited(&plan), Node::other(&plan));
+    let first = one.setup(&plan, &pebble.directory(), redis.port()).start();
+    one.is_served(&plan, &first, &pebble);
+    let nowhere = format!("https://{}/dir", free_address());
+    let second = two.setup(&plan, &nowhere, redis.port()).start();
+    logged(&second, "no new certificate for shop.example");
+    assert!(two.file().is_none());
 }

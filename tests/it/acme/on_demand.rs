@@ -8,7 +8,7 @@ use super::authority::{Pebble, Traits};
 use super::{ORDERED, PATIENCE, Plan, count, logged};
 use crate::harness::{Process, Server, Setup, eventually, free_address};
 use crate::layers::root;
-use crate::operate::status;
+use crate::operate::{reload, status};
 
 /// The operator's program.
 struct Operator {
@@ -161,4 +161,51 @@ fn an_operator_who_does_not_answer() {
     is_refused(&plan, &server, "one.shops.example", &pebble);
     logged(&server, "no certificate for one.shops.example: `ask` has failed: http://127.0.0.1");
     assert_eq!(count(&server, ORDERED), 0);
+}
+
+/// A name that a site takes over keeps its certificate: nothing is ordered anew, and it is served
+/// all the time.
+#[test]
+fn a_name_that_becomes_a_site() {
+    let plan = Plan::new();
+    let Some(pebble) = Pebble::start(&plan, Traits::default()) else { return };
+    let operator = Operator::start(&plan);
+    allow(&plan, "one.shops.example\n");
+    let server = operator.setup(&plan, &pebble).start();
+    assert!(is_served_at_once(&plan, "one.shops.example", &pebble), "{}", server.log());
+    let file = server.places.top().join("tokamak.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let both =
+        text.replace("[\"*.shops.example\"]", "[\"*.shops.example\", \"one.shops.example\"]");
+    assert_ne!(both, text);
+    fs::write(&file, both).unwrap();
+    reload(&server).unwrap();
+    for _ in 0..3 {
+        assert!(is_served_at_once(&plan, "one.shops.example", &pebble), "{}", server.log());
+        // Other certificates are sent to the fronts.
+        allow(&plan, "one.shops.example\ntwo.shops.example\n");
+        assert!(is_served_at_once(&plan, "two.shops.example", &pebble), "{}", server.log());
+    }
+    assert_eq!(count(&server, &format!("{ORDERED}one.shops.example")), 1, "{}", server.log());
+}
+
+/// Clients that ask for a name that nobody has are not shown the name of a customer.
+#[test]
+fn no_certificate_of_a_customer_is_for_others() {
+    let plan = Plan::new();
+    let Some(pebble) = Pebble::start(&plan, Traits::default()) else { return };
+    let operator = Operator::start(&plan);
+    allow(&plan, "one.shops.example\n");
+    let server = operator.setup(&plan, &pebble).start();
+    assert!(is_served_at_once(&plan, "one.shops.example", &pebble), "{}", server.log());
+    for name in ["other.example", "one.two.shops.example.org"] {
+        let port = plan.tls.port();
+        let asked = std::process::Command::new("openssl")
+            .args(["s_client", "-connect", &format!("127.0.0.1:{port}"), "-servername", name])
+            .stdin(std::process::Stdio::null())
+            .output()
+            .expect("openssl runs");
+        let said = String::from_utf8_lossy(&asked.stdout);
+        assert!(!said.contains("shops.example\n"), "{name}: {said}");
+    }
 }

@@ -3,16 +3,20 @@
 //! turns: a name is ordered by one node at a time. All values are encrypted.
 //!
 //! ```text
-//! acme:certificate:NAME   certificate, chain and key
-//! acme:versions           when the certificate of each name ends, to see that there is a new one
+//! acme:certificate:NAME@AUTHORITIES   certificate, chain and key
+//! acme:versions:AUTHORITIES           when the certificate of each name ends, to see that there is
+//!                                     a new one
 //! acme:account:URL        the account at an authority
-//! acme:tries:NAME         how the tries to get a certificate have gone
-//! acme:turn:NAME          which node orders a certificate for the name
+//! acme:tries:NAME@AUTHORITIES         how the tries to get a certificate have gone
+//! acme:turn:NAME@AUTHORITIES          which node orders a certificate for the name
 //! acme:nodes, acme:node:NODE      the nodes; a node that is away has no value
 //! acme:challenges         by nodes, what authorities are to find
 //! acme:shown:NODE:NUMBER  the nodes that have certain challenges of a node
 //! acme:news               a number that grows when certificates or challenges have changed
 //! ```
+//!
+//! AUTHORITIES stands for the directories in the settings: a node that tries another authority must
+//! not give its certificates to the others.
 
 mod news;
 mod turn;
@@ -54,11 +58,24 @@ pub struct Shared {
     secret: SharedSecret,
     /// This node: a number that no other one has.
     node: String,
+    /// What the directories in the settings have as their number.
+    authorities: String,
+}
+
+/// A number for these directories, whatever their order (FNV-1a): the same for each build.
+fn number_of(directories: &[String]) -> u64 {
+    let mut sorted: Vec<&str> = directories.iter().map(String::as_str).collect();
+    sorted.sort_unstable();
+    let bytes = sorted.iter().flat_map(|url| url.bytes().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 impl Shared {
-    /// What is at this server, encrypted with this secret. [`None`] if the server has no address.
-    pub fn new(tier: &Tier, secret: &str) -> Option<Shared> {
+    /// What is at this server, encrypted with this secret, among nodes that ask these authorities.
+    /// [`None`] if the server has no address.
+    pub fn new(tier: &Tier, secret: &str, directories: &[String]) -> Option<Shared> {
         let server = Server {
             address: tier.address()?,
             user: None,
@@ -70,7 +87,8 @@ impl Shared {
             client: Client::new(server, Names::default()),
             prefix: tier.prefix.clone(),
             secret: SharedSecret::new(secret),
-            node: format!("{:016x}", fastrand::u64(..)),
+            node: format!("{:016x}", tokamak_tls::random()),
+            authorities: format!("{:016x}", number_of(directories)),
         })
     }
 
@@ -79,7 +97,7 @@ impl Shared {
     /// # Errors
     /// Fails if the server cannot be asked, or what it has cannot be read.
     pub async fn certificate(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.read(&self.key("certificate", name)).await
+        self.read(&self.of_name("certificate", name)).await
     }
 
     /// Gives the certificate for a name, which ends then, to the other nodes.
@@ -87,9 +105,9 @@ impl Shared {
     /// # Errors
     /// Fails if the server does not take it.
     pub async fn keep_certificate(&self, name: &str, file: &[u8], ends: u64) -> Result<(), Error> {
-        let key = self.key("certificate", name);
+        let key = self.of_name("certificate", name);
         let sealed = self.secret.encrypt(&key, file);
-        let (versions, tries) = (self.plain("versions"), self.key("tries", name));
+        let (versions, tries) = (self.versions(), self.of_name("tries", name));
         let lasts = ends.saturating_sub(crate::now()).max(1).to_string();
         let set = words(&[b"SET", key.as_bytes(), &sealed, b"EX", lasts.as_bytes()]);
         let version = ends.to_string();
@@ -126,7 +144,7 @@ impl Shared {
     /// # Errors
     /// As [`Shared::certificate`].
     pub async fn tries(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        let kept = self.read(&self.key("tries", name)).await?;
+        let kept = self.read(&self.of_name("tries", name)).await?;
         let file = kept.as_deref().and_then(|kept| kept.split_at_checked(self.node.len()));
         let file = file.filter(|(node, _)| *node != self.node.as_bytes());
         Ok(file.map(|(_, file)| file.to_vec()))
@@ -137,11 +155,20 @@ impl Shared {
     /// # Errors
     /// As [`Shared::keep_certificate`].
     pub async fn keep_tries(&self, name: &str, file: &[u8]) -> Result<(), Error> {
-        let key = self.key("tries", name);
+        let key = self.of_name("tries", name);
         let sealed = self.secret.encrypt(&key, &[self.node.as_bytes(), file].concat());
         let seconds = TRIES_LAST.to_string();
         let set = words(&[b"SET", key.as_bytes(), &sealed, b"EX", seconds.as_bytes()]);
         self.one(set).await.map(drop)
+    }
+
+    /// Lets the other nodes try without a wait.
+    ///
+    /// # Errors
+    /// As [`Shared::keep_certificate`].
+    pub async fn forget_tries(&self, name: &str) -> Result<(), Error> {
+        let key = self.of_name("tries", name);
+        self.one(words(&[b"DEL", key.as_bytes()])).await.map(drop)
     }
 
     /// Has the other nodes show these challenges of this node, and no others of it. Returns those
@@ -151,7 +178,7 @@ impl Shared {
     /// As [`Shared::keep_certificate`].
     pub async fn show(&self, challenges: &[Challenge]) -> Result<BTreeSet<String>, Error> {
         let key = self.plain("challenges");
-        let number = fastrand::u64(..);
+        let number = tokamak_tls::random();
         let change = if challenges.is_empty() {
             words(&[b"HDEL", key.as_bytes(), self.node.as_bytes()])
         } else {
@@ -217,6 +244,14 @@ impl Shared {
         self.plain(&format!("{kind}:{name}"))
     }
 
+    fn of_name(&self, kind: &str, name: &str) -> String {
+        self.key(kind, &format!("{name}@{}", self.authorities))
+    }
+
+    fn versions(&self) -> String {
+        self.key("versions", &self.authorities)
+    }
+
     fn shown_by(&self, node: &str, number: u64) -> String {
         self.plain(&format!("shown:{node}:{number}"))
     }
@@ -276,4 +311,19 @@ fn texts(reply: Option<Value>) -> BTreeSet<String> {
         _ => None,
     };
     values.into_iter().filter_map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_with_the_same_authorities_have_the_same_number() {
+        let of = |urls: &[&str]| {
+            number_of(&urls.iter().map(|url| (*url).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&["https://a/", "https://b/"]), of(&["https://b/", "https://a/"]));
+        assert_ne!(of(&["https://a/", "https://b/"]), of(&["https://a/"]));
+        assert_ne!(of(&["https://a/", "b"]), of(&["https://a/b"]));
+    }
 }

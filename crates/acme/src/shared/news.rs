@@ -30,32 +30,41 @@ pub struct Shown {
 }
 
 impl Shared {
-    /// Says that this node is there, and returns the news if there are any since `seen`.
+    /// Says that this node is there.
+    ///
+    /// # Errors
+    /// Fails if the server cannot be told.
+    pub async fn beat(&self) -> Result<(), Error> {
+        let (node, nodes) = (self.key("node", &self.node), self.plain("nodes"));
+        let lasts = NODE_LASTS.to_string();
+        let commands = [
+            words(&[b"SET", node.as_bytes(), b"1", b"EX", lasts.as_bytes()]),
+            words(&[b"SADD", nodes.as_bytes(), self.node.as_bytes()]),
+        ];
+        self.all(&commands, Together::Pipeline).await.map(drop)
+    }
+
+    /// The news, if there are any since `seen`.
     ///
     /// # Errors
     /// Fails if the server cannot be asked.
     pub async fn news(&self, seen: Option<&[u8]>) -> Result<Option<News>, Error> {
-        let (node, nodes) = (self.key("node", &self.node), self.plain("nodes"));
-        let (news, lasts) = (self.plain("news"), NODE_LASTS.to_string());
-        let commands = [
-            words(&[b"SET", node.as_bytes(), b"1", b"EX", lasts.as_bytes()]),
-            words(&[b"SADD", nodes.as_bytes(), self.node.as_bytes()]),
-            words(&[b"GET", news.as_bytes()]),
-        ];
-        let number = match self.all(&commands, Together::Pipeline).await?.pop() {
-            Some(Value::BulkString(number)) => number,
+        let news = self.plain("news");
+        let number = match self.one(words(&[b"GET", news.as_bytes()])).await? {
+            Value::BulkString(number) => number,
             _ => Vec::new(),
         };
         if seen == Some(&number) {
             return Ok(None);
         }
-        let (versions, challenges) = (self.plain("versions"), self.plain("challenges"));
+        let (versions, challenges) = (self.versions(), self.plain("challenges"));
         let commands = [&versions, &challenges].map(|key| words(&[b"HGETALL", key.as_bytes()]));
         let mut replies = self.all(&commands, Together::Pipeline).await?.into_iter();
         let versions = pairs(replies.next()).into_iter().filter_map(|(name, ends)| {
             Some((name, std::str::from_utf8(&ends).ok()?.parse().ok()?))
         });
-        let versions = versions.collect();
+        let versions: BTreeMap<String, u64> = versions.collect();
+        self.forget_ended(&versions).await?;
         let challenges = pairs(replies.next());
         let others = challenges.into_iter().filter(|(node, _)| *node != self.node);
         let challenges = others.filter_map(|(node, sealed)| {
@@ -63,6 +72,18 @@ impl Shared {
             decode(node, &bytes, crate::now())
         });
         Ok(Some(News { number, versions, challenges: challenges.collect() }))
+    }
+
+    /// Removes the versions of certificates that have ended.
+    async fn forget_ended(&self, versions: &BTreeMap<String, u64>) -> Result<(), Error> {
+        let now = crate::now();
+        let ended = versions.iter().filter(|(_, ends)| **ends < now);
+        let ended: Vec<Vec<u8>> = ended.map(|(name, _)| name.as_bytes().to_vec()).collect();
+        if ended.is_empty() {
+            return Ok(());
+        }
+        let first = [b"HDEL".to_vec(), self.versions().into_bytes()];
+        self.one(first.into_iter().chain(ended).collect()).await.map(drop)
     }
 
     /// Says that this node shows the challenges of another one with this number.

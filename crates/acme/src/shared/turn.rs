@@ -32,7 +32,7 @@ impl Shared {
     /// # Errors
     /// Fails if the server cannot be asked.
     pub async fn turn(&self, name: &str) -> Result<Option<Turn<'_>>, Error> {
-        let key = self.key("turn", name);
+        let key = self.of_name("turn", name);
         let lasts = LASTS.as_millis().to_string();
         let (node, lasts) = (self.node.as_bytes(), lasts.as_bytes());
         let taken = self.one(words(&[b"SET", key.as_bytes(), node, b"NX", b"PX", lasts])).await?;

@@ -83,6 +83,10 @@ impl Server {
     }
 }
 
+/// Longest name that gets a certificate on demand: with an ending it is the name of a file. A host
+/// may have 253 characters.
+const LONGEST_NAME: usize = 250;
+
 /// Whether this can be the name of a host in the internet, in lower case (RFC 1123, 2.1).
 fn is_host(name: &str) -> bool {
     let is_digit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -97,7 +101,7 @@ fn is_host(name: &str) -> bool {
         .rsplit('.')
         .next()
         .is_some_and(|last| last.bytes().any(|byte| byte.is_ascii_lowercase()));
-    name.len() <= 253 && ends_well && name.split('.').all(is_label)
+    name.len() <= LONGEST_NAME && ends_well && name.split('.').all(is_label)
 }
 
 /// Whether an authority may give a certificate for this host, in lower case: addresses and names

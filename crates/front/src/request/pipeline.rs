@@ -116,7 +116,9 @@ where
     let incoming = Bounded::new(incoming, most);
     let caller = Caller::Client(client);
     if site.config.tls.redirect && caller.scheme() == "http" {
-        let moved = site.rules.moved(&caller, &parts.uri, &site.router);
+        // Scripts, which have not run yet, may change the path.
+        let moves = site.hooks.is_empty();
+        let moved = moves.then(|| site.rules.moved(&caller, &parts.uri, &site.router)).flatten();
         let response = https::redirect(&context.config, &site.config, &parts, moved);
         return Serving::Now(Some(respond(response, guard)));
     }

@@ -136,17 +136,25 @@ impl OnDemand {
         state.waiting.insert(name.to_owned(), 1);
         drop(state);
         let waiting = Waiting { on_demand: self, name };
-        (self.want)(name).then_some(waiting)
+        if !(self.want)(name) {
+            // Others may wait for it already.
+            self.decline(name);
+            return None;
+        }
+        Some(waiting)
     }
 
     /// No certificate is ordered for this name, or none comes soon.
     pub fn decline(&self, name: &str) {
-        let mut state = self.state();
+        let (mut state, now) = (self.state(), tokamak_cost::now());
+        if state.declined.len() >= MOST_DECLINED {
+            state.declined.retain(|_, at| now.saturating_sub(*at) < HOLDS);
+        }
         if state.declined.len() >= MOST_DECLINED {
             // The operator is asked again, at the pace that holds for all names.
             state.declined.clear();
         }
-        state.declined.insert(name.to_owned(), tokamak_cost::now());
+        state.declined.insert(name.to_owned(), now);
         drop(state);
         self.look_again();
     }

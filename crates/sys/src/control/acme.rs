@@ -182,8 +182,8 @@ impl Message for FromAcme {
                 next: from.u64()?,
                 failure: from.text(MAX_TEXT)?,
             },
-            6 => FromAcme::Ordering { is_under_way: from.flag()? },
             5 => FromAcme::Declined { name: from.text(MAX_TEXT)? },
+            6 => FromAcme::Ordering { is_under_way: from.flag()? },
             _ => return Err(BadMessage("unknown tag")),
         };
         from.end(message)

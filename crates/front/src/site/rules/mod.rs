@@ -163,7 +163,7 @@ impl Rules {
         path: Option<Vec<u8>>,
         router: &Router,
     ) -> Decision {
-        if let Some(canonical) = self.elsewhere(&request, router) {
+        if let Some(canonical) = self.elsewhere(&request, path.is_some(), router) {
             return Decision::settled(canonical);
         }
         let path = match path {
@@ -332,14 +332,20 @@ impl Rules {
     }
 
     /// The redirect to the canonical host, for a client that used another one.
-    fn elsewhere(&self, request: &RuleRequest<'_>, router: &Router) -> Option<Target> {
+    fn elsewhere(
+        &self,
+        request: &RuleRequest<'_>,
+        is_changed: bool,
+        router: &Router,
+    ) -> Option<Target> {
         let canonical = self.canonical_host.as_ref()?;
         // Subrequests have no address bar.
         request.caller.client()?;
         let host = host_of(request.uri, request.headers).unwrap_or_default();
         let host = canonical::other_host(canonical, host)?;
         let scheme = request.caller.scheme();
-        if let Some((to, status)) = self.moved(request.caller, request.uri, router) {
+        // A path that a script has changed is not the one that moves.
+        if !is_changed && let Some((to, status)) = self.moved(request.caller, request.uri, router) {
             return Some(Target::Redirect(canonical::moved(scheme, &host, to), status));
         }
         let to = canonical::url(scheme, &host, request.uri);
