@@ -167,8 +167,8 @@ async fn ask_operator(
     }
 }
 
-/// The position of the name that is due, if any is: one for which a handshake waits, or another one,
-/// if there are both.
+/// The position of the name that is due, if any is: one for which a handshake waits, or another
+/// one, if there are both.
 fn next_due(names: &[Name], is_wanted: bool, now: u64) -> Option<usize> {
     let due = || names.iter().enumerate().filter(|(_, name)| plan::is_due(name.next, now));
     let preferred = due().filter(|(_, name)| name.is_wanted() == is_wanted);

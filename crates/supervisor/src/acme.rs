@@ -35,7 +35,8 @@ const COMPLAIN_EVERY: Duration = Duration::from_secs(24 * 3600);
 const MOST_WANTED: usize = 128;
 
 /// How long a process that is to be replaced may go on with an order. Authorities look within
-/// seconds; with ten times more, one that hangs would hold up a change of the names for ten minutes.
+/// seconds; with ten times more, one that hangs would hold up a change of the names for ten
+/// minutes.
 const FINISHES: Duration = Duration::from_secs(60);
 
 /// Messages that are handled before others have their turn.
