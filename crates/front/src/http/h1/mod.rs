@@ -52,7 +52,8 @@ enum End {
 /// closed, or is to be served elsewhere.
 pub async fn converse(context: Arc<Context>, mut io: H1Io, state: Arc<ConnState>) -> (H1Io, Next) {
     loop {
-        match serve_until_rest(&context, io, &state).await {
+        // Boxed, so that a connection that rests does not hold the room that serving takes.
+        match Box::pin(serve_until_rest(&context, io, &state)).await {
             (parted, Some(next)) => return (parted, next),
             (resting, None) => io = resting,
         }
