@@ -29,7 +29,7 @@ KINDS = ("half a greeting", "no answer", BYTES, FULL)
 BAR_KIB = 64
 """For each slow connection: a record of TLS, a part of a response and the state of both."""
 BAR_KEPT = 0.25
-"""Part of that memory which the front may still hold when they have gone: tables that have grown."""
+"""Part of that memory which the front may still hold when they have gone: tables have grown."""
 
 
 @dataclass(frozen=True)

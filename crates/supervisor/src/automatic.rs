@@ -123,7 +123,7 @@ impl Automatic {
         // Without one a handshake waits for it.
         let on_demand = on_demand.filter_map(|name| {
             let pairs = vec![self.files(name)?.clone()];
-            // Nobody who asks for something else is shown the name of a customer.
+            // A client that asks for another name must not see the name of a customer.
             Some(Entry { names: vec![name.to_owned()], pairs, is_for_itself: true })
         });
         named.chain(on_demand)

@@ -99,7 +99,7 @@ fn nodes_take_turns() {
     for server in &servers {
         assert!(!server.log().contains(SECRET));
     }
-    // A third one takes what there is, and needs no authority.
+    // A node that is added takes the certificate from Redis, and asks no authority.
     let three = Node {
         state: plan.folder.path().join("three"),
         plain: free_address(),

@@ -188,24 +188,3 @@ fn a_name_that_becomes_a_site() {
     }
     assert_eq!(count(&server, &format!("{ORDERED}one.shops.example")), 1, "{}", server.log());
 }
-
-/// Clients that ask for a name that nobody has are not shown the name of a customer.
-#[test]
-fn no_certificate_of_a_customer_is_for_others() {
-    let plan = Plan::new();
-    let Some(pebble) = Pebble::start(&plan, Traits::default()) else { return };
-    let operator = Operator::start(&plan);
-    allow(&plan, "one.shops.example\n");
-    let server = operator.setup(&plan, &pebble).start();
-    assert!(is_served_at_once(&plan, "one.shops.example", &pebble), "{}", server.log());
-    for name in ["other.example", "one.two.shops.example.org"] {
-        let port = plan.tls.port();
-        let asked = std::process::Command::new("openssl")
-            .args(["s_client", "-connect", &format!("127.0.0.1:{port}"), "-servername", name])
-            .stdin(std::process::Stdio::null())
-            .output()
-            .expect("openssl runs");
-        let said = String::from_utf8_lossy(&asked.stdout);
-        assert!(!said.contains("shops.example\n"), "{name}: {said}");
-    }
-}

@@ -56,7 +56,7 @@ fn a_header_before_the_handshake_says_who_connects() {
         assert_eq!(some(&seen.json(), &ORIGIN), SECURED_CLIENT);
         assert_eq!(some(&seen.json(), &["SERVER_PROTOCOL", "REMOTE_PORT"]), "HTTP/2.0 4711");
     }
-    // A client of the proxy is nobody whom the server believes.
+    // The server trusts the proxy, and not the header fields of the proxy's client.
     let forged = with(&[("X-Forwarded-For", "6.6.6.6"), ("X-Forwarded-Proto", "http")]);
     let answer = wire::ask(address, LINE, &certificate, &closing(forged)).expect("a response");
     let body = answer.split_once("\r\n\r\n").expect("a response").1;
