@@ -1,5 +1,5 @@
-"""Clients that ask once and stay: PORT PID SCHEME. For each hundred of them it writes a line with the
-bytes by which the memory of the process has grown for each."""
+"""Clients that ask once and stay: PORT PID SCHEME. For each hundred of them it writes a line with
+the bytes by which the memory of the process has grown for each."""
 
 import re
 import socket
@@ -15,7 +15,7 @@ context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 
 
 def memory():
-    """What the process has for itself. Not all that it has: its program is read in piece by piece."""
+    """What the process has for itself. Not all of it: its program is read in piece by piece."""
     with open(f"/proc/{pid}/smaps_rollup") as file:
         return 1024 * int(re.search(r"^Anonymous: +(\d+)", file.read(), re.M)[1])
 
