@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use http::{HeaderMap, StatusCode};
+use tokamak_upstream::Flow;
 
 use crate::cache::Refresh;
 use crate::client::{Addresses, Client};
@@ -30,6 +31,8 @@ pub struct Subrequest {
     scheme: &'static str,
     /// How deeply it is nested; 1 for a subrequest of a client's request.
     depth: u8,
+    /// The flow of the client's requests.
+    flow: Option<Flow>,
     /// The client, if it waits for this very answer. It gets the interim responses.
     client: Option<Weak<dyn Client>>,
     /// Set if the answer is for the content cache.
@@ -50,6 +53,15 @@ impl Caller {
         match self {
             Caller::Client(client) => client.scheme(),
             Caller::Server(subrequest) => subrequest.scheme,
+        }
+    }
+
+    /// The flow of the client's requests, for which applications take turns; also that of the client
+    /// on whose behalf the server asks.
+    pub fn flow(&self) -> Option<Flow> {
+        match self {
+            Caller::Client(client) => client.flow(),
+            Caller::Server(subrequest) => subrequest.flow,
         }
     }
 
@@ -84,6 +96,7 @@ impl Caller {
                 addresses: client.addresses().clone(),
                 scheme: client.scheme(),
                 depth: 0,
+                flow: client.flow(),
                 client: Some(Arc::downgrade(client)),
                 refresh: None,
             },

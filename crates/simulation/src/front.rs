@@ -8,6 +8,7 @@ use std::task::{Wake, Waker};
 use tokamak_config::{PoolSize, Server};
 use tokamak_sys::control::{FromFront, Heard, ToFront, Why};
 use tokamak_sys::queue::Segment;
+use tokamak_upstream::Flow;
 use tokamak_upstream::shm::{
     Alarm as Spoiled, Bounds, Death, Gate, OnLastDrop, QueuedRequest, Source, Want,
 };
@@ -71,6 +72,8 @@ pub struct EventLoop {
     pub gates: Vec<Arc<Gate>>,
     /// The queues that new requests go to, by the places of the gates.
     pub keys: Vec<u64>,
+    /// The requests of one connection that has many, among those of others.
+    pub flow: Flow,
     pub running: Vec<Running>,
     pub inbox: Vec<u64>,
     mail: Vec<Message>,
@@ -198,6 +201,7 @@ impl Front {
                 inbox: 100_000,
                 queued: pool.queue,
                 share: pool.queue.div_ceil(server.loops),
+                concurrency: server.sites[link.site].concurrency,
                 has_slow_log: false,
             };
             let ours = says.clone();
@@ -228,6 +232,7 @@ impl Front {
             accepts: true,
             gates,
             keys: keys.clone(),
+            flow: Flow::fresh(),
             running: Vec::new(),
             inbox: Vec::new(),
             mail: Vec::new(),

@@ -6,8 +6,10 @@
 
 pub mod body;
 pub mod fcgi;
+mod flow;
 pub mod shm;
 pub mod socket;
 
+pub use flow::Flow;
 pub use tokamak_sys::queue::record;
 pub use tokamak_sys::queue::{Geometry, PoolNumber, Segment, Snapshot, WorkerState};

@@ -77,7 +77,7 @@ fn before(backends: &[Backend], lines: &str) -> Setup {
 }
 
 /// Waits until the addresses of the only upstream have so many requests, and so many wait for them.
-fn wait_for_load(server: &Server, in_use: u64, waiting: u64) {
+pub(super) fn wait_for_load(server: &Server, in_use: u64, waiting: u64) {
     let is_so = || {
         let status = status(server);
         let addresses = status["upstreams"][0]["addresses"].as_array().expect("addresses");

@@ -3,12 +3,15 @@
 use std::io::Read;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::backend::{Backend, end, stderr, stdout, text};
+use super::balance::wait_for_load;
 use super::in_front_of;
 use crate::harness::{Kind, Setup, eventually, get, in_parallel, numbered, post};
+use crate::http2::client::{exchange, request};
 
 /// Above what a loaded machine needs for something that takes no time.
 const SOON: Duration = Duration::from_secs(10);
@@ -78,7 +81,7 @@ fn closing(close: Close) -> Backend {
         match close {
             Close::BehindTheResponse => {}
             // Nothing is read, so the socket is reset with the request in it.
-            Close::AtTheNextRequest => std::thread::sleep(Duration::from_millis(50)),
+            Close::AtTheNextRequest => thread::sleep(Duration::from_millis(50)),
             Close::InTheNextRequest => client.taste(),
             Close::BehindTheNextRequest => drop(client.request()),
             Close::InTheNextHeaders => {
@@ -126,7 +129,7 @@ fn what_may_have_been_acted_on_is_not_repeated() {
     let server = in_front_of(&backend, "").start();
     for _ in 0..10 {
         server.send(&post("/app", "text/plain", "once")).expect(200);
-        std::thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(backend.requests(), 10);
 }
@@ -153,7 +156,7 @@ fn connections_are_bounded_and_requests_wait_for_them() {
     let backend = Backend::start(move |client| {
         while client.request().is_some() {
             most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            std::thread::sleep(Duration::from_millis(20));
+            thread::sleep(Duration::from_millis(20));
             now.fetch_sub(1, Ordering::SeqCst);
             client.send(&text("served"));
         }
@@ -167,13 +170,13 @@ fn connections_are_bounded_and_requests_wait_for_them() {
 fn a_full_queue_and_a_long_wait_are_503() {
     let backend = Backend::start(|client| {
         while client.request().is_some() {
-            std::thread::sleep(Duration::from_millis(700));
+            thread::sleep(Duration::from_millis(700));
             client.send(&text("served"));
         }
     });
     let server =
         in_front_of(&backend, "connections = 1\nqueue = 1\nqueue_timeout = \"200ms\"").start();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let first = scope.spawn(|| server.get("/app").status());
         eventually(SOON, || (backend.requests() == 1).then_some(()))
             .expect("the first is being served");
@@ -183,7 +186,7 @@ fn a_full_queue_and_a_long_wait_are_503() {
         assert_eq!(first.join().unwrap(), 200);
     });
     let server = in_front_of(&backend, "connections = 1\nqueue = 1").start();
-    let statuses: Vec<u16> = std::thread::scope(|scope| {
+    let statuses: Vec<u16> = thread::scope(|scope| {
         let all: Vec<_> = (0..6).map(|_| scope.spawn(|| server.get("/app").status())).collect();
         all.into_iter().map(|one| one.join().unwrap()).collect()
     });
@@ -192,14 +195,44 @@ fn a_full_queue_and_a_long_wait_are_503() {
     server.log_line(&["too many requests wait for a connection"]);
 }
 
+/// A connection with many requests at the same time, as HTTP/2 has them, does not stand with all of
+/// them before another client.
+#[test]
+fn the_requests_of_one_http2_connection_take_turns_with_those_of_others() {
+    let (go_on, turns) = mpsc::sync_channel(0);
+    let turns = Mutex::new(turns);
+    let backend = Backend::answering(move |asked| {
+        turns.lock().unwrap().recv().expect("the test goes on");
+        text(asked.path())
+    });
+    let server = in_front_of(&backend, "connections = 1").line("loops = 1").start();
+    let of_one = || (0..20).map(|number| (request("GET", &format!("/app/{number}")), Vec::new()));
+    thread::scope(|scope| {
+        let one = scope.spawn(|| exchange(&server, of_one().collect()));
+        // One is served, the rest waits.
+        wait_for_load(&server, 1, 19);
+        let other = scope.spawn(|| server.text("/app/other"));
+        wait_for_load(&server, 1, 20);
+        // The one that is served, and at most the one that is before it.
+        for _ in 0..3 {
+            go_on.send(()).unwrap();
+        }
+        assert_eq!(other.join().unwrap(), "/other");
+        drop(scope.spawn(move || (0..18).for_each(|_| go_on.send(()).unwrap())));
+        for (number, answer) in one.join().unwrap().iter().enumerate() {
+            assert_eq!(answer.body(), format!("/{number}").as_bytes());
+        }
+    });
+}
+
 /// An application with one process that listens only when nobody holds it.
 #[test]
 fn an_idle_connection_does_not_hold_the_only_process() {
-    let one = std::sync::Mutex::new(());
+    let one = Mutex::new(());
     let backend = Backend::start(move |client| {
         let _process = one.lock().unwrap();
         while client.request().is_some() {
-            std::thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(5));
             client.send(&text("served"));
         }
     });
@@ -234,7 +267,7 @@ fn a_body_that_nobody_takes_is_given_up() {
     let (sender, closed) = mpsc::channel();
     let backend = Backend::start(move |client| {
         client.taste();
-        std::thread::sleep(Duration::from_secs(1));
+        thread::sleep(Duration::from_secs(1));
         sender.send(client.is_closed()).unwrap();
     });
     let server = in_front_of(&backend, "send_timeout = \"300ms\"").start();

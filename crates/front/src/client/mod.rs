@@ -11,6 +11,7 @@ use std::task;
 
 use http::{HeaderMap, StatusCode, Version};
 use tokamak_tls::Session;
+use tokamak_upstream::Flow;
 use tokamak_upstream::record::Fields;
 
 use crate::failure::Failure;
@@ -113,6 +114,10 @@ pub trait Client: Send + Sync {
 
     /// How many requests have come on the connection, this one included.
     fn requests(&self) -> u32;
+
+    /// The requests with which this one shares its connection; `None`: its protocol has one at a
+    /// time.
+    fn flow(&self) -> Option<Flow>;
 
     /// Ready if the client has gone. It is polled while a request is being answered and the
     /// response has to wait. It cannot tell as long as unread bytes of a next request lie in the

@@ -185,6 +185,7 @@ impl Shared {
                 inbox: self.config.limits.buffer,
                 queued: site.pool.queue,
                 share: site.pool.queue.div_ceil(self.config.loops),
+                concurrency: site.concurrency,
                 has_slow_log: has_slow_log(site),
             };
             let (want, alarm) = (pool.want.clone().map(slowly), pool.alarm.clone());

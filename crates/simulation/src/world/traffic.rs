@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use tokamak_sys::control::Status;
 use tokamak_sys::queue::Outcome;
 use tokamak_upstream::body::Body;
-use tokamak_upstream::shm::{Event, Refused, WorkerError as Wrong};
+use tokamak_upstream::shm::{Event, Origin, Refused, WorkerError as Wrong};
 
 use super::{MILLI, World};
 use crate::front::{EventLoop, Running, Turned};
@@ -102,7 +102,10 @@ impl World {
         let place = place.expect("each site has a pool");
         let event_loop = &mut front.loops[number];
         request.key = event_loop.keys[place];
-        match event_loop.gates[place].submit_at(&record(id), Body::Empty, None, now) {
+        // Every second one is of the same connection.
+        let flow = id.is_multiple_of(2).then_some(event_loop.flow);
+        let origin = Origin { ledger: None, flow };
+        match event_loop.gates[place].submit_at(&record(id), Body::Empty, origin, now) {
             Ok(exchange) => {
                 request.tries += 1;
                 request.queued = now;

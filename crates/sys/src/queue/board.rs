@@ -330,6 +330,14 @@ impl Segment {
         entries.any(|entry| entry.state.load(Ordering::Acquire) == WorkerState::Idle as u32)
     }
 
+    /// Workers that are there, whatever they do.
+    pub fn seated(&self) -> usize {
+        let entries = (0..self.geometry().workers).map(|index| self.board_entry(index));
+        let is_there =
+            |entry: &&BoardEntry| entry.state.load(Ordering::Relaxed) != WorkerState::Empty as u32;
+        entries.filter(is_there).count()
+    }
+
     /// Makes the place `index` free for a new worker: the one that had it is dead.
     pub fn clear_place(&self, index: u16) {
         let e = self.board_entry(index);

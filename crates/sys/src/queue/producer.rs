@@ -162,11 +162,10 @@ impl Producer {
         ledger: Option<&Ledger>,
     ) -> Result<(SlotId, usize), Full> {
         let geometry = self.segment.geometry();
-        let body_at = record.len().next_multiple_of(64);
-        // A body ring of less than a page would crawl.
-        if body_at + 4096 > geometry.request as usize {
+        if !self.fits(record) {
             return Err(Full::Record);
         }
+        let body_at = body_at(record);
         // A worker may have written any head: the sum must not overflow.
         let is_full =
             |queued: u32| queued.saturating_add(geometry.loops.into()) >= geometry.cells();
@@ -206,6 +205,12 @@ impl Producer {
         self.slots[usize::from(id)].ticket = ticket;
         self.owed = self.owed.saturating_add(owed);
         Ok((SlotId(id), taken))
+    }
+
+    /// Whether a slot has room for this record.
+    pub fn fits(&self, record: &[u8]) -> bool {
+        // A body ring of less than a page would crawl.
+        body_at(record) + 4096 <= self.segment.geometry().request as usize
     }
 
     /// Gives more of the body to the worker; returns how many bytes found room.
@@ -342,6 +347,11 @@ impl Producer {
         !self.segment.wake_for(owed, &self.tickets.0)
     }
 
+    /// Whether workers are to be woken.
+    pub fn owes(&self) -> bool {
+        self.owed > 0
+    }
+
     /// Whether no slot is taken. No worker has anything to say then: a mark on a free slot has come
     /// too late, and all that it costs is a look when the slot is taken again (invariant 4).
     pub fn is_idle(&self) -> bool {
@@ -423,6 +433,11 @@ impl Producer {
 fn bits((index, word): (usize, u64)) -> impl Iterator<Item = usize> {
     let rests = std::iter::successors(Some(word), |rest| Some(rest & rest.wrapping_sub(1)));
     rests.take_while(|rest| *rest != 0).map(move |rest| index * 64 + rest.trailing_zeros() as usize)
+}
+
+/// Where the body ring of a slot with this record begins.
+fn body_at(record: &[u8]) -> usize {
+    record.len().next_multiple_of(64)
 }
 
 fn put_body(segment: &Segment, slot: u32, mine: &mut Mine, body: &[u8]) -> usize {

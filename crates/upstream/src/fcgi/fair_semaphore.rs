@@ -4,10 +4,16 @@
 //! waited for long: the connection that comes with it is registered there, and no other thread has
 //! to be woken. Under load each loop then keeps about as many connections as it can use, and waits
 //! are about as long everywhere.
+//!
+//! Within a loop flows take turns: however many requests of one wait, the first one of another is
+//! not behind them all.
 
-use std::collections::VecDeque;
+mod line;
 
 use tokio::sync::oneshot::{self, Receiver, Sender};
+
+use crate::flow::Flow;
+use line::{Line, Waiter};
 
 /// How long a loop's own requests go before those of others, in nanoseconds: some times what waking
 /// another thread takes. With a tenth, connections would move between threads all the time; with
@@ -19,16 +25,9 @@ const PREFERENCE: u64 = 1_000_000;
 pub(super) struct FairSemaphore<P> {
     all: usize,
     free: usize,
-    /// Requests that wait in each event loop, the first one first.
-    loops: Vec<VecDeque<Waiter<P>>>,
+    /// Requests that wait in each event loop.
+    loops: Vec<Line<P>>,
     is_closed: bool,
-}
-
-#[derive(Debug)]
-struct Waiter<P> {
-    sender: Sender<P>,
-    /// When it began to wait, in nanoseconds.
-    since: u64,
 }
 
 impl<P> FairSemaphore<P> {
@@ -66,7 +65,7 @@ impl<P> FairSemaphore<P> {
 
     /// Requests that wait.
     pub fn waiting(&self) -> usize {
-        self.loops.iter().flatten().filter(|waiter| !waiter.sender.is_closed()).count()
+        self.loops.iter().map(Line::waiting).sum()
     }
 
     /// Takes a free permit, if there is one.
@@ -76,20 +75,27 @@ impl<P> FairSemaphore<P> {
         is_free
     }
 
-    /// Waits in the event loop of this index; nothing if `most` wait already.
-    pub fn wait(&mut self, loop_index: usize, now: u64, most: usize) -> Option<Receiver<P>> {
-        if self.loops.iter().map(VecDeque::len).sum::<usize>() >= most {
+    /// Waits in the event loop of this index, behind others of its flow if it has one; nothing if
+    /// `most` wait already.
+    pub fn wait(
+        &mut self,
+        loop_index: usize,
+        flow: Option<Flow>,
+        now: u64,
+        most: usize,
+    ) -> Option<Receiver<P>> {
+        if self.loops.iter().map(Line::len).sum::<usize>() >= most {
             // Some may have gone away.
-            self.loops.iter_mut().for_each(|line| line.retain(|waiter| !waiter.sender.is_closed()));
+            self.loops.iter_mut().for_each(Line::sweep);
             if self.waiting() >= most {
                 return None;
             }
         }
         if self.loops.len() <= loop_index {
-            self.loops.resize_with(loop_index + 1, VecDeque::new);
+            self.loops.resize_with(loop_index + 1, Line::new);
         }
         let (sender, receiver) = oneshot::channel();
-        self.loops[loop_index].push_back(Waiter { sender, since: now });
+        self.loops[loop_index].push(flow, Waiter { sender, since: now });
         Some(receiver)
     }
 
@@ -97,11 +103,11 @@ impl<P> FairSemaphore<P> {
     /// nobody, and it is free.
     pub fn give(&mut self, loop_index: usize, now: u64) -> Option<(Sender<P>, usize)> {
         for line in &mut self.loops {
-            while line.front().is_some_and(|waiter| waiter.sender.is_closed()) {
-                line.pop_front();
+            while line.first().is_some_and(|waiter| waiter.sender.is_closed()) {
+                line.pop();
             }
         }
-        let since = |index: usize| self.loops.get(index)?.front().map(|waiter| waiter.since);
+        let since = |index: usize| self.loops.get(index)?.first().map(|waiter| waiter.since);
         let longest = (0..self.loops.len()).filter_map(|index| Some((since(index)?, index))).min();
         let next = match (longest, since(loop_index)) {
             (Some((first, _)), Some(_)) if now.saturating_sub(first) < PREFERENCE => {
@@ -109,7 +115,7 @@ impl<P> FairSemaphore<P> {
             }
             (longest, _) => longest.map(|(_, index)| index),
         };
-        let next = next.and_then(|index| Some((self.loops[index].pop_front()?.sender, index)));
+        let next = next.and_then(|index| Some((self.loops[index].pop()?.sender, index)));
         self.free += usize::from(next.is_none());
         next
     }
@@ -144,7 +150,7 @@ mod tests {
     fn a_loop_serves_its_own_unless_others_wait_for_long() {
         let mut semaphore = FairSemaphore::new(0);
         let mut waiting: Vec<_> = [(0, 1), (1, 2), (1, 3), (0, 4)]
-            .map(|(loop_index, now)| semaphore.wait(loop_index, now, 9).unwrap())
+            .map(|(loop_index, now)| semaphore.wait(loop_index, None, now, 9).unwrap())
             .into();
         assert_eq!(give(&mut semaphore, 1, 10), Some(1));
         assert_eq!(served(&mut waiting), [1]);
@@ -160,9 +166,37 @@ mod tests {
     }
 
     #[test]
+    fn flows_take_turns() {
+        let mut semaphore = FairSemaphore::new(0);
+        let (one, other) = (Some(Flow::fresh()), Some(Flow::fresh()));
+        let mut waiting: Vec<_> = [one, one, one, None, other, other, None]
+            .map(|flow| semaphore.wait(0, flow, 0, 9).unwrap())
+            .into();
+        let mut order = Vec::new();
+        for _ in 0..7 {
+            assert_eq!(give(&mut semaphore, 0, 0), Some(0));
+            order.extend(served(&mut waiting));
+        }
+        assert_eq!(order, [0, 3, 4, 6, 1, 5, 2]);
+        assert_eq!(semaphore.waiting(), 0);
+    }
+
+    #[test]
+    fn who_went_away_leaves_the_rest_of_its_flow() {
+        let mut semaphore = FairSemaphore::new(0);
+        let flow = Some(Flow::fresh());
+        let mut wait = |flow| semaphore.wait(0, flow, 0, 3);
+        let (gone, mut next, alone) = (wait(flow), wait(flow).unwrap(), wait(None));
+        drop((gone, alone));
+        let mut last = wait(None).expect("two have gone");
+        assert_eq!((give(&mut semaphore, 0, 0), give(&mut semaphore, 0, 0)), (Some(0), Some(0)));
+        assert!(next.try_recv().is_ok() && last.try_recv().is_ok());
+    }
+
+    #[test]
     fn nobody_waits_when_it_is_closed() {
         let mut semaphore: FairSemaphore<()> = FairSemaphore::new(0);
-        let mut waiting = semaphore.wait(0, 0, 9).unwrap();
+        let mut waiting = semaphore.wait(0, None, 0, 9).unwrap();
         semaphore.close();
         assert_eq!(waiting.try_recv(), Err(oneshot::error::TryRecvError::Closed));
         assert_eq!(
@@ -179,12 +213,12 @@ mod tests {
     #[test]
     fn who_went_away_is_passed_over_and_not_counted() {
         let mut semaphore = FairSemaphore::new(0);
-        let first = semaphore.wait(0, 0, 2).unwrap();
-        let mut second = semaphore.wait(1, 0, 2).unwrap();
-        assert!(semaphore.wait(0, 0, 2).is_none());
+        let first = semaphore.wait(0, None, 0, 2).unwrap();
+        let mut second = semaphore.wait(1, None, 0, 2).unwrap();
+        assert!(semaphore.wait(0, None, 0, 2).is_none());
         drop(first);
         assert_eq!(semaphore.waiting(), 1);
-        let mut third = semaphore.wait(0, 0, 2).unwrap();
+        let mut third = semaphore.wait(0, None, 0, 2).unwrap();
         assert_eq!((give(&mut semaphore, 0, 0), give(&mut semaphore, 0, 0)), (Some(0), Some(1)));
         assert!(second.try_recv().is_ok() && third.try_recv().is_ok());
     }

@@ -30,6 +30,7 @@ use super::mux_stream::MuxStream;
 use super::request::FcgiRequest;
 use super::stream::{Endpoint, Stream};
 use super::upstream::Bounds;
+use crate::flow::Flow;
 
 /// A connection.
 #[derive(Debug)]
@@ -150,7 +151,11 @@ impl Pool {
     ///
     /// # Errors
     /// Fails if too many wait already, it took too long, or the pool is closed.
-    pub async fn permit(self: &Arc<Self>, loop_index: usize) -> Result<Permit, UpstreamError> {
+    pub async fn permit(
+        self: &Arc<Self>,
+        loop_index: usize,
+        flow: Option<Flow>,
+    ) -> Result<Permit, UpstreamError> {
         let turn = {
             let mut state = self.state();
             if state.semaphore.is_closed() {
@@ -161,7 +166,7 @@ impl Pool {
             }
             state
                 .semaphore
-                .wait(loop_index, tokamak_cost::now(), self.bounds.queue)
+                .wait(loop_index, flow, tokamak_cost::now(), self.bounds.queue)
                 .ok_or(UpstreamError::Full)?
         };
         match timeout(self.bounds.queue_timeout, turn).await {

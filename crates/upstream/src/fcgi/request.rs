@@ -6,6 +6,7 @@ use std::io;
 use tokamak_fastcgi::{Role, Stream, encode};
 
 use crate::body::Body;
+use crate::flow::Flow;
 
 /// The id of every request: a connection has one at a time, and small ids are what applications are
 /// used to (§3.3).
@@ -29,6 +30,8 @@ pub struct FcgiRequest {
     streams: Vec<(Stream, Body)>,
     /// Whether asking twice does no harm.
     pub(super) is_repeatable: bool,
+    /// The flow that it belongs to, if it has to wait for a connection.
+    pub(super) flow: Option<Flow>,
 }
 
 /// How much of a call has been written.
@@ -61,7 +64,13 @@ impl FcgiRequest {
         let mut params = encode::Params::new(&mut head, ID);
         describe(&mut params)?;
         params.finish();
-        Ok(FcgiRequest { head, streams: Vec::new(), is_repeatable }.with(Stream::Stdin, body))
+        Ok(FcgiRequest { head, streams: Vec::new(), is_repeatable, flow: None }
+            .with(Stream::Stdin, body))
+    }
+
+    /// The same as one of this flow.
+    pub fn with_flow(self, flow: Option<Flow>) -> FcgiRequest {
+        FcgiRequest { flow, ..self }
     }
 
     /// The same with FCGI_DATA, for a filter.

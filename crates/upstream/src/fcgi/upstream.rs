@@ -183,7 +183,7 @@ impl Upstream {
         let pool = &member.pool;
         loop {
             let is_shared = pool.is_shared().await.map_err(UpstreamError::Unreachable)?;
-            let permit = pool.permit(loop_index).await?;
+            let permit = pool.permit(loop_index, call.flow).await?;
             let permitted = tokamak_cost::now();
             let (mut exchange, is_reused) = if is_shared {
                 let begun = pool.begin(permit, call).await;

@@ -1,12 +1,11 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tokamak_cost::Ledger;
 use tokamak_sys::queue::{Segment, Tickets};
 
 use super::error::{Death, Refused};
 use super::queue_client::QueueClient;
 use super::queued_request::QueuedRequest;
-use super::requests::Bounds;
+use super::requests::{Bounds, Origin};
 use crate::body::Body;
 
 /// Tells the supervisor that a request waits in the queue with this number and no worker could be
@@ -87,7 +86,7 @@ impl Gate {
         }
     }
 
-    /// Queues a request. `ledger`: its own, if it has one, for the slow log.
+    /// Queues a request.
     ///
     /// # Errors
     /// [`Refused`].
@@ -95,10 +94,10 @@ impl Gate {
         &self,
         record: &[u8],
         body: Body,
-        ledger: Option<&Ledger>,
+        origin: Origin<'_>,
     ) -> Result<QueuedRequest, (Refused, Body)> {
         // The time only bounds the wait.
-        self.submit_at(record, body, ledger, tokamak_cost::coarse())
+        self.submit_at(record, body, origin, tokamak_cost::coarse())
     }
 
     /// The same, at this time.
@@ -109,10 +108,10 @@ impl Gate {
         &self,
         record: &[u8],
         body: Body,
-        ledger: Option<&Ledger>,
+        origin: Origin<'_>,
         now: u64,
     ) -> Result<QueuedRequest, (Refused, Body)> {
-        self.lock().current.client.submit_at(record, body, ledger, now)
+        self.lock().current.client.submit_at(record, body, origin, now)
     }
 
     /// If the queue with the number `old` is in use, requests go to another one from now on.

@@ -1,11 +1,10 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tokamak_cost::Ledger;
 use tokamak_sys::queue::{Segment, Tickets};
 
 use super::error::{Death, Refused};
 use super::queued_request::QueuedRequest;
-use super::requests::{Bounds, Requests};
+use super::requests::{Bounds, Origin, Requests};
 use crate::body::Body;
 
 /// One event loop's access to one pool.
@@ -38,11 +37,11 @@ impl QueueClient {
         self: &Arc<Self>,
         record: &[u8],
         body: Body,
-        ledger: Option<&Ledger>,
+        origin: Origin<'_>,
         now: u64,
     ) -> Result<QueuedRequest, (Refused, Body)> {
         let has_file = matches!(body, Body::Spool { .. });
-        let key = self.lock().submit(record, body, ledger, now)?;
+        let key = self.lock().submit(record, body, origin, now)?;
         Ok(QueuedRequest::new(self.clone(), key, has_file))
     }
 
@@ -52,7 +51,7 @@ impl QueueClient {
         record: &[u8],
         body: Body,
     ) -> Result<QueuedRequest, (Refused, Body)> {
-        self.submit_at(record, body, None, tokamak_cost::now())
+        self.submit_at(record, body, Origin::default(), tokamak_cost::now())
     }
 
     /// A worker has died: fails the requests that it held.

@@ -9,10 +9,16 @@ use tokamak_sys::queue::{Drained, Full, Holder, Outcome, Producer, Segment, Slot
 use super::error::{Death, Refused, WorkerError};
 use super::health::{Health, View};
 use crate::body::Body;
+use crate::flow::{Flow, Turns};
 
 /// A request that has waited for so long is late, in nanoseconds; or for half of the time that it
 /// may wait, if that is less.
 const LATE: u64 = 1_000_000_000;
+
+/// What the workers of a flow's requests, all together, may have before them, as a multiple of what
+/// they serve at once. With one, a worker that has answered would idle until the next request is
+/// queued; ten times more would keep others waiting for ten rounds of the flow's requests.
+const ROUNDS: usize = 2;
 
 /// How long requests wait, how much memory responses may take, and what is kept of each request.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +31,20 @@ pub struct Bounds {
     pub queued: usize,
     /// Those that this one may have in any case.
     pub share: usize,
+    /// Requests that a worker serves at once.
+    pub concurrency: usize,
     /// Whether the ledger of each request lies beside it, for the slow log.
     pub has_slow_log: bool,
+}
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Default)]
+pub struct Origin<'a> {
+    /// Its own ledger, if it has one, for the slow log.
+    pub ledger: Option<&'a Ledger>,
+    /// The flow that it belongs to. A flow's requests go before others only so far; the rest waits
+    /// outside of the queue.
+    pub flow: Option<Flow>,
 }
 
 /// The requests of one event loop that are in a queue, or of which something is left to read.
@@ -40,6 +58,8 @@ pub(super) struct Requests {
     free: Vec<usize>,
     /// Requests that no worker had taken at the last look at each; never fewer than there are now.
     waiting: usize,
+    /// Which requests of flows may be in the queue.
+    turns: Turns,
     health: Health,
     /// A worker has taken one of them since the last look.
     has_moved: bool,
@@ -49,6 +69,10 @@ pub(super) struct Requests {
 #[derive(Default)]
 pub(super) struct RequestState {
     slot: Option<SlotId>,
+    /// The flow that it belongs to, until its slot is given back.
+    flow: Option<Flow>,
+    /// What is to be queued when it is its flow's turn.
+    parked: Option<Box<Parked>>,
     queued_at: u64,
     /// Counted in [`Requests::waiting`].
     waiting: bool,
@@ -67,6 +91,12 @@ pub(super) struct RequestState {
     abandoned: bool,
     /// Whether any part of the response was seen.
     answered: bool,
+}
+
+/// A request that waits for its flow's turn.
+struct Parked {
+    record: Box<[u8]>,
+    ledger: Option<Ledger>,
 }
 
 /// How a worker ended a response, by its own word.
@@ -108,12 +138,13 @@ impl Requests {
             states: Vec::new(),
             free: Vec::new(),
             waiting: 0,
+            turns: Turns::new(ROUNDS),
             health: Health::default(),
             has_moved: false,
         }
     }
 
-    /// Queues a request, and gives its key.
+    /// Queues a request, or lets it wait for its flow's turn, and gives its key.
     ///
     /// # Errors
     /// [`Refused`].
@@ -121,49 +152,136 @@ impl Requests {
         &mut self,
         record: &[u8],
         mut body: Body,
-        ledger: Option<&Ledger>,
+        origin: Origin<'_>,
         now: u64,
     ) -> Result<usize, (Refused, Body)> {
-        if self.is_full() {
-            self.recount();
-            if self.is_full() {
-                return Err((Refused::Full, body));
-            }
-        }
-        let inline: &[u8] = match &body {
-            Body::Memory(bytes) => bytes,
-            _ => b"",
-        };
+        let Origin { ledger, flow } = origin;
+        let has_turn = flow.is_none_or(|flow| self.take_turn(flow));
         // A web server's request over FastCGI has no ledger: its time begins here.
         let fresh = (self.bounds.has_slow_log && ledger.is_none())
             .then(|| Ledger::begin(tokamak_cost::now()));
         let ledger = ledger.filter(|_| self.bounds.has_slow_log).or(fresh.as_ref());
-        let submitted = self.producer.submit_booked(record, body.left(), inline, ledger);
-        let (slot, taken) = match submitted {
-            Ok(taken) => taken,
-            Err(Full::Slots) => return Err((Refused::Full, body)),
-            Err(Full::Record) => return Err((Refused::TooLarge, body)),
+        let placed = match self.check(record, has_turn) {
+            Ok(()) if has_turn => self.enqueue(record, &mut body, ledger).map(Some),
+            checked => checked.map(|()| None),
         };
-        if let Body::Memory(bytes) = &mut body {
-            bytes::Buf::advance(bytes, taken);
-        }
+        let slot = match placed {
+            Ok(slot) => slot,
+            Err(refused) => {
+                if let Some(flow) = flow.filter(|_| has_turn) {
+                    self.turns.give_back(flow);
+                }
+                return Err((refused, body));
+            }
+        };
         let key = self.free.pop().unwrap_or_else(|| {
             self.states.push(RequestState::default());
             self.states.len() - 1
         });
-        self.owners[slot.index()] = Some(key);
-        self.waiting += 1;
-        self.states[key] = RequestState {
-            slot: Some(slot),
-            queued_at: now,
-            waiting: true,
-            body,
-            ..RequestState::default()
-        };
-        if self.states[key].body.left() > 0 {
-            self.refill(key);
+        self.states[key] = RequestState { queued_at: now, flow, body, ..RequestState::default() };
+        match (slot, flow) {
+            (Some(slot), _) => self.queued(key, slot),
+            (None, flow) => {
+                let parked = Parked { record: record.into(), ledger: ledger.cloned() };
+                self.states[key].parked = Some(Box::new(parked));
+                flow.into_iter().for_each(|flow| self.turns.wait(flow, key));
+            }
         }
         Ok(key)
+    }
+
+    fn take_turn(&mut self, flow: Flow) -> bool {
+        if self.turns.take(flow) {
+            return true;
+        }
+        self.count_turns();
+        self.turns.take(flow)
+    }
+
+    /// Counts how many turns a flow has: there may be more workers now, or fewer.
+    fn count_turns(&mut self) {
+        let at_once = self.producer.segment().seated().max(1) * self.bounds.concurrency;
+        self.turns.set_most(ROUNDS * at_once);
+    }
+
+    /// Whether a request with this record may wait, in the queue or for its flow's turn.
+    fn check(&mut self, record: &[u8], has_turn: bool) -> Result<(), Refused> {
+        if self.is_full(has_turn) {
+            self.recount();
+            if self.is_full(has_turn) {
+                return Err(Refused::Full);
+            }
+        }
+        if self.producer.fits(record) { Ok(()) } else { Err(Refused::TooLarge) }
+    }
+
+    /// Puts a request into the queue, with as much of its body as there is room for.
+    fn enqueue(
+        &mut self,
+        record: &[u8],
+        body: &mut Body,
+        ledger: Option<&Ledger>,
+    ) -> Result<SlotId, Refused> {
+        let inline: &[u8] = match &*body {
+            Body::Memory(bytes) => bytes,
+            _ => b"",
+        };
+        let submitted = self.producer.submit_booked(record, body.left(), inline, ledger);
+        let (slot, taken) = submitted.map_err(|full| match full {
+            Full::Slots => Refused::Full,
+            Full::Record => Refused::TooLarge,
+        })?;
+        if let Body::Memory(bytes) = body {
+            bytes::Buf::advance(bytes, taken);
+        }
+        Ok(slot)
+    }
+
+    /// A request has got this slot.
+    fn queued(&mut self, key: usize, slot: SlotId) {
+        self.owners[slot.index()] = Some(key);
+        self.waiting += 1;
+        let state = &mut self.states[key];
+        state.slot = Some(slot);
+        state.waiting = true;
+        if state.body.left() > 0 {
+            self.refill(key);
+        }
+    }
+
+    /// Queues the requests of the flow whose turn it is.
+    fn advance(&mut self, flow: Flow) {
+        if self.turns.waiting() == 0 {
+            return;
+        }
+        self.count_turns();
+        while let Some(key) = self.turns.next_of(flow) {
+            let Some(parked) = self.states[key].parked.take() else {
+                unreachable!("what waits for a turn is parked")
+            };
+            let mut body = std::mem::take(&mut self.states[key].body);
+            let queued = self.enqueue(&parked.record, &mut body, parked.ledger.as_ref());
+            self.states[key].body = body;
+            match queued {
+                Ok(slot) => self.queued(key, slot),
+                Err(_) => {
+                    // There is no slot for anybody: `tick` tries again.
+                    self.states[key].parked = Some(parked);
+                    self.turns.wait_again(flow, key);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A request does not wait for its flow's turn any more.
+    fn unpark(&mut self, key: usize) {
+        let state = &mut self.states[key];
+        state.parked = None;
+        state.body = Body::Empty;
+        if let Some(flow) = state.flow.take() {
+            self.turns.leave(flow, key);
+        }
     }
 
     /// A worker has died: fails the requests that it held.
@@ -180,13 +298,20 @@ impl Requests {
         self.wake_for_backlog();
     }
 
-    /// How many are queued or running.
+    /// How many are queued or running, or wait for their flow's turn.
     pub fn running(&self) -> usize {
-        self.owners.iter().flatten().count()
+        self.owners.iter().flatten().count() + self.turns.waiting()
     }
 
     /// All workers are dead: requests that still wait end with an error.
     pub fn give_up(&mut self) {
+        // Before the others, whose ends would be turns.
+        for key in 0..self.states.len() {
+            if self.states[key].parked.is_some() {
+                self.unpark(key);
+                self.fail(key, WorkerError::Died { death: Death::Crashed, answered: false });
+            }
+        }
         for slot in 0..self.owners.len() {
             if let Some(key) = self.owners[slot] {
                 self.lose(key, Death::Crashed);
@@ -199,13 +324,21 @@ impl Requests {
         let oldest = now.saturating_sub(self.bounds.queue);
         for key in 0..self.states.len() {
             let state = &self.states[key];
-            if let (true, Some(slot)) = (state.waiting && state.queued_at < oldest, state.slot)
+            let is_over = state.queued_at < oldest;
+            if is_over && state.parked.is_some() {
+                self.unpark(key);
+                self.fail(key, WorkerError::Waited);
+            } else if let (true, Some(slot)) = (is_over && state.waiting, state.slot)
                 && self.producer.withdraw(slot)
             {
                 self.fail(key, WorkerError::Waited);
             }
         }
         self.recount();
+        self.count_turns();
+        for flow in self.turns.ready() {
+            self.advance(flow);
+        }
         !self.wake_for_backlog()
     }
 
@@ -228,7 +361,8 @@ impl Requests {
         self.producer.fall_asleep();
         // What is found may wake no task, and the loop sleep all the same: the bell stays on.
         self.sweep();
-        starved
+        // An answer may have been the turn of a flow's next request.
+        (self.producer.owes() && self.producer.wake_owed()) || starved
     }
 
     /// As [`Requests::fall_asleep`], for an event loop that goes on.
@@ -236,6 +370,12 @@ impl Requests {
         let starved = self.producer.wake_owed();
         self.sweep();
         starved
+    }
+
+    /// Whether workers are still to be woken.
+    #[cfg(test)]
+    pub fn owes(&self) -> bool {
+        self.producer.owes()
     }
 
     pub fn is_asleep(&self) -> bool {
@@ -385,14 +525,22 @@ impl Requests {
         state.body = Body::Empty;
         self.owners[slot.index()] = None;
         self.producer.release(slot);
+        let flow = state.flow.take();
         if state.abandoned {
             *state = RequestState::default();
             self.free.push(key);
+        }
+        if let Some(flow) = flow {
+            self.turns.give_back(flow);
+            self.advance(flow);
         }
     }
 
     /// The client has gone: withdraws the request, or drops the rest of its response.
     pub fn abandon(&mut self, key: usize) {
+        if self.states[key].parked.is_some() {
+            self.unpark(key);
+        }
         let state = &mut self.states[key];
         state.abandoned = true;
         state.waker = None;
@@ -418,8 +566,11 @@ impl Requests {
 
     /// Whether no further request may wait: not because of others that were given up, which the
     /// backlog counts for a while, as long as this event loop has less than its share.
-    fn is_full(&self) -> bool {
-        self.waiting >= self.bounds.share && self.producer.backlog() as usize >= self.bounds.queued
+    /// Those that wait for their flow's turn count for others of the kind alone.
+    fn is_full(&self, has_turn: bool) -> bool {
+        let outside = if has_turn { 0 } else { self.turns.waiting() };
+        self.waiting + outside >= self.bounds.share
+            && self.producer.backlog() as usize + outside >= self.bounds.queued
     }
 
     fn view(&self, has_moved: bool, now: u64) -> View {

@@ -8,8 +8,16 @@ use tokamak_sys::queue::{Claim, Consumer, Geometry, Job, Next, Search, Segment, 
 use super::*;
 use crate::body::Body;
 
-const BOUNDS: Bounds =
-    Bounds { queue: 50_000_000, inbox: 100_000, queued: 4, share: 2, has_slow_log: false };
+mod flows;
+
+const BOUNDS: Bounds = Bounds {
+    queue: 50_000_000,
+    inbox: 100_000,
+    queued: 4,
+    share: 2,
+    concurrency: 1,
+    has_slow_log: false,
+};
 
 /// A runtime whose loop sleeps and wakes through the bell, as the front's does, with a worker
 /// thread that treats each request with `work`.
@@ -185,7 +193,7 @@ fn a_queue_that_is_replaced_answers_what_it_has_and_gets_no_more() {
         };
     let (first, second) = (source(1), source(2));
     let gate = Gate::new(first.clone(), 0, BOUNDS, None, None);
-    let submit = || gate.submit(b"r", Body::Empty, None).map_err(|e| e.0).unwrap();
+    let submit = || gate.submit(b"r", Body::Empty, Origin::default()).map_err(|e| e.0).unwrap();
     let (mut answered, mut lost) = (submit(), submit());
     let left = Arc::new(std::sync::atomic::AtomicU32::new(0));
     let count = left.clone();

@@ -131,6 +131,7 @@ async fn begin(
         call.variables,
         &call.arrival.caller.addresses().text().peer,
     );
+    let request = request.with_flow(call.arrival.caller.flow());
     let mut attempts = upstream.attempts(call.arrival.context.index, Arc::new(request), key);
     loop {
         let answer = attempts.answer().await.inspect_err(|fault| {

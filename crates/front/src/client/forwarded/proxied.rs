@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::{HeaderMap, StatusCode};
+use tokamak_upstream::Flow;
 
 use crate::client::{Addresses, Client};
 use crate::failure::Failure;
@@ -30,6 +31,11 @@ impl Client for Proxied {
 
     fn requests(&self) -> u32 {
         self.client.requests()
+    }
+
+    // The proxy's connection is shared by its clients.
+    fn flow(&self) -> Option<Flow> {
+        None
     }
 
     fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {

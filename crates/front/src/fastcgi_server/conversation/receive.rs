@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokamak_fastcgi::{Message, ProtocolStatus, Role, Values, Wanted, encode};
 use tokamak_lua::LuaState;
-use tokamak_upstream::shm::Refused;
+use tokamak_upstream::shm::{Origin, Refused};
 
 use super::super::answer::{self, Answer};
 use super::super::gather::{GatherError, Gathering};
@@ -138,7 +138,7 @@ impl Conversation {
         };
         let length = gathering.body_len();
         let body = gathering.take_body();
-        match gate.submit(gathering.record.bytes(), body, None) {
+        match gate.submit(gathering.record.bytes(), body, Origin::default()) {
             Ok(exchange) => {
                 let record = std::mem::take(&mut gathering.record);
                 let running = overview.map(Overview::run);

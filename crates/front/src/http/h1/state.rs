@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use http::{HeaderMap, StatusCode, Version};
+use tokamak_upstream::Flow;
 
 use super::screen::Violation;
 use crate::client::activity::{Activity, Waiting};
@@ -184,6 +185,10 @@ impl Client for ConnState {
 
     fn requests(&self) -> u32 {
         self.requests.load(Ordering::Relaxed)
+    }
+
+    fn flow(&self) -> Option<Flow> {
+        None
     }
 
     // The HTTP library does not check for this while a request is answered (see `h1::converse`).

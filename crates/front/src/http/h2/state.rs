@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use tokamak_upstream::Flow;
+
 use crate::client::Addresses;
 use crate::client::activity::{Activity, Waiting};
 
@@ -10,6 +12,8 @@ use crate::client::activity::{Activity, Waiting};
 pub struct ConnState {
     /// The addresses of its ends.
     pub addresses: Arc<Addresses>,
+    /// Its requests, for whom applications take turns.
+    pub flow: Flow,
     /// What the connection waits for.
     pub activity: Activity,
     /// Requests so far.
@@ -31,6 +35,7 @@ impl ConnState {
     pub fn new(addresses: Arc<Addresses>) -> ConnState {
         ConnState {
             addresses,
+            flow: Flow::fresh(),
             activity: Activity::new(),
             requests: AtomicU32::new(0),
             open: AtomicU32::new(0),

@@ -9,6 +9,7 @@ use ::h2::server::SendResponse;
 use ::h2::{Reason, SendStream};
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
+use tokamak_upstream::Flow;
 
 use super::state::ConnState;
 use crate::client::{Addresses, Client};
@@ -113,6 +114,10 @@ impl Client for Stream {
 
     fn requests(&self) -> u32 {
         self.number
+    }
+
+    fn flow(&self) -> Option<Flow> {
+        Some(self.connection.flow)
     }
 
     fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use http::{HeaderMap, Method, Response, StatusCode, Uri};
 use tokamak_config as config;
+use tokamak_upstream::Flow;
 
 use super::{RuleRequest, Rules};
 use crate::caller::Caller;
@@ -37,6 +38,10 @@ impl Client for Visitor {
 
     fn requests(&self) -> u32 {
         1
+    }
+
+    fn flow(&self) -> Option<Flow> {
+        None
     }
 
     fn poll_gone(&self, _: &mut Context<'_>) -> Poll<()> {
