@@ -56,7 +56,7 @@ impl Caller {
         }
     }
 
-    /// The flow of the client's requests, for which applications take turns; also that of the client
+    /// The flow of the client's requests, for which applications take turns; also that of a client
     /// on whose behalf the server asks.
     pub fn flow(&self) -> Option<Flow> {
         match self {

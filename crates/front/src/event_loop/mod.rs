@@ -148,6 +148,7 @@ impl EventLoop {
         // What was watched has a half of the socket.
         self.connections().replace(open.position, Watched::Http2(state.clone()));
         if let Some((stream, _)) = io.leave() {
+            h2::bound_unsent(&stream);
             h2::converse(self.context.clone(), stream, come, state).await;
         }
         drop(open);
@@ -289,6 +290,7 @@ impl EventLoop {
             Protocol::Http2 => {
                 let state = Arc::new(h2::ConnState::new(addresses));
                 self.connections().replace(open.position, Watched::Http2(state.clone()));
+                h2::bound_unsent(secured.stream.get_ref().0);
                 let serving = h2::converse(context, secured.stream, Bytes::new(), state);
                 Box::pin(async move {
                     serving.await;

@@ -105,9 +105,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Inner<T> {
         self.state.received(bytes.len(), self.meter.is_in_head(), now);
     }
 
-    /// Collects bytes. Sends the earlier ones first if there are too many.
+    /// Collects bytes. Sends the earlier ones first if there are too many, or if the client does not
+    /// take them: what is not collected may still be overtaken.
     fn poll_collect(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        if !self.output.is_empty() && self.output.len() - self.sent + bytes.len() > COLLECTED {
+        let is_much = self.output.len() - self.sent + bytes.len() > COLLECTED;
+        if !self.output.is_empty() && (is_much || self.state.is_stalled()) {
             ready!(self.poll_send(cx))?;
         }
         if self.output.capacity() == 0 {
@@ -137,6 +139,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Inner<T> {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.sent += count;
+            self.state.scheduler.sent(count);
             self.is_unflushed = true;
             has_moved = true;
         }

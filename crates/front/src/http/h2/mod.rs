@@ -9,6 +9,8 @@ mod body;
 mod head;
 mod io;
 mod meter;
+mod priority;
+mod scheduler;
 mod send;
 mod state;
 mod stream;
@@ -24,10 +26,12 @@ use ::h2::{Reason, RecvStream};
 use bytes::Bytes;
 use http::header::EXPECT;
 use http::{Method, Request};
+use socket2::SockRef;
 use tokamak_config as config;
 use tokamak_cost::Ledger;
 use tokamak_metrics::Counter;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 
 use crate::client::activity::DRAIN_IDLE;
 use crate::context::Context;
@@ -38,6 +42,8 @@ use crate::request::pipeline::{self, Moments, Serving};
 use crate::response::{Reply, RequestGuard, pages};
 use body::StreamBody;
 use io::H2Io;
+use priority::Priority;
+use scheduler::ENOUGH;
 use send::Sending;
 use stream::Stream;
 
@@ -48,6 +54,17 @@ pub use state::ConnState;
 /// more would let one connection hold up all others for as long; a tenth would poll the connection
 /// ten times as often.
 const AT_ONCE: u32 = 16;
+
+/// Bytes in the kernel that have not been sent. What lies there has been decided: a response that is
+/// more urgent comes behind it. Ten times more would be seconds on a slow line; with a tenth, a fast
+/// one would idle while the event loop does something else.
+const UNSENT: u32 = 128 * 1024;
+
+/// Has the kernel keep few bytes of a connection that have not been sent.
+pub fn bound_unsent(socket: &TcpStream) {
+    // Without it (a socket of another kind) more urgent responses come later, that is all.
+    let _ = SockRef::from(socket).set_tcp_notsent_lowat(UNSENT);
+}
 
 /// Serves the requests of one connection until it ends. `first`: bytes of the client that have been
 /// read already.
@@ -72,8 +89,12 @@ where
         let begun = Box::pin(begin(&context, &io, &state)).await;
         if let Some(connection) = begun {
             count(&context, |http2| &http2.connections);
+            let addresses = &state.addresses;
+            let is_shared =
+                addresses.is_for_unnamed || context.config.proxies.trusts(addresses.peer.ip());
+            let (left, has_ended) = (None, false);
             let mut serving =
-                Conversation { context, state, io, connection, left: None, has_ended: false };
+                Conversation { context, state, io, connection, is_shared, left, has_ended };
             poll_fn(|cx| serving.poll(cx)).await;
         }
     }
@@ -142,7 +163,7 @@ fn builder(config: &config::Server) -> Builder {
         // Requests that are cancelled before they are looked at. The meter counts these and all
         // others.
         .max_pending_accept_reset_streams(http2.resets)
-        .max_send_buffer_size(send::HELD.min(limits.buffer));
+        .max_send_buffer_size(ENOUGH.min(limits.buffer));
     builder
 }
 
@@ -152,6 +173,9 @@ struct Conversation<T> {
     state: Arc<ConnState>,
     io: H2Io<T>,
     connection: Box<Connection<H2Io<T>, Bytes>>,
+    /// Whether a proxy has opened it: its requests are of many clients, whose priorities say nothing
+    /// of each other's.
+    is_shared: bool,
     /// When the client was told to open no more requests, in nanoseconds.
     left: Option<u64>,
     /// Whether the client has been told that the connection ends for its flood.
@@ -205,7 +229,11 @@ where
         }
         match self.io.poll_send(cx) {
             Poll::Ready(Err(_)) => Poll::Ready(()),
-            _ => Poll::Pending,
+            Poll::Ready(Ok(())) => {
+                self.state.scheduler.sent_all();
+                Poll::Pending
+            }
+            Poll::Pending => Poll::Pending,
         }
     }
 
@@ -216,7 +244,7 @@ where
         mut respond: SendResponse<Bytes>,
         cx: &mut task::Context<'_>,
     ) {
-        let Conversation { context, state, io, left, .. } = self;
+        let Conversation { context, state, io, is_shared, left, .. } = self;
         let is_exact = context.wants_exact_times();
         let now = if is_exact { tokamak_cost::now() } else { tokamak_cost::coarse() };
         if left.is_some_and(|left| now.saturating_sub(left) > DRAIN_IDLE.as_nanos() as u64) {
@@ -231,7 +259,8 @@ where
         if number as usize >= context.config.http2.requests {
             state.leave(now);
         }
-        let client = Stream::new(state.clone(), number, respond);
+        let priority = (!*is_shared).then(|| Priority::of_request(request.headers()));
+        let client = Stream::new(state.clone(), number, priority, respond);
         let is_head = request.method() == Method::HEAD;
         let serving = match head::check(&context.config.limits, &mut request) {
             Ok(length) => {
@@ -253,6 +282,12 @@ where
         {
             tokio::spawn(sending);
         }
+    }
+}
+
+impl<T> Drop for Conversation<T> {
+    fn drop(&mut self) {
+        self.state.scheduler.close();
     }
 }
 

@@ -17,18 +17,16 @@ use http::{Response, StatusCode};
 use http_body::Body;
 use tokio::time::{Instant, Sleep, sleep};
 
+use super::priority::Priority;
+use super::scheduler::ENOUGH;
 use super::stream::Stream;
 use crate::response::Reply;
-
-/// Bytes of a response that the library holds until the client takes them. Ten times more would
-/// hold as much for each of a hundred slow requests; a tenth would need ten times as many turns for
-/// a large response.
-pub const HELD: usize = 64 * 1024;
 
 /// A response on its way to the client.
 pub struct Sending {
     stream: Arc<Stream>,
     body: Reply,
+    priority: Priority,
     /// The piece that is being sent.
     piece: Bytes,
     /// How long the client may take nothing.
@@ -59,14 +57,22 @@ impl Sending {
         {
             parts.headers.entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
         }
+        let priority = stream.priority(&parts.headers);
         let has_body = stream.respond(Response::from_parts(parts, ()), is_end);
-        has_body.then(|| Sending { stream, body, piece: Bytes::new(), patience, deadline: None })
+        has_body.then(|| Sending {
+            stream,
+            body,
+            priority,
+            piece: Bytes::new(),
+            patience,
+            deadline: None,
+        })
     }
 
     /// Waits until the client takes some bytes. `None`: it has gone.
     fn poll_capacity(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
         // More would take the share of other requests, while it is held.
-        let wanted = self.piece.len().min(HELD);
+        let wanted = self.piece.len().min(ENOUGH);
         if let Poll::Ready(capacity) = self.stream.poll_capacity(wanted, cx) {
             if let Some(deadline) = &mut self.deadline {
                 deadline.as_mut().reset(Instant::now() + self.patience);
@@ -102,6 +108,7 @@ impl Future for Sending {
                 sending.deadline = None;
                 continue;
             }
+            ready!(sending.stream.poll_turn(sending.priority, cx));
             let Some(capacity) = ready!(sending.poll_capacity(cx)) else { return Poll::Ready(()) };
             let part = sending.piece.split_to(capacity.min(sending.piece.len()));
             let is_end = sending.piece.is_empty() && sending.body.is_end_stream();
@@ -109,6 +116,12 @@ impl Future for Sending {
                 return Poll::Ready(());
             }
         }
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.stream.leave();
     }
 }
 

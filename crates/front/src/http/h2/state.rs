@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use tokamak_upstream::Flow;
 
+use super::scheduler::Scheduler;
 use crate::client::Addresses;
 use crate::client::activity::{Activity, Waiting};
 
@@ -14,6 +15,8 @@ pub struct ConnState {
     pub addresses: Arc<Addresses>,
     /// Its requests, for whom applications take turns.
     pub flow: Flow,
+    /// Which of its responses may be sent next.
+    pub scheduler: Scheduler,
     /// What the connection waits for.
     pub activity: Activity,
     /// Requests so far.
@@ -36,6 +39,7 @@ impl ConnState {
         ConnState {
             addresses,
             flow: Flow::fresh(),
+            scheduler: Scheduler::default(),
             activity: Activity::new(),
             requests: AtomicU32::new(0),
             open: AtomicU32::new(0),
@@ -81,6 +85,11 @@ impl ConnState {
         }
     }
 
+    /// Whether bytes wait for the client to take them.
+    pub fn is_stalled(&self) -> bool {
+        self.is_stalled.load(Ordering::Relaxed)
+    }
+
     /// Whether the client is to be told to open no more requests here.
     pub fn is_leaving(&self) -> bool {
         self.is_leaving.load(Ordering::Relaxed)
@@ -101,7 +110,7 @@ impl ConnState {
 
     /// Sets what the connection waits for.
     fn settle(&self, now: u64) {
-        let waiting = if self.is_stalled.load(Ordering::Relaxed) {
+        let waiting = if self.is_stalled() {
             Waiting::Sending
         } else if self.open.load(Ordering::Relaxed) > 0 {
             Waiting::Serving

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use tokamak_upstream::Flow;
 
+use super::priority::Priority;
 use super::state::ConnState;
 use crate::client::{Addresses, Client};
 use crate::failure::Failure;
@@ -31,6 +32,8 @@ pub struct Stream {
     connection: Arc<ConnState>,
     /// The number of the request on its connection, from 1.
     number: u32,
+    /// How urgent it is for its client; `None`: the connection is not one client's.
+    priority: Option<Priority>,
     half: Mutex<Half>,
     is_gone: AtomicBool,
 }
@@ -40,15 +43,31 @@ impl Stream {
     pub fn new(
         connection: Arc<ConnState>,
         number: u32,
+        priority: Option<Priority>,
         respond: SendResponse<Bytes>,
     ) -> Arc<Stream> {
         let half = Mutex::new(Half::Waiting(respond));
-        Arc::new(Stream { connection, number, half, is_gone: AtomicBool::new(false) })
+        Arc::new(Stream { connection, number, priority, half, is_gone: AtomicBool::new(false) })
     }
 
     /// The address of the client.
     pub fn peer(&self) -> SocketAddr {
         self.connection.addresses.peer
+    }
+
+    /// The priority of a response with these fields.
+    pub fn priority(&self, headers: &HeaderMap) -> Priority {
+        self.priority.map_or(Priority::UNKNOWN, |asked| asked.with_response(headers))
+    }
+
+    /// Waits until the response, of this priority, may be sent.
+    pub fn poll_turn(&self, priority: Priority, cx: &mut Context<'_>) -> Poll<()> {
+        self.connection.scheduler.poll_turn(self.number, priority, cx)
+    }
+
+    /// The response has no more to send, or is given up.
+    pub fn leave(&self) {
+        self.connection.scheduler.leave(self.number);
     }
 
     fn half(&self) -> MutexGuard<'_, Half> {
@@ -84,6 +103,7 @@ impl Stream {
     pub fn send(&self, bytes: Bytes, is_end: bool) -> bool {
         let half = &mut *self.half();
         let Half::Sending(stream) = half else { return false };
+        self.connection.scheduler.handed_over(bytes.len());
         let is_sent = stream.send_data(bytes, is_end).is_ok();
         if is_end || !is_sent {
             *half = Half::Done;

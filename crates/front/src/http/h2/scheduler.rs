@@ -1,0 +1,272 @@
+//! Which response of a connection may hand its next bytes to the library.
+//!
+//! The library sends what it holds frame by frame, in turns: what has been handed over cannot be
+//! overtaken any more. So it gets little at a time. When it holds enough, responses wait here, and
+//! the first in the order of their priorities goes on when the client has taken some bytes.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use super::priority::Priority;
+
+/// Bytes of a connection's responses with which the library gets no more. One response may be all of
+/// it. With a tenth, a fast client would wait for the responses' tasks again and again; with ten
+/// times more, what is urgent would come a second late on a line of ten megabits.
+pub const ENOUGH: usize = 128 * 1024;
+
+/// The responses of one connection that want to send.
+#[derive(Default)]
+pub struct Scheduler {
+    /// Bytes that have been handed over and may not have been sent.
+    unsent: AtomicUsize,
+    /// Those that wait, in the order in which they began to.
+    waiting: Mutex<Vec<Waiter>>,
+    has_waiting: AtomicBool,
+    /// The connection has ended: nobody need wait.
+    is_closed: AtomicBool,
+}
+
+/// A response that waits.
+struct Waiter {
+    /// The number of its request on the connection.
+    number: u32,
+    priority: Priority,
+    waker: Waker,
+}
+
+impl Scheduler {
+    /// Waits until the response of this request may hand over bytes.
+    pub fn poll_turn(&self, number: u32, priority: Priority, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.has_waiting.load(Ordering::Relaxed) && self.has_room() {
+            return Poll::Ready(());
+        }
+        let waiting = &mut *self.waiting();
+        let index = waiting.iter().position(|waiter| waiter.number == number);
+        let index = index.unwrap_or_else(|| {
+            waiting.push(Waiter { number, priority, waker: cx.waker().clone() });
+            self.has_waiting.store(true, Ordering::Relaxed);
+            waiting.len() - 1
+        });
+        if self.has_room() && first(waiting) == Some(index) {
+            waiting.remove(index);
+            if !priority.is_incremental {
+                // It had the turn of its kind: others of its urgency come before these.
+                waiting.sort_by_key(|waiter| waiter.priority == priority);
+            }
+            self.wake_first(waiting);
+            return Poll::Ready(());
+        }
+        waiting[index].waker.clone_from(cx.waker());
+        Poll::Pending
+    }
+
+    /// So many bytes have been handed over.
+    pub fn handed_over(&self, count: usize) {
+        self.unsent.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// So many bytes have been sent, frames of all kinds.
+    pub fn sent(&self, count: usize) {
+        let unsent = self.unsent.load(Ordering::Relaxed);
+        self.set_unsent(unsent.saturating_sub(count));
+    }
+
+    /// Everything has been sent that the client's windows allow.
+    pub fn sent_all(&self) {
+        self.set_unsent(0);
+    }
+
+    /// The response sends no more.
+    pub fn leave(&self, number: u32) {
+        if self.has_waiting.load(Ordering::Relaxed) {
+            let waiting = &mut *self.waiting();
+            waiting.retain(|waiter| waiter.number != number);
+            self.wake_first(waiting);
+        }
+    }
+
+    /// The connection has ended.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.waiting().drain(..).for_each(|waiter| waiter.waker.wake());
+        self.has_waiting.store(false, Ordering::Relaxed);
+    }
+
+    fn has_room(&self) -> bool {
+        self.unsent.load(Ordering::Relaxed) < ENOUGH || self.is_closed.load(Ordering::Relaxed)
+    }
+
+    fn set_unsent(&self, unsent: usize) {
+        self.unsent.store(unsent, Ordering::Relaxed);
+        if self.has_waiting.load(Ordering::Relaxed) {
+            self.wake_first(&self.waiting());
+        }
+    }
+
+    /// Wakes the first that waits, if there is room. When it has had its turn it wakes the next one:
+    /// it may have been waiting for its own window only.
+    fn wake_first(&self, waiting: &[Waiter]) {
+        match first(waiting) {
+            Some(index) if self.has_room() => waiting[index].waker.wake_by_ref(),
+            Some(_) => {}
+            None => self.has_waiting.store(false, Ordering::Relaxed),
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<Waiter>> {
+        // Each change leaves a list that means something.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whose turn it is (RFC 9218 section 10): of the most urgent ones that which has waited longest. If
+/// it is of use only as a whole, the one of its kind that was asked for first.
+fn first(waiting: &[Waiter]) -> Option<usize> {
+    let urgency = |index: &usize| waiting[*index].priority.urgency;
+    let longest = (0..waiting.len()).min_by_key(urgency)?;
+    let Priority { urgency: most, is_incremental } = waiting[longest].priority;
+    if is_incremental {
+        return Some(longest);
+    }
+    let is_of_its_kind = |index: &usize| {
+        waiting[*index].priority == Priority { urgency: most, is_incremental: false }
+    };
+    (0..waiting.len()).filter(is_of_its_kind).min_by_key(|index| waiting[*index].number)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    use super::*;
+
+    const fn priority(urgency: u8, is_incremental: bool) -> Priority {
+        Priority { urgency, is_incremental }
+    }
+
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Responses by their numbers, and which of them have been woken.
+    struct World {
+        scheduler: Scheduler,
+        responses: Vec<(Priority, Arc<Woken>)>,
+    }
+
+    impl World {
+        fn new(priorities: &[Priority]) -> World {
+            let woken = || Arc::new(Woken(AtomicBool::new(false)));
+            let responses = priorities.iter().map(|priority| (*priority, woken())).collect();
+            World { scheduler: Scheduler::default(), responses }
+        }
+
+        /// Whether it is the turn of this one; if so, it hands over so many bytes.
+        fn try_send(&self, number: usize, bytes: usize) -> bool {
+            let (priority, woken) = &self.responses[number];
+            let waker = Waker::from(woken.clone());
+            let turn = self.scheduler.poll_turn(
+                number as u32,
+                *priority,
+                &mut Context::from_waker(&waker),
+            );
+            if turn.is_ready() {
+                self.scheduler.handed_over(bytes);
+            }
+            turn.is_ready()
+        }
+
+        /// Lets those that have been woken send, until nobody is; their numbers.
+        fn run(&self, bytes: usize) -> Vec<usize> {
+            let mut order = Vec::new();
+            loop {
+                let woken =
+                    |(_, woken): &(Priority, Arc<Woken>)| woken.0.swap(false, Ordering::Relaxed);
+                let Some(number) = self.responses.iter().position(woken) else { return order };
+                if self.try_send(number, bytes) {
+                    order.push(number);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_waits_as_long_as_there_is_room() {
+        let world = World::new(&[priority(7, true), priority(0, false), priority(3, false)]);
+        assert!(world.try_send(0, ENOUGH - 1) && world.try_send(1, 1));
+        assert!(!world.try_send(2, 1));
+        world.scheduler.sent(1);
+        assert_eq!(world.run(1), [2]);
+        assert!(!world.scheduler.has_waiting.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn the_most_urgent_goes_first_and_those_of_use_as_a_whole_in_order() {
+        let (style, script) = (priority(0, false), priority(1, false));
+        let image = priority(5, true);
+        let world = World::new(&[image, image, script, script, style, image]);
+        assert!(world.try_send(0, ENOUGH));
+        for number in [0, 1, 3, 2, 5, 4] {
+            assert!(!world.try_send(number, 0));
+        }
+        let mut order = Vec::new();
+        for _ in 0..6 {
+            world.scheduler.sent(ENOUGH);
+            order.extend(world.run(ENOUGH));
+        }
+        assert_eq!(order, [4, 2, 3, 0, 1, 5]);
+    }
+
+    #[test]
+    fn a_whole_one_keeps_its_place_and_incremental_ones_take_turns() {
+        let world = World::new(&[priority(3, false), priority(3, false), priority(3, true)]);
+        assert!(world.try_send(2, ENOUGH));
+        for number in [2, 1, 0] {
+            assert!(!world.try_send(number, 0));
+        }
+        let mut order = Vec::new();
+        for _ in 0..6 {
+            world.scheduler.sent(ENOUGH);
+            let turn = world.run(ENOUGH);
+            turn.iter().for_each(|number| assert!(!world.try_send(*number, 0)));
+            order.extend(turn);
+        }
+        assert_eq!(order, [2, 0, 2, 0, 2, 0]);
+        world.scheduler.leave(0);
+        world.scheduler.sent(ENOUGH);
+        assert_eq!(world.run(ENOUGH), [2]);
+        world.scheduler.sent(ENOUGH);
+        assert_eq!(world.run(ENOUGH), [1]);
+    }
+
+    /// One that has its turn and cannot use it, because of its window, keeps nobody back.
+    #[test]
+    fn a_turn_that_is_not_used_goes_on() {
+        let world = World::new(&[priority(0, false), priority(1, false), priority(2, false)]);
+        assert!(world.try_send(0, ENOUGH));
+        (0..3).for_each(|number| assert!(!world.try_send(number, 0)));
+        world.scheduler.sent_all();
+        assert_eq!(world.run(0), [0, 1, 2]);
+    }
+
+    #[test]
+    fn nobody_is_forgotten_when_the_first_leaves_or_the_connection_ends() {
+        let world = World::new(&[priority(0, false), priority(1, false), priority(2, false)]);
+        assert!(world.try_send(0, ENOUGH));
+        (0..3).for_each(|number| assert!(!world.try_send(number, 0)));
+        world.scheduler.sent_all();
+        // It was woken, and ends instead.
+        world.responses[0].1.0.store(false, Ordering::Relaxed);
+        world.scheduler.leave(0);
+        assert_eq!(world.run(ENOUGH), [1]);
+        world.scheduler.close();
+        assert_eq!(world.run(ENOUGH), [2]);
+        assert!(world.try_send(1, ENOUGH) && world.try_send(0, ENOUGH));
+    }
+}
