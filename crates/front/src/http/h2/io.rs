@@ -105,8 +105,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Inner<T> {
         self.state.received(bytes.len(), self.meter.is_in_head(), now);
     }
 
-    /// Collects bytes. Sends the earlier ones first if there are too many, or if the client does not
-    /// take them: what is not collected may still be overtaken.
+    /// Collects bytes. Sends the earlier ones first if there are too many, or if the client does
+    /// not take them: what is not collected may still be overtaken.
     fn poll_collect(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let is_much = self.output.len() - self.sent + bytes.len() > COLLECTED;
         if !self.output.is_empty() && (is_much || self.state.is_stalled()) {

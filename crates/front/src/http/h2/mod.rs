@@ -55,9 +55,9 @@ pub use state::ConnState;
 /// ten times as often.
 const AT_ONCE: u32 = 16;
 
-/// Bytes in the kernel that have not been sent. What lies there has been decided: a response that is
-/// more urgent comes behind it. Ten times more would be seconds on a slow line; with a tenth, a fast
-/// one would idle while the event loop does something else.
+/// Bytes in the kernel that have not been sent. A response that is more urgent comes behind what
+/// lies there. Ten times more would be seconds on a slow line; with a tenth, a fast one would idle
+/// while the event loop does something else.
 const UNSENT: u32 = 128 * 1024;
 
 /// Has the kernel keep few bytes of a connection that have not been sent.
