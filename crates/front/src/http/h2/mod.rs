@@ -173,8 +173,8 @@ struct Conversation<T> {
     state: Arc<ConnState>,
     io: H2Io<T>,
     connection: Box<Connection<H2Io<T>, Bytes>>,
-    /// Whether a proxy has opened it: its requests are of many clients, whose priorities say nothing
-    /// of each other's.
+    /// Whether a proxy has opened it: its requests are of many clients, whose priorities say
+    /// nothing of each other's.
     is_shared: bool,
     /// When the client was told to open no more requests, in nanoseconds.
     left: Option<u64>,

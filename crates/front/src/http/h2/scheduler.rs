@@ -10,8 +10,8 @@ use std::task::{Context, Poll, Waker};
 
 use super::priority::Priority;
 
-/// Bytes of a connection's responses with which the library gets no more. One response may be all of
-/// it. With a tenth, a fast client would wait for the responses' tasks again and again; with ten
+/// Bytes of a connection's responses with which the library gets no more. One response may be all
+/// of it. With a tenth, a fast client would wait for the responses' tasks again and again; with ten
 /// times more, what is urgent would come a second late on a line of ten megabits.
 pub const ENOUGH: usize = 128 * 1024;
 
