@@ -104,8 +104,8 @@ impl Scheduler {
         }
     }
 
-    /// Wakes the first that waits, if there is room. When it has had its turn it wakes the next one:
-    /// it may have been waiting for its own window only.
+    /// Wakes the first that waits, if there is room. When it has its turn it wakes the next one: it
+    /// may be waiting for its own window only.
     fn wake_first(&self, waiting: &[Waiter]) {
         match first(waiting) {
             Some(index) if self.has_room() => waiting[index].waker.wake_by_ref(),
@@ -120,8 +120,8 @@ impl Scheduler {
     }
 }
 
-/// Whose turn it is (RFC 9218 section 10): of the most urgent ones that which has waited longest. If
-/// it is of use only as a whole, the one of its kind that was asked for first.
+/// Whose turn it is (RFC 9218 section 10): of the most urgent ones that which has waited longest.
+/// If it is of use only as a whole, the one of its kind that was asked for first.
 fn first(waiting: &[Waiter]) -> Option<usize> {
     let urgency = |index: &usize| waiting[*index].priority.urgency;
     let longest = (0..waiting.len()).min_by_key(urgency)?;
