@@ -3,6 +3,8 @@
 
 use std::process::{Command, Stdio};
 
+use super::home::Home;
+
 /// Loads `url` in Chromium and gives the document as it stands after the `load` event.
 pub fn document(url: &str) -> String {
     load(url, &[])
@@ -20,15 +22,13 @@ pub fn document_after(url: &str, milliseconds: u32) -> String {
 }
 
 fn load(url: &str, options: &[&str]) -> String {
-    let profile = tempfile::Builder::new()
-        .prefix("tokamak-browser-")
-        .tempdir()
-        .expect("a directory for Chromium");
+    let home = Home::new();
     let run = Command::new("timeout")
         .args(["--kill-after=5", "60", "chromium"])
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg(format!("--user-data-dir={}", home.profile().display()))
+        .env("HOME", home.path())
         .args(options)
         .args(["--dump-dom", url])
         .stdin(Stdio::null())

@@ -5,9 +5,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-/// An open page. Chromium ends with it.
+use super::home::Home;
+
+/// An open page. Chromium ends with it, and then the home that it has for itself.
 pub struct Page {
     chromium: Child,
     orders: Option<ChildStdin>,
@@ -15,23 +16,37 @@ pub struct Page {
     session: Option<String>,
     count: u64,
     events: Vec<Value>,
-    _profile: TempDir,
+    _home: Option<Home>,
 }
 
 /// The protocol uses descriptors 3 and 4.
 const START: &str = "exec chromium \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1";
 
 impl Page {
-    /// Opens `url` and waits until it is loaded. `timeout` ends a browser that hangs, and then its
-    /// answers end, too.
+    /// Opens `url` and waits until it is loaded.
     pub fn open(url: &str) -> Page {
-        let profile = tempfile::Builder::new().prefix("tokamak-browser-").tempdir().unwrap();
+        let home = Home::new();
+        let mut page = Page::open_by(&home, url).unwrap_or_else(|why| panic!("{url}: {why}"));
+        page._home = Some(home);
+        page
+    }
+
+    /// The same by whoever has this home, or the browser's word for why it cannot.
+    pub fn open_by(home: &Home, url: &str) -> Result<Page, String> {
+        let mut page = Page::start(home);
+        page.go(url).map(|()| page)
+    }
+
+    /// A browser with an empty page. `timeout` ends a browser that hangs, and then its answers end,
+    /// too.
+    fn start(home: &Home) -> Page {
         let mut chromium = Command::new("timeout")
             .args(["--kill-after=5", "120", "sh", "-c", START, "sh"])
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
             .args(["--disable-background-networking", "--disable-component-update"])
             .args(["--disable-sync", "--disable-quic", "--remote-debugging-pipe"])
-            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .arg(format!("--user-data-dir={}", home.profile().display()))
+            .env("HOME", home.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -39,8 +54,7 @@ impl Page {
         let (orders, answers) = (chromium.stdin.take(), chromium.stdout.take().unwrap());
         let answers = BufReader::new(answers);
         let (session, events) = (None, Vec::new());
-        let mut page =
-            Page { chromium, orders, answers, session, count: 0, events, _profile: profile };
+        let mut page = Page { chromium, orders, answers, session, count: 0, events, _home: None };
         let target = page.call("Target.createTarget", json!({"url": "about:blank"}));
         let attach = json!({"targetId": target["targetId"], "flatten": true});
         let attached = page.call("Target.attachToTarget", attach);
@@ -48,12 +62,19 @@ impl Page {
         for part in ["Page", "Runtime", "Network", "Log"] {
             page.call(&format!("{part}.enable"), json!({}));
         }
-        page.call("Page.navigate", json!({"url": url}));
-        while !page.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
-            let event = page.receive();
-            page.events.push(event);
-        }
         page
+    }
+
+    fn go(&mut self, url: &str) -> Result<(), String> {
+        let answer = self.call("Page.navigate", json!({"url": url}));
+        if let Some(why) = answer["errorText"].as_str() {
+            return Err(why.to_owned());
+        }
+        while !self.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
+            let event = self.receive();
+            self.events.push(event);
+        }
+        Ok(())
     }
 
     /// One order of the protocol, and its result.

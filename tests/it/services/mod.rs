@@ -7,6 +7,7 @@ pub mod browser;
 pub mod devtools;
 pub mod faulty;
 pub mod gate;
+pub mod home;
 pub mod mariadb;
 pub mod picture;
 pub mod postgresql;
