@@ -112,11 +112,12 @@ impl Trust {
             true => ("forget", format!("-D -n '{name}'")),
             false => ("trust", format!("-A -t C,, -n '{name}' -i {path}")),
         };
+        // Chromium made its store in the first folder before it made it in the second.
         text.push_str(&format!(
-            "Firefox and Chromium have stores of their own. To let them {verb} it, as their user:\n  \
-                certutil -d sql:$HOME/.pki/nssdb {arguments}\n  \
-                for db in $HOME/.mozilla/firefox/*/cert9.db; do\n    \
-                certutil -d sql:$(dirname $db) {arguments}\n  done\n\
+            "Firefox and Chromium have stores of their own, once they have run. To let them {verb} \
+                it, as their user:\n  \
+                for db in $HOME/.pki/nssdb $HOME/.local/share/pki/nssdb $HOME/.mozilla/firefox/*; do\n    \
+                [ ! -e $db/cert9.db ] || certutil -d sql:$db {arguments}\n  done\n\
                 certutil is in the package libnss3-tools or nss-tools\n"
         ));
         text

@@ -9,7 +9,7 @@ use super::Folder;
 use crate::harness::{Kind, Server, Setup, free_address, is_root, program};
 
 /// A server that makes its certificates, in this state directory.
-fn automatic(state: &Path) -> (Server, SocketAddr) {
+pub fn automatic(state: &Path) -> (Server, SocketAddr) {
     let address = free_address();
     let setup = Setup::new(Kind::Classic)
         .line(&format!("listen_tls = [\"{address}\"]"))
@@ -99,7 +99,7 @@ fn a_state_directory_that_cannot_be_used_is_told() {
 }
 
 /// Runs `tokamak trust` for the system below `image` of a folder.
-fn trust(folder: &Folder, arguments: &[&str]) -> (bool, String) {
+pub fn trust(folder: &Folder, arguments: &[&str]) -> (bool, String) {
     let output = Command::new(program())
         .args(["trust", "--root", "image"])
         .args(arguments)

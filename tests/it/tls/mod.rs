@@ -1,5 +1,6 @@
 //! TLS for clients, with clients of other makes: curl, `openssl s_client`, Python.
 
+mod browsers;
 mod certificates;
 mod clients;
 mod connections;
