@@ -8,14 +8,18 @@ use std::process::{Command, Output};
 use super::Folder;
 use crate::harness::{Kind, Server, Setup, free_address, is_root, program};
 
-/// A server that makes its certificates, in this state directory.
-pub fn automatic(state: &Path) -> (Server, SocketAddr) {
+/// A server that makes its certificates, in this state directory, with these lines of its
+/// configuration.
+pub fn automatic(state: &Path, lines: &[&str]) -> (Server, SocketAddr) {
     let address = free_address();
-    let setup = Setup::new(Kind::Classic)
+    let mut setup = Setup::new(Kind::Classic)
         .line(&format!("listen_tls = [\"{address}\"]"))
         .line(&format!("state_dir = '{}'", state.display()))
         .line("tls.auto = true")
         .also("shop.localhost", "php");
+    for line in lines {
+        setup = setup.line(line);
+    }
     (setup.start(), address)
 }
 
@@ -34,7 +38,7 @@ fn curl(state: &Path, address: SocketAddr, host: &str) -> Output {
 fn curl_accepts_local_names_of_a_server_whose_authority_it_trusts() {
     let folder = Folder::new();
     let state = folder.path("state");
-    let (server, address) = automatic(&state);
+    let (server, address) = automatic(&state, &[]);
     for host in ["localhost", "shop.localhost", "127.0.0.1"] {
         let output = curl(&state, address, host);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -45,11 +49,11 @@ fn curl_accepts_local_names_of_a_server_whose_authority_it_trusts() {
     assert!(log.contains("local certificate made for shop.localhost"), "{log}");
     assert!(!log.contains("PRIVATE KEY"), "{log}");
     // Another server on this machine has the same authority.
-    let (other, address) = automatic(&state);
+    let (other, address) = automatic(&state, &[]);
     assert!(curl(&state, address, "localhost").status.success());
     assert!(!other.log().contains("new authority"), "{}", other.log());
     // Nobody else trusts it, and for other names nobody does.
-    let (_stranger, address) = automatic(&folder.path("other"));
+    let (_stranger, address) = automatic(&folder.path("other"), &[]);
     let output = curl(&state, address, "localhost");
     assert_eq!(output.status.code(), Some(60), "{output:?}");
 }
@@ -58,7 +62,7 @@ fn curl_accepts_local_names_of_a_server_whose_authority_it_trusts() {
 fn the_authority_is_for_local_names_only() {
     let folder = Folder::new();
     let state = folder.path("state");
-    let (_server, _) = automatic(&state);
+    let (_server, _) = automatic(&state, &[]);
     // With the key of the authority somebody signs a certificate for another name.
     fs::copy(state.join("local/root.key"), folder.path("root.key")).unwrap();
     fs::copy(state.join("local/root.pem"), folder.path("root.pem")).unwrap();
@@ -125,7 +129,7 @@ fn a_system_trusts_the_authority_and_forgets_it() {
     let (is_done, all) = trust(&folder, &[]);
     assert!(is_done && all.contains("added") && all.contains("update-ca-certificates"), "{all}");
     assert!(all.contains("certutil") && !all.contains("PRIVATE"), "{all}");
-    let (_server, address) = automatic(&folder.path("state"));
+    let (_server, address) = automatic(&folder.path("state"), &[]);
     let made: Vec<_> = fs::read_dir(&store).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(made.len(), 2, "{made:?}");
     // What Debian's program makes of it is what programs read.
