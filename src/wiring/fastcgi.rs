@@ -85,6 +85,7 @@ pub fn site(name: &str, root: PathBuf) -> Site {
         listen: Vec::new(),
         root,
         index: Vec::new(),
+        index_listing: false,
         front_controller: None,
         front_controller_for: Vec::new(),
         mode: Mode::Classic,

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::model::{Rule, Scripts, Server, Site};
+use crate::model::{Rule, Scripts, Serve, Server, Site};
 use crate::resolve::around;
 
 /// What an operator should look at, a line each.
@@ -24,6 +24,7 @@ pub fn warnings(server: &Server) -> Vec<String> {
                 }
             }
         }
+        warnings.extend(without_listing(site));
         if !site.path.is_empty() {
             let others = around(site, &server.sites).into_iter();
             warnings.extend(others.filter_map(|other| of_mount(site, other)));
@@ -31,6 +32,20 @@ pub fn warnings(server: &Server) -> Vec<String> {
     }
     warnings.dedup();
     warnings
+}
+
+/// Says so if no folder of a site is ever listed, because its front controller answers first.
+fn without_listing(site: &Site) -> Option<String> {
+    let is_wanted =
+        site.index_listing || site.rules.iter().any(|it| it.index_listing == Some(true));
+    let is_first = site.rules.iter().all(|rule| rule.serve == Serve::All);
+    let script = site.front_controller.as_ref().filter(|_| is_wanted && is_first)?;
+    Some(format!(
+        "site {}: index_listing has no effect, because the front controller, {script}, answers for \
+         folders; a rule with `serve = \"existing\"` leaves it out for some paths, and \
+         `front_controller = \"none\"` for all",
+        site.name
+    ))
 }
 
 /// The stages of scripts, with what a site and a route have of each.

@@ -285,6 +285,7 @@ pub(crate) mod tests {
             listen: vec![],
             root: root.to_owned(),
             index: vec!["index.php".into()],
+            index_listing: false,
             front_controller: None,
             front_controller_for: Vec::new(),
             fallback: None,

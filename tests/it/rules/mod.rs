@@ -1,6 +1,7 @@
 //! The rules of a site.
 
 mod bodies;
+mod listing;
 mod mounts;
 
 use crate::harness::{Kind, Request, Server, Setup, check, get, row};

@@ -39,6 +39,8 @@ pub struct Rule {
     pub scripts: Vec<String>,
     /// What is served.
     pub serve: Serve,
+    /// Whether folders without an index file are listed; absent: as for other paths.
+    pub index_listing: Option<bool>,
     /// What each client may do.
     pub limits: ClientLimits,
     /// Most bytes of a request's body; absent: as for other paths.

@@ -83,6 +83,8 @@ pub struct Site {
     pub root: PathBuf,
     /// File names tried for a directory.
     pub index: Vec<String>,
+    /// Whether folders without one are listed.
+    pub index_listing: bool,
     /// Script, relative to the root, that answers for paths which are no file; absent: such paths
     /// are 404.
     pub front_controller: Option<String>,

@@ -56,9 +56,12 @@ section! {
         /// several rules that fit have such a list, a script must be in all of them.
         scripts: Vec<Text> = "", ANY, Live;
         /// What is served: `"all"`; `"existing"`, which is all but the front controller; `"files"`,
-        /// where nothing runs either. With the last two, a folder without index file is 403. The
-        /// strictest of the rules that fit counts.
+        /// where nothing runs either. With the last two, a folder without index file is 403, unless
+        /// it is listed. The strictest of the rules that fit counts.
         serve: Serve = "all", ANY, Live;
+        /// Whether folders without an index file are listed, whatever `index_listing` of the site
+        /// says; not if any rule that fits says `false`.
+        index_listing: Option<bool> = "", ANY, Live;
         /// Requests of one client in a time, for the path that it asks for; more are answered 429.
         /// Each rule has a limit of its own, and all that fit count.
         rate: Option<Rate> = "", ANY, Live;

@@ -67,6 +67,10 @@ section! {
         root: Auto<PathBuf> = "auto", ANY, Live, env "TOKAMAK_ROOT";
         /// File names tried for a directory.
         index: Vec<Text> = "index.php, index.html", ANY, Live;
+        /// Whether a folder without an index file answers with a page that lists what is in it. If
+        /// the site has a front controller, that answers instead, except where a rule with `serve`
+        /// leaves it out.
+        index_listing: bool = "false", ANY, Live, env "TOKAMAK_INDEX_LISTING";
         /// Script, relative to the root, that answers for paths which are no file; `"none"` answers
         /// 404 to them, `"auto"` is the `index.php` of the root if there is one.
         front_controller: Auto<Nothing<Text>> = "auto", ANY, Live, env "TOKAMAK_FRONT_CONTROLLER";

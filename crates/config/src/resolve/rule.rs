@@ -56,6 +56,7 @@ impl Reader<'_> {
             login: self.login(values),
             scripts: self.allowed_scripts(values),
             serve: values.serve.value,
+            index_listing: values.index_listing.value,
             limits: self.rule_limits(values),
             body: values.body.value.map(|Size(bytes)| bytes),
             is_logged: values.log.value,
@@ -79,15 +80,18 @@ impl Reader<'_> {
                 `auth_users`; write a second [[site.rule]]";
             self.complain("redirect", table.origin, problem);
         }
-        let restricts =
-            !rule.scripts.is_empty() || rule.serve != Serve::All || rule.login.is_some();
+        let restricts = !rule.scripts.is_empty()
+            || rule.serve != Serve::All
+            || rule.index_listing.is_some()
+            || rule.login.is_some();
         let values = &table.values;
         let is_given = values.redirect.value.is_some() || values.rewrite.value.is_some();
         let limits = !rule.limits.is_empty() || rule.body.is_some() || !rule.is_logged;
         let is_of_request = is_given || rule.refuses() || restricts || limits;
         if !is_of_request && rule.headers.is_empty() {
             let problem = "does nothing; set `redirect`, `rewrite`, `deny`, `allow`, `auth_users`, \
-                `scripts`, `serve`, `rate`, `connections`, `body`, `log` or headers";
+                `scripts`, `serve`, `index_listing`, `rate`, `connections`, `body`, `log` or \
+                headers";
             self.report("site", "rule", table.origin, problem.into());
         }
         if unless_file.value && !is_given {

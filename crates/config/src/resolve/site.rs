@@ -107,6 +107,7 @@ impl Reader<'_> {
             path,
             root: root.unwrap_or_default(),
             index: site.index.value.iter().map(|text| text.0.clone()).collect(),
+            index_listing: site.index_listing.value,
             front_controller,
             front_controller_for: site.front_controller_for.value.clone(),
             tls: self.site_tls(site),

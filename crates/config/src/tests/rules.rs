@@ -24,6 +24,7 @@ pattern = "^/wiki/"
 rewrite = "/index.php?"
 scripts = ["index.php", "/ext/*"]
 serve = "existing"
+index_listing = true
 
 [[site.rule]]
 content_type = ["text/html", "Image/*"]
@@ -54,7 +55,8 @@ fn a_rule_means_what_it_says() {
     assert_eq!(pattern.captures("/aa/b/c").unwrap(), ["/aa/b/c", "aa", "b/c"]);
     assert!(!pattern.is_match("/AA/b"));
     assert_eq!(rewrites.scripts, ["/index.php", "/ext/*"]);
-    assert_eq!(rewrites.serve, Serve::Existing);
+    assert_eq!((rewrites.serve, rewrites.index_listing), (Serve::Existing, Some(true)));
+    assert_eq!((changes.index_listing, site.index_listing), (None, false));
     assert_eq!(changes.content_types, ["text/html", "image/*"]);
     assert_eq!(changes.headers.set["X-B"], "$");
     assert_eq!(changes.headers.remove, ["X-Powered-By", "Server"]);

@@ -5,6 +5,7 @@ mod account;
 pub mod body;
 mod direct;
 mod error_page;
+mod listing;
 mod login;
 pub mod pipeline;
 mod script;

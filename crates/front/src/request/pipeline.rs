@@ -36,6 +36,7 @@ use super::account;
 use super::body::{Bounded, Cut, Incoming, gather};
 use super::direct::{Direct, is_direct};
 use super::error_page::{self, Refusal};
+use super::listing;
 use super::login::{self, Checked};
 use super::script::{self, Work};
 use crate::backend::cgi::Variables;
@@ -462,7 +463,7 @@ fn at_once(
         return Err(decision);
     }
     let failure = match decision.target {
-        Target::Script(_) | Target::Application(..) => return Err(decision),
+        Target::Script(_) | Target::Application(..) | Target::Listing(_) => return Err(decision),
         Target::File(_) if decision.filter.is_some() && backend::is_safe(request) => {
             return Err(decision);
         }
@@ -523,6 +524,11 @@ pub async fn pursue(
             let file = (&path[..], file);
             let filtered = backend::filter(arrival, request, file, index, &given.variables, ledger);
             return Box::pin(filtered).await;
+        }
+        Target::Listing(folder) => {
+            let listed = Box::pin(listing::respond(arrival, request, (path, &folder))).await;
+            ledger.mark(Phase::Route);
+            return listed;
         }
         _ => unreachable!("the rest is there at once"),
     };

@@ -7,6 +7,7 @@ mod guard;
 pub mod headers;
 pub mod https;
 pub mod length;
+pub mod listing;
 pub mod pages;
 mod series;
 mod source;

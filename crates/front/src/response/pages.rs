@@ -97,7 +97,8 @@ pub fn raw(failure: Failure) -> Vec<u8> {
     raw
 }
 
-fn escape(text: &str, page: &mut String) {
+/// Appends a text to a page, between tags or in an attribute.
+pub(super) fn escape(text: &str, page: &mut String) {
     for char in text.chars() {
         match char {
             '&' => page.push_str("&amp;"),

@@ -7,8 +7,10 @@
 //!    for it.
 //! 2. A file is sent, unless it could be PHP source.
 //! 3. A directory answers with its first index file, `/dir` after a redirect to `/dir/`. One
-//!    without an index file is not redirected, unless the front controller may not answer.
-//! 4. Everything else goes to the front controller, without PATH_INFO, or is 404.
+//!    without an index file is not redirected, unless the front controller may not answer or the
+//!    directory is listed.
+//! 4. Everything else goes to the front controller, without PATH_INFO. Without one a directory is
+//!    listed, if the site wants that; all else is 404.
 //!
 //! Before all of them come the site's routes: what lies below the path of one with an upstream is
 //! that application's. A route also says, like the site, who is asked first whether a request may
@@ -64,6 +66,8 @@ pub enum Target {
     Script(Script),
     /// A FastCGI application, by its index, with the script variables for it.
     Application(Script, usize),
+    /// A page that lists this folder.
+    Listing(PathBuf),
     /// The client is redirected to this URL, or path and query, with this status.
     Redirect(String, StatusCode),
     /// There is no such file, or it is hidden.
@@ -72,6 +76,20 @@ pub enum Target {
     Forbidden,
     /// The target is invalid.
     BadRequest,
+}
+
+/// How much of a path is served.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// Whether the front controller and scripts are.
+    pub serve: Serve,
+    /// Whether folders without an index file are listed.
+    pub lists: bool,
+}
+
+impl Extent {
+    /// Files and scripts alone, to see what is there.
+    const EXISTING: Extent = Extent { serve: Serve::Existing, lists: false };
 }
 
 /// What answers a request, and which other applications take part.
@@ -117,6 +135,11 @@ impl LoginSet {
     /// Whether no rule asks for a password.
     pub fn is_empty(self) -> bool {
         self.0 == 0
+    }
+
+    /// Whether all of them are also in another set.
+    pub fn is_within(self, other: LoginSet) -> bool {
+        self.0 & !other.0 == 0
     }
 
     /// The positions.
@@ -180,6 +203,8 @@ pub struct Router {
     mount: Vec<u8>,
     root: PathBuf,
     index: Vec<String>,
+    /// Whether folders without an index file are listed, where no rule says otherwise.
+    lists: bool,
     front_controller: Option<Vec<u8>>,
     /// The paths without a file that it also answers.
     leftovers: Vec<Leftover>,
@@ -187,8 +212,8 @@ pub struct Router {
     routes: Vec<Route>,
     /// The application that authorizes requests, unless a route names another one.
     authorizer: Option<usize>,
-    /// Only the thread of its loop locks it, so nothing ever waits for it. The lock is there
-    /// because the router must be `Sync`.
+    /// The thread of its loop locks it, and those that list folders, for no longer than it takes
+    /// to look into the map.
     scripts: Mutex<Cache>,
 }
 
@@ -218,6 +243,7 @@ impl Router {
     pub fn new(site: &Site) -> Router {
         Router {
             mount: site.path.clone().into_bytes(),
+            lists: site.index_listing,
             routes: site.routes.clone(),
             authorizer: site.authorizer,
             leftovers: site.front_controller_for.clone(),
@@ -230,6 +256,7 @@ impl Router {
             mount: Vec::new(),
             root: root.canonicalize().unwrap_or_else(|_| root.to_owned()),
             index: index.to_vec(),
+            lists: false,
             front_controller: front_controller
                 .map(|script| format!("/{}", script.trim_start_matches('/')).into_bytes()),
             leftovers: Vec::new(),
@@ -242,6 +269,11 @@ impl Router {
     /// DOCUMENT_ROOT: the root without symbolic links.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// How much is served where no rule says otherwise.
+    pub fn extent(&self) -> Extent {
+        Extent { serve: Serve::All, lists: self.lists }
     }
 
     /// The path under which the site is mounted in others; mostly empty.
@@ -268,7 +300,7 @@ impl Router {
     }
 
     /// A path within the site as clients see it.
-    fn outer<'a>(&self, path: &'a [u8]) -> Cow<'a, [u8]> {
+    pub fn outer<'a>(&self, path: &'a [u8]) -> Cow<'a, [u8]> {
         match self.mount.is_empty() {
             true => path.into(),
             false => [&self.mount, path].concat().into(),
@@ -297,11 +329,12 @@ impl Router {
         self.find_at(encoded.as_bytes(), query, tokamak_cost::coarse())
     }
 
-    /// Decides what answers for a [clean] path, hidden or not, with a restriction by rules.
+    /// Decides what answers for a [clean] path, hidden or not, of which rules say how much is
+    /// served.
     ///
     /// [clean]: clean
-    pub fn find_clean(&self, path: Vec<u8>, query: Option<&str>, serve: Serve) -> Decision {
-        self.find_cleaned(path, query, serve, tokamak_cost::coarse())
+    pub fn find_clean(&self, path: Vec<u8>, query: Option<&str>, extent: Extent) -> Decision {
+        self.find_cleaned(path, query, extent, tokamak_cost::coarse())
     }
 
     /// Whether the site has a file, a script or a directory of a [clean] path.
@@ -310,7 +343,7 @@ impl Router {
     pub fn has(&self, path: &[u8]) -> bool {
         let now = tokamak_cost::coarse();
         path::refuse_hidden(path).is_ok()
-            && !matches!(self.decide(path, None, Serve::Existing, now), Target::NotFound)
+            && !matches!(self.decide(path, None, Extent::EXISTING, now), Target::NotFound)
     }
 
     /// Decides what answers a request for a file anywhere on the disk. A file below the root is
@@ -336,7 +369,7 @@ impl Router {
     /// [clean]: clean
     pub fn find_plain(&self, path: &[u8]) -> Target {
         match path::refuse_hidden(path) {
-            Ok(()) => self.decide(path, None, Serve::All, tokamak_cost::coarse()),
+            Ok(()) => self.decide(path, None, self.extent(), tokamak_cost::coarse()),
             Err(_) => Target::NotFound,
         }
     }
@@ -344,31 +377,37 @@ impl Router {
     fn find_at(&self, encoded: &[u8], query: Option<&str>, now: u64) -> Decision {
         match path::resolved(encoded) {
             Ok(path) => match self.inner(path, query) {
-                Ok(path) => self.find_cleaned(path, query, Serve::All, now),
+                Ok(path) => self.find_cleaned(path, query, self.extent(), now),
                 Err(target) => Decision::of(target),
             },
             Err(_) => Decision::of(Target::BadRequest),
         }
     }
 
-    fn find_cleaned(&self, path: Vec<u8>, query: Option<&str>, serve: Serve, now: u64) -> Decision {
+    fn find_cleaned(
+        &self,
+        path: Vec<u8>,
+        query: Option<&str>,
+        extent: Extent,
+        now: u64,
+    ) -> Decision {
         let is_hidden = path::refuse_hidden(&path).is_err();
         if is_hidden && !self.leftovers.contains(&Leftover::Hidden) {
             return Decision::of(Target::NotFound);
         }
         let Some(route) = self.routes.iter().find(|route| is_below(&path, &route.path)) else {
             let target = match is_hidden {
-                true => self.front_controller(serve, now),
-                false => self.decide(&path, query, serve, now),
+                true => self.front_controller(extent.serve, now),
+                false => self.decide(&path, query, extent, now),
             };
             return Decision { authorizer: self.authorizer, path, ..Decision::of(target) };
         };
         let target = match route.upstream {
             // Hidden names stay hidden, whatever application they are below.
             Some(_) if is_hidden => Target::NotFound,
-            None if is_hidden => self.front_controller(serve, now),
+            None if is_hidden => self.front_controller(extent.serve, now),
             Some(upstream) => self.application(&path, route, upstream),
-            None => self.decide(&path, query, serve, now),
+            None => self.decide(&path, query, extent, now),
         };
         let filter = match (&target, &route.filter) {
             (Target::File(found), Some(filter)) if is_filtered(&found.path, filter) => {
@@ -405,7 +444,7 @@ impl Router {
         Target::Application(script, upstream)
     }
 
-    fn decide(&self, path: &[u8], query: Option<&str>, serve: Serve, now: u64) -> Target {
+    fn decide(&self, path: &[u8], query: Option<&str>, extent: Extent, now: u64) -> Target {
         for end in path::script_ends(path) {
             match self.script(&path[..end], now) {
                 Look::Script(script) => {
@@ -413,7 +452,7 @@ impl Router {
                 }
                 Look::Directory => {}
                 Look::Missing if self.leftovers.contains(&Leftover::Php) => {
-                    return self.front_controller(serve, now);
+                    return self.front_controller(extent.serve, now);
                 }
                 Look::Missing => return Target::NotFound,
                 Look::Forbidden => return Target::Forbidden,
@@ -421,8 +460,7 @@ impl Router {
         }
         if path.ends_with(b"/") {
             return match self.index(path, now) {
-                Target::NotFound if serve != Serve::All => self.listing(path),
-                Target::NotFound => self.front_controller(serve, now),
+                Target::NotFound => self.without_index(path, extent, now),
                 found => found,
             };
         }
@@ -430,16 +468,23 @@ impl Router {
             // Not the front controller, which is for paths without a file.
             Ok(Opened::Regular(_)) if path::is_source(path) => Target::NotFound,
             Ok(Opened::Regular(found)) => Target::File(found),
-            Ok(Opened::Directory) => self.directory(path, query, serve, now),
+            Ok(Opened::Directory) => self.directory(path, query, extent, now),
             Ok(Opened::Special) => Target::NotFound,
             Err(error) if is_denied(&error) => Target::Forbidden,
-            Err(_) => self.front_controller(serve, now),
+            Err(_) => self.front_controller(extent.serve, now),
         }
     }
 
-    /// The target for a directory without index file: its content is nobody's business.
-    fn listing(&self, path: &[u8]) -> Target {
-        match files::open(&self.full(path)) {
+    /// The target for a path with a slash at its end, if there is no index file: the front
+    /// controller, else the folder's list. Unless that is wanted, its content is nobody's business.
+    fn without_index(&self, path: &[u8], extent: Extent, now: u64) -> Target {
+        match self.front_controller(extent.serve, now) {
+            Target::NotFound if extent.lists || extent.serve != Serve::All => {}
+            found => return found,
+        }
+        let folder = self.full(path);
+        match files::open(&folder) {
+            Ok(Opened::Directory) if extent.lists => Target::Listing(folder),
             Ok(Opened::Directory) => Target::Forbidden,
             Err(error) if is_denied(&error) => Target::Forbidden,
             Ok(_) | Err(_) => Target::NotFound,
@@ -448,10 +493,15 @@ impl Router {
 
     /// The target for a directory whose path lacks the slash at its end. If the front controller
     /// answers for it, there is no redirect, because that might redirect back.
-    fn directory(&self, path: &[u8], query: Option<&str>, serve: Serve, now: u64) -> Target {
+    fn directory(&self, path: &[u8], query: Option<&str>, extent: Extent, now: u64) -> Target {
         let slashed = [path, b"/"].concat();
         match self.index(&slashed, now) {
-            Target::NotFound if serve == Serve::All => self.front_controller(serve, now),
+            Target::NotFound if extent.serve == Serve::All => {
+                match self.front_controller(extent.serve, now) {
+                    Target::NotFound if extent.lists => redirect(&self.outer(&slashed), query),
+                    found => found,
+                }
+            }
             Target::Forbidden => Target::Forbidden,
             _ => redirect(&self.outer(&slashed), query),
         }

@@ -67,6 +67,7 @@ fn told(router: &Router, target: &str) -> String {
             )
         }
         Target::Redirect(to, _) => format!("to {to}"),
+        Target::Listing(folder) => format!("list {}", short(folder.as_os_str().as_bytes())),
         Target::NotFound => "404".into(),
         Target::Forbidden => "403".into(),
         Target::BadRequest => "400".into(),

@@ -53,7 +53,7 @@ fn rule(kind: u8, condition: &str, effect: &str) -> String {
         2 => format!("extension = {condition}"),
         _ => String::new(),
     };
-    let effect = match (kind >> 2) % 10 {
+    let effect = match (kind >> 2) % 11 {
         0 | 1 => format!("redirect = {effect}"),
         2 | 3 => format!("rewrite = {effect}"),
         4 => format!("set_headers = {{ X-Set = {effect} }}"),
@@ -61,6 +61,7 @@ fn rule(kind: u8, condition: &str, effect: &str) -> String {
         6 => format!("remove_headers = [{effect}]"),
         7 => format!("cache_control = {effect}"),
         8 => format!("scripts = [{effect}]"),
+        9 => "index_listing = true\nserve = \"files\"".to_owned(),
         _ => "deny = \"all\"".to_owned(),
     };
     format!("[[site.rule]]\n{condition}\n{effect}\n")
@@ -107,6 +108,9 @@ pub fn run(rules: &[(u8, &str, &str)], target: &str, host: &str) -> bool {
         }
         Ruling::Script(script, _) => {
             assert!(!script.starts_with(&secret), "{target:?} runs {}", script.display());
+        }
+        Ruling::Listing(folder) => {
+            assert!(!folder.starts_with(&secret), "{target:?} lists {}", folder.display());
         }
         Ruling::Refused(status) => assert!(status.is_client_error(), "{status}"),
     }

@@ -48,6 +48,15 @@ pub struct Plan {
     pub body: Body,
 }
 
+impl Plan {
+    fn into_response<B: From<Body>>(self) -> Response<B> {
+        let mut response = Response::new(B::from(self.body));
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
+        response
+    }
+}
+
 /// The body of a response for a file.
 #[derive(Debug)]
 pub enum Body {
@@ -68,11 +77,17 @@ pub fn respond<T, B: From<Body>>(
     found: Found,
     request: &Request<T>,
 ) -> Result<Response<B>, Failure> {
-    let plan = plan(found, request.method(), request.headers())?;
-    let mut response = Response::new(B::from(plan.body));
-    *response.status_mut() = plan.status;
-    *response.headers_mut() = plan.headers;
-    Ok(response)
+    plan(found, request.method(), request.headers()).map(Plan::into_response)
+}
+
+/// The response that says what may be asked of a file, or of a list of files.
+pub fn options<B: From<Body>>() -> Response<B> {
+    allowed().into_response()
+}
+
+fn allowed() -> Plan {
+    let headers = HeaderMap::from_iter([(ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"))]);
+    Plan { status: StatusCode::NO_CONTENT, headers, body: Body::Empty }
 }
 
 /// As [`respond`], without the server's types.
@@ -82,11 +97,7 @@ pub fn respond<T, B: From<Body>>(
 pub fn plan(found: Found, method: &Method, request: &HeaderMap) -> Result<Plan, Failure> {
     match *method {
         Method::GET | Method::HEAD => {}
-        Method::OPTIONS => {
-            let headers =
-                HeaderMap::from_iter([(ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"))]);
-            return Ok(Plan { status: StatusCode::NO_CONTENT, headers, body: Body::Empty });
-        }
+        Method::OPTIONS => return Ok(allowed()),
         _ => return Err(Failure::MethodNotAllowed),
     }
     let kind = kind::of(&found.path);

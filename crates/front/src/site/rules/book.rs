@@ -70,6 +70,8 @@ pub enum Ruling {
     File(PathBuf),
     /// A script, or an application, with what is behind its name.
     Script(PathBuf, Vec<u8>),
+    /// A page that lists this folder.
+    Listing(PathBuf),
     /// A page that says why not.
     Refused(StatusCode),
 }
@@ -96,6 +98,7 @@ impl RuleBook {
             Target::Script(script) | Target::Application(script, _) => {
                 Ruling::Script(script.filename.to_path_buf(), script.path_info().to_vec())
             }
+            Target::Listing(folder) => Ruling::Listing(folder),
             Target::NotFound => Ruling::Refused(StatusCode::NOT_FOUND),
             Target::Forbidden => Ruling::Refused(StatusCode::FORBIDDEN),
             Target::BadRequest => Ruling::Refused(StatusCode::BAD_REQUEST),

@@ -32,7 +32,7 @@ use crate::caller::Caller;
 use crate::response::headers::{HeaderChanges, HeaderRule};
 use crate::route::canonical;
 use crate::route::hosts::host_of;
-use crate::route::{self, Decision, Pages, Router, Target};
+use crate::route::{self, Decision, Extent, Pages, Router, Target};
 use condition::{fits, is_in};
 
 /// What of a request the rules look at.
@@ -82,6 +82,7 @@ impl Rules {
                 || rule.refuses()
                 || rule.login.is_some()
                 || rule.serve != Serve::All
+                || rule.index_listing.is_some()
                 || !rule.scripts.is_empty()
         };
         let changes = |rule: &config::Rule| Some((rule.clone(), HeaderRule::new(rule)?));
@@ -245,8 +246,8 @@ impl Rules {
         client: IpAddr,
         router: &Router,
     ) -> Decision {
-        let serve = self.fitting(path, text).map(|rule| rule.serve).max().unwrap_or_default();
-        let mut decision = router.find_clean(path.to_vec(), query, serve);
+        let extent = self.extent(path, text, router);
+        let mut decision = router.find_clean(path.to_vec(), query, extent);
         self.ask_to_log_in(&mut decision, path, text, client);
         let index = router.index_of(path, &decision.target);
         let index = index.as_ref().map(|index| (&index[..], String::from_utf8_lossy(index)));
@@ -270,6 +271,20 @@ impl Rules {
             }
         }
         decision
+    }
+
+    /// How much of a path is served: the least of what all rules that fit say.
+    fn extent(&self, path: &[u8], text: &str, router: &Router) -> Extent {
+        let mut extent = router.extent();
+        let mut lists = None;
+        for rule in self.fitting(path, text) {
+            extent.serve = extent.serve.max(rule.serve);
+            if let Some(own) = rule.index_listing {
+                lists = Some(own && lists.unwrap_or(true));
+            }
+        }
+        extent.lists = lists.unwrap_or(extent.lists);
+        extent
     }
 
     /// Holds the guards of the pages that a script could answer for by its PATH_INFO: a framework

@@ -73,6 +73,7 @@ impl Place {
             }
             Target::Application(..) => "application".into(),
             Target::Redirect(to, status) => format!("{} {to}", status.as_u16()),
+            Target::Listing(folder) => format!("list {}", name(&folder)),
             Target::NotFound => "404".into(),
             Target::Forbidden => "403".into(),
             Target::BadRequest => "400".into(),
@@ -643,6 +644,61 @@ proptest! {
                 let is_asked = !decision.login.is_empty();
                 prop_assert!(is_asked || first != "tools", "{}: {}", target, info);
             }
+        }
+    }
+}
+
+#[test]
+fn folders_are_listed_where_that_is_wanted_and_nothing_else_answers() {
+    let none = "front_controller = 'none'\n";
+    let rule = "[[site.rule]]\npath = '/images'\nindex_listing = true\n";
+    let off = "[[site.rule]]\npath = '/images/empty'\nindex_listing = false\n";
+    for (lines, rows) in [
+        // Not without a word, and not where the front controller or an index file answers.
+        (none.to_owned(), &[("/images/", "404"), ("/images", "404")][..]),
+        (
+            format!("{none}index_listing = true"),
+            &[
+                ("/images/", "list images/"),
+                ("/images", "301 /images/"),
+                ("/images?a=b", "301 /images/?a=b"),
+                ("/docs/", "file docs/index.html"),
+                ("/none/", "404"),
+                ("/a.css/", "404"),
+                ("/none", "404"),
+                ("//x/..//images/", "list images/"),
+            ],
+        ),
+        ("index_listing = true".to_owned(), &[("/images/", "index.php [] -")]),
+        (rule.to_owned(), &[("/images/", "index.php [] -"), ("/images", "index.php [] -")]),
+        (
+            format!("{rule}serve = 'existing'\n{off}"),
+            &[
+                ("/images/", "list images/"),
+                ("/images", "301 /images/"),
+                ("/images/empty/", "403"),
+                ("/conf/", "index.php [] -"),
+            ],
+        ),
+        // What says `false` holds, wherever it stands.
+        (format!("{none}{off}{rule}"), &[("/images/", "list images/"), ("/images/empty/", "404")]),
+        (
+            format!("{none}index_listing = true\n{off}"),
+            &[("/lib/", "list lib/"), ("/images/empty/", "404"), ("/images/empty", "404")],
+        ),
+        (format!("{none}{rule}deny = '192.0.2.1'\nserve = 'files'"), &[("/images/", "403")]),
+        (
+            format!("{none}{rule}[[site.rule]]\npath = '/old'\nrewrite = '/images/'"),
+            &[("/old", "list images/")],
+        ),
+    ] {
+        let place = Place::new(&lines);
+        for (target, expected) in rows {
+            assert_eq!(
+                place.get(target).trim_end_matches('/'),
+                expected.trim_end_matches('/'),
+                "{lines}: {target}"
+            );
         }
     }
 }
