@@ -7,7 +7,7 @@ mod logins;
 
 use std::path::Path;
 
-use crate::model::{Description, Listen, Moved, Rule, Scope, Site};
+use crate::model::{Description, Listen, Moved, Rule, Scope, Serve, Site};
 use crate::note::Notes;
 use crate::source::Disk;
 use crate::{pattern, validity};
@@ -258,7 +258,8 @@ fn hand_down(site: &mut Site, notes: &mut Notes) {
                 notes.differs(&rule.place, "", reason);
             }
             let (scripts, serve) = Default::default();
-            own.push(Rule { scope, scripts, serve, body: None, ..rule.clone() });
+            let (body, index_listing) = (None, None);
+            own.push(Rule { scope, scripts, serve, body, index_listing, ..rule.clone() });
         }
         own.append(&mut mount.rules);
         mount.rules = own;
@@ -378,6 +379,30 @@ fn guard_front_controller(site: &mut Site) {
     }
 }
 
+/// Says where the front controller comes before a list, and leaves out what says in vain that
+/// folders are not listed.
+fn listings(site: &mut Site, notes: &mut Notes) {
+    let is_listed = |rule: &Rule| rule.index_listing == Some(true);
+    if !site.index_listing && !site.rules.iter().any(is_listed) {
+        site.rules.iter_mut().for_each(|rule| rule.index_listing = None);
+    }
+    if site.front_controller.is_none() {
+        return;
+    }
+    let reason = "the front controller answers for folders without an index file, unless a rule \
+        with `serve` leaves it out";
+    if site.index_listing {
+        notes.differs(&site.place, "index_listing", reason);
+    }
+    for rule in site.rules.iter().filter(|rule| is_listed(rule)) {
+        let leaves_out =
+            |other: &Rule| other.serve != Serve::All && other.scope.may_meet(&rule.scope);
+        if !site.rules.iter().any(leaves_out) {
+            notes.differs(&rule.place, "index_listing", reason);
+        }
+    }
+}
+
 /// Leaves out of a site what `tokamak check` would refuse.
 fn finish(site: &mut Site, disk: &dyn Disk, notes: &mut Notes) {
     let root = site.root.clone().unwrap_or_default();
@@ -431,6 +456,7 @@ fn finish(site: &mut Site, disk: &dyn Disk, notes: &mut Notes) {
         });
     }
     guard_front_controller(site);
+    listings(site, notes);
     logins::settle(site, notes);
     let mut is_closed = false;
     site.rules.retain(|rule| match validity::rule(rule) {

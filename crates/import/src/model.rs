@@ -68,6 +68,8 @@ pub(crate) struct Site {
     pub path: Option<String>,
     pub root: Option<String>,
     pub index: Option<Vec<String>>,
+    /// Whether folders without an index file are listed.
+    pub index_listing: bool,
     pub front_controller: Option<String>,
     pub front_controller_for: Vec<&'static str>,
     pub https_redirect: bool,
@@ -97,6 +99,7 @@ impl Site {
             path: None,
             root: None,
             index: None,
+            index_listing: false,
             front_controller: None,
             front_controller_for: Vec::new(),
             https_redirect: false,
@@ -275,6 +278,8 @@ pub(crate) struct Rule {
     pub action: Option<Action>,
     pub scripts: Vec<String>,
     pub serve: Serve,
+    /// Whether folders without an index file are listed, if it says so.
+    pub index_listing: Option<bool>,
     pub limit: Option<Limit>,
     /// Largest request body, in bytes.
     pub body: Option<u64>,
@@ -294,6 +299,7 @@ impl Rule {
             action: None,
             scripts: Vec::new(),
             serve: Serve::All,
+            index_listing: None,
             limit: None,
             body: None,
             is_unlogged: false,
@@ -355,11 +361,18 @@ impl Rule {
         self
     }
 
+    /// Lists folders, or does not.
+    pub(crate) fn list(mut self, lists: bool) -> Rule {
+        self.index_listing = Some(lists);
+        self
+    }
+
     /// Whether it does nothing.
     pub(crate) fn is_idle(&self) -> bool {
         self.action.is_none()
             && self.scripts.is_empty()
             && self.serve == Serve::All
+            && self.index_listing.is_none()
             && self.limit.is_none()
             && self.body.is_none()
             && !self.is_unlogged

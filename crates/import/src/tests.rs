@@ -3,6 +3,7 @@
 
 mod invented;
 mod limits;
+mod listings;
 mod mounts;
 mod passwords;
 mod sizes;

@@ -116,6 +116,9 @@ fn site(site: &Site, hosts: &[String], listen: &[String]) -> Table {
     if let Some(index) = &site.index {
         table.insert("index", value(array(index.iter().cloned())));
     }
+    if site.index_listing {
+        table.insert("index_listing", value(true));
+    }
     let front = site.front_controller.as_deref().unwrap_or("none");
     table.insert("front_controller", value(front));
     let leftovers: Vec<_> = site.front_controller_for.iter().map(|it| (*it).to_owned()).collect();
@@ -183,6 +186,9 @@ fn rule(rule: &Rule) -> Table {
         Serve::All => {}
         Serve::Existing => drop(table.insert("serve", value("existing"))),
         Serve::Files => drop(table.insert("serve", value("files"))),
+    }
+    if let Some(lists) = rule.index_listing {
+        table.insert("index_listing", value(lists));
     }
     if let Some(limit) = &rule.limit {
         match &limit.most {

@@ -322,3 +322,61 @@ fn debians_phpmyadmin_is_a_mounted_site() {
         assert!(written.contains(part), "no {part} in {written}");
     }
 }
+
+#[test]
+fn folders_are_listed_where_they_were() {
+    let mut desk = Desk::new(&[
+        "a/a.txt",
+        "a/closed/b.txt",
+        "a/htaccess/b.txt",
+        "index/index.html",
+        "refused/a.txt",
+        "reset/a.txt",
+    ]);
+    desk.write("site/a/htaccess/.htaccess", "Options -Indexes\n");
+    desk.write("tool/a.css", "a");
+    desk.write("tool/listed/a.css", "a");
+    let site = r#"LoadModule autoindex_module /usr/lib/apache2/modules/mod_autoindex.so
+<VirtualHost $ADDRESS>
+    ServerName site.test
+    DocumentRoot $TOP/site
+    DirectoryIndex index.html
+    Alias /tool $TOP/tool
+    <Directory $TOP/site>
+        Options Indexes FollowSymLinks
+        AllowOverride All
+        Require all granted
+    </Directory>
+    <Directory $TOP/site/a/closed>
+        Options -Indexes
+    </Directory>
+    <Directory $TOP/site/reset>
+        Options FollowSymLinks
+    </Directory>
+    <Directory $TOP/site/refused>
+        Require all denied
+    </Directory>
+    <Directory $TOP/tool>
+        Require all granted
+    </Directory>
+    <Directory $TOP/tool/listed>
+        Options +Indexes
+    </Directory>
+</VirtualHost>"#;
+    serve(&mut desk, site, 0);
+    desk.compare(&[
+        differs(200, 200, "/"),
+        status(301, "/a"),
+        differs(200, 200, "/a/"),
+        status(200, "/a/a.txt"),
+        status(403, "/a/closed/"),
+        status(200, "/a/closed/b.txt"),
+        status(403, "/a/htaccess/"),
+        status(200, "/index/"),
+        status(403, "/refused/"),
+        status(403, "/reset/"),
+        status(403, "/tool/"),
+        differs(200, 200, "/tool/listed/"),
+        status(404, "/none/"),
+    ]);
+}

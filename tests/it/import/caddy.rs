@@ -154,3 +154,32 @@ fn files_alone_and_what_each_handle_answers() {
         differs(200, 403, "/manual/script.php"),
     ]);
 }
+
+#[test]
+fn folders_are_listed_where_they_were() {
+    let mut desk = Desk::new(&[
+        "a/a.txt",
+        "index/index.html",
+        "plain/a.txt",
+        "secret/a.txt",
+        "a/hidden/b.txt",
+    ]);
+    desk.write("other/a.txt", "a");
+    let site = "root * $TOP/site\nhandle /plain/* {\nfile_server\n}\n\
+        handle_path /m/* {\nroot * $TOP/other\nfile_server browse\n}\n\
+        respond /secret/* 403\nfile_server {\nbrowse\nhide hidden\n}";
+    // A note says that `respond` is for more.
+    serve(&mut desk, site, 3);
+    desk.compare(&[
+        differs(200, 200, "/"),
+        differs(200, 200, "/a/"),
+        status(200, "/a/a.txt"),
+        status(404, "/a/hidden/"),
+        status(200, "/index/"),
+        differs(404, 403, "/plain/"),
+        status(200, "/plain/a.txt"),
+        status(403, "/secret/"),
+        differs(200, 200, "/m/"),
+        status(404, "/none/"),
+    ]);
+}

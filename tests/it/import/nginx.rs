@@ -539,3 +539,56 @@ fn debians_own_site_and_configuration_are_read() {
         assert!(!said.contains("REFUSED"), "{file}: {said}");
     }
 }
+
+#[test]
+fn folders_are_listed_where_they_were() {
+    let files = [
+        "index.php",
+        "downloads/a.txt",
+        "downloads/a/b.txt",
+        "downloads/closed/a.txt",
+        "downloads/private/a.txt",
+        "downloads/index/index.html",
+        "downloads/.hidden/a.txt",
+        "open/in/deep/a.txt",
+        "open/a.txt",
+        "other/a.txt",
+    ];
+    let mut desk = Desk::new(&files);
+    let server = r"server {
+    listen $ADDRESS;
+    server_name site.test;
+    root $TOP/site;
+    index index.php index.html;
+    location / { try_files $uri $uri/ =404; }
+    location /downloads/ { autoindex on; }
+    location /downloads/closed/ { expires 1h; }
+    location ~ /private/ { expires 1h; }
+    location /open/ {
+        autoindex on;
+        autoindex_exact_size off;
+        location /open/in/ { autoindex off; }
+        location ~ \.txt$ { expires 1h; }
+    }
+    location ~ \.php$ { include /etc/nginx/fastcgi.conf; fastcgi_pass unix:$SOCKET; }
+}";
+    serve(&mut desk, server, 0);
+    desk.compare(&[
+        status(200, "/"),
+        status(301, "/downloads"),
+        differs(200, 200, "/downloads/"),
+        status(301, "/downloads/a"),
+        differs(200, 200, "/downloads/a/"),
+        status(200, "/downloads/a/b.txt"),
+        status(200, "/downloads/index/"),
+        status(403, "/downloads/closed/"),
+        status(403, "/downloads/private/"),
+        status(404, "/downloads/none/"),
+        differs(200, 404, "/downloads/.hidden/"),
+        differs(200, 200, "/open/"),
+        status(403, "/open/in/"),
+        status(403, "/open/in/deep/"),
+        status(200, "/open/in/deep/a.txt"),
+        status(403, "/other/"),
+    ]);
+}

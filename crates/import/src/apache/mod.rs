@@ -5,6 +5,7 @@
 
 mod access;
 mod handler;
+mod listing;
 mod login;
 mod parse;
 mod remote;

@@ -10,7 +10,7 @@ use crate::{pattern, validity};
 use super::access::{Access, OF_ACCESS, access};
 use super::login::{Settings, has_other_provider};
 use super::rewrite::Rewriting;
-use super::{Reader, parse, remote, value};
+use super::{Reader, listing, parse, remote, value};
 
 /// The paths that directives are for.
 #[derive(Clone, Debug)]
@@ -165,6 +165,11 @@ impl Reader<'_> {
             }
         }
         self.settings = around;
+        match listing::lists(directives) {
+            Some(lists) if area.scope.is_all() => site.index_listing = lists,
+            Some(lists) => site.rules.push(Rule::at(&place, area.scope.clone()).list(lists)),
+            None => {}
+        }
         if directives.iter().any(is_folder) {
             self.directories(directives, site);
         }
@@ -239,6 +244,13 @@ impl Reader<'_> {
             } else if let Some(path) = below(&folder, root) {
                 inner.push((path.to_owned(), section));
             }
+        }
+        let around = directives.iter().filter(|it| is_folder(it)).filter_map(|section| {
+            let folder = folder_of(section).filter(|folder| below(root, folder).is_some())?;
+            Some((folder, section.inner()))
+        });
+        if let Some(lists) = listing::of_folders(around.collect()) {
+            site.index_listing = lists;
         }
         let closed = deciding.map(|(_, section)| own_access(section));
         if let (Some(access), Some((_, section))) = (closed, deciding) {
@@ -345,13 +357,6 @@ impl Reader<'_> {
         let (place, line) = (&directive.place, directive.line());
         let is_all = area.scope.is_all();
         match &*directive.name {
-            "options"
-                if directive.args.iter().any(|it| {
-                    matches!(&*it.to_ascii_lowercase(), "indexes" | "+indexes" | "all")
-                }) =>
-            {
-                self.notes.differs(place, &line, "folders are not listed")
-            }
             "sslverifyclient" if directive.arg(0).eq_ignore_ascii_case("none") => {}
             "sslprotocol" => {
                 self.description.only_tls13 |= directive.args.last().is_some_and(|last| {
@@ -387,6 +392,10 @@ impl Reader<'_> {
                 site.env.insert(name.to_owned(), value.to_owned());
             }
             name if TUNING.contains(&name) => {}
+            "indexignore" => self.notes.differs(place, &line, listing::IGNORED),
+            name if listing::LOOKS.contains(&name) => {
+                self.notes.left(place, &line, listing::LOOK);
+            }
             name if name.starts_with("remoteip") => {
                 if self.hides_clients {
                     self.notes.left(place, &line, remote::ADVICE);

@@ -273,13 +273,32 @@ impl Reader<'_> {
                     false => self.refuse(directive, matcher, 404, site, Some(reason)),
                 }
             }
-            [one] if one.name == "file_server" && one.args.is_empty() && one.block.is_none() => {
-                // More than the matcher says is no danger: then less runs.
+            [one] if one.name == "file_server" && one.block.is_none() && is_plain(&one.args) => {
+                // More than the matcher says is no danger: then less runs, and less is listed.
                 for scope in matcher.refused() {
-                    site.rules.push(Rule::at(&one.place, scope).serve(Serve::Files));
+                    let rule = Rule::at(&one.place, scope).serve(Serve::Files);
+                    site.rules.push(if one.args.is_empty() { rule.list(false) } else { rule });
+                }
+                if !one.args.is_empty() {
+                    self.list(one, matcher, site);
                 }
             }
             _ => self.refuse(directive, matcher, 404, site, Some(reason)),
+        }
+    }
+
+    /// `browse` for some paths: no more than these.
+    fn list(&mut self, directive: &Directive, matcher: &Matcher, site: &mut Site) {
+        let place = &directive.place;
+        match matcher.exact().filter(|_| !matcher.is_missing) {
+            Some(scopes) => {
+                let rules = scopes.into_iter().map(|scope| Rule::at(place, scope).list(true));
+                site.rules.extend(rules);
+            }
+            None => {
+                let reason = "which folders are listed cannot be said by a rule, so none is";
+                self.notes.left(place, &directive.line(), reason);
+            }
         }
     }
 
@@ -435,17 +454,22 @@ impl Reader<'_> {
         args: &[String],
         site: &mut Site,
     ) -> bool {
-        let browse = "folders are not listed";
         for arg in args {
             match &**arg {
-                "browse" => self.notes.left(&directive.place, &directive.line(), browse),
+                "browse" => site.index_listing = true,
                 _ => return false,
             }
         }
         for inner in directive.inner() {
             match &*inner.name {
                 "precompressed" | "disable_canonical_uris" | "etag_file_extensions" => {}
-                "browse" => self.notes.left(&inner.place, &inner.line(), browse),
+                "browse" => {
+                    site.index_listing = true;
+                    if !inner.args.is_empty() || inner.block.is_some() {
+                        let reason = "folders are listed, without a template or options";
+                        self.notes.left(&inner.place, &inner.line(), reason);
+                    }
+                }
                 "root" if self.path(inner.arg(0)) == site.root => {}
                 "index" => site.index = Some(inner.args.clone()),
                 "hide" => {
@@ -509,6 +533,11 @@ impl Reader<'_> {
             self.notes.left(&inner.place, &inner.line(), "see `[tls]` and `[acme]`");
         }
     }
+}
+
+/// Whether a `file_server` says no more than that folders are listed.
+fn is_plain(args: &[String]) -> bool {
+    matches!(args, [] | [_]) && args.iter().all(|arg| arg == "browse")
 }
 
 /// Where Caddy puts a directive. All that is not named here refuses, which holds anywhere.

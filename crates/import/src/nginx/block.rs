@@ -82,6 +82,7 @@ pub(super) enum Expires {
 pub(super) struct Block {
     pub root: Option<String>,
     pub index: Option<Vec<String>>,
+    pub index_listing: bool,
     /// `allow` and `deny` in their order, or a reason to refuse all.
     pub access: Vec<(bool, String)>,
     pub auth: Option<Directive>,
@@ -263,7 +264,7 @@ impl Reader<'_> {
                 self.access_log(directive);
             }
             "error_log" => self.error_log(directive),
-            "autoindex" if first == "off" => {}
+            "autoindex" => block.index_listing = first == "on",
             "disable_symlinks" if first == "off" => {}
             "disable_symlinks" => {
                 let reason = "it may refuse requests, and there is no such rule";

@@ -164,6 +164,9 @@ pub(super) const SILENT: &[Group] = &[
 
 /// Directives with the one value that asks for what Tokamak does anyway.
 const AS_HERE: &[(&str, &str)] = &[
+    ("autoindex_exact_size", "off"),
+    ("autoindex_format", "html"),
+    ("autoindex_localtime", "off"),
     ("charset", "utf-8"),
     ("etag", "on"),
     ("fastcgi_ignore_client_abort", "off"),
@@ -212,7 +215,9 @@ pub(super) fn advice(name: &str) -> &'static str {
         | "fastcgi_no_cache"
         | "fastcgi_cache_use_stale" => "see `cache = true`, which obeys the application's headers",
         "map" | "geo" | "split_clients" | "set" => "there are no variables; see Lua scripts",
-        "autoindex" => "folders are not listed",
+        "autoindex_exact_size" => "lists of folders have rounded sizes",
+        "autoindex_format" => "lists of folders are pages of HTML",
+        "autoindex_localtime" => "lists of folders have times in UTC",
         "fastcgi_intercept_errors" => "error pages are only for the server's own failures",
         "header_filter_by_lua_block"
         | "body_filter_by_lua_block"

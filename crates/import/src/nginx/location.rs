@@ -231,6 +231,8 @@ impl Reader<'_> {
         self.types(place, directives, &scope, &block, site);
         let before = plan.php.len();
         self.nested(place, found, &block, site, plan);
+        // After those within it, which nginx prefers.
+        plan.listings.push((place.clone(), scope.clone(), block.index_listing));
         // Others than those of its own locations do not run there either.
         let own = &plan.php[before..];
         if runs_nothing && !own.is_empty() && own.iter().all(|own| !own.names.is_empty()) {
@@ -311,6 +313,7 @@ impl Reader<'_> {
         mount.path = Some(path.to_owned());
         mount.root = Some(folder);
         mount.index = block.index.clone().or_else(|| site.index.clone());
+        mount.index_listing = block.index_listing;
         mount.body = Some(block.body.as_ref().map_or(sizes::BODY, |body| body.most));
         if block.is_unlogged && !outer.is_unlogged {
             mount.rules.push(sizes::unlogged(place, Scope::default()));
@@ -634,6 +637,10 @@ impl Reader<'_> {
             let is_all = scripts.names.is_empty();
             let names = if is_all { vec![format!("{path}*")] } else { scripts.names };
             plan.php.push(php::Scripts { names, ..scripts });
+        }
+        for (place, scope, lists) in own.listings {
+            let path = scope.path.or_else(|| Some(format!("{path}*")));
+            plan.listings.push((place, Scope { path, ..scope }, lists));
         }
         for mut rule in inner.rules {
             if rule.scope.path.is_none() && !rule.scope.is_all() {

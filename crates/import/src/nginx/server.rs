@@ -21,6 +21,8 @@ pub(super) struct Plan {
     pub has_fallback: bool,
     /// Rewrites for paths without a file.
     pub fallback: Vec<Rule>,
+    /// Which locations list folders; those that nginx prefers come first.
+    pub listings: Vec<(Place, Scope, bool)>,
 }
 
 impl Reader<'_> {
@@ -48,6 +50,7 @@ impl Reader<'_> {
         let locations = self.locations(place, &block.locations);
         site.root = block.root.clone().or_else(|| locations.root.clone().map(|it| self.path(&it)));
         site.index = Some(block.index.clone().unwrap_or_else(|| vec!["index.html".to_owned()]));
+        site.index_listing = block.index_listing;
         site.certificate = block.certificate.clone();
         site.key = block.key.clone();
         for (status, (_, page)) in &block.error_pages {
@@ -185,6 +188,7 @@ impl Reader<'_> {
             });
         }
         site.rules.extend(plan.fallback);
+        listings(&plan.listings, site);
     }
 
     fn all_locations(
@@ -198,6 +202,29 @@ impl Reader<'_> {
         for (place, found, directives) in &locations.all {
             self.location(place, found, directives, block, locations, is_before_php, site, plan);
             is_before_php &= !found.runs_scripts();
+        }
+    }
+}
+
+/// Says where folders are listed. Rules add up, so each location that does not list them says so if
+/// it lies within one that does.
+fn listings(listings: &[(Place, Scope, bool)], site: &mut Site) {
+    let is_everywhere = site.index_listing;
+    for (at, (place, scope, lists)) in listings.iter().enumerate() {
+        let is_within = |other: &(Place, Scope, bool)| other.2 && other.1.may_meet(scope);
+        let is_needed = match lists {
+            true => !is_everywhere,
+            // No folder has an extension, for its path ends with a slash.
+            false => {
+                scope.extensions().is_none()
+                    && (is_everywhere || listings[at..].iter().any(is_within))
+            }
+        };
+        if !is_needed {
+        } else if *lists && scope.is_all() {
+            site.index_listing = true;
+        } else {
+            site.rules.push(Rule::at(place, scope.clone()).list(*lists));
         }
     }
 }
