@@ -102,6 +102,7 @@ pub fn site(name: &str, root: PathBuf) -> Site {
         path: String::new(),
         internal: Default::default(),
         error_pages: Default::default(),
+        intercept_errors: false,
         lua: Scripts::default(),
         cache: Caching::default(),
         compression: Compression::default(),

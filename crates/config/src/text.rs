@@ -499,6 +499,7 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> RawSite {
             compression_cross_site: plain(site.compression.cross_site),
             internal: internal(&site.internal),
             error_pages: plain(site.error_pages.clone()),
+            intercept_errors: plain(site.intercept_errors),
             keep: plain(site.keep.clone()),
             env: plain(site.env.clone()),
             inherit_env: plain(site.inherit_env),

@@ -77,6 +77,8 @@ pub(crate) struct Site {
     pub key: Vec<String>,
     pub internal: BTreeMap<String, String>,
     pub error_pages: BTreeMap<String, String>,
+    /// Whether they also replace what scripts answer.
+    pub intercept_errors: bool,
     pub php_value: BTreeMap<String, String>,
     pub php_admin_value: BTreeMap<String, String>,
     pub env: BTreeMap<String, String>,
@@ -107,6 +109,7 @@ impl Site {
             key: Vec::new(),
             internal: BTreeMap::new(),
             error_pages: BTreeMap::new(),
+            intercept_errors: false,
             php_value: BTreeMap::new(),
             php_admin_value: BTreeMap::new(),
             env: BTreeMap::new(),

@@ -658,3 +658,27 @@ fn sites_of_caddy_get_certificates_by_themselves() {
     let own = import.toml.find("host = [\"b.test\"]").unwrap();
     assert!(import.toml[own..].contains("deny = [\"all\"]"), "{}", import.toml);
 }
+
+#[test]
+fn error_pages_replace_what_scripts_answer_where_they_did() {
+    let php = |lines: &str| format!("location ~ \\.php$ {{ fastcgi_pass x; {lines} }}");
+    let page = "error_page 404 /404.html;";
+    let on = "fastcgi_intercept_errors on;";
+    let two = "location = /b.php { fastcgi_pass x; }";
+    for (lines, is_on, notes) in [
+        (format!("{page} {}", php("")), false, 0),
+        (format!("{page} {on} {}", php("")), true, 0),
+        (format!("{page} {}", php(on)), true, 0),
+        (format!("{page} {on} {}", php("fastcgi_intercept_errors off;")), false, 0),
+        (format!("{page} {on} location /a/ {{ {} }} {}", php(""), php("")), true, 0),
+        (format!("{page} {two} {}", php(on)), false, 1),
+        // There is nothing to replace.
+        (format!("{on} {}", php("")), false, 0),
+        // A note says that the page is not translated.
+        (php(&format!("{on} {page}")), false, 1),
+    ] {
+        let import = nginx(&lines);
+        assert_eq!(import.toml.contains("intercept_errors = true"), is_on, "{}", import.toml);
+        assert_eq!(import.notes.len(), notes, "{lines}: {:?}", import.notes);
+    }
+}

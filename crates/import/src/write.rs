@@ -130,6 +130,9 @@ fn site(site: &Site, hosts: &[String], listen: &[String]) -> Table {
     if site.https_redirect {
         table.insert("https_redirect", value(true));
     }
+    if site.intercept_errors && !site.error_pages.is_empty() {
+        table.insert("intercept_errors", value(true));
+    }
     let mut entries = |name: &str, entries: &BTreeMap<String, String>| {
         if !entries.is_empty() {
             table.insert(name, value(inline(entries)));

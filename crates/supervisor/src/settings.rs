@@ -297,6 +297,7 @@ pub(crate) mod tests {
             path: String::new(),
             internal: Default::default(),
             error_pages: Default::default(),
+            intercept_errors: false,
             mode: Mode::Classic,
             concurrency: 1,
             worker: None,

@@ -226,6 +226,25 @@ fn error_pages() {
             row("the application's own", get("/?status=404")).status(404).contains("index /"),
         ],
     );
+    let server = wiki(
+        r#"
+        error_pages.404 = "/errors/missing.php"
+        error_pages.4xx = "/errors/refused.html"
+        intercept_errors = true
+        "#,
+    );
+    let failing = |method: &str, status: u16| {
+        let target = format!("/failing.php?status={status}&times=10000");
+        row("the application's", Request::new(method, &target)).status(status)
+    };
+    check_both(
+        &server,
+        &[
+            failing("GET", 404).contains("our own: 404 GET").headers("x-told", &[]),
+            failing("HEAD", 404).body("").headers("x-told", &[]),
+            failing("GET", 403).body("<h1>our own: refused</h1>\n").headers("set-cookie", &[]),
+        ],
+    );
 }
 
 /// A folder with a report that only scripts may have sent.

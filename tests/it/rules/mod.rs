@@ -1,6 +1,7 @@
 //! The rules of a site.
 
 mod bodies;
+mod intercepted;
 mod listing;
 mod mounts;
 

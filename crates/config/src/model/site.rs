@@ -131,6 +131,8 @@ pub struct Site {
     /// The pages for refused and failed requests, as paths of the site: by status, or by `4xx` and
     /// `5xx`.
     pub error_pages: BTreeMap<String, String>,
+    /// Whether they also replace responses of applications.
+    pub intercept_errors: bool,
     /// State that worker mode leaves alone between requests.
     pub keep: Vec<Reset>,
     /// The processes.

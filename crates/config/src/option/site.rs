@@ -116,6 +116,9 @@ section! {
         /// The pages for responses with which the server refuses a request or reports a failure, as
         /// files or scripts of the site: by status as in `404 = "/404.html"`, or `4xx` and `5xx`.
         error_pages: BTreeMap<String, String> = "", ANY, Live;
+        /// Whether these pages also replace what PHP, FastCGI applications and content scripts
+        /// answer with such a status.
+        intercept_errors: bool = "false", ANY, Live, env "TOKAMAK_INTERCEPT_ERRORS";
         /// State that worker mode leaves alone between requests, instead of resetting it. Sealed
         /// mode keeps nothing, and in async mode each request has its own.
         keep: Vec<Reset> = "", ANY, Live;

@@ -122,6 +122,7 @@ impl Reader<'_> {
             compression,
             internal,
             error_pages: site.error_pages.value.clone(),
+            intercept_errors: site.intercept_errors.value,
             keep: site.keep.value.clone(),
             upstream,
             authorizer,
@@ -184,6 +185,11 @@ impl Reader<'_> {
                 continue;
             };
             self.report("site", "error_pages", given.origin, problem);
+        }
+        if site.intercept_errors.value && given.value.is_empty() {
+            let problem = "is for `error_pages`, which are not set; name the pages there";
+            let origin = site.intercept_errors.origin;
+            self.report("site", "intercept_errors", origin, problem.into());
         }
     }
 

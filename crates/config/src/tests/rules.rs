@@ -184,6 +184,8 @@ fn pages_for_errors_are_files_of_the_site() {
     let site = |text: &str| place.load(&format!("[[site]]\n{text}\n")).unwrap().sites.remove(0);
     let own =
         site("error_pages = { 404 = '/e/404.html', 5xx = '/index.php' }\ninternal.'/p' = 'e'");
+    assert!(!own.intercept_errors);
+    assert!(site("error_pages.404 = '/e/404.html'\nintercept_errors = true").intercept_errors);
     assert_eq!(own.error_page(404), Some("/e/404.html"));
     assert_eq!((own.error_page(403), own.error_page(503)), (None, Some("/index.php")));
     assert_eq!(own.internal["/p/"], place.path("e"));
@@ -193,6 +195,7 @@ fn pages_for_errors_are_files_of_the_site() {
         ("error_pages.404 = 'index.php'", &["`index.php` must be a path below the root"]),
         ("error_pages.404 = '/e/../index.php'", &["must be a path below the root"]),
         ("error_pages.404 = '/none.html'", &["tokamak.toml:2: ", "/none.html is not a file"]),
+        ("intercept_errors = true", &["site.intercept_errors: is for `error_pages`"]),
         ("internal.p = 'e'", &["site.internal: `p` must begin with `/`"]),
     ] {
         has(&place.errors(&format!("[[site]]\n{text}\n")), parts);

@@ -385,7 +385,10 @@ impl Pending {
             Pending::Plain(plain) => {
                 let Plain { site_index, request, body, decision, variables } = *plain;
                 let arrival = Arrival { context, site: &context.sites[site_index], caller };
-                let given = RequestParts { body, incoming, variables, overrides: Some(&PLAIN) };
+                // What is fetched anew for the content cache is sent to nobody.
+                let may_intercept = caller.refresh().is_none();
+                let overrides = Some(&PLAIN);
+                let given = RequestParts { body, incoming, variables, overrides, may_intercept };
                 let answer = pursue(arrival, &request, given, decision, ledger).await;
                 let response = match answer {
                     Ok(response) => response,
@@ -448,6 +451,9 @@ pub struct RequestParts<'a> {
     pub variables: Variables,
     /// The overrides of scripts for the content cache; `None` if the cache has been asked already.
     pub overrides: Option<&'a Overrides>,
+    /// Whether the site's error pages may replace what an application answers. Scripts see that
+    /// before, and so does the content cache.
+    pub may_intercept: bool,
 }
 
 /// Answers a request that needs no application.
@@ -509,9 +515,13 @@ pub async fn pursue(
                     .retain(|(name, _)| !variables.iter().any(|(other, _)| other == name));
                 given.variables.extend(variables);
             }
-            Authorization::Refused(response) => return Ok(response),
+            Authorization::Refused(response) => {
+                let may = given.may_intercept;
+                return Ok(intercepted(arrival, request, (response, may), ledger).await);
+            }
         }
     }
+    let may_intercept = given.may_intercept;
     let Decision { target, path, filter, .. } = match at_once(arrival.site, request, decision) {
         Ok(answer) => return answer,
         Err(decision) => decision,
@@ -523,7 +533,8 @@ pub async fn pursue(
             let index = filter.unwrap_or_else(|| unreachable!("other files are there at once"));
             let file = (&path[..], file);
             let filtered = backend::filter(arrival, request, file, index, &given.variables, ledger);
-            return Box::pin(filtered).await;
+            let response = Box::pin(filtered).await?;
+            return Ok(intercepted(arrival, request, (response, may_intercept), ledger).await);
         }
         Target::Listing(folder) => {
             let listed = Box::pin(listing::respond(arrival, request, (path, &folder))).await;
@@ -532,7 +543,7 @@ pub async fn pursue(
         }
         _ => unreachable!("the rest is there at once"),
     };
-    match (arrival.site.caching.of(&path), given.overrides) {
+    let response = match (arrival.site.caching.of(&path), given.overrides) {
         (Some(policy), Some(overrides)) => {
             Box::pin(ask_cache(
                 arrival,
@@ -542,9 +553,24 @@ pub async fn pursue(
                 (script, handler),
                 ledger,
             ))
-            .await
+            .await?
         }
-        _ => Box::pin(ask_backend(arrival, request, given, (&script, &handler), ledger)).await,
+        _ => Box::pin(ask_backend(arrival, request, given, (&script, &handler), ledger)).await?,
+    };
+    Ok(intercepted(arrival, request, (response, may_intercept), ledger).await)
+}
+
+/// An application's response, or the site's error page in its place, if it may be. Boxed, because
+/// most responses need none of that state.
+pub async fn intercepted(
+    arrival: Arrival<'_>,
+    request: &Request<()>,
+    (response, may_intercept): (Response<Source>, bool),
+    ledger: &mut Ledger,
+) -> Response<Source> {
+    match may_intercept && error_page::is_intercepted(arrival.site, response.status()) {
+        true => Box::pin(error_page::intercepted(arrival, request, response, ledger)).await,
+        false => response,
     }
 }
 

@@ -67,6 +67,17 @@ pub fn failed(failure: Failure) -> Response<Source> {
     response
 }
 
+/// The plain response with a status of an application, in place of what that said.
+pub fn plain(status: StatusCode) -> Response<Source> {
+    let text = status.canonical_reason().unwrap_or("Something went wrong.");
+    let mut response = Response::new(Source::Whole(page(status, text)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
 /// The response that sends the client to another address.
 pub fn redirect(to: &str, status: StatusCode) -> Response<Source> {
     let mut response = Response::new(Source::Whole(page(status, "The page is elsewhere.")));

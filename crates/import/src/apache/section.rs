@@ -371,6 +371,9 @@ impl Reader<'_> {
                 site.front_controller = Some(directive.arg(0).trim_start_matches('/').to_owned());
                 site.front_controller_for = vec!["php", "hidden"];
             }
+            "proxyerroroverride" if is_all && directive.args.len() == 1 => {
+                site.intercept_errors = directive.arg(0).eq_ignore_ascii_case("on");
+            }
             "errordocument" => self.error_page(directive, is_all, site),
             "header" => self.header(directive, area, site),
             "expiresbytype" | "expiresdefault" => self.expires(directive, area, site),

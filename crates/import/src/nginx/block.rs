@@ -98,6 +98,8 @@ pub(super) struct Block {
     pub headers: Vec<Header>,
     pub expires: Option<Expires>,
     pub error_pages: BTreeMap<String, (Place, String)>,
+    /// Whether they also replace what scripts answer.
+    pub intercepts: bool,
     pub certificate: Vec<String>,
     pub key: Vec<String>,
     pub params: BTreeMap<String, (Place, String)>,
@@ -219,6 +221,7 @@ impl Reader<'_> {
             "add_header" => self.header(directive, block),
             "expires" => self.expires(directive, block),
             "error_page" => self.error_page(directive, block),
+            "fastcgi_intercept_errors" => block.intercepts = first == "on",
             "ssl_certificate" => block.certificate.push(self.path(first)),
             "ssl_certificate_key" => block.key.push(self.path(first)),
             "ssl_protocols" => {

@@ -218,7 +218,6 @@ pub(super) fn advice(name: &str) -> &'static str {
         "autoindex_exact_size" => "lists of folders have rounded sizes",
         "autoindex_format" => "lists of folders are pages of HTML",
         "autoindex_localtime" => "lists of folders have times in UTC",
-        "fastcgi_intercept_errors" => "error pages are only for the server's own failures",
         "header_filter_by_lua_block"
         | "body_filter_by_lua_block"
         | "log_by_lua_block"

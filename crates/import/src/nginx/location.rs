@@ -228,6 +228,12 @@ impl Reader<'_> {
             site.rules.push(only(place, &scope, serve));
         }
         self.location_headers(place, found, &block, outer, site);
+        for (status, (place, page)) in &block.error_pages {
+            if outer.error_pages.get(status).is_none_or(|(_, own)| own != page) {
+                let line = format!("error_page {status} {page}");
+                self.notes.left(place, &line, "error pages are those of a whole site");
+            }
+        }
         self.types(place, directives, &scope, &block, site);
         let before = plan.php.len();
         self.nested(place, found, &block, site, plan);
@@ -446,6 +452,7 @@ impl Reader<'_> {
         if let Some(rule) = hidden_headers(place, block, &Block::default()) {
             site.rules.push(rule);
         }
+        plan.intercepts.push((place.clone(), block.intercepts));
         plan.php.push(scripts);
     }
 
@@ -633,6 +640,7 @@ impl Reader<'_> {
             &mut inner,
             &mut own,
         );
+        plan.intercepts.extend(own.intercepts);
         for scripts in own.php {
             let is_all = scripts.names.is_empty();
             let names = if is_all { vec![format!("{path}*")] } else { scripts.names };

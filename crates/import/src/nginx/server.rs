@@ -19,6 +19,8 @@ pub(super) struct Plan {
     pub php: Vec<Scripts>,
     /// Whether `location /` was there, and what it said has been translated.
     pub has_fallback: bool,
+    /// Where scripts run, and whether error pages replace what they answer there.
+    pub intercepts: Vec<(Place, bool)>,
     /// Rewrites for paths without a file.
     pub fallback: Vec<Rule>,
     /// Which locations list folders; those that nginx prefers come first.
@@ -187,8 +189,20 @@ impl Reader<'_> {
                 None => rule.serve(Serve::Files),
             });
         }
+        self.intercepts(&plan.intercepts, site);
         site.rules.extend(plan.fallback);
         listings(&plan.listings, site);
+    }
+
+    /// Whether error pages replace what scripts answer, which is so for all of a site or for none.
+    fn intercepts(&mut self, locations: &[(Place, bool)], site: &mut Site) {
+        let mut some = locations.iter().filter(|(_, intercepts)| *intercepts);
+        site.intercept_errors = locations.iter().all(|(_, intercepts)| *intercepts);
+        if let Some((place, _)) = some.next().filter(|_| !site.intercept_errors) {
+            let reason = "other scripts of the site answer with their own pages, and one setting is \
+                for all; see `intercept_errors`";
+            self.notes.left(place, "fastcgi_intercept_errors on", reason);
+        }
     }
 
     fn all_locations(

@@ -193,12 +193,30 @@ impl<'a> ScriptedRequest<'a> {
             // Both are boxed, because a request that scripts answer does not need their state.
             if !is_open {
                 ledger.mark(Phase::Route);
-                return Box::pin(self.go_on(decision, ledger)).await;
+                let is_filtered = decision.filter.is_some();
+                let response = Box::pin(self.go_on(decision, ledger)).await?;
+                return Ok(match is_filtered {
+                    true => self.intercepted(response, ledger).await,
+                    false => response,
+                });
             }
             if let Some(response) = Box::pin(self.make(decision, ledger)).await? {
-                return Ok(response);
+                return Ok(self.intercepted(response, ledger).await);
             }
         }
+    }
+
+    /// A response of an application or of content scripts, or the site's error page in its place.
+    async fn intercepted(
+        &mut self,
+        response: Response<Source>,
+        ledger: &mut Ledger,
+    ) -> Response<Source> {
+        if !error_page::is_intercepted(self.arrival.site, response.status()) {
+            return response;
+        }
+        let request = Request::from_parts(self.work().head(), ());
+        pipeline::intercepted(self.arrival, &request, (response, true), ledger).await
     }
 
     /// Looks at the name and password of a request, if rules ask for them. `None`: they are right.
