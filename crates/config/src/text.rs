@@ -459,7 +459,9 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> RawSite {
             canonical_host: text(&site.canonical_host),
             certificate: certificates(&site.tls.certificates),
             key: keys(&site.tls.certificates),
-            hsts: plain(site.tls.hsts),
+            hsts: plain(site.tls.hsts.lifetime),
+            hsts_subdomains: plain(site.tls.hsts.subdomains),
+            hsts_preload: plain(site.tls.hsts.preload),
             https_redirect: plain(site.tls.redirect),
             https_port: plain(match site.tls.port {
                 Some(port) => Auto::Is(Count(port.into())),

@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::model::{Description, Listen, Moved, Rule, Scope, Serve, Site};
 use crate::note::Notes;
 use crate::source::Disk;
-use crate::{pattern, validity};
+use crate::{hsts, pattern, validity};
 
 /// Completes the sites of a description.
 pub(crate) fn combine(description: &mut Description, disk: &dyn Disk, notes: &mut Notes) {
@@ -25,6 +25,7 @@ pub(crate) fn combine(description: &mut Description, disk: &dyn Disk, notes: &mu
     addresses::order(sites, notes);
     mounts_of_unknown_names(sites, notes);
     for site in sites.iter_mut() {
+        hsts::settle(site);
         hand_down(site, notes);
         finish(site, disk, notes);
     }

@@ -11,6 +11,7 @@ mod apache;
 mod caddy;
 mod combine;
 mod directive;
+mod hsts;
 mod model;
 mod nginx;
 mod note;

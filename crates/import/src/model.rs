@@ -53,6 +53,25 @@ pub(crate) enum Moved {
     Host { scheme: &'static str, host: String, status: u16 },
 }
 
+/// What browsers are told about using `https` only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hsts {
+    /// Seconds.
+    pub lifetime: u64,
+    pub subdomains: bool,
+    pub preload: bool,
+}
+
+impl Hsts {
+    /// The time as a duration of `tokamak.toml`.
+    pub(crate) fn duration(&self) -> String {
+        match self.lifetime % 3600 {
+            0 => format!("{}h", self.lifetime / 3600),
+            _ => format!("{}s", self.lifetime),
+        }
+    }
+}
+
 /// One site, or one that is mounted in another.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Site {
@@ -73,6 +92,8 @@ pub(crate) struct Site {
     pub front_controller: Option<String>,
     pub front_controller_for: Vec<&'static str>,
     pub https_redirect: bool,
+    /// What browsers are told about using `https` only.
+    pub hsts: Option<Hsts>,
     pub certificate: Vec<String>,
     pub key: Vec<String>,
     pub internal: BTreeMap<String, String>,
@@ -105,6 +126,7 @@ impl Site {
             front_controller: None,
             front_controller_for: Vec::new(),
             https_redirect: false,
+            hsts: None,
             certificate: Vec::new(),
             key: Vec::new(),
             internal: BTreeMap::new(),

@@ -682,3 +682,41 @@ fn error_pages_replace_what_scripts_answer_where_they_did() {
         assert_eq!(import.notes.len(), notes, "{lines}: {:?}", import.notes);
     }
 }
+
+#[test]
+fn strict_transport_security_is_a_setting_of_a_site_with_tls() {
+    let folder = folder();
+    let told = "hsts = \"8760h\"\nhsts_subdomains = true\nhsts_preload = true\n";
+    let value = "\"max-age=31536000; includeSubDomains; preload\"";
+    let nginx = |port: &str, lines: &str| {
+        format!("server {{ listen {port}; server_name a.test; root $TOP/site; {lines} }}")
+    };
+    let add = format!("add_header Strict-Transport-Security {value} always;");
+    let mount = format!("{add} location /docs/ {{ alias $TOP/other/; }}");
+    let apache = format!(
+        "<VirtualHost *:443>\nServerName a.test\nDocumentRoot $TOP/site\nSSLEngine on\n\
+         Header always set Strict-Transport-Security {value}\n</VirtualHost>"
+    );
+    let caddy = format!(
+        "a.test {{\nroot * $TOP/site\nfile_server\nheader strict-transport-security {value}\n}}"
+    );
+    let secret = "add_header Strict-Transport-Security \"max-age=31536000; preload\";";
+    for (language, text, settings, fields) in [
+        (Language::Nginx, nginx("443 ssl", &add), 1, 0),
+        (Language::Nginx, nginx("443 ssl", &mount), 1, 0),
+        (Language::Apache, apache, 1, 0),
+        (Language::Caddy, caddy, 1, 0),
+        // Without TLS of its own it may be behind a proxy, and for some paths there is no setting.
+        (Language::Nginx, nginx("80", &add), 0, 1),
+        (Language::Nginx, nginx("443 ssl", &format!("location /a/ {{ {add} }}")), 0, 1),
+        // Not what the list of browsers asks for.
+        (Language::Nginx, nginx("443 ssl", secret), 0, 1),
+    ] {
+        let import = imported(&folder, language, &text).unwrap();
+        let toml = &import.toml;
+        assert_eq!(toml.matches(told).count(), settings, "{text}: {toml}");
+        let all = toml.to_ascii_lowercase();
+        assert_eq!(all.matches("strict-transport-security").count(), fields, "{text}: {toml}");
+        assert!(import.notes.is_empty(), "{text}: {:?}", import.notes);
+    }
+}

@@ -130,6 +130,15 @@ fn site(site: &Site, hosts: &[String], listen: &[String]) -> Table {
     if site.https_redirect {
         table.insert("https_redirect", value(true));
     }
+    if let Some(hsts) = &site.hsts {
+        table.insert("hsts", value(hsts.duration()));
+        if hsts.subdomains {
+            table.insert("hsts_subdomains", value(true));
+        }
+        if hsts.preload {
+            table.insert("hsts_preload", value(true));
+        }
+    }
     if site.intercept_errors && !site.error_pages.is_empty() {
         table.insert("intercept_errors", value(true));
     }

@@ -205,6 +205,31 @@ fn browsers_are_sent_to_https() {
 }
 
 #[test]
+fn browsers_are_told_of_the_names_below() {
+    let mounted = "[[site]]\npath = '/mounted'\nroot = '.'";
+    let lines = [
+        "https_redirect = true",
+        "canonical_host = \"localhost\"",
+        "hsts = \"8760h\"",
+        "hsts_subdomains = true",
+        "hsts_preload = true",
+        mounted,
+    ];
+    let secured = secured(Kind::Classic, &[], &lines);
+    let told = "strict-transport-security: max-age=31536000; includeSubDomains; preload\r\n";
+    for target in ["/hello.php", "/style.css", "/mounted/", "/none.php"] {
+        let head = secured.text(target, &["-i", "--http1.1"]);
+        assert!(head.contains(told), "{target}: {head}");
+    }
+    // Not at the canonical host, which says nothing about the names below this one.
+    let request = get("/hello.php").header("Host", "other.localhost");
+    let moved = secured.server.send(&request).expect(308);
+    let port = secured.address.port();
+    let expected = format!("https://other.localhost:{port}/hello.php");
+    assert_eq!(moved.header("location"), Some(&*expected));
+}
+
+#[test]
 fn cached_pages_of_both_schemes_are_two() {
     let lines = ["cache = true", "cache_lifetime = \"1m\""];
     let secured = secured(Kind::Classic, &[], &lines);

@@ -49,13 +49,24 @@ impl Default for Tls {
 pub struct SiteTls {
     /// The certificates for its host names.
     pub certificates: Vec<CertificateFiles>,
-    /// How long browsers are told to use `https` only; zero: they are not told.
-    pub hsts: Duration,
+    /// What browsers are told about using `https` only.
+    pub hsts: Hsts,
     /// Whether requests over plain HTTP are sent to `https`.
     pub redirect: bool,
     /// The port that they are sent to; absent: that of the first address for TLS on which the site
     /// is served, else 443.
     pub port: Option<u16>,
+}
+
+/// What browsers are told about using `https` only (RFC 6797).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hsts {
+    /// How long they are to do so; zero: they are not told.
+    pub lifetime: Duration,
+    /// Whether it is also for all names below the host.
+    pub subdomains: bool,
+    /// Whether the host may stand on the list that they bring along.
+    pub preload: bool,
 }
 
 /// The files of a certificate (PEM).

@@ -49,6 +49,14 @@ section! {
         /// How long browsers are told to use `https` only for the host
         /// (`Strict-Transport-Security`). They obey for that long, whatever is set meanwhile.
         hsts: Duration = "0", within(SECOND, 17_520 * HOUR).or_zero("they are not told"), Live, env "TOKAMAK_HSTS";
+        /// Whether `hsts` is also for all names below the host (`includeSubDomains`), whichever
+        /// server has them. The redirect to `https` stays at the host then, because browsers heed
+        /// this only where they have been told.
+        hsts_subdomains: bool = "false", ANY, Live, env "TOKAMAK_HSTS_SUBDOMAINS";
+        /// Whether `hsts` says that the host may stand on the list that browsers bring along
+        /// (`preload`; see hstspreload.org). It takes months to be taken off that. Needs
+        /// `hsts_subdomains`, and an `hsts` of `"8760h"` at least.
+        hsts_preload: bool = "false", ANY, Live, env "TOKAMAK_HSTS_PRELOAD";
         /// Whether requests over plain HTTP are answered with a redirect (308) to the same address
         /// with `https`.
         https_redirect: bool = "false", ANY, Live, env "TOKAMAK_HTTPS_REDIRECT";
@@ -59,8 +67,8 @@ section! {
         /// The path of another site under which this one is mounted, as in `"/phpmyadmin"`: with
         /// its own root, scripts, processes and settings. It is mounted in the sites that have its
         /// `host`, in all of them without one. Paths of its rules and routes begin behind this one.
-        /// If it does not set `https_redirect`, `https_port`, `hsts` or `canonical_host`, it has
-        /// those of the site around it.
+        /// If it does not set `https_redirect`, `https_port`, `hsts` (with what begins so) or
+        /// `canonical_host`, it has those of the site around it.
         path: Option<Text> = "", ANY, Live, env "TOKAMAK_PATH";
         /// Document root; `"auto"` is `public` if that has an `index.php`, else the directory of
         /// the file.

@@ -24,7 +24,9 @@ impl Reader<'_> {
                 let ports = around.iter().map(|site| site.tls.port);
                 self.take_over(raw, "https_port", ports, &mut site.tls.port);
             }
-            if raw.site.hsts.origin == Origin::Default {
+            let hsts = [raw.site.hsts_subdomains.origin, raw.site.hsts_preload.origin];
+            // They are one header field.
+            if hsts == [Origin::Default; 2] && raw.site.hsts.origin == Origin::Default {
                 let hsts = around.iter().map(|site| site.tls.hsts);
                 self.take_over(raw, "hsts", hsts, &mut site.tls.hsts);
             }

@@ -2,15 +2,19 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use super::Reader;
-use crate::model::{CertificateFiles, ClientAuth, SiteTls, Tier, Tls};
+use crate::model::{CertificateFiles, ClientAuth, Hsts, SiteTls, Tier, Tls};
 use crate::option;
 use crate::origin::{Given, Origin};
 use crate::value::{Auto, Count, Text};
 
 /// Characters of a secret that encrypts. With fewer, a thief of what it encrypts could guess it.
 const SHORTEST_SECRET: usize = 16;
+
+/// What the list of hosts that browsers bring along asks for (hstspreload.org).
+const A_YEAR: Duration = Duration::from_secs(31_536_000);
 
 impl Reader<'_> {
     /// What is set once for TLS.
@@ -81,12 +85,36 @@ impl Reader<'_> {
     pub(super) fn site_tls(&mut self, site: &option::Site) -> SiteTls {
         SiteTls {
             certificates: self.certificates("site", &site.certificate, &site.key),
-            hsts: site.hsts.value,
+            hsts: self.hsts(site),
             redirect: site.https_redirect.value,
             port: match site.https_port.value {
                 Auto::Is(Count(port)) => u16::try_from(port).ok(),
                 Auto::Word => None,
             },
+        }
+    }
+
+    /// Checks what the list of browsers asks for, too: a host that it refuses would say in vain
+    /// that it may stand there.
+    fn hsts(&mut self, site: &option::Site) -> Hsts {
+        let option::Site { hsts, hsts_subdomains, hsts_preload, .. } = site;
+        if hsts_subdomains.value && hsts.value.is_zero() {
+            let problem = "is for `hsts`, which is not set; `hsts = \"1h\"` is good to begin with";
+            self.report("site", "hsts_subdomains", hsts_subdomains.origin, problem.into());
+        }
+        if hsts_preload.value && !hsts_subdomains.value {
+            let problem = "the list of browsers is for all names below the host, too; set \
+                `hsts_subdomains`";
+            self.report("site", "hsts_preload", hsts_preload.origin, problem.into());
+        }
+        if hsts_preload.value && hsts.value < A_YEAR {
+            let problem = "the list of browsers asks for a year at least; set `hsts = \"8760h\"`";
+            self.report("site", "hsts_preload", hsts_preload.origin, problem.into());
+        }
+        Hsts {
+            lifetime: hsts.value,
+            subdomains: hsts_subdomains.value,
+            preload: hsts_preload.value,
         }
     }
 

@@ -257,12 +257,50 @@ fn a_mounted_site_is_reached_as_the_sites_around_it() {
         let server = place.load(&sites(around, mounted)).unwrap();
         let site = server.sites.last().unwrap();
         assert_eq!(site.canonical_host.as_deref(), canonical, "{mounted}");
-        assert_eq!((site.tls.redirect, site.tls.hsts), (redirects, hsts), "{mounted}");
+        assert_eq!((site.tls.redirect, site.tls.hsts.lifetime), (redirects, hsts), "{mounted}");
         assert_eq!(place.load(&server.to_toml()).unwrap().sites, server.sites, "{mounted}");
     }
     for mounted in ["", "host = '*.a.test'\n"] {
         let errors = place.errors(&sites(&two, mounted));
         has(&errors, &["site.https_redirect: not set, and the sites in which this one is mounted"]);
         has(&errors, &["site.hsts: not set, and"]);
+    }
+}
+
+#[test]
+fn what_browsers_are_told_goes_along_as_a_whole() {
+    let place = Place::with(&["index.php", "pma/index.php"]);
+    let site = "[[site]]\nroot = '.'\n";
+    let around = "hsts = '8760h'\nhsts_subdomains = true\nhsts_preload = true\n";
+    let told = |lifetime, subdomains, preload| Hsts {
+        lifetime: Duration::from_secs(lifetime),
+        subdomains,
+        preload,
+    };
+    for (mounted, expected) in [
+        ("", told(31_536_000, true, true)),
+        ("hsts = '1h'\n", told(3600, false, false)),
+        ("hsts = '0'\n", told(0, false, false)),
+        ("hsts = '1h'\nhsts_subdomains = true\n", told(3600, true, false)),
+        ("hsts_preload = false\n", told(0, false, false)),
+    ] {
+        let text = format!("{site}{around}[[site]]\npath = '/pma'\nroot = 'pma'\n{mounted}");
+        let server = place.load(&text).unwrap();
+        assert_eq!(server.sites[0].tls.hsts, told(31_536_000, true, true));
+        assert_eq!(server.sites[1].tls.hsts, expected, "{mounted}");
+        assert_eq!(place.load(&server.to_toml()).unwrap().sites, server.sites, "{mounted}");
+    }
+    let subdomains = "site.hsts_subdomains: is for `hsts`, which is not set";
+    let names = "site.hsts_preload: the list of browsers is for all names below";
+    let year = "site.hsts_preload: the list of browsers asks for a year";
+    for (lines, problems) in [
+        ("hsts_subdomains = true", &[subdomains][..]),
+        ("hsts_preload = true", &[names, year]),
+        ("hsts = '8760h'\nhsts_preload = true", &[names]),
+        ("hsts = '8759h'\nhsts_subdomains = true\nhsts_preload = true", &[year]),
+    ] {
+        let errors = place.errors(&format!("{site}{lines}\n"));
+        problems.iter().for_each(|problem| has(&errors, &[problem]));
+        assert_eq!(errors.len(), problems.len(), "{lines}: {errors:?}");
     }
 }

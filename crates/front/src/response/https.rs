@@ -18,8 +18,9 @@ use crate::route::hosts::{host_of, strip_port};
 const PORT: u16 = 443;
 
 /// Sends a client to the same address with `https`, on the site's port for it, and at the canonical
-/// host of the site. The status is 308, so that the method stays. `moved`: where a rule redirects
-/// the page, and with which status.
+/// host of the site; or only to `https`, if the site tells browsers something about the names below
+/// its host. The status is 308, so that the method stays. `moved`: where a rule redirects the page,
+/// and with which status.
 pub fn redirect(
     server: &config::Server,
     site: &config::Site,
@@ -32,9 +33,12 @@ pub fn redirect(
     let port = port(server, site);
     let port = if port == PORT { String::new() } else { format!(":{port}") };
     let host = [name, &port].concat();
-    let other = site.canonical_host.as_deref().and_then(|own| canonical::other_host(own, &host));
+    // What is told at another host is not heeded for the names below this one.
+    let is_elsewhere = !site.tls.hsts.subdomains;
+    let canonical = site.canonical_host.as_deref().filter(|_| is_elsewhere);
+    let other = canonical.and_then(|own| canonical::other_host(own, &host));
     let host = other.as_deref().unwrap_or(&host);
-    let (to, status) = match moved {
+    let (to, status) = match moved.filter(|_| is_elsewhere) {
         Some((to, status)) => (canonical::moved("https", host, to), status),
         None => (canonical::url("https", host, &parts.uri), StatusCode::PERMANENT_REDIRECT),
     };
@@ -62,8 +66,15 @@ fn port(server: &config::Server, site: &config::Site) -> u16 {
 
 /// What the responses of a site tell browsers about `https`, if anything.
 pub fn hsts(site: &config::Site) -> Option<HeaderValue> {
-    let seconds = site.tls.hsts.as_secs();
-    (seconds > 0).then(|| HeaderValue::try_from(format!("max-age={seconds}")).ok()).flatten()
+    let config::Hsts { lifetime, subdomains, preload } = site.tls.hsts;
+    let seconds = lifetime.as_secs();
+    let mut value = format!("max-age={seconds}");
+    for (is_told, directive) in [(subdomains, "; includeSubDomains"), (preload, "; preload")] {
+        if is_told {
+            value.push_str(directive);
+        }
+    }
+    (seconds > 0).then(|| HeaderValue::try_from(value).ok()).flatten()
 }
 
 /// Adds that to a response, unless the application has its own.
@@ -73,6 +84,8 @@ pub fn tell(hsts: HeaderValue, headers: &mut HeaderMap) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use http::Request;
 
     use super::*;
@@ -115,6 +128,18 @@ mod tests {
             assert_eq!(response.headers()[LOCATION], expected);
         }
         let mut server = server("0.0.0.0:8443 0.0.0.0:443");
+        let site = &mut server.sites[0];
+        assert_eq!(hsts(site), None);
+        site.tls.hsts.lifetime = Duration::from_secs(3600);
+        assert_eq!(hsts(site).unwrap(), "max-age=3600");
+        site.tls.hsts.preload = true;
+        site.tls.hsts.subdomains = true;
+        assert_eq!(hsts(site).unwrap(), "max-age=3600; includeSubDomains; preload");
+        site.canonical_host = Some("www.a".to_owned());
+        let parts = Request::get("/x").header("host", "a").body(()).unwrap().into_parts().0;
+        let moved = Some(("/y".to_owned(), StatusCode::FOUND));
+        let response = redirect(&server, &server.sites[0], &parts, moved);
+        assert_eq!(response.headers()[LOCATION], "https://a:8443/x", "first at the host itself");
         server.sites[0].listen = vec![server.listen_tls[1]];
         assert_eq!(port(&server, &server.sites[0]), 443);
         server.sites[0].listen = vec!["0.0.0.0:80".parse().unwrap()];
