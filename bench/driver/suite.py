@@ -169,6 +169,7 @@ APART = {
     "readme-table": "reads a record",
     "report": "reads a record",
     "slow-clients": "looks for failures and memory, and no requests/s",
+    "slow-line": "compares what a browser shows when, and no requests/s",
 }
 """The programs that are no part, and why."""
 
