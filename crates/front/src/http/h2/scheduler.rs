@@ -20,11 +20,19 @@ pub const ENOUGH: usize = 128 * 1024;
 pub struct Scheduler {
     /// Bytes that have been handed over and may not have been sent.
     unsent: AtomicUsize,
-    /// Those that wait, in the order in which they began to.
-    waiting: Mutex<Vec<Waiter>>,
+    waiting: Mutex<Line>,
     has_waiting: AtomicBool,
     /// The connection has ended: nobody need wait.
     is_closed: AtomicBool,
+}
+
+/// Those that wait.
+#[derive(Default)]
+struct Line {
+    /// In the order in which they began to.
+    waiters: Vec<Waiter>,
+    /// Whether the last turn was that of one which is of use only as a whole.
+    was_whole: bool,
 }
 
 /// A response that waits.
@@ -41,23 +49,20 @@ impl Scheduler {
         if !self.has_waiting.load(Ordering::Relaxed) && self.has_room() {
             return Poll::Ready(());
         }
-        let waiting = &mut *self.waiting();
-        let index = waiting.iter().position(|waiter| waiter.number == number);
+        let line = &mut *self.waiting();
+        let index = line.waiters.iter().position(|waiter| waiter.number == number);
         let index = index.unwrap_or_else(|| {
-            waiting.push(Waiter { number, priority, waker: cx.waker().clone() });
+            line.waiters.push(Waiter { number, priority, waker: cx.waker().clone() });
             self.has_waiting.store(true, Ordering::Relaxed);
-            waiting.len() - 1
+            line.waiters.len() - 1
         });
-        if self.has_room() && first(waiting) == Some(index) {
-            waiting.remove(index);
-            if !priority.is_incremental {
-                // It had the turn of its kind: others of its urgency come before these.
-                waiting.sort_by_key(|waiter| waiter.priority == priority);
-            }
-            self.wake_first(waiting);
+        if self.has_room() && line.first() == Some(index) {
+            line.waiters.remove(index);
+            line.was_whole = !priority.is_incremental;
+            self.wake_first(line);
             return Poll::Ready(());
         }
-        waiting[index].waker.clone_from(cx.waker());
+        line.waiters[index].waker.clone_from(cx.waker());
         Poll::Pending
     }
 
@@ -80,16 +85,16 @@ impl Scheduler {
     /// The response sends no more.
     pub fn leave(&self, number: u32) {
         if self.has_waiting.load(Ordering::Relaxed) {
-            let waiting = &mut *self.waiting();
-            waiting.retain(|waiter| waiter.number != number);
-            self.wake_first(waiting);
+            let line = &mut *self.waiting();
+            line.waiters.retain(|waiter| waiter.number != number);
+            self.wake_first(line);
         }
     }
 
     /// The connection has ended.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
-        self.waiting().drain(..).for_each(|waiter| waiter.waker.wake());
+        self.waiting().waiters.drain(..).for_each(|waiter| waiter.waker.wake());
         self.has_waiting.store(false, Ordering::Relaxed);
     }
 
@@ -106,33 +111,37 @@ impl Scheduler {
 
     /// Wakes the first that waits, if there is room. When it has its turn it wakes the next one: it
     /// may be waiting for its own window only.
-    fn wake_first(&self, waiting: &[Waiter]) {
-        match first(waiting) {
-            Some(index) if self.has_room() => waiting[index].waker.wake_by_ref(),
+    fn wake_first(&self, line: &Line) {
+        match line.first() {
+            Some(index) if self.has_room() => line.waiters[index].waker.wake_by_ref(),
             Some(_) => {}
             None => self.has_waiting.store(false, Ordering::Relaxed),
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Vec<Waiter>> {
+    fn waiting(&self) -> MutexGuard<'_, Line> {
         // Each change leaves a list that means something.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whose turn it is (RFC 9218 section 10): of the most urgent ones that which has waited longest.
-/// If it is of use only as a whole, the one of its kind that was asked for first.
-fn first(waiting: &[Waiter]) -> Option<usize> {
-    let urgency = |index: &usize| waiting[*index].priority.urgency;
-    let longest = (0..waiting.len()).min_by_key(urgency)?;
-    let Priority { urgency: most, is_incremental } = waiting[longest].priority;
-    if is_incremental {
-        return Some(longest);
+impl Line {
+    /// Whose turn it is (RFC 9218 section 10). Of the most urgent ones those which are of use only
+    /// as a whole go one by one, in the order of their requests, and the others side by side. What
+    /// the RFC leaves open is how these two kinds share: they have every second turn each, so that a
+    /// script is not behind all images of its urgency, nor an endless file before them.
+    fn first(&self) -> Option<usize> {
+        let waiters = || self.waiters.iter().enumerate();
+        let most = waiters().map(|(_, waiter)| waiter.priority.urgency).min()?;
+        let of_kind = |is_incremental| {
+            let kind = Priority { urgency: most, is_incremental };
+            waiters().filter(move |(_, waiter)| waiter.priority == kind)
+        };
+        let longest = of_kind(true).next().map(|(index, _)| index);
+        let earliest = of_kind(false).min_by_key(|(_, waiter)| waiter.number);
+        let earliest = earliest.map(|(index, _)| index);
+        if self.was_whole { longest.or(earliest) } else { earliest.or(longest) }
     }
-    let is_of_its_kind = |index: &usize| {
-        waiting[*index].priority == Priority { urgency: most, is_incremental: false }
-    };
-    (0..waiting.len()).filter(is_of_its_kind).min_by_key(|index| waiting[*index].number)
 }
 
 #[cfg(test)]
@@ -237,12 +246,12 @@ mod tests {
             turn.iter().for_each(|number| assert!(!world.try_send(*number, 0)));
             order.extend(turn);
         }
-        assert_eq!(order, [2, 0, 2, 0, 2, 0]);
+        assert_eq!(order, [0, 2, 0, 2, 0, 2]);
         world.scheduler.leave(0);
         world.scheduler.sent(ENOUGH);
-        assert_eq!(world.run(ENOUGH), [2]);
-        world.scheduler.sent(ENOUGH);
         assert_eq!(world.run(ENOUGH), [1]);
+        world.scheduler.sent(ENOUGH);
+        assert_eq!(world.run(ENOUGH), [2]);
     }
 
     /// One that has its turn and cannot use it, because of its window, keeps nobody back.
