@@ -23,8 +23,9 @@ from .summary import table
 CONNECTIONS, STREAMS = 64, 10
 HANDSHAKES = 300
 """Of each run: a tenth of a second of the server's time."""
-SETTLING = 1.0
-"""Seconds after the last idle connection has begun before memory is read."""
+SETTLING = 15.0
+"""Seconds after the last idle connection has begun before memory is read: by then allocators have
+given back what handshakes took."""
 FULL, RESUMED = "full", "resumed"
 HTTP2, HTTP1 = "HTTP/2", "HTTP/1.1"
 PHP = "php"
@@ -304,7 +305,7 @@ def run(arguments: list[str]) -> int:
     option("--seconds", type=options.positive, default=1, help="of each run; default: 1")
     option("--idle", type=options.positive, default=10_000, help="connections; default: 10000")
     chosen = parser.parse_args(arguments)
-    program.begin(chosen.out, 120 + 40 * chosen.rounds * (chosen.seconds + 1) + chosen.idle // 10)
+    program.begin(chosen.out, 360 + 40 * chosen.rounds * (chosen.seconds + 1) + chosen.idle // 10)
     allow_many_sockets()
     with program.workshop("edge") as directory:
         try:

@@ -29,6 +29,8 @@ pub struct Request {
     pub site: usize,
     pub front: u32,
     pub event_loop: usize,
+    /// It is one of a connection that has many.
+    pub is_of_flow: bool,
     /// It may be tried once more.
     pub is_get: bool,
     pub tries: u32,

@@ -82,6 +82,8 @@ pub struct Worker {
     pub version: u64,
     pub phase: Phase,
     pub at: u64,
+    /// When it was forked.
+    pub forked: u64,
     pub stopped: u64,
     /// Since when it sleeps.
     pub since: u64,
@@ -133,6 +135,7 @@ impl Worker {
             version,
             phase: Phase::Born,
             at,
+            forked: at,
             stopped: 0,
             since: 0,
             limits,

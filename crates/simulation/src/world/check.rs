@@ -148,7 +148,10 @@ impl World {
         let mine = || self.workers.iter().filter(|other| other.key == request.key);
         // So may one that is stopped.
         let is_stopped = mine().any(|other| other.stopped + BESIDE_FAULTS > now);
-        let bound = if is_stopped { BESIDE_FAULTS } else { BESIDE };
+        // That a flow has more turns with a new worker shows when its loop looks.
+        let has_grown =
+            request.is_of_flow && mine().any(|other| other.forked + BESIDE_FAULTS > now);
+        let bound = if is_stopped || has_grown { BESIDE_FAULTS } else { BESIDE };
         let begun = request.queued.max(goes_on).max(told);
         let idle = mine().find(|worker| {
             let since = worker.since.max(worker.stopped);

@@ -102,8 +102,7 @@ impl World {
         let place = place.expect("each site has a pool");
         let event_loop = &mut front.loops[number];
         request.key = event_loop.keys[place];
-        // Every second one is of the same connection.
-        let flow = id.is_multiple_of(2).then_some(event_loop.flow);
+        let flow = request.is_of_flow.then_some(event_loop.flow);
         let origin = Origin { ledger: None, flow };
         match event_loop.gates[place].submit_at(&record(id), Body::Empty, origin, now) {
             Ok(exchange) => {
@@ -218,6 +217,7 @@ impl World {
             site: self.random.below(self.site_count as u64) as usize,
             front: self.fronts[index].pid,
             event_loop,
+            is_of_flow: id.is_multiple_of(2),
             is_get: self.random.chance(500),
             tries: 0,
             runs: 0,
