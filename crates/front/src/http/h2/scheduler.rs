@@ -127,8 +127,8 @@ impl Scheduler {
 
 impl Line {
     /// Whose turn it is (RFC 9218 section 10). Of the most urgent ones those which are of use only
-    /// as a whole go one by one, in the order of their requests, and the others side by side. What
-    /// the RFC leaves open is how these two kinds share: they have every second turn each, so that a
+    /// as a whole go one by one, in the order of their requests, and the others side by side. How
+    /// these two kinds share is left open by the RFC: they have every second turn each, so that a
     /// script is not behind all images of its urgency, nor an endless file before them.
     fn first(&self) -> Option<usize> {
         let waiters = || self.waiters.iter().enumerate();

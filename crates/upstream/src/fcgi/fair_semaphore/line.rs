@@ -1,5 +1,6 @@
-//! The requests that wait in one event loop. Each flow has its place in the line, and goes to its end
-//! when one of its requests is served, if it has more. A request without a flow is one by itself.
+//! The requests that wait in one event loop. Each flow has its place in the line, and goes to the
+//! end when one of its requests is served, if it has more. A request without a flow is one by
+//! itself.
 
 use std::collections::VecDeque;
 
