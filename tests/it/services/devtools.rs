@@ -31,7 +31,8 @@ impl Page {
         page
     }
 
-    /// The same by whoever has this home, or the browser's word for why it cannot.
+    /// Opens the page in a browser that has this home directory. If the browser cannot load it, its
+    /// reason is returned, such as `net::ERR_CERT_AUTHORITY_INVALID`.
     pub fn open_by(home: &Home, url: &str) -> Result<Page, String> {
         let mut page = Page::start(home);
         page.go(url).map(|()| page)

@@ -33,8 +33,8 @@ fn protocol(page: &mut Page) -> Value {
     page.value("performance.getEntriesByType('navigation')[0].nextHopProtocol")
 }
 
-/// Whoever types what `tokamak trust` prints has a browser that trusts the server, and one that
-/// does not after `tokamak trust --remove`.
+/// The user types the commands for browsers that `tokamak trust` prints, and Chromium trusts the
+/// server. After those of `tokamak trust --remove` it does not trust it any more.
 #[test]
 fn a_browser_trusts_the_authority_as_the_command_says() {
     let folder = Folder::new();

@@ -10,7 +10,7 @@ use tokamak_cost::Ledger;
 use tokamak_upstream::body::Body;
 use tokamak_upstream::record::Writer;
 use tokamak_upstream::shm::{
-    DECLINED, Event, Gate, Origin, Outcome, QueuedRequest, Refused, ResponseHead, WorkerError,
+    DECLINED, Event, Gate, Metadata, Outcome, QueuedRequest, Refused, ResponseHead, WorkerError,
 };
 
 use super::response_head::{drop_connection_fields, is_interim, put_header};
@@ -130,8 +130,8 @@ fn submit(
     RECORD.with_borrow_mut(|record| {
         record.clear();
         cgi::describe(record, call, body.left());
-        let origin = Origin { ledger: Some(ledger), flow: call.arrival.caller.flow() };
-        gate.submit(record.bytes(), body, origin).map_err(|(refused, _)| match refused {
+        let metadata = Metadata { ledger: Some(ledger), flow: call.arrival.caller.flow() };
+        gate.submit(record.bytes(), body, metadata).map_err(|(refused, _)| match refused {
             Refused::Full => Failure::QueueFull,
             Refused::TooLarge => Failure::HeadTooLarge,
         })

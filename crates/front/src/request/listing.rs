@@ -28,8 +28,8 @@ const MOST: usize = 2_000;
 /// many would keep a thread busy for a second.
 const MOST_READ: usize = 200_000;
 
-/// Folders that are read at the same time. Each takes a thread; whoever asks for large folders in
-/// a loop gets no more of the processors.
+/// At most this many folders are read at the same time. Reading one occupies a thread, so a client
+/// that asks for large folders again and again keeps two threads busy and no more.
 static THREADS: Semaphore = Semaphore::const_new(2);
 
 /// The response to a request for the list of a folder, whose path within the site is `path`.

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use tokamak_sys::control::Status;
 use tokamak_sys::queue::Outcome;
 use tokamak_upstream::body::Body;
-use tokamak_upstream::shm::{Event, Origin, Refused, WorkerError as Wrong};
+use tokamak_upstream::shm::{Event, Metadata, Refused, WorkerError as Wrong};
 
 use super::{MILLI, World};
 use crate::front::{EventLoop, Running, Turned};
@@ -103,8 +103,8 @@ impl World {
         let event_loop = &mut front.loops[number];
         request.key = event_loop.keys[place];
         let flow = request.is_of_flow.then_some(event_loop.flow);
-        let origin = Origin { ledger: None, flow };
-        match event_loop.gates[place].submit_at(&record(id), Body::Empty, origin, now) {
+        let metadata = Metadata { ledger: None, flow };
+        match event_loop.gates[place].submit_at(&record(id), Body::Empty, metadata, now) {
             Ok(exchange) => {
                 request.tries += 1;
                 request.queued = now;

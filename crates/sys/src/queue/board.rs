@@ -331,7 +331,7 @@ impl Segment {
     }
 
     /// Workers that are there, whatever they do.
-    pub fn seated(&self) -> usize {
+    pub fn worker_count(&self) -> usize {
         let entries = (0..self.geometry().workers).map(|index| self.board_entry(index));
         let is_there =
             |entry: &&BoardEntry| entry.state.load(Ordering::Relaxed) != WorkerState::Empty as u32;

@@ -5,7 +5,7 @@ use tokamak_sys::queue::{Segment, Tickets};
 use super::error::{Death, Refused};
 use super::queue_client::QueueClient;
 use super::queued_request::QueuedRequest;
-use super::requests::{Bounds, Origin};
+use super::requests::{Bounds, Metadata};
 use crate::body::Body;
 
 /// Tells the supervisor that a request waits in the queue with this number and no worker could be
@@ -94,10 +94,10 @@ impl Gate {
         &self,
         record: &[u8],
         body: Body,
-        origin: Origin<'_>,
+        metadata: Metadata<'_>,
     ) -> Result<QueuedRequest, (Refused, Body)> {
         // The time only bounds the wait.
-        self.submit_at(record, body, origin, tokamak_cost::coarse())
+        self.submit_at(record, body, metadata, tokamak_cost::coarse())
     }
 
     /// The same, at this time.
@@ -108,10 +108,10 @@ impl Gate {
         &self,
         record: &[u8],
         body: Body,
-        origin: Origin<'_>,
+        metadata: Metadata<'_>,
         now: u64,
     ) -> Result<QueuedRequest, (Refused, Body)> {
-        self.lock().current.client.submit_at(record, body, origin, now)
+        self.lock().current.client.submit_at(record, body, metadata, now)
     }
 
     /// If the queue with the number `old` is in use, requests go to another one from now on.

@@ -27,4 +27,4 @@ pub use tokamak_sys::queue::{DECLINED, Outcome, Usage};
 
 pub use error::{Death, Refused, WorkerError};
 pub use queue_client::QueueClient;
-pub use requests::{Bounds, Origin};
+pub use requests::{Bounds, Metadata};

@@ -4,7 +4,7 @@ use tokamak_sys::queue::{Segment, Tickets};
 
 use super::error::{Death, Refused};
 use super::queued_request::QueuedRequest;
-use super::requests::{Bounds, Origin, Requests};
+use super::requests::{Bounds, Metadata, Requests};
 use crate::body::Body;
 
 /// One event loop's access to one pool.
@@ -37,11 +37,11 @@ impl QueueClient {
         self: &Arc<Self>,
         record: &[u8],
         body: Body,
-        origin: Origin<'_>,
+        metadata: Metadata<'_>,
         now: u64,
     ) -> Result<QueuedRequest, (Refused, Body)> {
         let has_file = matches!(body, Body::Spool { .. });
-        let key = self.lock().submit(record, body, origin, now)?;
+        let key = self.lock().submit(record, body, metadata, now)?;
         Ok(QueuedRequest::new(self.clone(), key, has_file))
     }
 
@@ -51,7 +51,7 @@ impl QueueClient {
         record: &[u8],
         body: Body,
     ) -> Result<QueuedRequest, (Refused, Body)> {
-        self.submit_at(record, body, Origin::default(), tokamak_cost::now())
+        self.submit_at(record, body, Metadata::default(), tokamak_cost::now())
     }
 
     /// A worker has died: fails the requests that it held.

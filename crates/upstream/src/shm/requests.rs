@@ -37,9 +37,9 @@ pub struct Bounds {
     pub has_slow_log: bool,
 }
 
-/// Where a request comes from.
+/// What the queue is told of a request beside its record and its body.
 #[derive(Clone, Copy, Default)]
-pub struct Origin<'a> {
+pub struct Metadata<'a> {
     /// Its own ledger, if it has one, for the slow log.
     pub ledger: Option<&'a Ledger>,
     /// The flow that it belongs to. A flow's requests go before others only so far; the rest waits
@@ -152,10 +152,10 @@ impl Requests {
         &mut self,
         record: &[u8],
         mut body: Body,
-        origin: Origin<'_>,
+        metadata: Metadata<'_>,
         now: u64,
     ) -> Result<usize, (Refused, Body)> {
-        let Origin { ledger, flow } = origin;
+        let Metadata { ledger, flow } = metadata;
         let has_turn = flow.is_none_or(|flow| self.take_turn(flow));
         // A web server's request over FastCGI has no ledger: its time begins here.
         let fresh = (self.bounds.has_slow_log && ledger.is_none())
@@ -200,7 +200,7 @@ impl Requests {
 
     /// Counts how many turns a flow has: there may be more workers now, or fewer.
     fn count_turns(&mut self) {
-        let at_once = self.producer.segment().seated().max(1) * self.bounds.concurrency;
+        let at_once = self.producer.segment().worker_count().max(1) * self.bounds.concurrency;
         self.turns.set_most(ROUNDS * at_once);
     }
 
@@ -212,7 +212,8 @@ impl Requests {
                 return Err(Refused::Full);
             }
         }
-        if self.producer.fits(record) { Ok(()) } else { Err(Refused::TooLarge) }
+        // Of one that is queued at once the producer says so itself.
+        if has_turn || self.producer.fits(record) { Ok(()) } else { Err(Refused::TooLarge) }
     }
 
     /// Puts a request into the queue, with as much of its body as there is room for.

@@ -193,7 +193,7 @@ fn a_queue_that_is_replaced_answers_what_it_has_and_gets_no_more() {
         };
     let (first, second) = (source(1), source(2));
     let gate = Gate::new(first.clone(), 0, BOUNDS, None, None);
-    let submit = || gate.submit(b"r", Body::Empty, Origin::default()).map_err(|e| e.0).unwrap();
+    let submit = || gate.submit(b"r", Body::Empty, Metadata::default()).map_err(|e| e.0).unwrap();
     let (mut answered, mut lost) = (submit(), submit());
     let left = Arc::new(std::sync::atomic::AtomicU32::new(0));
     let count = left.clone();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokamak_fastcgi::{Message, ProtocolStatus, Role, Values, Wanted, encode};
 use tokamak_lua::LuaState;
-use tokamak_upstream::shm::{Origin, Refused};
+use tokamak_upstream::shm::{Metadata, Refused};
 
 use super::super::answer::{self, Answer};
 use super::super::gather::{GatherError, Gathering};
@@ -138,7 +138,7 @@ impl Conversation {
         };
         let length = gathering.body_len();
         let body = gathering.take_body();
-        match gate.submit(gathering.record.bytes(), body, Origin::default()) {
+        match gate.submit(gathering.record.bytes(), body, Metadata::default()) {
             Ok(exchange) => {
                 let record = std::mem::take(&mut gathering.record);
                 let running = overview.map(Overview::run);

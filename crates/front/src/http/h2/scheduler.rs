@@ -13,7 +13,7 @@ use super::priority::Priority;
 /// Bytes of a connection's responses with which the library gets no more. One response may be all
 /// of it. With a tenth, a fast client would wait for the responses' tasks again and again; with ten
 /// times more, what is urgent would come a second late on a line of ten megabits.
-pub const ENOUGH: usize = 128 * 1024;
+pub const SEND_BUFFER: usize = 128 * 1024;
 
 /// The responses of one connection that want to send.
 #[derive(Default)]
@@ -99,7 +99,7 @@ impl Scheduler {
     }
 
     fn has_room(&self) -> bool {
-        self.unsent.load(Ordering::Relaxed) < ENOUGH || self.is_closed.load(Ordering::Relaxed)
+        self.unsent.load(Ordering::Relaxed) < SEND_BUFFER || self.is_closed.load(Ordering::Relaxed)
     }
 
     fn set_unsent(&self, unsent: usize) {
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn nobody_waits_as_long_as_there_is_room() {
         let world = World::new(&[priority(7, true), priority(0, false), priority(3, false)]);
-        assert!(world.try_send(0, ENOUGH - 1) && world.try_send(1, 1));
+        assert!(world.try_send(0, SEND_BUFFER - 1) && world.try_send(1, 1));
         assert!(!world.try_send(2, 1));
         world.scheduler.sent(1);
         assert_eq!(world.run(1), [2]);
@@ -220,14 +220,14 @@ mod tests {
         let (style, script) = (priority(0, false), priority(1, false));
         let image = priority(5, true);
         let world = World::new(&[image, image, script, script, style, image]);
-        assert!(world.try_send(0, ENOUGH));
+        assert!(world.try_send(0, SEND_BUFFER));
         for number in [0, 1, 3, 2, 5, 4] {
             assert!(!world.try_send(number, 0));
         }
         let mut order = Vec::new();
         for _ in 0..6 {
-            world.scheduler.sent(ENOUGH);
-            order.extend(world.run(ENOUGH));
+            world.scheduler.sent(SEND_BUFFER);
+            order.extend(world.run(SEND_BUFFER));
         }
         assert_eq!(order, [4, 2, 3, 0, 1, 5]);
     }
@@ -235,30 +235,30 @@ mod tests {
     #[test]
     fn a_whole_one_keeps_its_place_and_incremental_ones_take_turns() {
         let world = World::new(&[priority(3, false), priority(3, false), priority(3, true)]);
-        assert!(world.try_send(2, ENOUGH));
+        assert!(world.try_send(2, SEND_BUFFER));
         for number in [2, 1, 0] {
             assert!(!world.try_send(number, 0));
         }
         let mut order = Vec::new();
         for _ in 0..6 {
-            world.scheduler.sent(ENOUGH);
-            let turn = world.run(ENOUGH);
+            world.scheduler.sent(SEND_BUFFER);
+            let turn = world.run(SEND_BUFFER);
             turn.iter().for_each(|number| assert!(!world.try_send(*number, 0)));
             order.extend(turn);
         }
         assert_eq!(order, [0, 2, 0, 2, 0, 2]);
         world.scheduler.leave(0);
-        world.scheduler.sent(ENOUGH);
-        assert_eq!(world.run(ENOUGH), [1]);
-        world.scheduler.sent(ENOUGH);
-        assert_eq!(world.run(ENOUGH), [2]);
+        world.scheduler.sent(SEND_BUFFER);
+        assert_eq!(world.run(SEND_BUFFER), [1]);
+        world.scheduler.sent(SEND_BUFFER);
+        assert_eq!(world.run(SEND_BUFFER), [2]);
     }
 
     /// One that has its turn and cannot use it, because of its window, keeps nobody back.
     #[test]
     fn a_turn_that_is_not_used_goes_on() {
         let world = World::new(&[priority(0, false), priority(1, false), priority(2, false)]);
-        assert!(world.try_send(0, ENOUGH));
+        assert!(world.try_send(0, SEND_BUFFER));
         (0..3).for_each(|number| assert!(!world.try_send(number, 0)));
         world.scheduler.sent_all();
         assert_eq!(world.run(0), [0, 1, 2]);
@@ -267,15 +267,15 @@ mod tests {
     #[test]
     fn nobody_is_forgotten_when_the_first_leaves_or_the_connection_ends() {
         let world = World::new(&[priority(0, false), priority(1, false), priority(2, false)]);
-        assert!(world.try_send(0, ENOUGH));
+        assert!(world.try_send(0, SEND_BUFFER));
         (0..3).for_each(|number| assert!(!world.try_send(number, 0)));
         world.scheduler.sent_all();
         // It was woken, and ends instead.
         world.responses[0].1.0.store(false, Ordering::Relaxed);
         world.scheduler.leave(0);
-        assert_eq!(world.run(ENOUGH), [1]);
+        assert_eq!(world.run(SEND_BUFFER), [1]);
         world.scheduler.close();
-        assert_eq!(world.run(ENOUGH), [2]);
-        assert!(world.try_send(1, ENOUGH) && world.try_send(0, ENOUGH));
+        assert_eq!(world.run(SEND_BUFFER), [2]);
+        assert!(world.try_send(1, SEND_BUFFER) && world.try_send(0, SEND_BUFFER));
     }
 }

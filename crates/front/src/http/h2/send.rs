@@ -18,7 +18,7 @@ use http_body::Body;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::priority::Priority;
-use super::scheduler::ENOUGH;
+use super::scheduler::SEND_BUFFER;
 use super::stream::Stream;
 use crate::response::Reply;
 
@@ -72,7 +72,7 @@ impl Sending {
     /// Waits until the client takes some bytes. `None`: it has gone.
     fn poll_capacity(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
         // More would take the share of other requests, while it is held.
-        let wanted = self.piece.len().min(ENOUGH);
+        let wanted = self.piece.len().min(SEND_BUFFER);
         if let Poll::Ready(capacity) = self.stream.poll_capacity(wanted, cx) {
             if let Some(deadline) = &mut self.deadline {
                 deadline.as_mut().reset(Instant::now() + self.patience);

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use tokamak_sys::queue::{Claim, Consumer, Geometry, Next, Outcome, Segment, WorkerState};
 
 use super::{
-    BOUNDS, Bounds, Death, Event, Origin, QueueClient, QueuedRequest, Refused, WorkerError,
+    BOUNDS, Bounds, Death, Event, Metadata, QueueClient, QueuedRequest, Refused, WorkerError,
 };
 use crate::body::Body;
 use crate::flow::Flow;
@@ -31,10 +31,10 @@ impl World {
     }
 
     fn submit(&self, name: u8, flow: Option<Flow>) -> Result<QueuedRequest, Refused> {
-        let origin = Origin { flow, ..Origin::default() };
+        let metadata = Metadata { flow, ..Metadata::default() };
         let body = Body::Memory(vec![name].into());
         let now = tokamak_cost::now();
-        self.client.submit_at(&[name], body, origin, now).map_err(|(refused, _)| refused)
+        self.client.submit_at(&[name], body, metadata, now).map_err(|(refused, _)| refused)
     }
 
     /// Has the worker answer the next request; its name. It gets its body with it.
@@ -138,8 +138,8 @@ fn a_record_that_fits_no_slot_is_refused_before_it_waits() {
     let world = World::new(16, 16);
     let flow = Some(Flow::fresh());
     let _requests: Vec<_> = (0..3).map(|name| world.submit(name, flow).unwrap()).collect();
-    let origin = Origin { flow, ..Origin::default() };
-    let submitted = world.client.submit_at(&[0; 9000], Body::Empty, origin, 0);
+    let metadata = Metadata { flow, ..Metadata::default() };
+    let submitted = world.client.submit_at(&[0; 9000], Body::Empty, metadata, 0);
     assert_eq!(submitted.map(drop).map_err(|(refused, _)| refused), Err(Refused::TooLarge));
 }
 
