@@ -1,7 +1,7 @@
 //! Flows: the requests of one connection that has several at the same time, as HTTP/2 allows.
 //!
-//! The requests of all clients wait for an application in one line. A client that sends a hundred at
-//! once would have all of them answered before anybody else's; so each flow has a bound in the line.
+//! The requests of all clients wait for an application in one line. A client that sends a hundred
+//! at once would have all of them answered before those of others; so each flow has a bound there.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 
-use crate::harness::{Kind, Server, Setup};
+use crate::harness::{Kind, Server, Setup, eventually};
 use crate::metrics;
 
-use super::client::{Raw, field, head};
+use super::client::{PATIENCE, Raw, field, head};
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -38,9 +38,9 @@ fn start(lines: &[&str]) -> Server {
     server
 }
 
-/// Asks for all of these on one connection, reads nothing before the server has seen the last of
-/// them, and then everything. Gives, for each, how many bytes of the others had come at its end.
-fn fetch(server: &Server, all: &[Asked<'_>]) -> Vec<usize> {
+/// Asks for all of these on one connection, and reads nothing before the server has seen the last
+/// of them.
+fn ask(server: &Server, all: &[Asked<'_>]) -> Raw {
     let window = [&[0, 4][..], &LARGEST_WINDOW.to_be_bytes()].concat();
     let mut raw = Raw::open(server, &window);
     raw.frame(WINDOW_UPDATE, 0, 0, &(LARGEST_WINDOW - DEFAULT_WINDOW).to_be_bytes());
@@ -57,6 +57,13 @@ fn fetch(server: &Server, all: &[Asked<'_>]) -> Vec<usize> {
             metrics::samples_when(server, "tokamak_http2_requests_total", seen);
         }
     }
+    raw
+}
+
+/// Asks for all of these and reads everything. Gives, for each, how many bytes of the others had
+/// come at its end.
+fn fetch(server: &Server, all: &[Asked<'_>]) -> Vec<usize> {
+    let mut raw = ask(server, all);
     let (mut came, mut ends) = (BTreeMap::<u32, usize>::new(), BTreeMap::new());
     while ends.len() < all.len() {
         let (_, flags, stream, payload) = raw.frame_of(&[DATA]);
@@ -116,6 +123,20 @@ fn clients_of_one_proxy_have_no_priorities() {
     let server = start(&["trusted_proxies = [\"127.0.0.1\"]"]);
     let others = *fetch(&server, &page_with(("/script.js", "u=0"))).last().unwrap();
     assert!(others > UNDER_WAY, "{others}");
+}
+
+/// Responses that wait for their turn when the client goes away end like all others, and are logged.
+#[test]
+fn nobody_waits_on_a_connection_that_has_ended() {
+    let server = start(&["log.access = \"state/access.log\""]);
+    drop(ask(&server, &page_with(("/style.css", "u=0"))));
+    let logged = || {
+        let log = fs::read_to_string(server.state_file("access.log")).unwrap_or_default();
+        log.lines().filter(|line| line.contains("HTTP/2.0")).count()
+    };
+    let all = IMAGES as usize + 1;
+    let are = || (logged() == all).then_some(());
+    assert!(eventually(PATIENCE, are).is_some(), "{} of {all} are logged", logged());
 }
 
 /// An urgent response whose client does not open its window keeps nothing back.
