@@ -125,7 +125,7 @@ fn clients_of_one_proxy_have_no_priorities() {
     assert!(others > UNDER_WAY, "{others}");
 }
 
-/// Responses that wait for their turn when the client goes away end like all others, and are logged.
+/// Responses that wait for their turn when the client goes away end and are logged like all others.
 #[test]
 fn nobody_waits_on_a_connection_that_has_ended() {
     let server = start(&["log.access = \"state/access.log\""]);
