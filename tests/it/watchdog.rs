@@ -192,6 +192,7 @@ fn leaves_a_server_alone_that_was_stopped_as_a_whole() {
     all.extend(worker_pids(&before));
     all.iter().for_each(|pid| stop(*pid));
     std::thread::sleep(Duration::from_secs(4));
+    // One after the other, the supervisor first.
     all.iter().for_each(|pid| kill("CONT", *pid));
     std::thread::sleep(Duration::from_secs(2));
     let after = status(&server);

@@ -2,7 +2,8 @@
 //!
 //! Only the time that the supervisor itself ran counts: if it was stopped too, or the machine was
 //! suspended, that was no silence of anybody else. So it takes several looks without a sign of
-//! life, whatever the clock does.
+//! life, whatever the clock does, and after such a pause everybody has the whole time again: others
+//! may go on a moment later than the supervisor.
 
 use std::time::Duration;
 
@@ -12,6 +13,9 @@ use crate::watch::since;
 pub const ASK_EVERY: Duration = Duration::from_millis(500);
 /// The most that counts between two looks. The supervisor looks four times a second at least.
 const STEP: Duration = Duration::from_millis(500);
+/// Time between two looks after which the supervisor was stopped, or the machine. A busy machine
+/// delays a look by less.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// The silence of one process, or of a part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +33,8 @@ impl Pulse {
     /// A look: whether it has been silent for longer than `limit`, if there is one.
     pub fn is_still(&mut self, limit: Duration, now: u64) -> bool {
         let last = self.looked.replace(now).unwrap_or(now);
-        self.silent += since(last, now).min(STEP);
+        let step = since(last, now);
+        self.silent = if step < PAUSE { self.silent + step.min(STEP) } else { Duration::ZERO };
         !limit.is_zero() && self.silent > limit
     }
 }
@@ -66,8 +71,15 @@ mod tests {
         for hour in 1..=2 {
             assert!(!pulse.is_still(LIMIT, hour * 3600 * SECOND), "one look says nothing");
         }
-        pulse.beat();
-        assert!(!look(&mut pulse, 7200 * SECOND, 9));
+        assert!(!look(&mut pulse, 7200 * SECOND, 10), "the others have the whole time again");
+        assert!(look(&mut pulse, 7210 * SECOND, 1));
+    }
+
+    #[test]
+    fn a_supervisor_that_is_slow_on_a_busy_machine_counts_less() {
+        let mut pulse = Pulse::default();
+        let mut looks = (1..=22).map(|second| pulse.is_still(LIMIT, second * SECOND * 3 / 2));
+        assert_eq!(looks.position(|is_still| is_still), Some(21), "half a second for each look");
     }
 
     #[test]

@@ -130,6 +130,8 @@ fn two_servers_with_one_state_directory() {
     let plan = Plan::new();
     let Some(pebble) = Pebble::start(&plan, Traits::default()) else { return };
     let first = plan.setup(&pebble.directory(), &trusted(&plan)).start();
+    // The authority asks the first one, so it has to be that which orders.
+    logged(&first, "is ordered");
     let tls = free_address();
     let second = Setup::new(Kind::Classic)
         .workers(1)

@@ -78,6 +78,11 @@ class Terminal:
                 return text
         raise TimeoutError(f"{pattern}: {self.seen!r}")
 
+    def size_and_key(self, columns, rows, text):
+        """Gives the terminal another size and types before the command has taken note of it."""
+        self.size(columns, rows)
+        self.key(text)
+
     def key(self, text):
         """Types."""
         os.write(self.ours, text.encode())

@@ -92,6 +92,21 @@ fn another_size_and_another_order_are_drawn_at_once() {
     assert_eq!(terminal.ask(json!(["end"]))["status"], 0);
 }
 
+/// A key that comes together with another size is as good as any.
+#[test]
+fn no_key_is_lost_to_another_size() {
+    let (_server, port) = served();
+    let mut terminal = in_a_terminal(port);
+    terminal.ask(json!(["until", "space pause"]));
+    for turn in 0..100 {
+        let shown = if turn % 2 == 0 { "space go on \\(paused\\)" } else { "space pause" };
+        terminal.ask(json!(["size_and_key", 100 + turn % 2, 30, " "]));
+        terminal.ask(json!(["until", shown]));
+    }
+    terminal.ask(json!(["key", "q"]));
+    assert_eq!(terminal.ask(json!(["end"]))["status"], 0);
+}
+
 /// The keys have their effects although no new figures come.
 #[test]
 fn keys_are_answered_while_paused() {
