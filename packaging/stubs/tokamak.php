@@ -27,6 +27,17 @@ namespace {
     {
     }
 
+    /**
+     * Adds a field that follows the body of the response.
+     *
+     * @return bool false: it cannot be sent any more, or there are too many
+     *
+     * @throws ValueError for what is no such field
+     */
+    function tokamak_trailer(string $name, string $value): bool
+    {
+    }
+
     /** @return array<string, string> with the names that the client sent */
     function tokamak_request_headers(): array
     {

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use http::header::{
     AGE, AUTHORIZATION, CACHE_CONTROL, COOKIE, DATE, ETAG, EXPIRES, HeaderMap, LAST_MODIFIED,
-    PRAGMA, SET_COOKIE,
+    PRAGMA, SET_COOKIE, TRAILER,
 };
 use http::{HeaderName, StatusCode};
 
@@ -124,6 +124,10 @@ pub fn storable(
         return None;
     }
     if headers.contains_key(SET_COOKIE) && !rules.ignores_set_cookie {
+        return None;
+    }
+    // The fields that follow a body are not kept with it.
+    if headers.contains_key(TRAILER) {
         return None;
     }
     let speaks = !rules.ignores_response && overrides.lifetime.is_none();
@@ -349,6 +353,7 @@ mod tests {
         assert_eq!(ask(&[], 200, &[]), Some((2, 3, 4)));
         assert_eq!(ask(&[], 404, &[]), Some((2, 3, 4)));
         assert_eq!(ask(&[], 302, &[]), None);
+        assert_eq!(ask(&[], 200, &["Trailer: X-Sum"]), None);
         assert_eq!(ask(&[], 500, &[]), None);
         assert_eq!(ask(&["Cookie: a=b"], 200, &[]), None);
         assert_eq!(ask(&["Cookie: a=b"], 200, &["Cache-Control: public"]), Some((2, 3, 4)));

@@ -1,4 +1,5 @@
 /* The functions and constants that scripts see. */
+#include <ctype.h>
 #include <time.h>
 
 #include "functions.h"
@@ -80,6 +81,49 @@ ZEND_FUNCTION(headers_send)
     }
     SG(sapi_headers).http_response_code = (int)status;
     RETURN_LONG(sapi_send_headers());
+}
+
+/* Fields that frame a message, or that must be known before its body (RFC 9110 section 6.5.1). */
+static bool belongs_in_the_head(const zend_string *name)
+{
+    static const char *const fields[] = {
+        "Age", "Authorization", "Cache-Control", "Connection", "Content-Encoding", "Content-Length",
+        "Content-Range", "Content-Type", "Date", "Expires", "Host", "Keep-Alive", "Location",
+        "Max-Forwards", "Proxy-Connection", "Retry-After", "Set-Cookie", "Status", "TE", "Trailer",
+        "Transfer-Encoding", "Upgrade", "Vary", "WWW-Authenticate"};
+
+    for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
+        if (strcasecmp(ZSTR_VAL(name), fields[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+ZEND_FUNCTION(tokamak_trailer)
+{
+    zend_string *name, *value;
+
+    ZEND_PARSE_PARAMETERS_START(2, 2)
+        Z_PARAM_STR(name)
+        Z_PARAM_STR(value)
+    ZEND_PARSE_PARAMETERS_END();
+
+    if (!sapi_is_name(name)) {
+        zend_argument_value_error(1, "must be the name of a header field");
+        RETURN_THROWS();
+    }
+    if (belongs_in_the_head(name)) {
+        zend_argument_value_error(1, "must not be a field that belongs in the head");
+        RETURN_THROWS();
+    }
+    for (size_t i = 0; i < ZSTR_LEN(value); i++) {
+        if (iscntrl((unsigned char)ZSTR_VAL(value)[i]) && ZSTR_VAL(value)[i] != '\t') {
+            zend_argument_value_error(2, "must not contain control characters");
+            RETURN_THROWS();
+        }
+    }
+    RETURN_BOOL(sapi_add_trailer(name, value));
 }
 
 ZEND_FUNCTION(tokamak_request_headers)
@@ -305,6 +349,10 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_send, 0, 0, IS_LONG, 0)
     ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, status, IS_LONG, 0, "200")
 ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_trailer, 0, 2, _IS_BOOL, 0)
+    ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+    ZEND_ARG_TYPE_INFO(0, value, IS_STRING, 0)
+ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_array, 0, 0, IS_ARRAY, 0)
 ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_MASK_EX(arginfo_response, 0, 0, MAY_BE_ARRAY | MAY_BE_BOOL)
@@ -334,6 +382,7 @@ static const zend_function_entry functions[] = {
     ZEND_FALIAS(frankenphp_finish_request, tokamak_finish_request, arginfo_finish)
     ZEND_FALIAS(fastcgi_finish_request, tokamak_finish_request, arginfo_finish)
     ZEND_FE(headers_send, arginfo_send)
+    ZEND_FE(tokamak_trailer, arginfo_trailer)
     ZEND_FE(tokamak_request_headers, arginfo_array)
     ZEND_FALIAS(frankenphp_request_headers, tokamak_request_headers, arginfo_array)
     ZEND_FALIAS(apache_request_headers, tokamak_request_headers, arginfo_array)

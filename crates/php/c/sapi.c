@@ -41,6 +41,12 @@ static void note_unread(void)
     }
 }
 
+static int write_part(shim_part part, const char *text, size_t len)
+{
+    return (shim.config->concurrency ? async_write(part, text, len)
+                                     : rust_write(part, text, len)) == 0;
+}
+
 static size_t on_write(const char *text, size_t len)
 {
     if (shim.is_copy) {
@@ -48,7 +54,7 @@ static size_t on_write(const char *text, size_t len)
     }
     switch (serving->stage) {
     case STAGE_REQUEST:
-        if ((shim.config->concurrency ? async_write(text, len) : rust_write(text, len)) != 0) {
+        if (!write_part(SHIM_BODY, text, len)) {
             note_unread();
             return 0;
         }
@@ -87,6 +93,35 @@ static int is_name(const char *at, size_t len)
         }
     }
     return len > 0;
+}
+
+bool sapi_is_name(const zend_string *text)
+{
+    return is_name(ZSTR_VAL(text), ZSTR_LEN(text));
+}
+
+bool sapi_add_trailer(const zend_string *name, const zend_string *value)
+{
+    static const size_t around = sizeof(": \r\n") - 1;
+    smart_str line = {0};
+    bool is_read;
+
+    if (serving->stage != STAGE_REQUEST || shim.is_copy || serving->request->is_fastcgi ||
+        ZSTR_LEN(name) > SHIM_TRAILERS_MOST || ZSTR_LEN(value) > SHIM_TRAILERS_MOST ||
+        serving->trailers + ZSTR_LEN(name) + ZSTR_LEN(value) + around > SHIM_TRAILERS_MOST) {
+        return false;
+    }
+    smart_str_append(&line, name);
+    smart_str_appendl(&line, ": ", 2);
+    smart_str_append(&line, value);
+    smart_str_appendl(&line, "\r\n", 2);
+    serving->trailers += ZSTR_LEN(line.s);
+    is_read = write_part(SHIM_TRAILERS, ZSTR_VAL(line.s), ZSTR_LEN(line.s));
+    smart_str_free(&line);
+    if (!is_read) {
+        note_unread();
+    }
+    return is_read;
 }
 
 shim_pair *sapi_pairs(size_t wanted)
@@ -252,6 +287,7 @@ void sapi_take_request(const shim_request *request)
     serving->request = request;
     serving->input_closed = 0;
     serving->filter_fed = 0;
+    serving->trailers = 0;
     SG(server_context) = serving;
     SG(request_info).request_method = f[SHIM_METHOD].at;
     SG(request_info).query_string = (char *)f[SHIM_QUERY].at;

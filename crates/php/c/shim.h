@@ -115,6 +115,12 @@ typedef struct {
     uint32_t owner; /* this worker, to tell it from those that had its place before */
 } shim_peers;
 
+/* What is written of a response: its body, and the fields that follow it, as lines that end with
+ * CR LF. */
+typedef enum { SHIM_BODY, SHIM_TRAILERS } shim_part;
+/* Most bytes of those lines; the front refuses more. */
+enum { SHIM_TRAILERS_MOST = 8192 };
+
 /* A request in memory of the worker's own: valid until the next one is asked for, also after its
  * response. Over FastCGI it has parameters, in the order for scripts, and the fields are what was
  * found out from them. Otherwise the parameters are what an authorizer has said of it, and count
@@ -296,8 +302,9 @@ int rust_client_left(void);
 int rust_doorbell(void);
 /* Where the worker says whom its descriptors are connected to. */
 void rust_peers(shim_peers *peers);
-/* As much of the response as there is room for now; below 0: nobody reads any more. */
-ptrdiff_t rust_write_now(const char *at, size_t len);
+/* As much of the body, or of the trailers, as there is room for now; below 0: nobody reads any
+ * more. */
+ptrdiff_t rust_write_now(shim_part part, const char *at, size_t len);
 /* What of the body is there now; -1: nothing yet; below: the rest will not come. */
 ptrdiff_t rust_read_body_now(char *at, size_t len);
 /* The next request to warm up with; NULL: there are no more. */
@@ -318,7 +325,7 @@ _Noreturn void rust_leave(const char *doubt);
 void rust_finish(int broken, int status);
 /* 0, or 1 when nobody reads any more. */
 int rust_head(int status, const shim_pair *headers, size_t count, int interim);
-int rust_write(const char *at, size_t len);
+int rust_write(shim_part part, const char *at, size_t len);
 int rust_flush(void);
 /* Fills the buffer unless the body ends before. */
 size_t rust_read_body(char *at, size_t len);

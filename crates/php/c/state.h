@@ -94,6 +94,7 @@ typedef struct request_state {
     shim_stage stage;
     int input_closed;    /* the body is not read any more */
     int filter_fed;      /* ext/filter was shown the server variables */
+    size_t trailers;     /* bytes of the fields that are to follow the body */
     char *joined_cookie; /* several Cookie headers as one; emalloc'd */
     char *variable;      /* the last answer of getenv() that was made for it; malloc'd */
     /* settings that it came with, as they were before, by name; NULL: none. malloc'd */

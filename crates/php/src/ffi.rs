@@ -143,6 +143,9 @@ pub const LEAVE: c_int = 2;
 /// `SHIM_NOBODY`.
 pub const NOBODY: u32 = u32::MAX;
 
+/// `SHIM_TRAILERS` of `shim_part`.
+pub const TRAILERS: c_int = 1;
+
 /// `shim_outcome`.
 pub const NO_START: c_int = 2;
 

@@ -200,7 +200,8 @@ impl Application {
                 match frame {
                     Frame::Head(head) => status = head.status,
                     Frame::Body(bytes) => body.extend_from_slice(bytes),
-                    Frame::Interim(_) | Frame::Stderr(_) | Frame::Usage(_) => {}
+                    Frame::Interim(_) | Frame::Stderr(_) | Frame::Usage(_) | Frame::Trailers(_) => {
+                    }
                 }
                 rest = tail;
             }

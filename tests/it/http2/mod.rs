@@ -12,6 +12,7 @@ mod priorities;
 pub mod secured;
 mod secured_frames;
 mod spec;
+mod trailers;
 
 use std::fs;
 use std::process::Command;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::task::{self, Poll, ready};
 
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use tokamak_cost::Ledger;
 use tokamak_upstream::body::Body;
@@ -169,6 +169,10 @@ fn respond(
     let headers = response.headers_mut();
     for (name, value) in head.headers() {
         match (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+            // Other applications cannot send what they announce so.
+            (Ok(name), Ok(value)) if name == header::TRAILER => {
+                headers.append(name, value);
+            }
             (Ok(name), Ok(value)) => put_header(headers, name, value),
             _ => return Err(Failure::WorkerBroken.into()),
         }

@@ -133,7 +133,7 @@ impl Body for Reply {
                 }
             }
             Some(Err(_)) => guard.span.iter_mut().for_each(PendingSpan::broken_off),
-            None => {}
+            None => return Poll::Ready(source.take_trailers().map(Frame::trailers).map(Ok)),
         }
         Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
     }

@@ -65,6 +65,11 @@ impl Measured {
         self.left
     }
 
+    /// The fields that follow the body, as [`Source::take_trailers`].
+    pub fn take_trailers(&mut self) -> Option<HeaderMap> {
+        self.source.take_trailers()
+    }
+
     /// Polls for the next bytes.
     pub fn poll_piece(
         &mut self,

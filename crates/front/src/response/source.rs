@@ -4,6 +4,7 @@ use std::io;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use http::HeaderMap;
 use tokamak_cost::Ledger;
 use tokamak_upstream::fcgi::Relay;
 use tokamak_upstream::shm::{Event, QueuedRequest, WorkerError};
@@ -13,6 +14,7 @@ use super::files::{self, FileSlices};
 use super::length::Measured;
 use super::series::Series;
 use super::tee::TeeReader;
+use super::trailers;
 use crate::failure::Failure;
 use crate::log::LogContext;
 
@@ -82,6 +84,25 @@ impl Source {
             Source::Tee(tee) => ready!(tee.poll_piece(ledger, cx)),
             Source::Compressed(compressed) => ready!(compressed.poll_piece(ledger, cx)),
         })
+    }
+
+    /// Takes the fields that follow the body, once its end has come; `None`: there are none.
+    pub fn take_trailers(&mut self) -> Option<HeaderMap> {
+        match self {
+            Source::Worker(exchange) => {
+                let lines = exchange.take_trailers();
+                (!lines.is_empty()).then(|| trailers::parse(&lines))
+            }
+            Source::Measured(measured) => measured.take_trailers(),
+            Source::Tee(tee) => tee.take_trailers(),
+            Source::Compressed(compressed) => compressed.take_trailers(),
+            Source::Empty
+            | Source::Whole(_)
+            | Source::Stored(_)
+            | Source::Files(_)
+            | Source::Series(_)
+            | Source::Application(..) => None,
+        }
     }
 
     /// Bytes that are still to come; `None`: that is not known.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
 use tokamak_cost::Ledger;
 
 use super::{Broken, Source};
@@ -85,6 +86,12 @@ fn lock(state: &Mutex<TeeState>) -> MutexGuard<'_, TeeState> {
 }
 
 impl TeeReader {
+    /// The fields that follow the body, as [`Source::take_trailers`]. Of what the cache has read
+    /// there are none: it keeps nothing that announces them.
+    pub fn take_trailers(&mut self) -> Option<HeaderMap> {
+        self.rest.as_mut()?.take_trailers()
+    }
+
     /// Polls for the next piece.
     pub fn poll_piece(
         &mut self,

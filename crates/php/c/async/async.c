@@ -122,10 +122,10 @@ static readiness await_server(uint8_t kind)
     return fibers_park(&wait) ? IS_READY : IS_CANCELLED;
 }
 
-int async_write(const char *at, size_t len)
+int async_write(shim_part part, const char *at, size_t len)
 {
     while (len > 0 && !serving->is_cut) {
-        ptrdiff_t written = rust_write_now(at, len);
+        ptrdiff_t written = rust_write_now(part, at, len);
         if (written < 0) {
             return 1;
         }
@@ -138,7 +138,7 @@ int async_write(const char *at, size_t len)
         case IS_READY:
             break;
         case CANNOT_PARK:
-            return rust_write(at, len);
+            return rust_write(part, at, len);
         case IS_CANCELLED:
             serving->is_cut = true;
             return 0;

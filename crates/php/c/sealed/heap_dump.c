@@ -21,7 +21,7 @@
 
 static void write_out(void)
 {
-    rust_write(walk.line, walk.line_len);
+    rust_write(SHIM_BODY, walk.line, walk.line_len);
     walk.line_len = 0;
 }
 
@@ -107,7 +107,7 @@ static void describe(void)
     if (walk.tail == MOST_NODES) {
         static const char too_much[] = "!\n"; /* the reader says so */
         write_out();
-        rust_write(too_much, sizeof(too_much) - 1);
+        rust_write(SHIM_BODY, too_much, sizeof(too_much) - 1);
     }
     write_out();
     heap_roots_forget();

@@ -187,11 +187,16 @@ extern "C" fn rust_doorbell() -> c_int {
 /// # Safety
 /// `at` points to `len` bytes.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rust_write_now(at: *const c_char, len: usize) -> isize {
+unsafe extern "C" fn rust_write_now(part: c_int, at: *const c_char, len: usize) -> isize {
     // SAFETY: the caller's promise.
     let text = unsafe { bytes(at, len) };
     with(-1, |w| {
-        w.job().and_then(|job| job.write_now(text).ok()).map_or(-1, |count| count as isize)
+        let Some(job) = w.job() else { return -1 };
+        let written = match part {
+            ffi::TRAILERS => job.write_trailers_now(text),
+            _ => job.write_now(text),
+        };
+        written.map_or(-1, |count| count as isize)
     })
 }
 

@@ -112,12 +112,18 @@ unsafe extern "C" fn rust_head(
 /// # Safety
 /// `at` points to `len` bytes.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rust_write(at: *const c_char, len: usize) -> c_int {
+unsafe extern "C" fn rust_write(part: c_int, at: *const c_char, len: usize) -> c_int {
     // SAFETY: the caller's promise.
     let text = unsafe { bytes(at, len) };
     with(1, |w| {
         let nobody = c_int::from(!w.warming);
-        w.job().map_or(nobody, |job| c_int::from(job.write(text).is_err()))
+        w.job().map_or(nobody, |job| {
+            let written = match part {
+                ffi::TRAILERS => job.write_trailers(text),
+                _ => job.write(text),
+            };
+            c_int::from(written.is_err())
+        })
     })
 }
 

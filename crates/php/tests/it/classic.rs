@@ -372,3 +372,38 @@ fn php_binary_is_the_program_as_under_php_fpm() {
     let text = text_of("<?php echo is_executable(PHP_BINARY), ' ', constant('PHP_BINARY');");
     assert_eq!(text, format!("1 {}", env!("CARGO_BIN_EXE_tokamak-php")));
 }
+
+#[test]
+fn fields_that_follow_the_body_are_checked() {
+    let mut site = script(
+        "<?php foreach ([['X-A', '1'], ['x b', ''], ['', ''], ['content-length', '3'],
+            ['X-B', \"a\\r\\nb\"], ['X-B', \"a\\0\"], ['X-C', \"a\\tb \\xe4\"],
+            ['X-D', str_repeat('d', 8191)]] as [$name, $value]) {
+            try {
+                echo json_encode(tokamak_trailer($name, $value)), \"\\n\";
+            } catch (ValueError $e) {
+                echo $e->getMessage(), \"\\n\";
+            }
+        }
+        tokamak_finish_request();
+        file_put_contents(__DIR__ . '/late', json_encode(tokamak_trailer('X-Late', '1')));",
+    );
+    let response = site.get("/a.php");
+    let name = |what: &str| format!("tokamak_trailer(): Argument #1 ($name) must {what}");
+    let value = "tokamak_trailer(): Argument #2 ($value) must not contain control characters";
+    let none = name("be the name of a header field");
+    let wanted = [
+        "true",
+        &none,
+        &none,
+        &name("not be a field that belongs in the head"),
+        value,
+        value,
+        "true",
+        "false",
+    ];
+    assert_eq!(response.text().lines().collect::<Vec<_>>(), wanted);
+    assert_eq!(response.trailers, b"X-A: 1\r\nX-C: a\tb \xe4\r\n");
+    assert_eq!(site.get("/none.php").status, 404);
+    assert_eq!(fs::read_to_string(site.file("late")).unwrap(), "false");
+}

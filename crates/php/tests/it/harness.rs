@@ -49,6 +49,8 @@ pub struct Response {
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
     pub interim: Vec<(u16, Vec<(String, String)>)>,
+    /// The lines of fields that follow the body.
+    pub trailers: Vec<u8>,
     /// What was said to the error log of whoever sent the request.
     pub complaints: String,
     /// Script, URI and user of the request's account.
@@ -409,6 +411,7 @@ impl Response {
                 }
                 Frame::Interim(head) => self.interim.push((head.status, own(&mut head.headers()))),
                 Frame::Body(bytes) => self.body.extend_from_slice(bytes),
+                Frame::Trailers(lines) => self.trailers.extend_from_slice(lines),
                 Frame::Stderr(bytes) => self.complaints += &String::from_utf8_lossy(bytes),
                 Frame::Usage(usage) => {
                     let texts = [usage.script, usage.uri, usage.user];

@@ -1,9 +1,10 @@
 //! What stands in a response ring: whole frames, one after the other.
 //!
 //! ```text
-//! frame   = kind (1 byte: 1 head, 2 interim, 3 body, 4 stderr, 5 usage)  zero (3)  length (4, little endian)  payload
+//! frame   = kind (1 byte: 1 head, 2 interim, 3 body, 4 stderr, 5 usage, 6 trailers)  zero (3)  length (4, little endian)  payload
 //! head    = status (2)  header count (2)  { name length (2)  zero (2)  value length (4)  name  value } …
 //! usage = user CPU (8)  system CPU (8)  memory (8)  status (8)  { length (2)  bytes } × 3: script, URI, user
+//! trailers = lines `name: value CR LF`, which may be divided anywhere
 //! ```
 
 use std::fmt;
@@ -18,6 +19,7 @@ pub(super) const KIND_INTERIM: u8 = 2;
 pub(super) const KIND_BODY: u8 = 3;
 pub(super) const KIND_STDERR: u8 = 4;
 pub(super) const KIND_USAGE: u8 = 5;
+pub(super) const KIND_TRAILERS: u8 = 6;
 
 /// A piece of a response, copied out of the ring.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,6 +34,9 @@ pub enum Frame<'a> {
     Stderr(&'a [u8]),
     /// What the request was and what it cost.
     Usage(Usage<'a>),
+    /// Bytes of the fields that follow the body (RFC 9110 section 6.5). They come whenever the
+    /// script says them: before the head, too.
+    Trailers(&'a [u8]),
 }
 
 /// What a worker found out about a request that came over FastCGI, for the access log. Its own
@@ -173,6 +178,7 @@ pub fn split_frame(bytes: &[u8]) -> Result<(Frame<'_>, &[u8]), Malformed> {
         KIND_USAGE => Frame::Usage(
             Usage::parse(payload).ok_or(Malformed("a usage record that does not add up"))?,
         ),
+        KIND_TRAILERS => Frame::Trailers(payload),
         _ => return Err(Malformed("a frame of unknown kind")),
     };
     Ok((frame, rest))
@@ -258,7 +264,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_judged_without_panic(bytes in proptest::collection::vec(0u8..7, 0..64)) {
+        fn any_bytes_are_judged_without_panic(bytes in proptest::collection::vec(0u8..8, 0..64)) {
             let mut rest = &bytes[..];
             while let Ok((frame, tail)) = split_frame(rest) {
                 if let Frame::Head(h) | Frame::Interim(h) = frame {

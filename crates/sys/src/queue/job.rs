@@ -9,8 +9,8 @@ use super::calls::CallWords;
 use super::consumer::End;
 use super::doing::Doing;
 use super::frame::{
-    FRAME_HEAD, KIND_BODY, KIND_HEAD, KIND_INTERIM, KIND_STDERR, KIND_USAGE, Usage, frame_head,
-    put_head,
+    FRAME_HEAD, KIND_BODY, KIND_HEAD, KIND_INTERIM, KIND_STDERR, KIND_TRAILERS, KIND_USAGE, Usage,
+    frame_head, put_head,
 };
 use super::layout::{AT_THE_DOOR, SLEEPS, SlotHead};
 use super::wake;
@@ -165,9 +165,29 @@ impl Job {
     /// # Errors
     /// [`Gone`].
     pub fn write_now(&mut self, bytes: &[u8]) -> Result<usize, Gone> {
+        self.put_now(KIND_BODY, bytes)
+    }
+
+    /// Appends lines to the fields that follow the body, at any time.
+    ///
+    /// # Errors
+    /// [`Gone`].
+    pub fn write_trailers(&mut self, lines: &[u8]) -> Result<(), Gone> {
+        self.put_bytes(KIND_TRAILERS, lines)
+    }
+
+    /// As [`Job::write_trailers`], but as much as there is room for now; see [`Job::write_now`].
+    ///
+    /// # Errors
+    /// [`Gone`].
+    pub fn write_trailers_now(&mut self, lines: &[u8]) -> Result<usize, Gone> {
+        self.put_now(KIND_TRAILERS, lines)
+    }
+
+    fn put_now(&mut self, kind: u8, bytes: &[u8]) -> Result<usize, Gone> {
         let mut written = 0;
         loop {
-            written += self.put_some(KIND_BODY, &bytes[written..])?;
+            written += self.put_some(kind, &bytes[written..])?;
             if written == bytes.len() {
                 return Ok(written);
             }

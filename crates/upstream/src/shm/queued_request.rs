@@ -12,6 +12,10 @@ use super::error::WorkerError;
 use super::queue_client::QueueClient;
 use super::requests::Ended;
 
+/// Most bytes of trailer fields that a worker may send. The worker's side keeps to the same limit,
+/// so only one that is spoiled exceeds it.
+pub const TRAILERS_MOST: usize = 8192;
+
 /// A request that has been queued, and its response. Dropping it withdraws the request, or tells
 /// the worker that the rest of the response is not wanted.
 pub struct QueuedRequest {
@@ -19,6 +23,8 @@ pub struct QueuedRequest {
     key: usize,
     /// Whole frames that were taken out of the queue client and not looked at yet.
     frames: Bytes,
+    /// The lines of trailer fields that have come so far.
+    trailers: Vec<u8>,
     ended: Option<Ended>,
     /// Whether the request's body is in a file.
     has_file: bool,
@@ -85,7 +91,15 @@ impl UsageFrame {
 
 impl QueuedRequest {
     pub(super) fn new(client: Arc<QueueClient>, key: usize, has_file: bool) -> QueuedRequest {
-        QueuedRequest { client, key, frames: Bytes::new(), ended: None, has_file, reading: None }
+        QueuedRequest {
+            client,
+            key,
+            frames: Bytes::new(),
+            trailers: Vec::new(),
+            ended: None,
+            has_file,
+            reading: None,
+        }
     }
 
     /// The next piece of the response.
@@ -93,35 +107,53 @@ impl QueuedRequest {
     /// # Errors
     /// [`WorkerError`]; nothing follows it.
     pub fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, WorkerError>> {
-        if self.frames.is_empty() {
-            if let Some(ended) = self.ended {
-                return Poll::Ready(Ok(Event::End(ended.outcome)));
-            }
-            ready!(self.poll_frames(context))?;
+        loop {
             if self.frames.is_empty() {
-                // poll_frames brings frames or the end.
-                return self.poll_event(context);
+                if let Some(ended) = self.ended {
+                    return Poll::Ready(Ok(Event::End(ended.outcome)));
+                }
+                // It brings frames or the end.
+                ready!(self.poll_frames(context))?;
+                continue;
+            }
+            let frames = &self.frames;
+            let (frame, rest) = split_frame(frames).map_err(|_| WorkerError::Malformed)?;
+            let len = frames.len() - rest.len();
+            let event = match frame {
+                Frame::Body(bytes) => Some(Event::Body(frames.slice_ref(bytes))),
+                Frame::Head(head) => Some(Event::Head(ResponseHead::of(head, frames))),
+                Frame::Interim(head) => Some(Event::Interim(ResponseHead::of(head, frames))),
+                Frame::Stderr(bytes) => Some(Event::Stderr(frames.slice_ref(bytes))),
+                Frame::Usage(_) => Some(Event::Usage(UsageFrame { frame: frames.slice(..len) })),
+                Frame::Trailers(lines) if self.trailers.len() + lines.len() > TRAILERS_MOST => {
+                    return Poll::Ready(Err(WorkerError::Malformed));
+                }
+                Frame::Trailers(lines) => {
+                    self.trailers.extend_from_slice(lines);
+                    None
+                }
+            };
+            self.frames.advance(len);
+            if let Some(event) = event {
+                return Poll::Ready(Ok(event));
             }
         }
-        let frames = &self.frames;
-        let (frame, rest) = split_frame(frames).map_err(|_| WorkerError::Malformed)?;
-        let len = frames.len() - rest.len();
-        let event = match frame {
-            Frame::Body(bytes) => Event::Body(frames.slice_ref(bytes)),
-            Frame::Head(head) => Event::Head(ResponseHead::of(head, frames)),
-            Frame::Interim(head) => Event::Interim(ResponseHead::of(head, frames)),
-            Frame::Stderr(bytes) => Event::Stderr(frames.slice_ref(bytes)),
-            Frame::Usage(_) => Event::Usage(UsageFrame { frame: frames.slice(..len) }),
-        };
-        self.frames.advance(len);
-        Poll::Ready(Ok(event))
     }
 
-    /// If the worker has ended the response: all that is left of the body, in one piece, and how it
-    /// ended. `None` also if the frames are damaged: the caller then polls for the next event, and
-    /// gets the error from there.
+    /// Takes the fields that follow the body, as lines `name: value CR LF` whose bytes are
+    /// unchecked. All are there when the end has come.
+    pub fn take_trailers(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.trailers)
+    }
+
+    /// If the worker has ended the response, and nothing follows its body: all that is left of the
+    /// body, in one piece, and how it ended. `None` also if the frames are damaged: the caller then
+    /// polls for the next event, and gets the error from there.
     pub fn whole(&self) -> Option<(Bytes, Outcome)> {
         let outcome = self.ended?.outcome;
+        if !self.trailers.is_empty() {
+            return None;
+        }
         let (mut one, mut many): (&[u8], _) = (b"", Vec::new());
         let mut rest = &self.frames[..];
         while !rest.is_empty() {
@@ -135,6 +167,7 @@ impl QueuedRequest {
                     }
                     many.extend_from_slice(bytes);
                 }
+                Frame::Trailers(_) => return None,
                 _ => {}
             }
             rest = tail;

@@ -289,6 +289,43 @@ fn a_body_in_several_pieces_is_whole_once_the_worker_has_ended_it() {
 }
 
 #[test]
+fn trailers_may_come_at_any_time_and_in_parts() {
+    let (client, _segment, _bell, mut exchange, mut job) = claimed(10_000);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    job.write_trailers(b"a: 1\r\n").unwrap();
+    job.send_head(200, std::iter::empty()).unwrap();
+    job.write(b"body").unwrap();
+    assert_eq!(job.write_trailers_now(b"b: ").unwrap(), 3);
+    job.write_trailers(b"2\r\n").unwrap();
+    job.finish(Outcome::Complete);
+    client.fall_asleep();
+    let head = exchange.poll_event(&mut context);
+    assert!(matches!(head, std::task::Poll::Ready(Ok(Event::Head(_)))));
+    assert_eq!(exchange.whole(), None, "the body is not all of it");
+    let rest = std::pin::pin!(body(&mut exchange)).poll(&mut context);
+    assert_eq!(rest, std::task::Poll::Ready(Ok((0, b"body".to_vec(), Outcome::Complete))));
+    assert_eq!(exchange.take_trailers(), b"a: 1\r\nb: 2\r\n");
+    assert_eq!(exchange.take_trailers(), b"");
+}
+
+#[test]
+fn trailers_cannot_fill_the_memory() {
+    let (client, _segment, _bell, mut exchange, mut job) = claimed(20_000);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    job.send_head(200, std::iter::empty()).unwrap();
+    for _ in 0..3 {
+        job.write_trailers(&[b'x'; 3000]).unwrap();
+        job.flush().unwrap();
+        client.fall_asleep();
+        client.wake_up();
+    }
+    let head = exchange.poll_event(&mut context);
+    assert!(matches!(head, std::task::Poll::Ready(Ok(Event::Head(_)))));
+    let rest = std::pin::pin!(body(&mut exchange)).poll(&mut context);
+    assert_eq!(rest, std::task::Poll::Ready(Err(WorkerError::Malformed)));
+}
+
+#[test]
 fn the_bell_is_rung_after_news_that_woke_nobody() {
     use std::io::Read;
     let (client, _segment, mut bell, exchange, mut job) = claimed(1000);

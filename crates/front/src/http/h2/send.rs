@@ -94,7 +94,14 @@ impl Future for Sending {
         loop {
             if sending.piece.is_empty() {
                 match ready!(Pin::new(&mut sending.body).poll_frame(cx)) {
-                    Some(Ok(frame)) => sending.piece = frame.into_data().unwrap_or_default(),
+                    Some(Ok(frame)) => match frame.into_data() {
+                        Ok(piece) => sending.piece = piece,
+                        Err(frame) => {
+                            let trailers = frame.into_trailers().unwrap_or_default();
+                            sending.stream.send_trailers(trailers);
+                            return Poll::Ready(());
+                        }
+                    },
                     Some(Err(_)) => {
                         sending.stream.reset(Reason::INTERNAL_ERROR);
                         return Poll::Ready(());

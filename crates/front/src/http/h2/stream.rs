@@ -111,6 +111,17 @@ impl Stream {
         is_sent && !is_end
     }
 
+    /// Ends the response with fields that follow its body.
+    pub fn send_trailers(&self, mut trailers: HeaderMap) {
+        let half = &mut *self.half();
+        if let Half::Sending(stream) = half {
+            super::send::remove_connection_fields(&mut trailers);
+            // It fails if the client has cancelled the request.
+            let _ = stream.send_trailers(trailers);
+            *half = Half::Done;
+        }
+    }
+
     /// Tells the client that the response breaks off.
     pub fn reset(&self, reason: Reason) {
         let half = &mut *self.half();

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use http::HeaderMap;
 use tokamak_config::Coding;
 use tokamak_cost::Ledger;
 use tokio::sync::Semaphore;
@@ -107,6 +108,11 @@ impl Compressed {
             stored: stored.map(|stored| (stored, Vec::new())),
         };
         (Source::Compressed(Box::new(compressed)), true)
+    }
+
+    /// The fields that follow the body, as [`Source::take_trailers`].
+    pub fn take_trailers(&mut self) -> Option<HeaderMap> {
+        self.source.take_trailers()
     }
 
     /// Polls for the next bytes.
