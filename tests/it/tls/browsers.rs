@@ -96,8 +96,9 @@ fn a_browser_shows_its_certificate_on_each_connection() {
     let origin = format!("https://localhost:{}", address.port());
     let home = Home::new();
     home.trusts(&folder.path("state/local/root.pem"));
-    let refused = Page::open_by(&home, &origin).err();
-    assert_eq!(refused.as_deref(), Some("net::ERR_BAD_SSL_CLIENT_AUTH_CERT"));
+    // Which error it shows is chance: it may see the end of the connection before the alert.
+    assert!(Page::open_by(&home, &origin).is_err());
+    server.log_line(&["TLS handshake failed: peer sent no certificates"]);
     assert_eq!(count(&server, WHOLE), 0.0);
 
     home.shows(&folder.path("ann.pem"), &folder.path("ann.key"), &origin);

@@ -62,6 +62,13 @@ fn is_refused(said: &[String]) -> bool {
     said.len() == 1 && said[0].starts_with("refused ") && said[0].contains("ALERT")
 }
 
+/// The connection is not reset under the hands of a client that has not read the alert yet.
+#[test]
+fn clients_that_go_on_are_told_why_they_are_refused() {
+    let secured = asking("required");
+    assert_eq!(says(&secured, "eager.py", &[]), ["TLSV13_ALERT_CERTIFICATE_REQUIRED"; 5]);
+}
+
 #[test]
 fn http_2_has_many_requests_on_a_connection() {
     let secured = asking("required");

@@ -266,6 +266,11 @@ impl EventLoop {
                 h1::turn_away(stream, Failure::PlainHttp);
                 return None;
             }
+            Err(NotSecured::Refused(stream, error)) => {
+                log::no_handshake(&addresses.peer, &error.to_string());
+                h1::part_from(stream);
+                return None;
+            }
             Err(NotSecured::Closed(error)) => {
                 if let Some(error) = error {
                     log::no_handshake(&addresses.peer, &error.to_string());

@@ -87,6 +87,9 @@ pub struct Secured {
 pub enum NotSecured {
     /// The client speaks HTTP without TLS. It is still there.
     Plain(TcpStream),
+    /// The client does not agree with the server. It has been sent the alert, and may have sent
+    /// more: a connection with unread bytes would be reset, and the alert lost.
+    Refused(TcpStream, io::Error),
     /// The connection is closed, with the reason if the client has done something wrong.
     Closed(Option<io::Error>),
 }
@@ -219,7 +222,7 @@ impl Tls {
             Some(config) => config,
             None => self.config_for(greeting.client_hello().server_name()).await,
         };
-        let mut answer = greeting.into_stream(config);
+        let mut answer = greeting.into_stream(config).into_fallible();
         let begun = {
             // Only closed when the loop is gone.
             let _turn = turn.acquire().await;
@@ -231,10 +234,16 @@ impl Tls {
             Poll::Ready(result) => result,
             Poll::Pending => answer.await,
         };
-        let stream = stream.map_err(|error| {
-            let (why, error) = closed(named(error, asked.as_deref()));
-            end.failed(why, error)
-        })?;
+        let stream = match stream {
+            Ok(stream) => stream,
+            Err((error, stream)) => match closed(named(error, asked.as_deref())) {
+                (why, Some(error)) => {
+                    end.is(why);
+                    return Err(NotSecured::Refused(stream, error));
+                }
+                (why, None) => return Err(end.failed(why, None)),
+            },
+        };
         if is_challenge {
             // The authority has seen the certificate, and says nothing more (RFC 8737, 3).
             return Err(end.failed(Failed::Closed, None));

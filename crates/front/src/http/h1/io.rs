@@ -29,8 +29,8 @@ const PIECE: usize = 64 * 1024;
 /// How long a refused client may take to read the error page.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Most clients of an event loop that are being turned away at the same time. Each takes a
-/// descriptor for up to [`LAST_WORDS`], when there are too many connections already.
+/// Most clients of an event loop that are being sent away at the same time. Each takes a descriptor
+/// for up to [`LINGER`], when there may be too many connections already.
 const MOST_TURNED_AWAY: usize = 256;
 
 /// A head and a body of at most this many bytes together are copied into one piece, because the
@@ -44,7 +44,7 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; PIECE]);
 }
 
-/// How long a client may go on with a body that nobody reads, after its response. Browsers look at
+/// How long a client may go on with what nobody reads, after its response or an alert. They look at
 /// the response when they have sent all. With a tenth, many would see a connection that was reset;
 /// with ten times more, each of them would hold a descriptor for a minute.
 const LINGER: Duration = Duration::from_secs(5);
@@ -72,17 +72,25 @@ thread_local! {
 
 /// Tells a client why its connection is closed.
 pub fn turn_away(stream: TcpStream, why: Failure) {
-    let page = pages::raw(why);
+    send_away(stream, pages::raw(why), LAST_WORDS);
+}
+
+/// Ends the connection of a client that has been sent its last bytes, and may still be sending.
+pub fn part_from(stream: TcpStream) {
+    send_away(stream, Vec::new(), LINGER);
+}
+
+fn send_away(stream: TcpStream, last: Vec<u8>, moment: Duration) {
     if TURNED_AWAY.get() >= MOST_TURNED_AWAY {
-        // The socket's send buffer is empty, so the whole page is sent. But a client that has
-        // already sent its request may get a reset instead.
-        let _ = stream.try_write(&page);
+        // The socket's send buffer is empty, so all is sent. But a client that has already sent
+        // more may get a reset instead.
+        let _ = stream.try_write(&last);
         return;
     }
     TURNED_AWAY.set(TURNED_AWAY.get() + 1);
     tokio::spawn(async move {
         let (mut read, write) = transport::plain(stream);
-        farewell(&mut read, &write, &page, LAST_WORDS).await;
+        farewell(&mut read, &write, &last, moment).await;
         TURNED_AWAY.set(TURNED_AWAY.get() - 1);
     });
 }
