@@ -58,5 +58,5 @@ pub use frame::{DECLINED, Frame, HeadFrame, Malformed, Usage, split_frame, split
 pub use in_flight::{Details, InFlight};
 pub use job::{Gone, Job, Outcome};
 pub use layout::{Geometry, LAYOUT_VERSION};
-pub use producer::{Drained, Full, Holder, Producer, SlotId, Tickets};
+pub use producer::{Drained, Full, Holder, Producer, Ready, SlotId, Tickets};
 pub use segment::{BadSegment, Segment};

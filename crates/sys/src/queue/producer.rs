@@ -29,6 +29,35 @@ impl SlotId {
     }
 }
 
+/// The slots that [`Producer::take_ready`] has found marked, in their order. An event loop looks
+/// several times for each request and finds nothing or one slot, so it must cost next to nothing:
+/// as a chain of iterators over all words it took a thousand instructions of each request.
+#[derive(Debug)]
+pub struct Ready {
+    words: [u64; READY_WORDS],
+    /// A bit for each word that may have marks left.
+    marked: u32,
+    slots: usize,
+}
+
+impl Iterator for Ready {
+    type Item = SlotId;
+
+    fn next(&mut self) -> Option<SlotId> {
+        while self.marked != 0 {
+            let at = self.marked.trailing_zeros() as usize;
+            let word = &mut self.words[at];
+            if *word != 0 {
+                let slot = at * 64 + word.trailing_zeros() as usize;
+                *word &= *word - 1;
+                return (slot < self.slots).then_some(SlotId(slot as u16));
+            }
+            self.marked &= self.marked - 1;
+        }
+        None
+    }
+}
+
 /// Why a request was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
@@ -359,19 +388,19 @@ impl Producer {
     }
 
     /// Takes the marks of the slots in which something happened since the last look.
-    pub fn take_ready(&self) -> impl Iterator<Item = SlotId> + use<> {
-        let words = self.segment.event_loop(self.index).ready.0.each_ref().map(|marks| {
-            // Most words are empty, and a look costs less than a swap.
-            if marks.load(Ordering::SeqCst) == 0 { 0 } else { marks.swap(0, Ordering::SeqCst) }
-        });
+    pub fn take_ready(&self) -> Ready {
         // A worker may have marked slots that are not there.
         let slots = self.slots.len();
-        words
-            .into_iter()
-            .enumerate()
-            .flat_map(bits)
-            .take_while(move |slot| *slot < slots)
-            .map(|slot| SlotId(slot as u16))
+        let mut ready = Ready { words: [0; READY_WORDS], marked: 0, slots };
+        let marks = &self.segment.event_loop(self.index).ready.0;
+        for (at, marks) in marks.iter().enumerate().take(slots.div_ceil(64)) {
+            // Most words are empty, and a look costs less than a swap.
+            if marks.load(Ordering::SeqCst) != 0 {
+                ready.words[at] = marks.swap(0, Ordering::SeqCst);
+                ready.marked |= 1 << at;
+            }
+        }
+        ready
     }
 
     /// The event loop is about to sleep: from now on workers ring its bell. Look at
@@ -427,12 +456,6 @@ impl Producer {
     fn global(&self, id: SlotId) -> u32 {
         u32::from(self.index) * u32::from(self.segment.geometry().slots_per_loop) + u32::from(id.0)
     }
-}
-
-/// The numbers of the bits that are set in a word of a bitmap.
-fn bits((index, word): (usize, u64)) -> impl Iterator<Item = usize> {
-    let rests = std::iter::successors(Some(word), |rest| Some(rest & rest.wrapping_sub(1)));
-    rests.take_while(|rest| *rest != 0).map(move |rest| index * 64 + rest.trailing_zeros() as usize)
 }
 
 /// Where the body ring of a slot with this record begins.
