@@ -26,6 +26,12 @@ impl Types {
 
     /// Whether the type in a `Content-Type` fits a pattern. Its parameters do not count.
     pub fn fits(&self, content_type: &[u8]) -> bool {
+        // So it is with most pages: the first pattern is mostly `text/*`.
+        if let Some(Pattern::Begins(text)) = self.0.first()
+            && content_type.starts_with(text)
+        {
+            return true;
+        }
         let end = memchr::memchr(b';', content_type).unwrap_or(content_type.len());
         let kind = content_type[..end].trim_ascii();
         self.0.iter().any(|pattern| match pattern {
