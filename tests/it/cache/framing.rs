@@ -75,8 +75,11 @@ fn a_body_that_is_longer_than_announced_ends_where_it_was_announced() {
 fn fields_of_the_connection_are_not_for_clients() {
     for kind in [Kind::Classic, Kind::Fastcgi] {
         let site = Site::of(kind, &[]);
+        // PHP announces with it what it sends after the body, and a FastCGI application cannot.
+        let trailer = if kind == Kind::Fastcgi { "Trailer: X-Any" } else { "X-Other: 4" };
         let target = page(&[
             FRESH,
+            trailer,
             "X-Hop: 1",
             "Connection: x-hop , keep-alive",
             "Connection: X-Late",
@@ -84,7 +87,6 @@ fn fields_of_the_connection_are_not_for_clients() {
             "Keep-Alive: timeout=5",
             "Proxy-Connection: keep-alive",
             "TE: trailers",
-            "Trailer: X-Any",
             "Upgrade: h2c",
             "X-Stays: 3",
         ]);

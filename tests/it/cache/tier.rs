@@ -130,7 +130,7 @@ fn a_change_is_seen_by_all_nodes() {
     one.send(&Request::new("POST", &target).header("Host", "shop").body("x"));
     let forgotten =
         || (!status(&other.send(&ask(&target))).starts_with("Tokamak; hit")).then_some(());
-    eventually(Duration::from_secs(5), forgotten).expect("the other node has forgotten it");
+    eventually(PATIENCE, forgotten).expect("the other node has forgotten it");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_purge_is_for_all_nodes() {
     assert!(command(&one.0, &["cache", "purge", "--tag", "news"]).status.success());
     let forgotten =
         || (!status(&other.send(&ask(&tagged))).starts_with("Tokamak; hit")).then_some(());
-    eventually(Duration::from_secs(5), forgotten).expect("the other node has forgotten it");
+    eventually(PATIENCE, forgotten).expect("the other node has forgotten it");
     assert!(status(&other.send(&ask(&plain))).starts_with("Tokamak; hit"), "it was not meant");
     eventually(PATIENCE, || is_shared(&third.send(&ask(&plain))).then_some(()))
         .expect("it reads the stream");
