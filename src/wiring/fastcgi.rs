@@ -99,6 +99,7 @@ pub fn site(name: &str, root: PathBuf) -> Site {
         routes: Vec::new(),
         rules: Vec::new(),
         canonical_host: None,
+        access_log: None,
         path: String::new(),
         internal: Default::default(),
         error_pages: Default::default(),

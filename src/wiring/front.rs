@@ -65,7 +65,7 @@ pub fn main(start: FrontStart) -> u8 {
         sockets: start.sockets,
         admin: start.admin.map(|admin| questions.listener(admin, channel.clone())),
         scripts: None,
-        access_log: start.access_log.map(File::from),
+        access_logs: start.access_logs.into_iter().map(|log| log.map(File::from)).collect(),
         is_successor: start.is_successor,
         server: start.server,
     };
@@ -221,15 +221,13 @@ fn obey(
             });
             insist(channel, &FromFront::Answered { question, outcome });
         }
-        ToFront::Reopen { error, access } => {
-            let mut files = files.into_iter();
-            if error && let Some(file) = files.next() {
-                // The old file goes on being written to; the supervisor has said what is wrong with
-                // the new one.
-                let _ = process::redirect_stderr(file.as_fd());
-            }
-            if access && let Some(file) = files.next() {
-                front.reopen_log(File::from(file));
+        ToFront::Reopen { access } => {
+            let Some(file) = files.into_iter().next() else { return };
+            match access {
+                Some(index) => front.reopen_log(index.into(), File::from(file)),
+                // If it fails, the old file goes on being written to; the supervisor has said what
+                // is wrong with the new one.
+                None => drop(process::redirect_stderr(file.as_fd())),
             }
         }
     }

@@ -73,7 +73,7 @@ pub fn serve(request: Request) -> Result<(), String> {
         sockets: vec![socket],
         scripts: Some(folder),
         pools: Vec::new(),
-        access_log: None,
+        access_logs: Vec::new(),
         admin: None,
         is_successor: false,
     });

@@ -17,8 +17,13 @@ fn start(format: &str) -> Server {
 
 /// Waits until the log has this many lines of `target`.
 fn lines(server: &Server, target: &str, count: usize) -> Vec<String> {
+    lines_of(server, "access.log", target, count)
+}
+
+/// As [`lines`], of another log.
+fn lines_of(server: &Server, log: &str, target: &str, count: usize) -> Vec<String> {
     let read = || {
-        let text = std::fs::read_to_string(server.state_file("access.log")).unwrap_or_default();
+        let text = std::fs::read_to_string(server.state_file(log)).unwrap_or_default();
         let lines: Vec<String> =
             text.lines().filter(|line| line.contains(target)).map(str::to_string).collect();
         (lines.len() >= count).then_some(lines)
@@ -73,6 +78,64 @@ fn json() {
     let sum: f64 = phases.values().map(|phase| phase.as_f64().unwrap()).sum();
     let total = entry["duration_us"].as_f64().unwrap();
     assert!(phases.contains_key("php") && (sum - total).abs() < 0.05 * total + 10.0, "{line}");
+}
+
+/// Each site may have a log of its own, in its own shape, or none.
+#[test]
+fn sites_have_logs_of_their_own() {
+    let site = |host: &str, lines: &str| {
+        format!("[[site]]\nhost = \"{host}\"\nroot = \"$ROOT\"\nmode = \"classic\"\n{lines}\n")
+    };
+    let sites = [
+        site("all.test", ""),
+        site("shop.test", "access_log = \"state/shop.log\"\naccess_format = \"json\""),
+        site("blog.test", "access_log = \"state/access.log\""),
+        site("quiet.test", "access_log = \"off\""),
+        site("shop.test", "path = \"/tool\""),
+    ];
+    let setup = Setup::new(Kind::Classic).line("log.access = \"state/access.log\"");
+    let mut server = setup.sites(&sites.concat()).start();
+    let ask = |server: &Server, host: &str, target: &str| {
+        server.send(&get(target).header("Host", host)).expect(200);
+    };
+    for host in ["all.test", "blog.test", "quiet.test", "shop.test"] {
+        ask(&server, host, &format!("/hello.php?of={host}"));
+    }
+    ask(&server, "shop.test", "/tool/hello.php?of=tool");
+
+    let line = lines_of(&server, "shop.log", "of=shop.test", 1).remove(0);
+    let entry: serde_json::Value = serde_json::from_str(&line).expect("a line of JSON");
+    assert_eq!((&entry["host"], &entry["site"]), (&"shop.test".into(), &"shop.test".into()));
+    lines_of(&server, "shop.log", "of=tool", 1);
+    for host in ["all.test", "blog.test"] {
+        assert!(lines(&server, &format!("of={host}"), 1)[0].starts_with("127.0.0.1 - - ["));
+    }
+
+    // Moved away, each is opened anew.
+    for log in ["access.log", "shop.log"] {
+        let path = server.state_file(log);
+        std::fs::rename(&path, path.with_extension("old")).unwrap();
+    }
+    let pid = server.main_process().pid();
+    kill("USR1", pid.into());
+    server.log_line(&["log files are reopened"]);
+    ask(&server, "all.test", "/hello.php?after=all");
+    ask(&server, "shop.test", "/hello.php?after=shop");
+    lines(&server, "after=all", 1);
+    lines_of(&server, "shop.log", "after=shop", 1);
+
+    server.main_process().signal("TERM");
+    assert!(server.main_process().wait(Duration::from_secs(10)).is_some(), "it ends");
+    let read = |log: &str| std::fs::read_to_string(server.state_file(log)).unwrap();
+    for (log, own, count) in [
+        ("access.old", "of=", 2),
+        ("shop.old", "of=", 2),
+        ("access.log", "after=", 1),
+        ("shop.log", "after=", 1),
+    ] {
+        let text = read(log);
+        assert_eq!((text.matches(own).count(), text.lines().count()), (count, count), "{text}");
+    }
 }
 
 /// Its code, the access log and the error log say the same.

@@ -19,7 +19,7 @@ mod upstream;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokamak_fpm::Pool as FpmPool;
@@ -101,6 +101,17 @@ impl Server {
         sockets
             .filter_map(|socket| Some((socket, self.sites.get(socket.site_index)?.fpm.as_deref()?)))
     }
+
+    /// The access logs of the sites, each once, in the order of the sites.
+    pub fn access_logs(&self) -> Vec<&AccessLog> {
+        let mut logs: Vec<&AccessLog> = Vec::new();
+        for log in self.sites.iter().filter_map(|site| site.access_log.as_ref()) {
+            if !logs.contains(&log) {
+                logs.push(log);
+            }
+        }
+        logs
+    }
 }
 
 /// Limits on what a client may send. Sizes in bytes.
@@ -162,19 +173,26 @@ pub struct Timeouts {
 /// Where the log lines go.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Log {
-    /// Access log; absent: none is written.
+    /// The access log of sites that do not say otherwise; absent: none is written.
     pub access: Option<AccessLog>,
     /// Error log; absent: standard error.
     pub error: Option<PathBuf>,
 }
 
-/// The access log: one line a request.
+/// An access log: one line a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccessLog {
     /// File, or `-` for standard output.
     pub path: PathBuf,
     /// Shape of a line.
     pub format: LogFormat,
+}
+
+impl AccessLog {
+    /// The file; `None` for standard output.
+    pub fn file(&self) -> Option<&Path> {
+        (self.path.as_os_str() != "-").then_some(&self.path)
+    }
 }
 
 /// Shape of an access log line.

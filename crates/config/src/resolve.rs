@@ -6,6 +6,7 @@ mod acme;
 mod admin;
 mod cache;
 mod compression;
+mod log;
 mod mount;
 mod names;
 mod pool;
@@ -23,11 +24,11 @@ pub(crate) use mount::around;
 use std::path::{Path, PathBuf};
 
 use crate::error::Errors;
-use crate::model::{AccessLog, Http2, Limits, Log, Lua, Secret, Server, Site, Timeouts};
+use crate::model::{Http2, Limits, Lua, Secret, Server, Site, Timeouts};
 use crate::option;
 use crate::origin::{Given, Origin};
 use crate::raw::Raw;
-use crate::value::{Auto, Count, Off, Text};
+use crate::value::{Auto, Count, Text};
 
 /// Characters that a secret has at least.
 const SHORTEST_SECRET: usize = 16;
@@ -181,41 +182,6 @@ impl Reader<'_> {
         given.value.as_ref().map(|path| self.absolute(path, given.origin))
     }
 
-    fn log(&mut self, log: &option::Log) -> Log {
-        let access = match &log.access.value {
-            Off::Word => None,
-            Off::Is(path) if path.as_os_str() == "-" => Some(path.clone()),
-            Off::Is(path) => Some(self.log_file("access", path, log.access.origin)),
-        };
-        Log {
-            access: access.map(|path| AccessLog { path, format: log.access_format.value }),
-            error: log
-                .error
-                .value
-                .as_ref()
-                .map(|path| self.log_file("error", path, log.error.origin)),
-        }
-    }
-
-    fn log_file(&mut self, name: &str, path: &Path, origin: Origin) -> PathBuf {
-        let path = self.absolute(path, origin);
-        match path.parent() {
-            Some(parent) if !path.is_dir() && parent.is_dir() => {}
-            Some(parent) if !parent.is_dir() => {
-                let problem =
-                    format!("the directory {} does not exist; create it", parent.display());
-                self.report("log", name, origin, problem);
-            }
-            _ => self.report(
-                "log",
-                name,
-                origin,
-                format!("{} is a directory; name a file", path.display()),
-            ),
-        }
-        path
-    }
-
     fn sites(&mut self) -> Vec<Site> {
         let raw = self.raw;
         let mut names = names::Names::default();
@@ -236,6 +202,7 @@ impl Reader<'_> {
         }
         self.fallbacks(&mut sites);
         self.inherit(&mut sites);
+        self.one_format_each(&sites);
         sites
     }
 

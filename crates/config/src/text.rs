@@ -471,6 +471,13 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> RawSite {
             root: plain(Auto::<PathBuf>::Is(site.root.clone())),
             index: texts(&site.index),
             index_listing: plain(site.index_listing),
+            access_log: plain(Auto::Is(
+                site.access_log.as_ref().map_or(Off::Word, |log| Off::Is(log.path.clone())),
+            )),
+            access_format: plain(match &site.access_log {
+                Some(log) => Auto::Is(log.format),
+                None => Auto::Word,
+            }),
             front_controller: plain(Auto::Is(front_controller)),
             front_controller_for: plain(site.front_controller_for.clone()),
             mode: plain(Auto::Is(site.mode)),

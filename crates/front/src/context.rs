@@ -52,8 +52,8 @@ pub struct Context {
     pub spans: Option<Arc<SpanQueue>>,
     /// Which requests are told their phases, if any are.
     pub timing: Option<Timing>,
-    /// The access log, if one is written.
-    pub access_log: Option<Arc<AccessLog>>,
+    /// The access logs of the sites, each once.
+    pub access_logs: Vec<Arc<AccessLog>>,
     /// Where the loop counts its requests, if anybody can see the numbers.
     pub counters: Option<Arc<LoopCounters>>,
     /// Whether the slow log of any site shows where the time of requests went.
@@ -89,7 +89,7 @@ impl Context {
 
     /// Whether exact times of requests are shown anywhere.
     pub fn wants_exact_times(&self) -> bool {
-        self.access_log.is_some()
+        !self.access_logs.is_empty()
             || self.counters.is_some()
             || self.timing.is_some()
             || self.has_slow_log
@@ -113,9 +113,7 @@ impl Context {
 
     /// Passes the lines of all access logs to their writers.
     pub fn flush_logs(&self) {
-        if let Some(log) = &self.access_log {
-            log.flush();
-        }
+        self.access_logs.iter().for_each(|log| log.flush());
         self.sites.iter().filter_map(|site| site.journal.as_ref()).for_each(|log| log.flush());
     }
 }

@@ -63,9 +63,9 @@ pub struct Start {
     pub scripts: Option<PathBuf>,
     /// One for each site that has workers.
     pub pools: Vec<PoolLink>,
-    /// The access log's file, open for appending; absent: standard output, if the configuration
-    /// wants one.
-    pub access_log: Option<File>,
+    /// The files of the access logs, open for appending, in the order of the configuration's
+    /// `access_logs()`; `None` for standard output.
+    pub access_logs: Vec<Option<File>>,
     /// Whether another front serves until this one is ready. Then names that cannot be resolved are
     /// an error.
     pub is_successor: bool,
@@ -75,7 +75,8 @@ pub struct Start {
 pub struct Front {
     loops: Vec<UnboundedSender<Message>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    log: Mutex<Option<log::Log>>,
+    /// The access logs, in the order of the configuration.
+    access_logs: Mutex<Vec<log::Log>>,
     admin: Mutex<Option<Admin>>,
     exporter: Mutex<Option<Exporter>>,
     /// Watches the scripts of all loops as long as it lives.
@@ -134,7 +135,7 @@ impl Front {
         Ok(Front {
             loops: senders,
             threads: Mutex::new(threads),
-            log: Mutex::new(shared.log),
+            access_logs: Mutex::new(shared.access_logs),
             admin: Mutex::new(admin),
             exporter: Mutex::new(shared.exporter),
             _lua: shared.lua,
@@ -269,9 +270,10 @@ impl Front {
         self.tell(|| Message::Finish);
     }
 
-    /// Writes the access log to `file` from now on, because the old file has been moved away.
-    pub fn reopen_log(&self, file: File) {
-        if let Some(log) = &*lock(&self.log) {
+    /// Writes the access log of this index to `file` from now on, because the old file has been
+    /// moved away.
+    pub fn reopen_log(&self, index: usize, file: File) {
+        if let Some(log) = lock(&self.access_logs).get(index) {
             log.reopen(file);
         }
     }
@@ -291,7 +293,7 @@ impl Front {
             exporter.close();
         }
         // The process may end after this, so wait until the last lines are written.
-        drop(lock(&self.log).take());
+        lock(&self.access_logs).clear();
         lock(&self.pool_logs).clear();
         drop(lock(&self.errors).take());
     }

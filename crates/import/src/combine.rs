@@ -77,6 +77,10 @@ fn redirects(sites: &mut Vec<Site>, notes: &mut Notes) {
                 continue;
             }
             hosts.retain(|name| !has(name));
+            if secure.access_log != site.access_log {
+                let reason = "its redirects are in the log of the site that they lead to";
+                notes.differs(&site.place, "", reason);
+            }
             secure.https_redirect = true;
             add(&mut secure.listen, &site.listen);
             secure.default_on.extend(site.default_on.iter().cloned());

@@ -30,10 +30,13 @@ pub(crate) struct Description {
     pub automatic: bool,
     /// Files of users that are written beside the configuration: their names and their texts.
     pub files: Vec<(String, String)>,
-    /// The access log and the error log.
+    /// The access log of sites that say nothing else, and the error log.
     pub access_log: Option<String>,
     pub error_log: Option<String>,
 }
+
+/// The shape of access log lines that needs no word.
+pub(crate) const COMBINED: &str = "combined";
 
 /// An address that a site listens on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,6 +92,8 @@ pub(crate) struct Site {
     pub index: Option<Vec<String>>,
     /// Whether folders without an index file are listed.
     pub index_listing: bool,
+    /// The file of its own access log, and the shape of its lines, if it has one.
+    pub access_log: Option<(String, &'static str)>,
     pub front_controller: Option<String>,
     pub front_controller_for: Vec<&'static str>,
     pub https_redirect: bool,
@@ -123,6 +128,7 @@ impl Site {
             root: None,
             index: None,
             index_listing: false,
+            access_log: None,
             front_controller: None,
             front_controller_for: Vec::new(),
             https_redirect: false,

@@ -4,6 +4,7 @@
 mod invented;
 mod limits;
 mod listings;
+mod logs;
 mod mounts;
 mod passwords;
 mod sizes;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value, value};
 
-use crate::model::{Action, Description, Headers, Most, Rule, Serve, Site};
+use crate::model::{Action, COMBINED, Description, Headers, Most, Rule, Serve, Site};
 use crate::note::Note;
 
 /// Columns of the file's comments.
@@ -118,6 +118,12 @@ fn site(site: &Site, hosts: &[String], listen: &[String]) -> Table {
     }
     if site.index_listing {
         table.insert("index_listing", value(true));
+    }
+    if let Some((file, format)) = &site.access_log {
+        table.insert("access_log", value(file));
+        if *format != COMBINED {
+            table.insert("access_format", value(*format));
+        }
     }
     let front = site.front_controller.as_deref().unwrap_or("none");
     table.insert("front_controller", value(front));

@@ -40,8 +40,9 @@ pub struct FrontStart {
     pub admin: Option<(Admin, OwnedFd)>,
     /// The pools, in the order of the sites that have one.
     pub pools: Vec<PoolLink>,
-    /// The access log, opened for appending; absent if there is none or it goes to standard output.
-    pub access_log: Option<OwnedFd>,
+    /// The access logs, opened for appending, in the order of `server.access_logs()`; those that go
+    /// to standard output have no descriptor.
+    pub access_logs: Vec<Option<OwnedFd>>,
     /// Whether another front serves until this one does: then it had better not start than start
     /// with half of what it needs.
     pub is_successor: bool,
@@ -211,10 +212,10 @@ pub fn fork(plan: FrontPlan<'_>, lent: Lent, main: &FrontMain) -> io::Result<Sta
     let FrontPlan { server, pools, identity, is_successor } = plan;
     let (ours, channel) = Channel::pair()?;
     let links = pools.iter().map(link).collect::<io::Result<Vec<_>>>()?;
-    let access_log = match &server.log.access {
-        Some(access) if access.path != Path::new("-") => Some(open_log(&access.path)?.into()),
-        _ => None,
-    };
+    let access_logs = server.access_logs().into_iter();
+    let access_logs = access_logs
+        .map(|log| log.file().map(|path| open_log(path).map(OwnedFd::from)).transpose())
+        .collect::<io::Result<_>>()?;
     let sockets = |lent: Vec<(SocketAddr, OwnedFd)>| lent.into_iter().map(|(_, socket)| socket);
     let tls_listeners = sockets(lent.tls_listeners).collect();
     let start = FrontStart {
@@ -225,7 +226,7 @@ pub fn fork(plan: FrontPlan<'_>, lent: Lent, main: &FrontMain) -> io::Result<Sta
         sockets: lent.sockets,
         admin: lent.admin,
         pools: links,
-        access_log,
+        access_logs,
         is_successor,
         channel,
     };
@@ -265,7 +266,7 @@ fn descriptors(start: &FrontStart) -> Vec<RawFd> {
         .chain(start.tls.iter().flat_map(|(listeners, _)| listeners))
         .chain(&start.sockets)
         .chain(start.admin.iter().map(|(_, socket)| socket))
-        .chain(&start.access_log)
+        .chain(start.access_logs.iter().flatten())
         .map(AsRawFd::as_raw_fd);
     bells.chain(segments).chain(listeners).chain([start.channel.as_fd().as_raw_fd()]).collect()
 }

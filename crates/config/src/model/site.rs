@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokamak_fpm::Pool as FpmPool;
 
-use super::{Caching, Compression, Rule, Secret, SiteTls};
+use super::{AccessLog, Caching, Compression, Rule, Secret, SiteTls};
 
 /// Paths that are 404 unless the front controller is to answer for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +85,8 @@ pub struct Site {
     pub index: Vec<String>,
     /// Whether folders without one are listed.
     pub index_listing: bool,
+    /// Where its requests are written; absent: nowhere.
+    pub access_log: Option<AccessLog>,
     /// Script, relative to the root, that answers for paths which are no file; absent: such paths
     /// are 404.
     pub front_controller: Option<String>,

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{Ignored, Leftover, Mode, Reset, Secret, Split};
+use crate::model::{Ignored, Leftover, LogFormat, Mode, Reset, Secret, Split};
 use crate::unit::{GIB, HOUR, MIB, SECOND};
-use crate::value::{ANY, Auto, Choice, Codings, Count, Nothing, Settings, Size, Text, within};
+use crate::value::{ANY, Auto, Choice, Codings, Count, Nothing, Off, Settings, Size, Text, within};
 
 /// How the number of a pool's processes changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,6 +79,11 @@ section! {
         /// the site has a front controller, that answers instead, except where a rule with `serve`
         /// leaves it out.
         index_listing: bool = "false", ANY, Live, env "TOKAMAK_INDEX_LISTING";
+        /// The site's own access log: a file, `"-"` for standard output, or `"off"`. `"auto"` is
+        /// `log.access`; for a mounted site, the log of the sites around it.
+        access_log: Auto<Off<PathBuf>> = "auto", ANY, Live, env "TOKAMAK_ACCESS_LOG";
+        /// Shape of its lines, if it has an access log of its own; `"auto"` is `log.access_format`.
+        access_format: Auto<LogFormat> = "auto", ANY, Live, env "TOKAMAK_ACCESS_FORMAT";
         /// Script, relative to the root, that answers for paths which are no file; `"none"` answers
         /// 404 to them, `"auto"` is the `index.php` of the root if there is one.
         front_controller: Auto<Nothing<Text>> = "auto", ANY, Live, env "TOKAMAK_FRONT_CONTROLLER";

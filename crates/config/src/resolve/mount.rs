@@ -30,6 +30,10 @@ impl Reader<'_> {
                 let hsts = around.iter().map(|site| site.tls.hsts);
                 self.take_over(raw, "hsts", hsts, &mut site.tls.hsts);
             }
+            if raw.site.access_log.origin == Origin::Default {
+                let logs = around.iter().map(|site| site.access_log.clone());
+                self.take_over(raw, "access_log", logs, &mut site.access_log);
+            }
             if site.canonical_host.is_none() {
                 let host = same(around.iter().map(|site| &site.canonical_host)).cloned().flatten();
                 // Where the site is not mounted, a client would not find it.

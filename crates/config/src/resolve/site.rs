@@ -108,6 +108,7 @@ impl Reader<'_> {
             root: root.unwrap_or_default(),
             index: site.index.value.iter().map(|text| text.0.clone()).collect(),
             index_listing: site.index_listing.value,
+            access_log: self.site_log(site),
             front_controller,
             front_controller_for: site.front_controller_for.value.clone(),
             tls: self.site_tls(site),

@@ -229,3 +229,60 @@ fn sites_name_the_addresses_on_which_they_are_served() {
     let wrong = errors(&format!("[[site]]\n{twice}[[site]]\n{twice}"));
     has(&wrong, &["tokamak.toml:8: site.host: `x` is there twice on 0.0.0.0:80"]);
 }
+
+#[test]
+fn a_site_may_have_an_access_log_of_its_own() {
+    let place = Place::with(&["index.php", "tool/index.php"]);
+    let site = |host: &str, text: &str| format!("[[site]]\nhost = '{host}'\nroot = '.'\n{text}\n");
+    let text = [
+        "[log]\naccess = 'all.log'\naccess_format = 'json'\n".to_owned(),
+        site("a", ""),
+        site("b", "access_log = 'b.log'\naccess_format = 'vhost'"),
+        site("c", "access_log = 'c.log'"),
+        site("d", "access_log = 'off'"),
+        site("e", "access_log = '-'\naccess_format = 'combined'"),
+        site("b", "path = '/tool'"),
+        site("b", "path = '/own'\naccess_log = 'all.log'"),
+    ];
+    let server = place.load(&text.concat()).unwrap();
+    let log = |file: &str, format| Some(AccessLog { path: place.path(file), format });
+    let logs: Vec<_> = server.sites.iter().map(|site| site.access_log.clone()).collect();
+    assert_eq!(
+        logs,
+        [
+            log("all.log", LogFormat::Json),
+            log("b.log", LogFormat::Vhost),
+            log("c.log", LogFormat::Json),
+            None,
+            Some(AccessLog { path: "-".into(), format: LogFormat::Combined }),
+            log("b.log", LogFormat::Vhost),
+            log("all.log", LogFormat::Json),
+        ]
+    );
+    let paths = server.access_logs().into_iter().map(|log| log.path.clone());
+    let all = ["all.log", "b.log", "c.log"].map(|file| place.path(file));
+    assert_eq!(paths.collect::<Vec<_>>(), [&all[..], &["-".into()]].concat());
+    assert_eq!(Place::with(&[]).load(&server.to_toml()).unwrap(), server);
+
+    for (sites, part) in [
+        ([site("a", "access_log = 'missing/a.log'"), String::new()], "4: site.access_log: the dir"),
+        ([site("a", "access_log = '.'"), String::new()], "4: site.access_log: "),
+        ([site("a", "access_format = 'json'"), String::new()], "4: site.access_format: is for"),
+        (
+            [
+                site("a", "access_log = 'a.log'"),
+                site("b", "access_log = 'a.log'\naccess_format = 'json'"),
+            ],
+            "8: site.access_log: ",
+        ),
+        (
+            [
+                site("a", "access_log = 'a.log'") + &site("b", ""),
+                "[[site]]\nroot = '.'\npath = '/in_both'\n".to_owned(),
+            ],
+            "9: site.access_log: not set, and the sites",
+        ),
+    ] {
+        has(&place.errors(&sites.concat()), &[part]);
+    }
+}

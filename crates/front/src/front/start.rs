@@ -64,8 +64,8 @@ pub struct Shared {
     counters: Vec<Arc<LoopCounters>>,
     /// The export of traces, if the configuration wants it.
     pub exporter: Option<Exporter>,
-    /// The access log, if the configuration has one.
-    pub log: Option<Log>,
+    /// The access logs, in the order of the configuration.
+    pub access_logs: Vec<Log>,
     /// Access logs of pools, by the positions of their sites.
     pub pool_logs: BTreeMap<usize, Log>,
     /// The data of the pools' status pages, by the indexes of their sites.
@@ -93,10 +93,11 @@ impl Shared {
     /// Fails if a log cannot be opened, or if a name cannot be resolved while another front still
     /// serves.
     pub fn new(config: Arc<config::Server>, start: &mut Start) -> io::Result<Shared> {
-        let log = match &config.log.access {
-            Some(_) => Some(Log::open(start.access_log.take())?),
-            None => None,
-        };
+        let files = std::mem::take(&mut start.access_logs).into_iter();
+        let access_logs = config.access_logs().into_iter().zip(files);
+        let access_logs = access_logs
+            .map(|(log, file)| Log::open(log.file(), file))
+            .collect::<io::Result<_>>()?;
         let (mut pool_logs, mut overviews) = (BTreeMap::new(), BTreeMap::new());
         for pool in &mut start.pools {
             if let Some(configured) = &config.sites[pool.site_index].fpm {
@@ -105,7 +106,7 @@ impl Shared {
                 overviews.insert(pool.site_index, Arc::new(overview));
             }
             if let Some(file) = pool.access_log.take() {
-                pool_logs.insert(pool.site_index, Log::open(Some(file))?);
+                pool_logs.insert(pool.site_index, Log::open(None, Some(file))?);
             }
         }
         let sites: Vec<Arc<config::Site>> = config.sites.iter().cloned().map(Arc::new).collect();
@@ -139,7 +140,7 @@ impl Shared {
             upstreams,
             lua,
             cache,
-            log,
+            access_logs,
             pool_logs,
             overviews,
         })
@@ -194,11 +195,18 @@ impl Shared {
             pools.push((gate, pool.bells[index].try_clone()?));
         }
         let sites = handlers.into_iter().enumerate();
+        let access_logs: Vec<_> = self
+            .config
+            .access_logs()
+            .into_iter()
+            .zip(&self.access_logs)
+            .map(|(configured, log)| (configured, Arc::new(AccessLog::new(log, configured.format))))
+            .collect();
         let context = Context {
             config: self.config.clone(),
             tls: self.tls.clone(),
             handshake_turn: Semaphore::new(1),
-            sites: sites.map(|(index, handler)| self.site(index, handler)).collect(),
+            sites: sites.map(|(index, handler)| self.site(index, handler, &access_logs)).collect(),
             hosts: self.hosts.clone(),
             upstreams: self.upstreams.clone(),
             lua,
@@ -208,11 +216,7 @@ impl Shared {
             tracer: Tracer::new(&self.config.trace),
             spans: self.exporter.as_ref().map(|exporter| exporter.queue().clone()),
             timing: Timing::new(&self.config),
-            access_log: self
-                .log
-                .as_ref()
-                .zip(self.config.log.access.as_ref())
-                .map(|(log, configured)| Arc::new(AccessLog::new(log, configured.format))),
+            access_logs: access_logs.into_iter().map(|(_, log)| log).collect(),
             counters: self.counters.get(index).cloned(),
             has_slow_log: self.sites.iter().any(|site| has_slow_log(site)),
             scoreboard: self.scoreboard.clone(),
@@ -224,7 +228,12 @@ impl Shared {
         Ok((context, pools))
     }
 
-    fn site(&self, index: usize, handler: Handler) -> Site {
+    fn site(
+        &self,
+        index: usize,
+        handler: Handler,
+        access_logs: &[(&config::AccessLog, Arc<AccessLog>)],
+    ) -> Site {
         let config = &self.sites[index];
         let router = Router::new(config);
         let log = config.fpm.as_ref().zip(self.pool_logs.get(&index));
@@ -240,6 +249,10 @@ impl Shared {
             limits: SiteLimits::new(index, &self.config, &self.throttle),
             logins: SiteLogins::new(config, &self.passwords),
             hsts: https::hsts(config),
+            access_log: access_logs
+                .iter()
+                .find(|(configured, _)| config.access_log.as_ref() == Some(configured))
+                .map(|(_, log)| log.clone()),
             handler,
             overview: self.overviews.get(&index).cloned(),
             journal: log.map(|(pool, log)| Journal::new(pool, log)),

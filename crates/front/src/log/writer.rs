@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, sleep};
@@ -92,13 +93,17 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens an access log that is written to `file` (opened for appending) or else to standard
-    /// output.
+    /// Opens an access log that is written to `file` (opened for appending, from `path`) or else to
+    /// standard output.
     ///
     /// # Errors
     /// A thread that cannot be had.
-    pub fn open(file: Option<File>) -> io::Result<Log> {
-        Log::start("access log", file.map_or(Sink::Output, Sink::File))
+    pub fn open(path: Option<&Path>, file: Option<File>) -> io::Result<Log> {
+        let name = match path {
+            Some(path) => format!("access log {}", path.display()),
+            None => "access log".into(),
+        };
+        Log::start(name, "access-log", file.map_or(Sink::Output, Sink::File))
     }
 
     /// Opens the error log, which is standard error.
@@ -106,13 +111,13 @@ impl Log {
     /// # Errors
     /// A thread that cannot be had.
     pub fn errors() -> io::Result<Log> {
-        Log::start("error log", Sink::Errors)
+        Log::start("error log".into(), "error-log", Sink::Errors)
     }
 
-    fn start(name: &'static str, sink: Sink) -> io::Result<Log> {
+    fn start(name: String, thread: &str, sink: Sink) -> io::Result<Log> {
         let queue = Arc::<Queue>::default();
         let writer = Writer { name, sink, queue: queue.clone(), told: 0, broken: false };
-        let thread = std::thread::Builder::new().name(name.replace(' ', "-"));
+        let thread = std::thread::Builder::new().name(thread.into());
         Ok(Log { queue, thread: Some(thread.spawn(move || writer.run())?) })
     }
 
@@ -263,7 +268,8 @@ impl Sink {
 }
 
 struct Writer {
-    name: &'static str,
+    /// What messages call the log.
+    name: String,
     sink: Sink,
     queue: Arc<Queue>,
     /// Dropped lines that have been reported in the error log.
@@ -321,7 +327,6 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
     use std::sync::mpsc::{self, Receiver};
 
     use http::Request;
@@ -368,7 +373,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("access.log");
         fs::write(&path, "before\n").unwrap();
-        let log = Log::open(append(&path)).unwrap();
+        let log = Log::open(None, append(&path)).unwrap();
         let buffers: Vec<_> = (0..3).map(|_| log.buffer()).collect();
         std::thread::scope(|scope| {
             for (index, mut buffer) in buffers.into_iter().enumerate() {
@@ -405,7 +410,7 @@ mod tests {
     fn a_moved_file_is_opened_anew() {
         let dir = tempfile::tempdir().unwrap();
         let (path, old) = (dir.path().join("access.log"), dir.path().join("access.log.1"));
-        let log = Log::open(append(&path)).unwrap();
+        let log = Log::open(None, append(&path)).unwrap();
         let mut buffer = log.buffer();
         write(&mut buffer, "/first");
         buffer.flush();
@@ -434,7 +439,8 @@ mod tests {
         }
         let (busy, is_busy) = mpsc::channel();
         let (go, wait) = mpsc::channel();
-        let log = Log::start("test", Sink::Test(Box::new(Hanging(busy, wait)))).unwrap();
+        let log =
+            Log::start("test".into(), "test", Sink::Test(Box::new(Hanging(busy, wait)))).unwrap();
         let line = [b'x'; 1024];
         log.line(&line);
         is_busy.recv_timeout(Duration::from_secs(5)).expect("the writer writes");
@@ -452,7 +458,7 @@ mod tests {
 
     #[test]
     fn a_disk_that_refuses_costs_lines() {
-        let log = Log::open(append(Path::new("/dev/full"))).unwrap();
+        let log = Log::open(None, append(Path::new("/dev/full"))).unwrap();
         let mut buffer = log.buffer();
         write(&mut buffer, "/");
         write(&mut buffer, "/");

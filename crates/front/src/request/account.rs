@@ -55,7 +55,7 @@ fn told<B>(
     }
     ledger.stamp(Phase::Head, now);
     let mut guard = RequestGuard::new(Some(client.clone()), ledger);
-    let log = context.access_log.as_ref();
+    let log = site.access_log.as_ref();
     let log = log.filter(|_| site.rules.is_logged(request.uri(), &site.router));
     guard.entry = log.map(|log| {
         let route = route.map(|route| site.config.routes[route].name());

@@ -18,6 +18,7 @@ use tokamak_upstream::shm::Gate;
 use crate::cache::SiteCachePolicies;
 use crate::caller::Caller;
 use crate::fpm::{Journal, Overview};
+use crate::log::AccessLog;
 use crate::lua::SiteHooks;
 use crate::response::compression::SiteCompression;
 use crate::route::hosts::{self, strip_port};
@@ -50,6 +51,8 @@ pub struct Site {
     pub logins: Option<SiteLogins>,
     /// What its responses tell browsers about `https`.
     pub hsts: Option<HeaderValue>,
+    /// The log of its requests, if one is written.
+    pub access_log: Option<Arc<AccessLog>>,
     /// What answers requests for its scripts.
     pub handler: Handler,
     /// The data of the pool's status page, shared by all event loops.

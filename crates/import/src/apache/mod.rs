@@ -6,6 +6,7 @@
 mod access;
 mod handler;
 mod listing;
+mod log;
 mod login;
 mod parse;
 mod remote;
@@ -200,6 +201,7 @@ impl Reader<'_> {
                 _ => {}
             }
         }
+        self.access_log(own, around, &mut site);
         self.mounts(&all, &mut site);
         if let Some(moved) = self.moved(own, &site) {
             site.moved = Some(moved);

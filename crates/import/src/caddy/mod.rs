@@ -4,6 +4,7 @@
 
 mod address;
 mod fastcgi;
+mod log;
 mod login;
 mod matcher;
 mod mount;

@@ -16,7 +16,7 @@ pub(super) const TUNING: &[&str] =
     &["bind", "encode", "log_append", "log_skip", "push", "skip_log", "tracing"];
 
 /// Directives that only change what a site says of itself, so that nothing opens without them.
-const HARMLESS: &[&str] = &["handle_errors", "log", "map", "vars"];
+const HARMLESS: &[&str] = &["handle_errors", "map", "vars"];
 
 /// What a site serves.
 #[derive(Debug, Default)]
@@ -186,13 +186,13 @@ impl Reader<'_> {
             }
             "request_body" => self.request_body(directive, &matcher),
             "tls" => self.tls(directive, site),
+            "log" => self.access_log(directive, site),
             "basic_auth" | "basicauth" => {
                 self.password(directive, &matcher, args, site);
             }
             name if TUNING.contains(&name) => {}
             name if HARMLESS.contains(&name) => {
                 let reason = match name {
-                    "log" => "there is one access log; see `log.access`",
                     "handle_errors" => "see `error_pages`",
                     _ => "variables are not translated",
                 };

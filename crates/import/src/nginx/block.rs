@@ -118,6 +118,8 @@ pub(super) struct Block {
     pub timeouts: BTreeMap<&'static str, Size>,
     /// Whether requests are not logged.
     pub is_unlogged: bool,
+    /// Where they are logged, if that is translated.
+    pub access_log: Option<String>,
 
     pub alias: Option<String>,
     pub is_internal: bool,
@@ -179,6 +181,9 @@ impl Reader<'_> {
         }
         if names("set_real_ip_from") {
             block.proxies.clear();
+        }
+        if names("access_log") && !self.in_location {
+            block.access_log = None;
         }
         for directive in directives {
             self.directive(directive, block);
@@ -264,7 +269,7 @@ impl Reader<'_> {
             "location" if directive.block.is_some() => block.locations.push(directive.clone()),
             "access_log" => {
                 block.is_unlogged = first == "off";
-                self.access_log(directive);
+                self.access_log(directive, block);
             }
             "error_log" => self.error_log(directive),
             "autoindex" => block.index_listing = first == "on",

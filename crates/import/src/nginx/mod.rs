@@ -157,6 +157,7 @@ impl Reader<'_> {
         if outer.body.is_some() || self.description.body.is_none() {
             self.description.body = Some(body);
         }
+        self.description.access_log = outer.access_log.clone();
         for directive in directives.iter().filter(is_server) {
             let block = directive.inner();
             self.server(&directive.place, block, &outer);
@@ -182,7 +183,7 @@ impl Reader<'_> {
         }
     }
 
-    fn access_log(&mut self, directive: &Directive) {
+    fn access_log(&mut self, directive: &Directive, block: &mut Block) {
         let path = directive.arg(0);
         if path == "off" {
             return;
@@ -194,12 +195,12 @@ impl Reader<'_> {
             it == "combined" || ["buffer=", "flush="].iter().any(|own| it.starts_with(own))
         };
         let is_known = is_file && more.all(is_plain);
-        match &self.description.access_log {
+        match &block.access_log {
             Some(other) if is_known && other == path => {}
-            None if is_known => self.description.access_log = Some(path.to_owned()),
+            None if is_known && !self.in_location => block.access_log = Some(path.to_owned()),
             _ => {
-                let reason = "there is one access log, combined or JSON, of all requests; see \
-                    `log.access`";
+                let reason = "a site has one access log, combined or JSON, of all its requests; \
+                    see `log.access` and `access_log`";
                 self.notes.left(&directive.place, &directive.line(), reason);
             }
         }

@@ -1,6 +1,8 @@
 //! The generation's front: its start, its messages, its watchdog.
 
+use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::Duration;
 
 use tokamak_sys::control::{FromFront, ToFront};
@@ -194,6 +196,22 @@ impl Generation {
         let drained = since(from, now).checked_sub(self.server.timeouts.drain);
         let is_done = self.owed.is_none_or(|owed| since(owed, now) > ANSWER_TIME);
         drained.is_some_and(|beyond| !beyond.is_zero() && (is_done || beyond > ANSWER_LIMIT))
+    }
+
+    /// Has the front write to these log files from now on: the error log, and the access logs, by
+    /// their paths, that its configuration has.
+    pub fn reopen_logs(&mut self, error: Option<&File>, access: &[(&Path, File)]) {
+        let logs = self.server.access_logs().into_iter().enumerate();
+        let access = logs.filter_map(|(index, log)| {
+            let (_, file) = access.iter().find(|(path, _)| log.file() == Some(path))?;
+            Some((Some(u16::try_from(index).ok()?), file))
+        });
+        let files: Vec<_> = error.map(|file| (None, file)).into_iter().chain(access).collect();
+        for (access, file) in files {
+            if let Ok(file) = file.try_clone() {
+                self.tell_front(&ToFront::Reopen { access }, vec![file.into()]);
+            }
+        }
     }
 
     /// Sends a message to the front, with descriptors.

@@ -1,10 +1,10 @@
 //! What a reload needs beside the generations: log files opened anew, and php-fpm's words.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::AsFd;
 
 use tokamak_config::Server;
 use tokamak_fpm as fpm;
-use tokamak_sys::control::ToFront;
 
 use super::{Supervisor, announce_fpm};
 use crate::front::open_log;
@@ -31,10 +31,12 @@ impl Supervisor {
     /// error log, so they are replaced too.
     pub(super) fn reopen(&mut self, now: u64) {
         let server = self.fleet.configured.clone();
-        let error = server.log.error.as_deref();
-        let access =
-            server.log.access.as_ref().map(|log| log.path.as_path()).filter(|path| *path != "-");
-        let files = (error.map(open_log).transpose(), access.map(open_log).transpose());
+        let logs = server.access_logs().into_iter();
+        let access = logs.filter_map(|log| log.file()).map(|path| Ok((path, open_log(path)?)));
+        let files = (
+            server.log.error.as_deref().map(open_log).transpose(),
+            access.collect::<io::Result<Vec<_>>>(),
+        );
         let (error, access) = match files {
             (Ok(error), Ok(access)) => (error, access),
             (Err(wrong), _) | (_, Err(wrong)) => {
@@ -46,12 +48,8 @@ impl Supervisor {
         {
             return log::line(Level::Error, format_args!("logs are not reopened: {wrong}"));
         }
-        let message = ToFront::Reopen { error: error.is_some(), access: access.is_some() };
         for generation in &mut self.fleet.generations {
-            let fds = error.iter().chain(&access).map(|file| file.try_clone().map(OwnedFd::from));
-            if let Ok(fds) = fds.collect() {
-                generation.tell_front(&message, fds);
-            }
+            generation.reopen_logs(error.as_ref(), &access);
         }
         log::either(
             format_args!("log files are reopened"),

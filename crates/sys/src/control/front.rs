@@ -35,13 +35,11 @@ pub enum ToFront {
     /// Accept no more connections, answer the requests that are under way, then say
     /// [`FromFront::Drained`] and exit.
     Drain,
-    /// Write to these log files from now on. Their descriptors come with the message, in this
-    /// order.
+    /// Write to this log file from now on. Its descriptor comes with the message.
     Reopen {
-        /// The first descriptor is the error log (to be put at 2).
-        error: bool,
-        /// The next descriptor is the access log.
-        access: bool,
+        /// The index of the access log among those of the configuration; `None` for the error log
+        /// (to be put at 2).
+        access: Option<u16>,
     },
     /// Run this change if there is one, then say how the addresses of FastCGI applications stand,
     /// and the content cache: [`FromFront::AddressStatus`] for each, [`FromFront::Cache`] if there
@@ -217,8 +215,9 @@ impl Message for ToFront {
                 Writer::new(1).u32(*pool).u16(*index).u32(*instance).u8(kind).u8(value).end()
             }
             ToFront::Drain => Writer::new(2).end(),
-            ToFront::Reopen { error, access } => {
-                Writer::new(3).u8(u8::from(*error)).u8(u8::from(*access)).end()
+            ToFront::Reopen { access } => {
+                let index = access.unwrap_or_default();
+                Writer::new(3).u8(u8::from(access.is_some())).u16(index).end()
             }
             ToFront::Upstreams { question, change } => {
                 AddressChange::encode(change.as_ref(), Writer::new(4).u32(*question)).end()
@@ -252,7 +251,10 @@ impl Message for ToFront {
                 ToFront::Death { pool, index, instance, why }
             }
             2 => ToFront::Drain,
-            3 => ToFront::Reopen { error: from.flag()?, access: from.flag()? },
+            3 => {
+                let (is_access, index) = (from.flag()?, from.u16()?);
+                ToFront::Reopen { access: is_access.then_some(index) }
+            }
             4 => ToFront::Upstreams {
                 question: from.u32()?,
                 change: AddressChange::decode(&mut from)?,

@@ -66,8 +66,7 @@ fn to_front() -> impl Strategy<Value = ToFront> {
         Just(ToFront::Users),
         ".{0,40}".prop_map(|name| ToFront::Declined { name }),
         Just(ToFront::Drain),
-        (any::<bool>(), any::<bool>())
-            .prop_map(|(error, access)| ToFront::Reopen { error, access }),
+        any::<Option<u16>>().prop_map(|access| ToFront::Reopen { access }),
         (any::<u32>(), proptest::option::of(change()))
             .prop_map(|(question, change)| ToFront::Upstreams { question, change }),
         (any::<u32>(), purge()).prop_map(|(question, what)| ToFront::Purge { question, what }),
