@@ -81,6 +81,7 @@ fn number_of_connections() {
         Ok(response) => assert_eq!(response.status(), 503, "{response}"),
         Err(_) => drop(fifth),
     }
+    server.log_line(&["connection refused: too many connections (limits.connections)", "client="]);
     drop(held);
     let again = eventually(SOON, || {
         let mut connection = server.connect();

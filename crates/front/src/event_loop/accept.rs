@@ -52,6 +52,18 @@ pub enum Accepted {
     Fastcgi(Socket, usize),
 }
 
+impl Accepted {
+    /// The connection of a client; `None` for that of a web server.
+    pub fn stream(&self) -> Option<&TcpStream> {
+        match self {
+            Accepted::Http(stream, _)
+            | Accepted::Tls(stream, _)
+            | Accepted::Proxied(stream, ..) => Some(stream),
+            Accepted::Fastcgi(..) => None,
+        }
+    }
+}
+
 /// A connection on its way from one event loop to another. Neither loop watches its descriptor.
 pub enum Handoff {
     /// As [`Accepted::Http`].

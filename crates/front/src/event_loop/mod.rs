@@ -106,6 +106,11 @@ impl EventLoop {
         if is_full || !self.admits(&accepted) {
             counters.iter().for_each(|counters| counters.refused.add(1));
             count_accepted();
+            if let Some(Ok(client)) =
+                accepted.stream().map(TcpStream::peer_addr).filter(|_| is_full)
+            {
+                log::crowded(&client);
+            }
             return turn_away(accepted);
         }
         let now = tokamak_cost::coarse();

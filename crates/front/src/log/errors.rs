@@ -104,6 +104,12 @@ pub fn unproxied(client: &SocketAddr, reason: &str) {
     of_client(&CONNECTIONS, client, format_args!("connection closed: {reason}"), &[]);
 }
 
+/// Logs a connection for which there was no room; limited as [`refused`] is.
+pub fn crowded(client: &SocketAddr) {
+    let message = format_args!("connection refused: too many connections (limits.connections)");
+    of_client(&CONNECTIONS, client, message, &[]);
+}
+
 fn of_client(
     throttle: &Throttle,
     client: &SocketAddr,

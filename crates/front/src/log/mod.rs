@@ -10,8 +10,8 @@ mod writer;
 pub use context::LogContext;
 pub use entry::{LogEntry, user};
 pub use errors::{
-    About, Open as OpenErrors, broken_off, close as close_errors, closed, disallowed, failed,
-    garbled, limited, no_handshake, noticed, open as open_errors, refused, script, server,
+    About, Open as OpenErrors, broken_off, close as close_errors, closed, crowded, disallowed,
+    failed, garbled, limited, no_handshake, noticed, open as open_errors, refused, script, server,
     unproxied, write_as_fpm,
 };
 pub use line::Line;

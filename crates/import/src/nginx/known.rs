@@ -194,6 +194,10 @@ pub(super) fn is_silent(directive: &Directive) -> bool {
         Some(start) => name.starts_with(start),
         None => name == *own,
     };
+    // What was not compressed on purpose would be, for example beside a secret.
+    if matches!(name, "brotli" | "gzip") && directive.arg(0).eq_ignore_ascii_case("off") {
+        return false;
+    }
     let is_as_here = |(own, value): &(&str, &str)| {
         name == *own && directive.args.len() == 1 && directive.arg(0).eq_ignore_ascii_case(value)
     };
@@ -206,6 +210,7 @@ pub(super) fn advice(name: &str) -> &'static str {
         "limit_req_zone" | "limit_conn_zone" => {
             "only the key `$binary_remote_addr` is translated; see `limit_by`"
         }
+        "brotli" | "gzip" => "responses are compressed; see `compression` of a site or a route",
         "fastcgi_read_timeout" => "see `request_timeout` of [site.pool]",
         "fastcgi_cache"
         | "fastcgi_cache_path"

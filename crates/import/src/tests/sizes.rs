@@ -240,6 +240,8 @@ fn what_nginx_does_not_log_is_not_logged() {
 fn what_changes_responses_or_logs_is_never_dropped_in_silence() {
     for (lines, part) in [
         ("limit_rate 10k;", "as fast as"),
+        ("gzip off;", "responses are compressed"),
+        ("location /account { brotli off; }", "responses are compressed"),
         ("merge_slashes off;", "double slashes"),
         ("etag off;", "`ETag`"),
         ("server_tokens on;", "`Server`"),
