@@ -290,6 +290,23 @@ fn a_reload_lets_requests_finish() {
     assert_eq!((answered, farewells), (vec![1], vec![(ANY_STREAM, NO_ERROR), (1, NO_ERROR)]));
 }
 
+/// So does a server that is told to stop, and then it ends.
+#[test]
+fn a_stop_lets_requests_finish() {
+    let mut server = operated(Kind::Classic).line("timeouts.drain = \"20s\"").start();
+    let mut raw = Raw::open(&server, b"");
+    raw.get(1, "/index.php?do=wait&n=1500");
+    let mut idle = Raw::open(&server, b"");
+    idle.get(1, "/index.php");
+    assert_eq!(idle.frame_of(&[1]).2, 1);
+    server.main_process().signal("TERM");
+    assert_eq!(idle.finish().1, [(ANY_STREAM, NO_ERROR), (1, NO_ERROR)]);
+    let (answered, farewells) = raw.finish();
+    assert_eq!((answered, farewells), (vec![1], vec![(ANY_STREAM, NO_ERROR), (1, NO_ERROR)]));
+    let ended = server.main_process().wait(Duration::from_secs(20));
+    assert!(ended.is_some(), "the server does not end");
+}
+
 /// Frames that a seed invents: whatever they are, the server answers the next client.
 #[test]
 fn invented_frames() {
