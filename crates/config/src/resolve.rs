@@ -202,7 +202,7 @@ impl Reader<'_> {
         }
         self.fallbacks(&mut sites);
         self.inherit(&mut sites);
-        self.one_format_each(&sites);
+        self.check_log_formats(&sites);
         sites
     }
 

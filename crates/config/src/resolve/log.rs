@@ -12,21 +12,27 @@ impl Reader<'_> {
     pub(super) fn log(&mut self, log: &option::Log) -> Log {
         let error = log.error.value.as_ref();
         Log {
-            access: self.server_log(log, true),
-            error: error.map(|path| self.log_file(("log", "error"), path, log.error.origin)),
+            access: self.server_log(log).inspect(|access| {
+                self.check_log(("log", "access"), &access.path, log.access.origin);
+            }),
+            error: error.map(|path| {
+                let path = self.absolute(path, log.error.origin);
+                self.check_log(("log", "error"), &path, log.error.origin);
+                path
+            }),
         }
     }
 
-    /// The access log of sites that have none of their own. What is wrong with it is reported only
-    /// if `is_checked`, since each site looks at it.
-    fn server_log(&mut self, log: &option::Log, is_checked: bool) -> Option<AccessLog> {
+    /// The access log of sites that have none of their own.
+    fn server_log(&self, log: &option::Log) -> Option<AccessLog> {
         let Off::Is(path) = &log.access.value else { return None };
-        let path = match path {
-            path if path.as_os_str() == "-" => path.clone(),
-            path if is_checked => self.log_file(("log", "access"), path, log.access.origin),
-            path => self.absolute(path, log.access.origin),
-        };
+        let path = self.log_path(path, log.access.origin);
         Some(AccessLog { path, format: log.access_format.value })
+    }
+
+    /// The whole path of an access log; `-` stays.
+    fn log_path(&self, path: &Path, origin: Origin) -> PathBuf {
+        if path.as_os_str() == "-" { path.to_owned() } else { self.absolute(path, origin) }
     }
 
     /// Where the requests of a site are written, if no site around it says otherwise.
@@ -38,23 +44,21 @@ impl Reader<'_> {
                     `access_format` in `[log]`";
                 self.report("site", "access_format", site.access_format.origin, problem.into());
             }
-            return self.server_log(log, false);
+            return self.server_log(log);
         };
         let Off::Is(path) = own else { return None };
         let format = match site.access_format.value {
             Auto::Is(format) => format,
             Auto::Word => log.access_format.value,
         };
-        let path = match path.as_os_str() == "-" {
-            true => path.clone(),
-            false => self.log_file(("site", "access_log"), path, *origin),
-        };
+        let path = self.log_path(path, *origin);
+        self.check_log(("site", "access_log"), &path, *origin);
         Some(AccessLog { path, format })
     }
 
     /// Reports sites that write to the log of another one in another format: no program could read
     /// such a file.
-    pub(super) fn one_format_each(&mut self, sites: &[Site]) {
+    pub(super) fn check_log_formats(&mut self, sites: &[Site]) {
         let raw = self.raw;
         for (index, raw) in raw.sites.iter().enumerate() {
             let Some(own) = sites[index].access_log.as_ref() else { continue };
@@ -74,8 +78,11 @@ impl Reader<'_> {
         }
     }
 
-    fn log_file(&mut self, (section, name): (&str, &str), path: &Path, origin: Origin) -> PathBuf {
-        let path = self.absolute(path, origin);
+    /// Reports a file that cannot be made.
+    fn check_log(&mut self, (section, name): (&str, &str), path: &Path, origin: Origin) {
+        if path.as_os_str() == "-" {
+            return;
+        }
         match path.parent() {
             Some(parent) if !path.is_dir() && parent.is_dir() => {}
             Some(parent) if !parent.is_dir() => {
@@ -90,6 +97,5 @@ impl Reader<'_> {
                 format!("{} is a directory; name a file", path.display()),
             ),
         }
-        path
     }
 }

@@ -109,7 +109,7 @@ impl EventLoop {
             if let Some(Ok(client)) =
                 accepted.stream().map(TcpStream::peer_addr).filter(|_| is_full)
             {
-                log::crowded(&client);
+                log::too_many_connections(&client);
             }
             return turn_away(accepted);
         }

@@ -105,7 +105,7 @@ pub fn unproxied(client: &SocketAddr, reason: &str) {
 }
 
 /// Logs a connection for which there was no room; limited as [`refused`] is.
-pub fn crowded(client: &SocketAddr) {
+pub fn too_many_connections(client: &SocketAddr) {
     let message = format_args!("connection refused: too many connections (limits.connections)");
     of_client(&CONNECTIONS, client, message, &[]);
 }

@@ -10,9 +10,9 @@ mod writer;
 pub use context::LogContext;
 pub use entry::{LogEntry, user};
 pub use errors::{
-    About, Open as OpenErrors, broken_off, close as close_errors, closed, crowded, disallowed,
-    failed, garbled, limited, no_handshake, noticed, open as open_errors, refused, script, server,
-    unproxied, write_as_fpm,
+    About, Open as OpenErrors, broken_off, close as close_errors, closed, disallowed, failed,
+    garbled, limited, no_handshake, noticed, open as open_errors, refused, script, server,
+    too_many_connections, unproxied, write_as_fpm,
 };
 pub use line::Line;
 pub use writer::{AccessLog, Buffer, Log};

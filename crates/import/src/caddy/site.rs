@@ -32,6 +32,9 @@ impl Reader<'_> {
         let mut served = Served::default();
         if let Some(moved) = self.moved(directives, site) {
             site.moved = Some(moved);
+            for log in directives.iter().filter(|it| it.name == "log") {
+                self.access_log(log, site);
+            }
             return;
         }
         self.root(directives, site);

@@ -93,12 +93,10 @@ pub(super) const SILENT: &[Group] = &[
     Group {
         name: "compression",
         directives: &[
-            "brotli",
             "brotli_comp_level",
             "brotli_min_length",
             "brotli_static",
             "brotli_types",
-            "gzip",
             "gzip_buffers",
             "gzip_comp_level",
             "gzip_disable",
@@ -167,9 +165,11 @@ const AS_HERE: &[(&str, &str)] = &[
     ("autoindex_exact_size", "off"),
     ("autoindex_format", "html"),
     ("autoindex_localtime", "off"),
+    ("brotli", "on"),
     ("charset", "utf-8"),
     ("etag", "on"),
     ("fastcgi_ignore_client_abort", "off"),
+    ("gzip", "on"),
     ("http2", "on"),
     ("http3", "off"),
     ("http3_hq", "off"),
@@ -194,10 +194,6 @@ pub(super) fn is_silent(directive: &Directive) -> bool {
         Some(start) => name.starts_with(start),
         None => name == *own,
     };
-    // What was not compressed on purpose would be, for example beside a secret.
-    if matches!(name, "brotli" | "gzip") && directive.arg(0).eq_ignore_ascii_case("off") {
-        return false;
-    }
     let is_as_here = |(own, value): &(&str, &str)| {
         name == *own && directive.args.len() == 1 && directive.arg(0).eq_ignore_ascii_case(value)
     };
