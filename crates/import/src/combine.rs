@@ -7,7 +7,7 @@ mod logins;
 
 use std::path::Path;
 
-use crate::model::{Description, Listen, Moved, Rule, Scope, Serve, Site};
+use crate::model::{COMBINED, Description, Listen, Moved, Rule, Scope, Serve, Site};
 use crate::note::Notes;
 use crate::source::Disk;
 use crate::{hsts, pattern, validity};
@@ -24,6 +24,7 @@ pub(crate) fn combine(description: &mut Description, disk: &dyn Disk, notes: &mu
     roots(sites, notes);
     addresses::order(sites, notes);
     mounts_of_unknown_names(sites, notes);
+    log_formats(description.access_log.as_ref(), sites, notes);
     for site in sites.iter_mut() {
         hsts::settle(site);
         hand_down(site, notes);
@@ -52,6 +53,23 @@ fn roots(sites: &mut Vec<Site>, notes: &mut Notes) {
         site.error_pages.clear();
         other.is_some()
     });
+}
+
+/// Lines of one file have one shape: that of the first site that writes it.
+fn log_formats(server: Option<&String>, sites: &mut [Site], notes: &mut Notes) {
+    let mut known: Vec<_> = server.map(|file| (file.clone(), COMBINED)).into_iter().collect();
+    for site in sites {
+        let Some((file, format)) = &mut site.access_log else { continue };
+        match known.iter().find(|(other, _)| other == file) {
+            Some((_, other)) if other != format => {
+                let reason = format!("another site writes {file} with lines that are `{other}`");
+                notes.differs(&site.place, "", reason);
+                *format = other;
+            }
+            Some(_) => {}
+            None => known.push((file.clone(), *format)),
+        }
+    }
 }
 
 /// Sites that only redirect: by `https_redirect` of the site that they redirect to, or by a rule.

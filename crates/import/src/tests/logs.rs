@@ -67,6 +67,23 @@ fn sites_of_apache_keep_their_logs() {
     }
 }
 
+/// Tokamak refuses a file whose lines have two shapes.
+#[test]
+fn one_file_has_lines_of_one_shape() {
+    let site = |name: &str, format: &str| {
+        format!(
+            "<VirtualHost *:80>\nServerName {name}.test\nDocumentRoot $TOP/site\n\
+             CustomLog /a.log {format}\n</VirtualHost>\n"
+        )
+    };
+    let folder = folder();
+    let text = site("a", "vhost_combined") + &site("b", "combined");
+    let import = imported(&folder, Language::Apache, &text).unwrap();
+    check(&folder, &import.toml).unwrap();
+    assert_eq!(import.toml.matches("access_format = \"vhost\"").count(), 2, "{}", import.toml);
+    assert!(import.notes.iter().any(|note| note.reason.contains("another site writes /a.log")));
+}
+
 #[test]
 fn sites_of_caddy_keep_their_logs() {
     let import = |lines: &str| told(&caddy(lines));
