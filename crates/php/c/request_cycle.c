@@ -170,31 +170,77 @@ static void start_request(const shim_request *request)
     superglobals_renew();
 }
 
-/* Settings of the request, and what reads its body, see a request whose modules have not begun yet:
- * they judge values otherwise, and PHP's messages say so. */
-static void before_modules(int is_before)
+/* PHP imports a request before a script runs. Here the script is there already, and what PHP says
+ * of a request that it cannot read in full (too many fields, a body that is too long) must not end
+ * in the script's error handler, which may throw: the application would not be asked. */
+typedef struct {
+    zval error_handler;
+    zend_string *filename;
+    zend_long line;
+} import_stage;
+
+static zend_long level_of(const zend_string *setting)
 {
-    PG(modules_activated) = !is_before;
-    PG(during_request_startup) = is_before;
+    return setting ? ZEND_STRTOL(ZSTR_VAL(setting), NULL, 10) : E_ALL;
+}
+
+/* Settings of the request, and what reads its body, see a request whose modules have not begun yet:
+ * they judge values otherwise, and PHP's messages say so. What is reported is what php.ini says,
+ * and no line of the script has to do with it. */
+static import_stage begin_import(void)
+{
+    const zend_ini_entry *reporting =
+        zend_hash_find_ptr(EG(ini_directives), ZSTR_KNOWN(ZEND_STR_ERROR_REPORTING));
+    import_stage of_script = {.filename = EG(filename_override), .line = EG(lineno_override)};
+
+    ZVAL_COPY_VALUE(&of_script.error_handler, &EG(user_error_handler));
+    ZVAL_UNDEF(&EG(user_error_handler));
+    if (!session_is_in_script()) { /* whose files are looked for beside the one that runs */
+        EG(filename_override) = ZSTR_KNOWN(ZEND_STR_UNKNOWN_CAPITALIZED);
+        EG(lineno_override) = 0;
+    }
+    if (reporting && reporting->modified) {
+        EG(error_reporting) = (int)level_of(reporting->orig_value);
+    }
+    PG(modules_activated) = 0;
+    PG(during_request_startup) = true;
+    return of_script;
+}
+
+static void end_import(const import_stage *of_script)
+{
+    const zend_ini_entry *reporting =
+        zend_hash_find_ptr(EG(ini_directives), ZSTR_KNOWN(ZEND_STR_ERROR_REPORTING));
+
+    PG(modules_activated) = 1;
+    PG(during_request_startup) = false;
+    if (reporting && reporting->modified) {
+        EG(error_reporting) = (int)level_of(reporting->value);
+    }
+    EG(filename_override) = of_script->filename;
+    EG(lineno_override) = of_script->line;
+    ZVAL_COPY_VALUE(&EG(user_error_handler), &of_script->error_handler);
 }
 
 void request_begin(const shim_request *request)
 {
+    import_stage of_script;
+
     php_output_end_all();
     php_output_deactivate();
 
     serving->stage = STAGE_REQUEST;
     tell_output_handlers(false); /* the request before has ended; this one's handlers come next */
-    before_modules(1);
+    of_script = begin_import();
     zend_try {
         start_request(request);
+        tell_output_handlers(true);
+        session_begin();
     } zend_catch {
-        before_modules(0);
+        end_import(&of_script);
         zend_bailout();
     } zend_end_try();
-    before_modules(0);
-    tell_output_handlers(true);
-    session_begin();
+    end_import(&of_script);
     if (PG(max_input_time) != -1) {
         zend_set_timeout(INI_INT("max_execution_time"), 0);
     }

@@ -21,6 +21,11 @@ int session_starts_by_itself(void)
     return PS(auto_start);
 }
 
+bool session_is_in_script(void)
+{
+    return PS(mod_user_implemented);
+}
+
 /* As the session extension's own request start-up, when the request may have named another
  * handler. */
 void session_begin(void)

@@ -17,6 +17,8 @@ void session_put_handler(session_handler kept);
 
 /* session.auto_start: before the request's script. */
 int session_starts_by_itself(void);
+/* The save handler is code of the script. */
+bool session_is_in_script(void);
 /* In worker and sealed mode. */
 void session_begin(void);
 void session_end(void);

@@ -22,5 +22,7 @@ mod settings;
 mod shutdown;
 /// `$_REQUEST`, `$_COOKIE` and their relatives.
 mod superglobals;
+/// Requests that PHP cannot read in full.
+mod unparsed;
 /// The life of a worker: what it keeps, how often it serves, how it begins and ends.
 mod worker_life;
