@@ -42,6 +42,7 @@ pub fn server(sites: Vec<Site>) -> Server {
         control: None,
         proxies: Proxies::default(),
         request_ids: false,
+        early_hints: tokamak_config::EarlyHints::Off,
         admin: None,
         state_dir: PathBuf::new(),
         pid_file: None,

@@ -44,6 +44,8 @@ mod descriptors;
 /// The documentation is true: its examples run, its links lead somewhere, its lists are complete.
 mod docs;
 /// Event loops: how many serve, and who has which connections.
+mod early_hints;
+
 mod event_loops;
 /// Requests that one site leaves to another, and what else a boot script can arrange.
 mod fallback;

@@ -7,6 +7,7 @@ mod acme;
 mod admin;
 mod cache;
 mod compression;
+mod early_hints;
 mod network;
 mod proxy;
 mod rule;
@@ -30,6 +31,7 @@ pub use acme::*;
 pub use admin::*;
 pub use cache::*;
 pub use compression::*;
+pub use early_hints::EarlyHints;
 pub use network::Network;
 pub use proxy::*;
 pub use rule::*;
@@ -66,6 +68,8 @@ pub struct Server {
     pub proxies: Proxies,
     /// Whether each request gets an `X-Request-Id`.
     pub request_ids: bool,
+    /// Which clients get the interim responses of applications.
+    pub early_hints: EarlyHints,
     /// The admin listener, if there is to be one.
     pub admin: Option<Admin>,
     /// File that receives the supervisor's process id.

@@ -68,6 +68,7 @@ pub(crate) fn server(raw: &Raw, around: &Surroundings, errors: &mut Errors) -> S
         control: reader.optional_path(&top.control),
         proxies: reader.proxies(top),
         request_ids: top.request_ids.value,
+        early_hints: top.early_hints.value,
         admin: reader.admin(top),
         pid_file: reader.optional_path(&top.pid_file),
         limits: Limits {

@@ -170,6 +170,7 @@ fn raise(server: &Server) -> Raw {
             trusted_headers: plain(server.proxies.headers.clone()),
             proxy_protocol: plain(server.proxies.protocol.clone()),
             request_ids: plain(server.request_ids),
+            early_hints: plain(server.early_hints),
             resolver: plain(server.resolver.clone()),
             pid_file: plain(server.pid_file.clone()),
         },

@@ -19,7 +19,12 @@ const MOST_DEPTH: u8 = 8;
 #[derive(Clone)]
 pub enum Caller {
     /// A client waits for the response.
-    Client(Arc<dyn Client>),
+    Client {
+        /// The client.
+        client: Arc<dyn Client>,
+        /// Whether it gets interim responses.
+        takes_interim: bool,
+    },
     /// The server itself makes the request.
     Server(Subrequest),
 }
@@ -33,7 +38,7 @@ pub struct Subrequest {
     depth: u8,
     /// The flow of the client's requests.
     flow: Option<Flow>,
-    /// The client, if it waits for this very answer. It gets the interim responses.
+    /// The client, if it waits for this very answer and gets interim responses.
     client: Option<Weak<dyn Client>>,
     /// Set if the answer is for the content cache.
     refresh: Option<Arc<Refresh>>,
@@ -43,7 +48,7 @@ impl Caller {
     /// The addresses of the client, also of the one on whose behalf the server asks.
     pub fn addresses(&self) -> &Addresses {
         match self {
-            Caller::Client(client) => client.addresses(),
+            Caller::Client { client, .. } => client.addresses(),
             Caller::Server(subrequest) => &subrequest.addresses,
         }
     }
@@ -51,7 +56,7 @@ impl Caller {
     /// The scheme of the request's URL.
     pub fn scheme(&self) -> &'static str {
         match self {
-            Caller::Client(client) => client.scheme(),
+            Caller::Client { client, .. } => client.scheme(),
             Caller::Server(subrequest) => subrequest.scheme,
         }
     }
@@ -60,7 +65,7 @@ impl Caller {
     /// on whose behalf the server asks.
     pub fn flow(&self) -> Option<Flow> {
         match self {
-            Caller::Client(client) => client.flow(),
+            Caller::Client { client, .. } => client.flow(),
             Caller::Server(subrequest) => subrequest.flow,
         }
     }
@@ -80,7 +85,7 @@ impl Caller {
             Caller::Server(subrequest) => {
                 Some(Caller::Server(Subrequest { refresh, ..subrequest }))
             }
-            Caller::Client(_) => None,
+            Caller::Client { .. } => None,
         }
     }
 
@@ -92,12 +97,12 @@ impl Caller {
 
     fn as_subrequest(&self) -> Subrequest {
         match self {
-            Caller::Client(client) => Subrequest {
+            Caller::Client { client, takes_interim } => Subrequest {
                 addresses: client.addresses().clone(),
                 scheme: client.scheme(),
                 depth: 0,
                 flow: client.flow(),
-                client: Some(Arc::downgrade(client)),
+                client: takes_interim.then(|| Arc::downgrade(client)),
                 refresh: None,
             },
             Caller::Server(subrequest) => subrequest.clone(),
@@ -107,7 +112,7 @@ impl Caller {
     /// The refresh that the request is made for, if it is made for the content cache.
     pub fn refresh(&self) -> Option<&Refresh> {
         match self {
-            Caller::Client(_) => None,
+            Caller::Client { .. } => None,
             Caller::Server(subrequest) => subrequest.refresh.as_deref(),
         }
     }
@@ -115,7 +120,7 @@ impl Caller {
     /// The client, if the caller is one.
     pub fn client(&self) -> Option<&Arc<dyn Client>> {
         match self {
-            Caller::Client(client) => Some(client),
+            Caller::Client { client, .. } => Some(client),
             Caller::Server(_) => None,
         }
     }
@@ -130,10 +135,11 @@ impl Caller {
         self.client()?.violation()
     }
 
-    /// Sends an interim response, if there is a client to read it.
+    /// Sends an interim response, if there is a client that takes it.
     pub fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         match self {
-            Caller::Client(client) => client.send_interim(status, headers),
+            Caller::Client { client, takes_interim: true } => client.send_interim(status, headers),
+            Caller::Client { .. } => {}
             Caller::Server(subrequest) => {
                 if let Some(client) = subrequest.client.as_ref().and_then(Weak::upgrade) {
                     client.send_interim(status, headers);

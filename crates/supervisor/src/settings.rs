@@ -327,6 +327,7 @@ pub(crate) mod tests {
             control: None,
             proxies: tokamak_config::Proxies::default(),
             request_ids: false,
+            early_hints: tokamak_config::EarlyHints::Off,
             admin: None,
             state_dir: PathBuf::new(),
             pid_file: None,

@@ -60,7 +60,11 @@ fn headers_pass() {
             row("bytes above ASCII", "X: \u{e4}\r\n\r\n").header("x", "\u{e4}"),
         ],
     );
-    assert_eq!(say(&server, "Status: 103\r\nLink: </a>\r\n\r\nA: b\r\n\r\nbody").interim.len(), 1);
+    let hinted = "Status: 103\r\nLink: </a>\r\n\r\nA: b\r\n\r\nbody";
+    let response = say(&server, hinted);
+    assert_eq!((response.interim.len(), response.header("a")), (0, Some("b")), "{response}");
+    let server = in_front_of(&backend, "").line("early_hints = \"all\"").start();
+    assert_eq!(say(&server, hinted).interim.len(), 1);
 }
 
 #[test]

@@ -91,7 +91,7 @@ impl Scripted {
 
     /// Starts Tokamak with the same.
     pub fn tokamak(scripts: &[(&str, Hook)]) -> Scripted {
-        Scripted::tokamak_with("", scripts)
+        Scripted::tokamak_with("early_hints = \"all\"", scripts)
     }
 
     /// The same with more lines at the top of its configuration.

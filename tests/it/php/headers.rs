@@ -218,7 +218,7 @@ fn headers_do_not_mix(kind: Kind) {
 
 /// A client of HTTP/1.0 would take an interim response for the response.
 fn early_hints_to_an_old_client(kind: Kind) {
-    let server = Setup::new(kind).start();
+    let server = Setup::new(kind).line("early_hints = \"all\"").start();
     let mut connection = server.connect();
     connection.send("GET /early_hints.php HTTP/1.0\r\nHost: localhost\r\n\r\n");
     assert_eq!(connection.head().unwrap().status, 200);
@@ -249,7 +249,7 @@ fn a_status_without_a_body(kind: Kind) {
 }
 
 fn early_hints(kind: Kind) {
-    let server = Setup::new(kind).start();
+    let server = Setup::new(kind).line("early_hints = \"all\"").start();
     let mut connection = server.connect();
     for _ in 0..2 {
         connection.send(get("/early_hints.php").bytes());

@@ -53,7 +53,7 @@ fn bodies_go_both_ways_whole() {
 
 #[test]
 fn a_connection_serves_several_requests_and_early_hints() {
-    let secured = secured(Kind::Worker, &[], &[]);
+    let secured = secured(Kind::Worker, &["early_hints = \"all\""], &[]);
     let twice = format!("https://localhost:{}/hello.php", secured.address.port());
     let log = secured.text("/hello.php", &["--http1.1", "-v", "--stderr", "-", &twice]);
     assert!(log.contains("Re-using existing connection"), "{log}");

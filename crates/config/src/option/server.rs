@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::{
-    AcmeChallenge, AdminAddress, ClientAuth, LogFormat, Network, Rate, Secret, TlsVersion,
-    TraceMode, TrustedHeader, UnknownName,
+    AcmeChallenge, AdminAddress, ClientAuth, EarlyHints, LogFormat, Network, Rate, Secret,
+    TlsVersion, TraceMode, TrustedHeader, UnknownName,
 };
 use crate::unit::{GIB, HOUR, KIB, MIB, SECOND};
 use crate::value::{ANY, Auto, Count, Direct, Off, Share, Size, Text, within};
@@ -64,6 +64,10 @@ section! {
         /// is in `trusted_headers`, else a new one. PHP, applications, scripts, the access log and
         /// the response get it.
         request_ids: bool = "false", ANY, Live, env "TOKAMAK_REQUEST_IDS";
+        /// Which clients get the interim responses of applications, as `headers_send(103)` sends
+        /// them: `"http2"`, those that speak HTTP/2; `"all"`, those of HTTP/1.1, too, many of which
+        /// take one for the response; `"off"`, none. Clients behind a proxy never get them.
+        early_hints: EarlyHints = "http2", ANY, Live, env "TOKAMAK_EARLY_HINTS";
         /// Name servers that are asked for the addresses of upstreams, as in `"127.0.0.1:53"`; if
         /// not set, `/etc/hosts` and those of `/etc/resolv.conf`.
         resolver: Vec<SocketAddr> = "", ANY, Live;

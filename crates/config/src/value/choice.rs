@@ -3,8 +3,8 @@
 use super::{Bounds, Kind, Value, ValueError, quote, quoted, wrong};
 use crate::literal::Literal;
 use crate::model::{
-    AcmeChallenge, Balance, ClientAuth, Ignored, Leftover, LogFormat, Mode, Reset, Satisfy, Serve,
-    StopSignal, TlsVersion, TraceMode, TrustedHeader, UnknownName,
+    AcmeChallenge, Balance, ClientAuth, EarlyHints, Ignored, Leftover, LogFormat, Mode, Reset,
+    Satisfy, Serve, StopSignal, TlsVersion, TraceMode, TrustedHeader, UnknownName,
 };
 
 /// Types with a few values, each with a name.
@@ -91,6 +91,11 @@ impl Choice for AcmeChallenge {
     const NAMES: &'static [&'static str] = &["http-01", "tls-alpn-01", "dns-01"];
     const ALL: &'static [AcmeChallenge] =
         &[AcmeChallenge::Http, AcmeChallenge::TlsAlpn, AcmeChallenge::Dns];
+}
+
+impl Choice for EarlyHints {
+    const NAMES: &'static [&'static str] = &["off", "http2", "all"];
+    const ALL: &'static [EarlyHints] = &[EarlyHints::Off, EarlyHints::Http2, EarlyHints::All];
 }
 
 impl Choice for UnknownName {

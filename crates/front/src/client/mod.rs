@@ -4,6 +4,7 @@
 pub mod activity;
 pub mod forwarded;
 pub mod host;
+pub mod interim;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
@@ -31,6 +32,8 @@ pub struct Addresses {
     /// Whether a proxy has opened it for a client that it does not name (PROXY protocol): requests
     /// on it are that client's own words.
     pub is_for_unnamed: bool,
+    /// Whether a proxy has opened it and says for whom (PROXY protocol).
+    pub is_proxied: bool,
     /// Whether the client speaks TLS with a proxy that says so before the first request (PROXY
     /// protocol).
     is_secured_before: bool,
@@ -55,20 +58,30 @@ impl Addresses {
     pub fn new(peer: SocketAddr, local: SocketAddr, listener: usize) -> Addresses {
         let [peer, local] = [peer, local].map(canonical);
         let (text, record) = (OnceLock::new(), OnceLock::new());
-        let (tls, is_for_unnamed, is_secured_before) = (None, false, false);
-        Addresses { peer, local, listener, tls, is_for_unnamed, is_secured_before, text, record }
+        Addresses {
+            peer,
+            local,
+            listener,
+            tls: None,
+            is_for_unnamed: false,
+            is_proxied: false,
+            is_secured_before: false,
+            text,
+            record,
+        }
     }
 
     /// The same with what a handshake has settled.
     pub fn secured(&self, session: Session) -> Addresses {
-        let Addresses { peer, local, listener, is_for_unnamed, .. } = *self;
+        let Addresses { peer, local, listener, is_for_unnamed, is_proxied, .. } = *self;
         let tls = Some(Box::new(session));
-        Addresses { tls, is_for_unnamed, ..Addresses::new(peer, local, listener) }
+        Addresses { tls, is_for_unnamed, is_proxied, ..Addresses::new(peer, local, listener) }
     }
 
-    /// The same for a client that speaks TLS with the proxy at the other end.
-    pub fn secured_before(self) -> Addresses {
-        Addresses { is_secured_before: true, ..self }
+    /// The same for a client that the proxy at the other end names. `is_tls`: whether that client
+    /// speaks TLS with the proxy.
+    pub fn proxied(self, is_tls: bool) -> Addresses {
+        Addresses { is_proxied: true, is_secured_before: is_tls, ..self }
     }
 
     /// The scheme of URLs that are asked for here: `http` or `https`.
@@ -79,7 +92,8 @@ impl Addresses {
     /// The same for a client that the proxy at the other end does not name.
     pub fn for_unnamed(&self) -> Addresses {
         let Addresses { peer, local, listener, .. } = *self;
-        Addresses { is_for_unnamed: true, ..Addresses::new(peer, local, listener) }
+        let own = Addresses::new(peer, local, listener);
+        Addresses { is_for_unnamed: true, is_proxied: true, ..own }
     }
 
     /// Whether the client has shown a certificate.

@@ -45,6 +45,7 @@ use crate::backend::{self, Arrival};
 use crate::cache::{self, CachePolicy, Lookup, LookupResult};
 use crate::caller::Caller;
 use crate::client::Client;
+use crate::client::interim::takes_interim;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::log;
@@ -79,6 +80,7 @@ pub fn serve<B>(
 where
     B: http_body::Body<Data = Bytes, Error = Cut> + Send + Unpin + 'static,
 {
+    let takes_interim = takes_interim(&context.config, &*client, &request);
     let client = match &context.forwarding {
         Some(forwarding) => forwarding.resolve(client, &mut request),
         None => client,
@@ -115,7 +117,7 @@ where
     let length = incoming.size_hint().exact();
     let most = if body.is_some() { 0 } else { body_limit(context, site, &parts) };
     let incoming = Bounded::new(incoming, most);
-    let caller = Caller::Client(client);
+    let caller = Caller::Client { client, takes_interim };
     if site.config.tls.redirect && caller.scheme() == "http" {
         // Scripts, which have not run yet, may change the path.
         let moves = site.hooks.is_empty();

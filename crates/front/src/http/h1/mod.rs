@@ -166,7 +166,7 @@ fn handover_target(context: &Context) -> Option<usize> {
 fn serve(context: &Arc<Context>, state: &Arc<ConnState>, request: Request<Incoming>) -> Respond {
     let now =
         if context.wants_exact_times() { tokamak_cost::now() } else { tokamak_cost::coarse() };
-    let moments = Moments { began: state.serve(request.version(), now), now };
+    let moments = Moments { began: state.serve(now), now };
     let request = request.map(|body| body.map_err(|_| Cut::Lost));
     let serving = pipeline::serve(context, state.clone(), request, moments);
     Respond { serving, context: context.clone() }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
-use http::{HeaderMap, StatusCode, Version};
+use http::{HeaderMap, StatusCode};
 use tokamak_upstream::Flow;
 
 use super::screen::Violation;
@@ -40,8 +40,6 @@ pub struct ConnState {
     received: AtomicU64,
     head_began: AtomicU64,
     is_serving: AtomicBool,
-    /// Whether the client of the request that is being served understands interim responses.
-    takes_interim: AtomicBool,
     /// Whether the kernel did not accept all bytes of the last write.
     is_stalled: AtomicBool,
     /// Whether the connection is to rest, or rests: its task holds no buffers then.
@@ -62,7 +60,6 @@ impl ConnState {
             received: AtomicU64::new(0),
             head_began: AtomicU64::new(0),
             is_serving: AtomicBool::new(false),
-            takes_interim: AtomicBool::new(false),
             is_stalled: AtomicBool::new(false),
             is_resting: AtomicBool::new(false),
             violation: OnceLock::new(),
@@ -86,13 +83,10 @@ impl ConnState {
     }
 
     /// Records that a request is being served from now on. Returns when its first byte came.
-    pub fn serve(&self, version: Version, now: u64) -> u64 {
+    pub fn serve(&self, now: u64) -> u64 {
         // No other thread writes it: only this connection's task counts.
         self.requests.store(self.requests() + 1, Ordering::Relaxed);
         self.is_serving.store(true, Ordering::Relaxed);
-        // A client of HTTP/1.0 would take an interim response for the final one (RFC 9110 section
-        // 15.2).
-        self.takes_interim.store(version == Version::HTTP_11, Ordering::Relaxed);
         self.activity.set(Waiting::Serving, now);
         self.head_began.load(Ordering::Relaxed)
     }
@@ -198,7 +192,7 @@ impl Client for ConnState {
 
     // Written directly to the socket, because the HTTP library has no interim responses.
     fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
-        if !self.takes_interim.load(Ordering::Relaxed) || self.is_stalled.load(Ordering::Relaxed) {
+        if self.is_stalled.load(Ordering::Relaxed) {
             return;
         }
         let bytes = interim(status, headers);

@@ -22,8 +22,7 @@ const PIECE: usize = 256;
 pub async fn read(stream: &TcpStream, proxy: Arc<Addresses>) -> Option<Arc<Addresses>> {
     match told(stream).await {
         Ok(Ok(Told { ends: Some((peer, local)), is_tls })) => {
-            let addresses = Addresses::new(peer, local, proxy.listener);
-            Some(Arc::new(if is_tls { addresses.secured_before() } else { addresses }))
+            Some(Arc::new(Addresses::new(peer, local, proxy.listener).proxied(is_tls)))
         }
         Ok(Ok(Told { ends: None, .. })) => Some(Arc::new(proxy.for_unnamed())),
         Ok(Err(malformed)) => {

@@ -23,7 +23,8 @@ impl Visitor {
     /// One with this address, over plain HTTP.
     pub(super) fn caller(client: IpAddr) -> Caller {
         let [peer, local] = [client, IpAddr::from([127, 0, 0, 1])].map(|ip| (ip, 1).into());
-        Caller::Client(Arc::new(Visitor(Arc::new(Addresses::new(peer, local, 0)))))
+        let client = Arc::new(Visitor(Arc::new(Addresses::new(peer, local, 0))));
+        Caller::Client { client, takes_interim: false }
     }
 }
 
