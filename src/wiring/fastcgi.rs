@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokamak_config::{
-    Cache, Caching, ClientLimits, Compression, Http2, Limits, Log, Lua, Mode, Pool, PoolSize,
-    Proxies, Scripts, Server, Site, Timeouts, Trace,
+    Cache, Caching, ClientLimits, Compression, FileCharset, Http2, Limits, Log, Lua, Mode, Pool,
+    PoolSize, Proxies, Scripts, Server, Site, Timeouts, Trace,
 };
 
 /// Bytes of a request's parameters. Web servers send up to 64 KiB in one record, and their headers
@@ -87,6 +87,7 @@ pub fn site(name: &str, root: PathBuf) -> Site {
         root,
         index: Vec::new(),
         index_listing: false,
+        charset: FileCharset::default(),
         front_controller: None,
         front_controller_for: Vec::new(),
         mode: Mode::Classic,

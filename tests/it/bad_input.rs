@@ -143,7 +143,6 @@ fn request_lines_and_fields() {
         ("no version", line("GET /hello.php"), &[400, 505]),
         ("HTTP/0.9", b"GET /hello.php\r\n".to_vec(), &[400, 505]),
         ("HTTP/2 in text", line("GET /hello.php HTTP/2.0"), &[400, 505]),
-        ("HTTP/1.2", line("GET /hello.php HTTP/1.2"), &[400, 505]),
         ("lower-case version", line("GET /hello.php http/1.1"), &[400, 505]),
         ("HTTP/2 after a line", b"\r\nPRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), &[400, 505]),
         ("a TLS hello", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec(), &[400]),

@@ -10,7 +10,8 @@ use crate::harness::{
 on_tokamak_and_peer! {
     connections_are_kept, connections_are_closed_when_asked, pipelined_answers_come_in_order, head_has_no_body,
     expect_continue, upgrade_is_ignored, chunked_requests, http_1_0, empty_lines_before_a_request,
-    a_body_that_nobody_reads, many_connections,
+    a_body_that_nobody_reads, many_connections, later_versions_are_answered_as_1_1,
+    the_host_of_the_target_counts,
 }
 
 fn start(kind: Kind) -> Server {
@@ -213,4 +214,38 @@ fn many_connections(kind: Kind) {
         "600 requests took {:?}",
         started.elapsed()
     );
+}
+
+/// RFC 9110 section 2.5: a server answers with the highest version of the same major one.
+fn later_versions_are_answered_as_1_1(kind: Kind) {
+    let server = start(kind);
+    let mut connection = server.connect();
+    for version in ["1.2", "1.9", "1.1"] {
+        for target in ["/hello.php", "/static.txt"] {
+            connection.send(format!("GET {target} HTTP/{version}\r\nHost: localhost\r\n\r\n"));
+            connection.response().expect(200);
+        }
+    }
+}
+
+/// RFC 9112 section 3.2.2: beside a target in absolute form, `Host` does not count.
+fn the_host_of_the_target_counts(kind: Kind) {
+    let server = start(kind);
+    let mut connection = server.connect();
+    connection.send("GET http://localhost/hello.php HTTP/1.1\r\nHost: other.example\r\n\r\n");
+    assert_eq!(connection.response().expect(200).text(), "Hello from PHP");
+    if kind == Kind::Peer {
+        // nginx chooses the site as this server does, but tells PHP the other host.
+        return;
+    }
+    for host in ["LocalHost:80", "localhost:81", "other.example"] {
+        let line = "GET http://LocalHost:80/server.php?a HTTP/1.1";
+        connection.send(format!("{line}\r\nHost: {host}\r\n\r\n"));
+        let told = connection.response().expect(200).json();
+        assert_eq!(
+            (&told["HTTP_HOST"], &told["REQUEST_URI"]),
+            (&"LocalHost:80".into(), &"/server.php?a".into()),
+            "{host}"
+        );
+    }
 }

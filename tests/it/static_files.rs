@@ -61,6 +61,23 @@ fn types(kind: Kind) {
     }
 }
 
+/// A header field would count more than what a page says of itself.
+#[test]
+fn pages_name_their_charset_themselves() {
+    for (line, html, css) in [
+        ("", "text/html", "text/css; charset=utf-8"),
+        ("charset = 'off'", "text/html", "text/css"),
+        ("charset = 'koi8-r'", "text/html; charset=koi8-r", "text/css; charset=koi8-r"),
+    ] {
+        let server = Setup::new(Kind::Classic).site("sites/static").site_line(line).start();
+        fs::write(server.places.root().join("style.css"), "body {}").unwrap();
+        for (path, expected) in [("/index.html", html), ("/style.css", css)] {
+            let response = server.get(path).expect(200);
+            assert_eq!(response.header("Content-Type"), Some(expected), "{line}: {path}");
+        }
+    }
+}
+
 fn ranges(kind: Kind) {
     let server = start(kind);
     let range = |range: &str| get("/digits.txt").header("Range", range);

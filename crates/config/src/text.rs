@@ -6,13 +6,15 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use crate::model::{
-    Cache, CertificateFiles, HeaderChanges, Mode, Pool, PoolSize, Route, Rule, Satisfy, Server,
-    Site, Spawn, Template, Tls, Trace, Upstream,
+    Cache, CertificateFiles, FileCharset, HeaderChanges, Mode, Pool, PoolSize, Route, Rule,
+    Satisfy, Server, Site, Spawn, Template, Tls, Trace, Upstream,
 };
 use crate::option::{self, GROUPS, Manager, Reload, Row, Section, Values};
 use crate::origin::{Given, Origin};
 use crate::raw::{Raw, RawSite, Repeated};
-use crate::value::{Auto, Codings, Count, Direct, Nothing, Off, Settings, Share, Size, Text};
+use crate::value::{
+    Auto, Charset, Codings, Count, Direct, Nothing, Off, Settings, Share, Size, Text,
+};
 
 impl Server {
     /// The effective configuration as a `tokamak.toml` that means the same anywhere on this
@@ -472,6 +474,11 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> RawSite {
             root: plain(Auto::<PathBuf>::Is(site.root.clone())),
             index: texts(&site.index),
             index_listing: plain(site.index_listing),
+            charset: plain(match &site.charset {
+                FileCharset::UnlessNamed => Auto::Word,
+                FileCharset::None => Auto::Is(Off::Word),
+                FileCharset::Is(name) => Auto::Is(Off::Is(Charset(name.clone()))),
+            }),
             access_log: plain(Auto::Is(
                 site.access_log.as_ref().map_or(Off::Word, |log| Off::Is(log.path.clone())),
             )),

@@ -1,6 +1,7 @@
 //! The types that an option may have: how each is read from what was typed, how it is written as
 //! TOML, and how the documentation names it. No type looks at the file system or at another option.
 
+mod charset;
 mod choice;
 mod codings;
 mod network;
@@ -18,6 +19,7 @@ use crate::literal::Literal;
 use crate::model::Split;
 use crate::unit;
 
+pub use charset::Charset;
 pub use choice::{Choice, did_you_mean, nearest};
 pub use codings::Codings;
 pub use number::{ANY, Bounds, Count, Share, Size, within};

@@ -92,6 +92,8 @@ pub(crate) struct Site {
     pub index: Option<Vec<String>>,
     /// Whether folders without an index file are listed.
     pub index_listing: bool,
+    /// The charset of its text files.
+    pub charset: Option<String>,
     /// The file of its own access log, and the shape of its lines, if it has one.
     pub access_log: Option<(String, &'static str)>,
     pub front_controller: Option<String>,
@@ -128,6 +130,7 @@ impl Site {
             root: None,
             index: None,
             index_listing: false,
+            charset: None,
             access_log: None,
             front_controller: None,
             front_controller_for: Vec::new(),

@@ -119,6 +119,7 @@ fn site(site: &Site, hosts: &[String], listen: &[String]) -> Table {
     if site.index_listing {
         table.insert("index_listing", value(true));
     }
+    text(&mut table, "charset", site.charset.as_ref());
     if let Some((file, format)) = &site.access_log {
         table.insert("access_log", value(file));
         if *format != COMBINED {

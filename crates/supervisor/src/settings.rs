@@ -286,6 +286,7 @@ pub(crate) mod tests {
             root: root.to_owned(),
             index: vec!["index.php".into()],
             index_listing: false,
+            charset: Default::default(),
             access_log: None,
             front_controller: None,
             front_controller_for: Vec::new(),

@@ -575,7 +575,7 @@ fn the_server_is_asked_by_itself() {
     )
     .unwrap();
     let page = server.send("test", &get("/page.html")).text();
-    assert_eq!(server.shown("/file"), format!("200\ntext/html; charset=utf-8\n{page}"));
+    assert_eq!(server.shown("/file"), format!("200\ntext/html\n{page}"));
     assert_eq!(server.shown("/missing"), "404");
     assert_eq!(server.shown("/script"), "200\nPOST\na=b\ntext\nx\ntest\n127.0.0.1");
     assert_eq!(server.shown("/php"), "200\nyes\nPUT 7 hello 127.0.0.1");

@@ -46,7 +46,7 @@ fn pages_for_what_applications_say(kind: Kind) {
             replaced("a file", "/failing.php?status=403")
                 .status(403)
                 .body("<h1>our own: refused</h1>\n")
-                .header("content-type", "text/html; charset=utf-8")
+                .header("content-type", "text/html")
                 .headers("etag", &[]),
             replaced("what the client has to know", "/failing.php?status=401")
                 .status(401)

@@ -319,7 +319,7 @@ fn pages_for_errors(kind: Kind) {
             row("refused", get("/maintenance/update.php").header("Range", "bytes=0-3"))
                 .status(403)
                 .body("<h1>our own: refused</h1>\n")
-                .header("content-type", "text/html; charset=utf-8")
+                .header("content-type", "text/html")
                 .headers("etag", &[]),
             row("the page itself", get("/errors/refused.html")).status(403).contains("our own"),
             row("malformed", get("/%00")).status(400).contains("our own: refused"),

@@ -34,6 +34,18 @@ pub struct Scripts {
     pub response: Vec<PathBuf>,
 }
 
+/// Which charset the `Content-Type` of a text file names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum FileCharset {
+    /// UTF-8, unless files of this type name theirs themselves, as HTML and XML do.
+    #[default]
+    UnlessNamed,
+    /// None.
+    None,
+    /// This one.
+    Is(String),
+}
+
 impl Site {
     /// All scripts of the site and its routes; one may be there several times.
     pub fn scripts(&self) -> impl Iterator<Item = &PathBuf> {
@@ -85,6 +97,8 @@ pub struct Site {
     pub index: Vec<String>,
     /// Whether folders without one are listed.
     pub index_listing: bool,
+    /// Which charset the `Content-Type` of a text file names.
+    pub charset: FileCharset,
     /// Where its requests are written; absent: nowhere.
     pub access_log: Option<AccessLog>,
     /// Script, relative to the root, that answers for paths which are no file; absent: such paths

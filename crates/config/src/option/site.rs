@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use crate::model::{Ignored, Leftover, LogFormat, Mode, Reset, Secret, Split};
 use crate::unit::{GIB, HOUR, MIB, SECOND};
-use crate::value::{ANY, Auto, Choice, Codings, Count, Nothing, Off, Settings, Size, Text, within};
+use crate::value::{
+    ANY, Auto, Charset, Choice, Codings, Count, Nothing, Off, Settings, Size, Text, within,
+};
 
 /// How the number of a pool's processes changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,6 +81,9 @@ section! {
         /// the site has a front controller, that answers instead, except where a rule with `serve`
         /// leaves it out.
         index_listing: bool = "false", ANY, Live, env "TOKAMAK_INDEX_LISTING";
+        /// The charset in the `Content-Type` of files that are text. `"auto"`: `utf-8`, but none
+        /// for HTML and XML, which name it themselves; `"off"`: none for any file.
+        charset: Auto<Off<Charset>> = "auto", ANY, Live, env "TOKAMAK_CHARSET";
         /// The site's own access log: a file, `"-"` for standard output, or `"off"`. `"auto"` is
         /// `log.access`; for a mounted site, the log of the sites around it.
         access_log: Auto<Off<PathBuf>> = "auto", ANY, Live, env "TOKAMAK_ACCESS_LOG";

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use super::pool::or;
 use super::{Reader, cache, discover, mount, text};
-use crate::model::{Mode, Scripts, Site};
+use crate::model::{FileCharset, Mode, Scripts, Site};
 use crate::option;
 use crate::origin::{Given, Origin};
 use crate::raw::RawSite;
-use crate::value::{Auto, Nothing, Text};
+use crate::value::{Auto, Nothing, Off, Text};
 
 fn mode(site: &option::Site) -> Mode {
     match (&site.mode.value, &site.worker.value) {
@@ -108,6 +108,11 @@ impl Reader<'_> {
             root: root.unwrap_or_default(),
             index: site.index.value.iter().map(|text| text.0.clone()).collect(),
             index_listing: site.index_listing.value,
+            charset: match &site.charset.value {
+                Auto::Word => FileCharset::UnlessNamed,
+                Auto::Is(Off::Word) => FileCharset::None,
+                Auto::Is(Off::Is(name)) => FileCharset::Is(name.0.clone()),
+            },
             access_log: self.site_log(site),
             front_controller,
             front_controller_for: site.front_controller_for.value.clone(),

@@ -69,8 +69,9 @@ pub fn send(
         .into(),
     })?;
     let method = if call.request.method() == Method::HEAD { Method::HEAD } else { Method::GET };
+    let charset = &call.arrival.site.config.charset;
     let files::Plan { status, headers, body } =
-        files::plan(found, &method, call.request.headers())?;
+        files::plan(found, &method, call.request.headers(), charset)?;
     let mut response = Response::new(Source::from(body));
     *response.status_mut() = status;
     *response.headers_mut() = headers;

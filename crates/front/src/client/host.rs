@@ -1,5 +1,9 @@
 //! The names by which clients ask for sites.
 
+use http::header::HOST;
+use http::uri::Uri;
+use http::{HeaderValue, Request};
+
 /// Byte may be part of a host name, without the port.
 const NAME: [bool; 256] = {
     let mut map = [false; 256];
@@ -34,4 +38,25 @@ pub fn is_host(value: &[u8]) -> bool {
         _ => false,
     };
     is_good && is_port_good
+}
+
+/// Gives a request the host that its client asked for, whatever its head says.
+pub fn set<B>(request: &mut Request<B>, host: HeaderValue) {
+    // A host in the request line would have precedence over the header.
+    if request.uri().authority().is_some()
+        && let Some(target) = request.uri().path_and_query().cloned()
+    {
+        *request.uri_mut() = Uri::from(target);
+    }
+    request.headers_mut().insert(HOST, host);
+}
+
+/// Gives a request whose target is in absolute form the origin form, and the host of its target:
+/// the `Host` that came beside it does not count (RFC 9112 section 3.2.2), and nothing that answers
+/// the request may see the other one.
+pub fn from_target<B>(request: &mut Request<B>) {
+    let Some(authority) = request.uri().authority() else { return };
+    if let Ok(host) = HeaderValue::from_str(authority.as_str()) {
+        set(request, host);
+    }
 }

@@ -6,6 +6,7 @@ use std::future::poll_fn;
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
+use tokamak_config::FileCharset;
 use tokamak_cost::Ledger;
 use tokamak_upstream::body::Body;
 
@@ -99,7 +100,7 @@ async fn in_place_of(
     let status = plain.status();
     let Some(path) = arrival.site.config.error_page(status.as_u16()) else { return plain };
     let own = match arrival.site.router.find_plain(path.as_bytes()) {
-        Target::File(found) => of_found(found),
+        Target::File(found) => of_found(found, &arrival.site.config.charset),
         Target::Script(script) => of_script(arrival, request, status, &script, ledger).await,
         _ => None,
     };
@@ -144,7 +145,7 @@ pub fn at_once(site: &Site, refusal: Refusal) -> Response<Source> {
     let path = site.config.error_page(refusal.failure.status().as_u16());
     let plain = refusal.plain();
     let own = match path.map(|path| site.router.find_plain(path.as_bytes())) {
-        Some(Target::File(found)) => of_found(found),
+        Some(Target::File(found)) => of_found(found, &site.config.charset),
         _ => None,
     };
     match own {
@@ -153,8 +154,8 @@ pub fn at_once(site: &Site, refusal: Refusal) -> Response<Source> {
     }
 }
 
-fn of_found(found: files::Found) -> Option<Response<Source>> {
-    files::plan(found, &Method::GET, &HeaderMap::new()).ok().map(of_file)
+fn of_found(found: files::Found, charset: &FileCharset) -> Option<Response<Source>> {
+    files::plan(found, &Method::GET, &HeaderMap::new(), charset).ok().map(of_file)
 }
 
 fn of_file(plan: files::Plan) -> Response<Source> {

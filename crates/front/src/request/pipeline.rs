@@ -475,7 +475,7 @@ fn at_once(
         Target::File(_) if decision.filter.is_some() && backend::is_safe(request) => {
             return Err(decision);
         }
-        Target::File(file) => match files::respond(file, request) {
+        Target::File(file) => match files::respond(file, request, &site.config.charset) {
             Ok(response) => return Ok(Ok(response)),
             Err(failure) => failure,
         },

@@ -83,6 +83,7 @@ pub(super) struct Block {
     pub root: Option<String>,
     pub index: Option<Vec<String>>,
     pub index_listing: bool,
+    pub charset: Option<String>,
     /// `allow` and `deny` in their order, or a reason to refuse all.
     pub access: Vec<(bool, String)>,
     pub auth: Option<Directive>,
@@ -273,6 +274,7 @@ impl Reader<'_> {
             }
             "error_log" => self.error_log(directive),
             "autoindex" => block.index_listing = first == "on",
+            "charset" if !first.starts_with('$') => block.charset = Some(first.to_owned()),
             "disable_symlinks" if first == "off" => {}
             "disable_symlinks" => {
                 let reason = "it may refuse requests, and there is no such rule";

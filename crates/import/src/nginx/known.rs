@@ -166,7 +166,6 @@ const AS_HERE: &[(&str, &str)] = &[
     ("autoindex_format", "html"),
     ("autoindex_localtime", "off"),
     ("brotli", "on"),
-    ("charset", "utf-8"),
     ("etag", "on"),
     ("fastcgi_ignore_client_abort", "off"),
     ("gzip", "on"),
@@ -223,7 +222,7 @@ pub(super) fn advice(name: &str) -> &'static str {
         | "body_filter_by_lua_block"
         | "log_by_lua_block"
         | "init_by_lua_block" => "see the Lua scripts of a site",
-        "charset" => "files with text are sent with `charset=utf-8`, and no other",
+        "charset" => "a charset is a name, not a variable; see `charset` of a site",
         "etag" => "files are always sent with an `ETag`",
         "fastcgi_ignore_client_abort" => "see `ignore_user_abort` of PHP",
         "http2" => "see `http2.enabled`, which is for all sites",

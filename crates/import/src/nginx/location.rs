@@ -234,6 +234,13 @@ impl Reader<'_> {
                 self.notes.left(place, &line, "error pages are those of a whole site");
             }
         }
+        if let Some(charset) = block.charset.as_ref().filter(|_| block.charset != outer.charset) {
+            self.notes.left(
+                place,
+                &format!("charset {charset}"),
+                "one charset is for a whole site",
+            );
+        }
         self.types(place, directives, &scope, &block, site);
         let before = plan.php.len();
         self.nested(place, found, &block, site, plan);
@@ -320,6 +327,7 @@ impl Reader<'_> {
         mount.root = Some(folder);
         mount.index = block.index.clone().or_else(|| site.index.clone());
         mount.index_listing = block.index_listing;
+        mount.charset = block.charset.clone();
         mount.body = Some(block.body.as_ref().map_or(sizes::BODY, |body| body.most));
         if block.is_unlogged && !outer.is_unlogged {
             mount.rules.push(sizes::unlogged(place, Scope::default()));

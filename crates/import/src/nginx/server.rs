@@ -55,6 +55,7 @@ impl Reader<'_> {
         site.root = block.root.clone().or_else(|| locations.root.clone().map(|it| self.path(&it)));
         site.index = Some(block.index.clone().unwrap_or_else(|| vec!["index.html".to_owned()]));
         site.index_listing = block.index_listing;
+        site.charset = block.charset.clone();
         site.certificate = block.certificate.clone();
         site.key = block.key.clone();
         for (status, (_, page)) in &block.error_pages {

@@ -8,11 +8,11 @@ mod proxied;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use http::Request;
 use http::header::{FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue};
-use http::{Request, Uri};
 use tokamak_config::{self as config, Proxies, TrustedHeader};
 
-use super::{Addresses, Client};
+use super::{Addresses, Client, host};
 use crate::request_id::RequestId;
 use chain::Origin;
 use proxied::Proxied;
@@ -52,7 +52,7 @@ impl Forwarding {
         let host = host.and_then(|host| HeaderValue::from_str(host).ok());
         let port = self.port(request.headers());
         if let Some(host) = host {
-            set_host(request, host);
+            host::set(request, host);
         }
         if self.proxies.believes(TrustedHeader::Forwarded) {
             reduce(request.headers_mut(), scheme);
@@ -93,17 +93,6 @@ impl Forwarding {
         let is_believed = self.proxies.believes(TrustedHeader::Port);
         is_believed.then(|| chain::last(values)).flatten().and_then(chain::port)
     }
-}
-
-/// Gives a request the host that its client asked for.
-fn set_host<B>(request: &mut Request<B>, host: HeaderValue) {
-    // A host in the request line would have precedence over the header.
-    if request.uri().authority().is_some()
-        && let Some(target) = request.uri().path_and_query().cloned()
-    {
-        *request.uri_mut() = Uri::from(target);
-    }
-    request.headers_mut().insert(HOST, host);
 }
 
 /// The port of the URL that a client asked for: that of its `Host`, or the scheme's own.
@@ -178,7 +167,7 @@ mod tests {
     fn the_host_of_the_client_replaces_that_of_the_request_line() {
         let mut request = Request::get("http://inside:8080/a?b").header(HOST, "inside").body(());
         let request = request.as_mut().unwrap();
-        set_host(request, HeaderValue::from_static("a.org"));
+        host::set(request, HeaderValue::from_static("a.org"));
         assert_eq!(
             (request.uri().to_string(), &request.headers()[HOST]),
             ("/a?b".into(), &HeaderValue::from_static("a.org"))

@@ -19,7 +19,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 
-use crate::client::Client;
+use crate::client::{Client, host};
 use crate::context::Context;
 use crate::log;
 use crate::request::body::Cut;
@@ -163,7 +163,12 @@ fn handover_target(context: &Context) -> Option<usize> {
 }
 
 /// Answers one request.
-fn serve(context: &Arc<Context>, state: &Arc<ConnState>, request: Request<Incoming>) -> Respond {
+fn serve(
+    context: &Arc<Context>,
+    state: &Arc<ConnState>,
+    mut request: Request<Incoming>,
+) -> Respond {
+    host::from_target(&mut request);
     let now =
         if context.wants_exact_times() { tokamak_cost::now() } else { tokamak_cost::coarse() };
     let moments = Moments { began: state.serve(now), now };

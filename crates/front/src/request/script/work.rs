@@ -462,7 +462,7 @@ impl HttpContext for Work {
     }
 
     fn content_type(&self, path: &Path) -> Option<String> {
-        Some(crate::response::files::content_type(path).into_owned())
+        Some(crate::response::files::content_type(path, &self.site().config.charset).into_owned())
     }
 
     fn others(&self) -> Vec<Other> {

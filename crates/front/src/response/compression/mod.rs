@@ -125,22 +125,19 @@ impl Negotiated {
             add_vary(response.headers_mut());
         }
         let Some(coding) = self.coding else { return };
-        // Whether a coding would be of use, and what the body would become, only a GET shows.
-        if self.is_head {
-            return;
-        }
         if DIGESTS.iter().any(|name| response.headers().contains_key(name)) {
             return;
+        }
+        // A HEAD has the fields of the GET (RFC 9110 section 9.3.2). The length after compression
+        // is not known without the body, so it has none, as in nginx.
+        if self.is_head {
+            return set_coding(response.headers_mut(), coding);
         }
         let source = std::mem::replace(response.body_mut(), Source::Empty);
         let (source, is_done) = encode(source, coding);
         *response.body_mut() = source;
         if is_done {
-            let headers = response.headers_mut();
-            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
-            headers.remove(CONTENT_LENGTH);
-            headers.remove(ACCEPT_RANGES);
-            weaken_tag(headers);
+            set_coding(response.headers_mut(), coding);
             ledger.mark(Phase::Compress);
         }
     }
@@ -161,11 +158,9 @@ impl Negotiated {
 
     /// Whether the body is large enough to be compressed, or may become so.
     fn is_large(&self, response: &Response<Source>) -> bool {
-        let length = match response.body() {
-            Source::Empty if self.is_head => announced(response.headers()),
-            source => source.left(),
-        };
-        length.map_or(!self.is_head, |length| length >= self.policy.smallest)
+        let length =
+            if self.is_head { announced(response.headers()) } else { response.body().left() };
+        length.is_none_or(|length| length >= self.policy.smallest)
     }
 
     /// Whether a response of this kind may be compressed for a client that accepts it.
@@ -247,6 +242,14 @@ fn names_accept_encoding(vary: &HeaderValue) -> bool {
 /// Says that the response depends on `Accept-Encoding`.
 fn add_vary(headers: &mut HeaderMap) {
     headers.append(VARY, HeaderValue::from_static(OWN_VARY));
+}
+
+/// Says that the body has a coding: what was true of the bytes before it is taken out.
+fn set_coding(headers: &mut HeaderMap, coding: Coding) {
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+    headers.remove(CONTENT_LENGTH);
+    headers.remove(ACCEPT_RANGES);
+    weaken_tag(headers);
 }
 
 /// Makes the entity tag weak, as nginx does: the bytes are others than those that the application

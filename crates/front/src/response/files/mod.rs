@@ -16,8 +16,10 @@ mod variant;
 pub use open::{Found, Opened, open};
 pub use slices::FileSlices;
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::path::Path;
 
 use bytes::Bytes;
 use http::header::{
@@ -25,6 +27,7 @@ use http::header::{
     LAST_MODIFIED, VARY,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use tokamak_config::FileCharset;
 
 use crate::failure::Failure;
 use crate::response::pages;
@@ -76,8 +79,9 @@ pub enum Body {
 pub fn respond<T, B: From<Body>>(
     found: Found,
     request: &Request<T>,
+    charset: &FileCharset,
 ) -> Result<Response<B>, Failure> {
-    plan(found, request.method(), request.headers()).map(Plan::into_response)
+    plan(found, request.method(), request.headers(), charset).map(Plan::into_response)
 }
 
 /// The response that says what may be asked of a file, or of a list of files.
@@ -94,7 +98,12 @@ fn allowed() -> Plan {
 ///
 /// # Errors
 /// Fails as [`respond`] does.
-pub fn plan(found: Found, method: &Method, request: &HeaderMap) -> Result<Plan, Failure> {
+pub fn plan(
+    found: Found,
+    method: &Method,
+    request: &HeaderMap,
+    charset: &FileCharset,
+) -> Result<Plan, Failure> {
     match *method {
         Method::GET | Method::HEAD => {}
         Method::OPTIONS => return Ok(allowed()),
@@ -129,7 +138,7 @@ pub fn plan(found: Found, method: &Method, request: &HeaderMap) -> Result<Plan, 
     } else {
         Ranges::Whole
     };
-    let kind = kind::with_charset(kind);
+    let kind = kind::with_charset(kind, charset);
     let (status, parts) = match ranges {
         Ranges::Whole => {
             headers.insert(CONTENT_TYPE, text(&kind)?);
@@ -176,8 +185,8 @@ fn is_range_wanted(validators: &Validators, request: &HeaderMap) -> bool {
 }
 
 /// The `Content-Type` of a file by its name.
-pub fn content_type(path: &std::path::Path) -> std::borrow::Cow<'static, str> {
-    kind::with_charset(kind::of(path))
+pub fn content_type(path: &Path, charset: &FileCharset) -> Cow<'static, str> {
+    kind::with_charset(kind::of(path), charset)
 }
 
 fn unsatisfiable(len: u64) -> Result<Plan, Failure> {

@@ -28,7 +28,7 @@ fn ask(dir: &TempDir, name: &str, method: &str, lines: &[&str]) -> Result<Plan, 
         let (name, value) = line.split_once(": ").unwrap();
         (name.parse::<HeaderName>().unwrap(), value.parse().unwrap())
     });
-    plan(found(dir, name), &method.parse().unwrap(), &headers.collect())
+    plan(found(dir, name), &method.parse().unwrap(), &headers.collect(), &FileCharset::UnlessNamed)
 }
 
 fn body(plan: &mut Plan) -> Vec<u8> {
@@ -238,7 +238,8 @@ fn a_response_carries_the_plan() {
     write(&dir, "a.txt", "hello", TIME);
     assert!(open(Path::new("a.txt")).is_err(), "paths are not relative to anything");
     let request = Request::get("/a.txt").header("Range", "bytes=1-3").body(()).unwrap();
-    let response: Response<Length> = respond(found(&dir, "a.txt"), &request).unwrap();
+    let response: Response<Length> =
+        respond(found(&dir, "a.txt"), &request, &FileCharset::None).unwrap();
     assert_eq!((response.status().as_u16(), response.body().0), (206, 3));
     assert_eq!(response.headers()[CONTENT_LENGTH], "3");
 }

@@ -86,6 +86,7 @@ pub struct Screen {
     method: Method,
     /// Whether the version is 1.0.
     old: bool,
+    /// Whether the major version is not 1.
     other_version: bool,
     seen_host: bool,
     framing: Framing,
@@ -96,15 +97,14 @@ pub struct Screen {
     target: usize,
     /// The part from earlier reads of a method, name, target or value that is needed as a whole.
     carry: Vec<u8>,
-    /// Authority of a target in absolute form.
-    authority: Vec<u8>,
     chunk: u64,
     digits: u8,
     extensions: usize,
     body: u64,
     /// Bytes at the front of the last read, up to the end of its last complete request.
     clean: usize,
-    /// Where in the last read the bytes are that [`Screen::encode`] changes.
+    /// Where in the last read the bytes are that [`Screen::encode`] changes: bytes of a target, and
+    /// the last digit of a version.
     unencoded: Vec<usize>,
     /// Requests that have begun.
     requests: u32,
@@ -128,7 +128,6 @@ impl Screen {
             trailers: false,
             target: 0,
             carry: Vec::new(),
-            authority: Vec::new(),
             chunk: 0,
             digits: 0,
             extensions: 0,
@@ -171,7 +170,8 @@ impl Screen {
 
     /// The last read, or the beginning of it, for the HTTP library. The library refuses `"` in a
     /// query and a backtick in a path, though it takes either in the other place; clients send
-    /// both, and other servers take them. So these are percent-encoded, as browsers do.
+    /// both, and other servers take them. So these are percent-encoded, as browsers do. It also
+    /// refuses HTTP/1.2 to 1.9, which are answered as 1.1 is (RFC 9110 section 2.5).
     pub fn encode<'a>(&self, read: &'a [u8]) -> Cow<'a, [u8]> {
         if self.unencoded.is_empty() {
             return Cow::Borrowed(read);
@@ -180,7 +180,11 @@ impl Screen {
         let mut from = 0;
         for &at in self.unencoded.iter().take_while(|&&at| at < read.len()) {
             encoded.extend_from_slice(&read[from..at]);
-            encoded.extend_from_slice(if read[at] == b'"' { b"%22" } else { b"%60" });
+            encoded.extend_from_slice(match read[at] {
+                b'"' => b"%22",
+                b'`' => b"%60",
+                _ => b"1",
+            });
             from = at + 1;
         }
         encoded.extend_from_slice(&read[from..]);
@@ -248,7 +252,7 @@ impl Screen {
                 State::Start | State::Blank => self.first(rest[0])?,
                 State::Method => self.method(rest)?,
                 State::Target => self.target(rest, at)?,
-                State::Version(known) => self.version(known, rest)?,
+                State::Version(known) => self.version(known, rest, at)?,
                 State::FieldStart => self.field_start(rest)?,
                 State::Name => self.name(rest)?,
                 State::Value => self.value(rest)?,
@@ -306,11 +310,7 @@ impl Screen {
         match rest.get(end) {
             None => self.carry.extend_from_slice(rest),
             Some(b' ') => {
-                if let Some(authority) =
-                    rules::target(whole(&mut self.carry, &rest[..end]), self.method)?
-                {
-                    self.authority.extend_from_slice(authority);
-                }
+                rules::target(whole(&mut self.carry, &rest[..end]), self.method)?;
                 self.carry.clear();
                 self.state = State::Version(0);
                 return Ok(end + 1);
@@ -339,7 +339,7 @@ impl Screen {
         self.unencoded.len() - before
     }
 
-    fn version(&mut self, known: u8, rest: &[u8]) -> Result<usize, Violation> {
+    fn version(&mut self, known: u8, rest: &[u8], at: usize) -> Result<usize, Violation> {
         if known == 0 && rest.starts_with(b"HTTP/1.1\r\n") {
             self.state = State::FieldStart;
             return Ok(10);
@@ -352,7 +352,9 @@ impl Screen {
             }
             7 => {
                 self.old = byte == b'0';
-                self.other_version |= byte > b'1';
+                if byte > b'1' {
+                    self.unencoded.push(at);
+                }
                 byte.is_ascii_digit()
             }
             8 => byte == b'\r',
@@ -458,9 +460,6 @@ impl Screen {
             Field::Other => {}
             Field::Host => {
                 rules::host(value)?;
-                if !self.authority.is_empty() && !self.authority.eq_ignore_ascii_case(value) {
-                    return Err(Violation::OtherHost);
-                }
                 self.seen_host = true;
             }
             Field::Length => {
@@ -513,7 +512,6 @@ impl Screen {
         self.framing = Framing::None;
         self.trailers = false;
         self.target = 0;
-        self.authority.clear();
         self.extensions = 0;
         self.body = 0;
     }

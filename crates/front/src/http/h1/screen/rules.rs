@@ -47,14 +47,13 @@ pub fn method(name: &[u8]) -> Result<Method, Violation> {
     }
 }
 
-/// Checks a request target: origin form, absolute form (returns its authority), or `*` for OPTIONS.
-pub fn target(target: &[u8], method: Method) -> Result<Option<&[u8]>, Violation> {
+/// Checks a request target: origin form, absolute form, or `*` for OPTIONS.
+pub fn target(target: &[u8], method: Method) -> Result<(), Violation> {
     if target.first() == Some(&b'/') {
-        path_and_query(target)?;
-        return Ok(None);
+        return path_and_query(target);
     }
     match method {
-        Method::Options if target == b"*" => return Ok(None),
+        Method::Options if target == b"*" => return Ok(()),
         Method::Pri if target == b"*" => return Err(Violation::Http2),
         // A word is no form of a target: the client speaks another protocol.
         _ if !target.is_empty() && target.iter().all(u8::is_ascii_uppercase) => {
@@ -68,8 +67,7 @@ pub fn target(target: &[u8], method: Method) -> Result<Option<&[u8]>, Violation>
     if host(authority).is_err() {
         return Err(Violation::BadTarget);
     }
-    path_and_query(path)?;
-    Ok(Some(authority))
+    path_and_query(path)
 }
 
 fn strip_scheme(target: &[u8]) -> Option<&[u8]> {

@@ -43,7 +43,7 @@ violations! {
     TargetTooLong       UriTooLong         "request line too long"
     BadVersion          BadRequest         "malformed HTTP version"
     Http2               VersionUnsupported "HTTP/2 where the connection does not begin, or is switched off"
-    OtherVersion        VersionUnsupported "HTTP version other than 1.0 and 1.1"
+    OtherVersion        VersionUnsupported "HTTP version other than 1"
     ObsoleteFold        BadRequest         "header line folded or starting with white space"
     BadFieldName        BadRequest         "header name is not a token"
     SpaceBeforeColon    BadRequest         "white space between header name and colon"
