@@ -12,3 +12,5 @@ mod mixed;
 mod stuck;
 /// A Symfony application, whose kernel belongs to one request at a time.
 mod symfony;
+/// Uploads beside each other.
+mod uploads;

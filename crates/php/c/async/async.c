@@ -20,6 +20,7 @@
 #include "async/fibers_parking.h"
 #include "async/peers.h"
 #include "async/reactor.h"
+#include "async/waiting_for.h"
 #include "request_cycle.h"
 #include "sapi.h"
 #include "syscall_cache.h"
@@ -122,8 +123,17 @@ static readiness await_server(uint8_t kind)
     return fibers_park(&wait) ? IS_READY : IS_CANCELLED;
 }
 
+/* For tests: whatever reads a body or writes a response is to bear others in between. */
+static void take_turns(void)
+{
+    if (fibers_take_turns() && fibers_may_park()) {
+        waiting_take_turns();
+    }
+}
+
 int async_write(shim_part part, const char *at, size_t len)
 {
+    take_turns();
     while (len > 0 && !serving->is_cut) {
         ptrdiff_t written = rust_write_now(part, at, len);
         if (written < 0) {
@@ -151,6 +161,7 @@ size_t async_read_body(char *at, size_t len)
 {
     size_t filled = 0;
 
+    take_turns();
     while (filled < len) {
         ptrdiff_t more = rust_read_body_now(at + filled, len - filled);
         if (more == 0) {

@@ -202,6 +202,7 @@ static void end_context(void *at, size_t size)
                                                                                                 \
     ROW(PG(tick_functions), begin_list, end_list)                                               \
     ROW(PG(http_globals), begin_values, end_values)                                             \
+    ROW(PG(rfc1867_protected_variables), clear, nothing)                                        \
     ROW(PG(connection_status), clear, nothing)                                                  \
     ROW(PG(header_is_being_sent), clear, nothing)                                               \
     ROW(PG(modules_activated), nothing, nothing)                                                \

@@ -218,6 +218,36 @@ impl Site {
         Site::start(&[("worker.php", script)], &all, 1)
     }
 
+    /// All of them at once, whose bodies come in pieces beside each other, each as long as it says.
+    pub fn ask_all_in_pieces(
+        &mut self,
+        asks: &[Ask],
+        mut length: impl FnMut() -> usize,
+    ) -> Vec<Response> {
+        let mut handed: Vec<_> = asks
+            .iter()
+            .map(|ask| {
+                let record = self.record(ask);
+                let handed = self.producer.submit(&record, ask.body.len() as u64, &[]).unwrap();
+                self.producer.wake_owed();
+                handed
+            })
+            .collect();
+        // Until nothing more is taken: what is left is fed to who is waited for.
+        let mut goes_on = true;
+        while goes_on {
+            goes_on = false;
+            for ((id, fed), ask) in handed.iter_mut().zip(asks) {
+                let rest = &ask.body[*fed..];
+                let taken = self.producer.feed(*id, &rest[..rest.len().min(length())]);
+                *fed += taken;
+                goes_on |= taken > 0;
+            }
+        }
+        let pairs = handed.into_iter().zip(asks);
+        pairs.map(|(handed, ask)| self.collect(handed, &ask.body, |_| false)).collect()
+    }
+
     /// All of them at once.
     pub fn ask_all(&mut self, asks: &[Ask]) -> Vec<Response> {
         let handed: Vec<_> = asks.iter().map(|ask| self.submit(ask)).collect();

@@ -26,6 +26,32 @@ class SlowSessions implements SessionHandlerInterface
     }
 }
 
+/** The fields that a request sends, as canaries/bodies.rs writes them. */
+function fields(int $n, int $count): array
+{
+    $fields = [];
+    for ($k = 0; $k < $count; $k++) {
+        $fields["of$n"]["k$k"][] = "$n.$k." . str_repeat('x', 60);
+    }
+    return ['v' => $fields];
+}
+
+/** What is wrong with the files that it sends. */
+function wrong_files(int $n): string
+{
+    foreach ([0, 1, 2] as $k) {
+        $file = array_map(fn($of) => $of["of$n"]["k$k"] ?? 'none', $_FILES['g'] ?? []);
+        $text = str_repeat("$n.$k.", 2000);
+        $expected = ['name' => "name-$n-$k", 'full_path' => "name-$n-$k", 'type' => 'text/x',
+            'tmp_name' => $file['tmp_name'] ?? '', 'error' => 0, 'size' => strlen($text)];
+        if ($file !== $expected || !is_uploaded_file($file['tmp_name'])
+            || file_get_contents($file['tmp_name']) !== $text) {
+            return json_encode($file);
+        }
+    }
+    return '';
+}
+
 return [
     'The request' => [
         '`$_GET`' => own(fn($n) => $_GET['v'] = $n, fn() => $_GET['v']),
@@ -38,6 +64,13 @@ return [
         '`php://input`' => own(fn() => null, fn() => (int) file_get_contents('php://input')),
         'uploaded files' => own(fn() => null, fn() => is_uploaded_file($_FILES['f']['tmp_name'])
             ? (int) file_get_contents($_FILES['f']['tmp_name']) : 'none'),
+        '`$_POST` of a long form' => own(fn() => null,
+            fn($n) => told($n, $_POST === fields($n, 400), json_encode($_POST))),
+        '`$_POST` and `$_FILES` of a long multipart body' => own(fn() => null, fn($n) => told($n,
+            $_POST === fields($n, 60) && !wrong_files($n),
+            wrong_files($n) . json_encode($_POST))),
+        '`php://input` that is long' => own(fn() => null,
+            fn($n) => told($n, file_get_contents('php://input') === str_repeat("$n ", 9000))),
         '`filter_input()`' => own(fn() => null, fn() => (int) filter_input(INPUT_GET, 'n')),
         '`getallheaders()`' => own(fn() => null, fn() => (int) getallheaders()['N']),
         '`getenv()` of its fields' => own(fn() => null, fn() => (int) getenv('HTTP_N')),
@@ -68,6 +101,13 @@ return [
             ob_end_flush();
             return (int) ob_get_clean();
         }),
+        'callbacks of output buffers that the end of the request calls' => own(
+            fn() => null, fn($n) => $n, function ($n) {
+                ob_start(fn($text) => $text . "($n)");
+                ob_start(fn($text) => strrev($text));
+                echo strrev("($n)");
+                register_shutdown_function(function () use ($n) { wait(); echo strrev("($n)"); });
+            }),
         'depth of output buffers' => own(
             function ($n) {
                 while (ob_get_level() < 1 + $n % 5) {
@@ -113,5 +153,24 @@ return [
                 session_start();
                 return $_SESSION['v'];
             }),
+        '`session_start()` with files' => own(
+            function ($n) {
+                session_id("files$n");
+                session_start(['lazy_write' => false]);
+                $_SESSION['v'] = $n;
+            },
+            function ($n) {
+                session_write_close();
+                session_start();
+                return session_id() === "files$n" ? $_SESSION['v'] : session_id();
+            }),
+        'a session that the end of the request writes' => own(
+            function ($n) {
+                session_set_save_handler(new SlowSessions($n), true);
+                session_start();
+                $_SESSION['v'] = $n;
+            },
+            fn() => $_SESSION['v'],
+            fn() => register_shutdown_function(function () { wait(); echo "({$_SESSION['v']})"; })),
     ],
 ];

@@ -1,0 +1,44 @@
+//! Uploads to one worker of async mode at the same time, some of which break off.
+
+use std::process;
+use std::sync::Mutex;
+
+use sha2::{Digest, Sha256};
+
+use crate::harness::{Kind, Multipart, Setup, in_parallel};
+use crate::operate::{status, worker_pids};
+
+const UPLOADS: usize = 100;
+
+/// More than the front sends ahead of a worker that has room, so that PHP waits for the rest.
+const LENGTH: usize = 300_000;
+
+#[test]
+fn uploads_beside_each_other_come_whole_and_touch_no_file_of_their_name() {
+    // In a directory that other tests have, too.
+    let name = format!("tokamak-kept-{}.bin", process::id());
+    let server =
+        Setup::new(Kind::Async).site("sites/uploads").workers(1).env("KEPT", &name).start();
+    let before = worker_pids(&status(&server));
+    let wrong = Mutex::new(Vec::new());
+    in_parallel(UPLOADS, |n| {
+        let content: Vec<u8> = (0..LENGTH).map(|at| ((at * (n + 3)) >> 4) as u8).collect();
+        let sum = format!("{:x}", Sha256::digest(&content));
+        let request =
+            Multipart::default().field("sum", &sum).file("f", &name, "text/x", &content).post("/");
+        let mut client = server.connect();
+        if n % 8 == 0 {
+            let bytes = request.bytes();
+            client.send(&bytes[..bytes.len() * (1 + n / 8 % 7) / 8]);
+            return;
+        }
+        let said = client.exchange(&request).text();
+        let right = format!(r#"{{"name":"{name}","error":0,"whole":true,"kept":true}}"#);
+        if said != right {
+            wrong.lock().unwrap().push(said);
+        }
+    });
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{wrong:?}\n{}", server.log());
+    assert_eq!(worker_pids(&status(&server)), before, "{}", server.log());
+}
