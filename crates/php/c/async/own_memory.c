@@ -164,6 +164,13 @@ static void end_ticks(void *at, size_t size)
     }
 }
 
+/* It is the process's memory, because PHP has one for all requests. */
+static void end_memory(void *at, size_t size)
+{
+    (void)size;
+    free(*(void **)at);
+}
+
 static void end_table(void *at, size_t size)
 {
     HashTable *table = *(HashTable **)at;
@@ -229,6 +236,7 @@ static void end_context(void *at, size_t size)
     ROW(EG(filename_override), nothing, nothing)                                                \
     ROW(EG(lineno_override), nothing, nothing)                                                  \
     ROW(EG(timed_out), clear, nothing)                                                          \
+    ROW(EG(timeout_seconds), nothing, nothing)                                                  \
     ROW(CG(unclean_shutdown), clear, nothing)                                                   \
                                                                                                 \
     ROW(BG(user_shutdown_function_names), clear, nothing)                                       \
@@ -247,6 +255,11 @@ static void end_context(void *at, size_t size)
     ROW(FG(default_context), clear, end_context)                                                \
     ROW(FG(user_stream_current_filename), clear, nothing)                                       \
     ROW(FG(wrapper_errors), clear, end_table)                                                   \
+    ROW(FG(pclose_ret), nothing, nothing)                                                       \
+    ROW(FG(pclose_wait), nothing, nothing)                                                      \
+    ROW(FG(tmp_host_info), clear, nothing)                                                      \
+    ROW(FG(tmp_host_buf), clear, end_memory)                                                    \
+    ROW(FG(tmp_host_buf_len), clear, nothing)                                                   \
                                                                                                 \
     ROW(JSON_G(error_code), clear, nothing)                                                     \
     ROW(PCRE_G(error_code), clear, nothing)                                                     \

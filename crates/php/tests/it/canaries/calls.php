@@ -148,6 +148,9 @@ return ['What is under way' => [
         }
         return told($n, $is_well);
     }),
+    '`gethostbyname()`' => calls(fn($n) =>
+        told($n, gethostbyname('localhost') === '127.0.0.1', gethostbyname('localhost'))),
+    '`proc_close()`' => calls(fn($n) => proc_close(proc_open(['sh', '-c', "exit $n"], [], $none))),
     '`register_tick_function()`' => own(
         fn($n) => register_tick_function(function () use ($n) { $GLOBALS['ticked'] = $n; }),
         function () {

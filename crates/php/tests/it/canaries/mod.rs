@@ -8,6 +8,7 @@
 use crate::harness::*;
 
 mod bodies;
+mod globals;
 mod page;
 
 /// What the worker script includes, by name.
@@ -51,6 +52,11 @@ impl Random {
 }
 
 fn start(settings: &[(&str, &str)]) -> Site {
+    start_in(&[], settings)
+}
+
+/// The same, with more in its environment.
+fn start_in(environment: &[(&str, &str)], settings: &[(&str, &str)]) -> Site {
     let mut all = vec![
         ("mode", "async"),
         ("script", "%root%/worker.php"),
@@ -58,7 +64,7 @@ fn start(settings: &[(&str, &str)]) -> Site {
         ("ini.opcache.file_update_protection", "0"),
     ];
     all.extend_from_slice(settings);
-    Site::start(FILES, &all, 1)
+    Site::start_in(environment, FILES, &all, 1)
 }
 
 fn rows(site: &mut Site) -> Vec<Row> {

@@ -19,6 +19,10 @@ their own and read it back while up to 50 of them take turns, in an order that a
 goes on to another request at every wait, ready or not. `own`: no request ever saw the value of
 another, nor did its change outlive it. `shared`: it did, and this is what to do instead.
 
+What no row names is looked at, too: each field that PHP's headers declare is a request's own or has
+a written reason why it need not be, and at each switch a request that goes on finds all memory of
+PHP and of its extensions as it left it, byte by byte, but for what has such a reason.
+
 ";
 
 /// Fails unless the page has these rows.

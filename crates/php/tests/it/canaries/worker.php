@@ -57,6 +57,10 @@ function serve(array $topics): void
         }
         return;
     }
+    if (isset($_GET['watcher'])) {
+        echo implode("\n", $_GET['watcher']());
+        return;
+    }
     if (isset($_GET['count'])) {
         echo $GLOBALS['switches'];
         return;
@@ -95,5 +99,8 @@ $switches = $waits = 0;
 $topics = [];
 foreach (['request', 'errors', 'settings', 'calls', 'shared'] as $file) {
     $topics += require __DIR__ . "/$file.php";
+}
+if (function_exists('watch')) {
+    watch(); // globals/watcher.c
 }
 tokamak_handle_request(static fn() => serve($topics));
