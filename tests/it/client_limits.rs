@@ -1,6 +1,6 @@
 //! How much one client may ask for. The rates are so low that no test waits for a bucket to leak.
 
-use crate::harness::{Connection, Kind, Server, Setup, get};
+use crate::harness::{Connection, Kind, Server, Setup, get, post};
 use crate::http2::client::{exchange, request};
 use crate::metrics;
 
@@ -53,6 +53,34 @@ fn requests_in_a_time() {
     };
     metrics::samples_when(&server, &limited("refused"), 6.0);
     metrics::samples_when(&server, &limited("dry_run"), 2.0);
+}
+
+/// A framework shows `/login` for `/index.php/login`, too.
+#[test]
+fn no_spelling_of_a_page_has_another_limit() {
+    let server = start(
+        r#"
+        [[site.rule]]
+        pattern = "^/sign-in$"
+        rewrite = "/login"
+        [[site.rule]]
+        path = "/login"
+        rate = "1/h"
+        body = 10
+        [[site.rule]]
+        path = "/export"
+        connections = 1
+        "#,
+    );
+    assert_eq!(statuses(&server, "/server.php/login", 1), [200]);
+    for target in ["/server.php/login", "/server.php//LOGIN/a", "/hello.php/login", "/sign-in"] {
+        assert_eq!(statuses(&server, target, 1), [429], "{target}");
+    }
+    let posted = |target: &str| server.send(&post(target, "text/plain", [b'x'; 11])).status();
+    assert_eq!([posted("/echo.php"), posted("/echo.php/export")], [200, 200]);
+    let server = start("[[site.rule]]\npath = \"/login\"\nbody = 10");
+    let posted = |target: &str| server.send(&post(target, "text/plain", [b'x'; 11])).status();
+    assert_eq!([posted("/echo.php/login"), posted("/echo.php")], [413, 200]);
 }
 
 /// Only files are pages for this: a script would be run by those who ask too often.

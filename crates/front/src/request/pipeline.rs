@@ -104,7 +104,7 @@ where
         return Serving::Now(Some(respond(Response::new(Source::Whole(answer)), guard)));
     }
     if let Some(limits) = &site.limits {
-        match limits.admit(&*client, &request, &site.router, moments.now) {
+        match limits.admit(&*client, &request, (&site.rules, &site.router), moments.now) {
             Ok(slots) => guard.slots = slots,
             Err(too_many) => {
                 let response = limited(site, &request, &too_many);
@@ -146,8 +146,7 @@ where
 
 /// Most bytes of a request's body.
 fn body_limit(context: &Context, site: &Site, parts: &Parts) -> u64 {
-    let of_rule = site.rules.body_limit(&parts.uri, &site.router);
-    of_rule.unwrap_or(context.config.limits.body)
+    site.rules.body_limit(&parts.uri, &site.router, context.config.limits.body)
 }
 
 /// The response to a client that has asked for too much. It costs as little as possible: no script

@@ -27,6 +27,7 @@ mod cache;
 pub mod canonical;
 pub mod hosts;
 mod path;
+pub mod reading;
 #[cfg(test)]
 mod tests;
 

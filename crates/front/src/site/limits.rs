@@ -6,8 +6,7 @@ use std::sync::Arc;
 use http::Request;
 use tokamak_config::{self as config, ClientId, ClientLimits, Rate};
 
-use super::rules::condition::fits;
-use super::rules::path_of;
+use super::rules::Rules;
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::log;
@@ -85,13 +84,14 @@ impl SiteLimits {
         &self,
         client: &dyn Client,
         request: &Request<B>,
-        router: &Router,
+        (rules, router): (&Rules, &Router),
         now: u64,
     ) -> Result<Vec<Slot>, TooMany> {
-        let path = if self.has_rules { path_of(request.uri(), router) } else { Vec::new() };
-        let text = String::from_utf8_lossy(&path);
-        let holds =
-            |limit: &&Limit| limit.rule.as_ref().is_none_or(|rule| fits(rule, &path, &text));
+        let meeting = self.has_rules.then(|| rules.meeting(request.uri(), router));
+        let holds = |limit: &&Limit| match (&limit.rule, &meeting) {
+            (Some(rule), Some(meeting)) => meeting.restricts(rule),
+            _ => true,
+        };
         let mut slots = Vec::new();
         for limit in self.limits.iter().filter(holds) {
             let key = limit.key(&self.throttle, client, request);

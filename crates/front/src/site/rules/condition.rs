@@ -4,15 +4,24 @@ use tokamak_config::{Rule, Serve};
 
 use crate::route;
 
-/// Whether a rule is for a path, which is clean. `text` is the same path, with replacement
-/// characters where it is not UTF-8.
-pub fn fits(rule: &Rule, path: &[u8], text: &str) -> bool {
-    // A redirect that regards upper and lower case as the same would surprise; a refusal that did
-    // not would be passed by on file systems that do.
-    let ignores_case = rule.redirect.is_none() && rule.rewrite.is_none();
+/// Whether a rule is for a path, which is clean. Upper and lower case are the same: a refusal that
+/// distinguished them would be passed by on file systems that do not.
+pub fn fits(rule: &Rule, path: &[u8]) -> bool {
+    is_for(rule, path, true)
+}
+
+/// Whether a rule redirects or rewrites a path, which is clean. It has to be in the spelling of the
+/// rule: a redirect for another one would surprise.
+pub fn moves(rule: &Rule, path: &[u8]) -> bool {
+    (rule.redirect.is_some() || rule.rewrite.is_some()) && is_for(rule, path, false)
+}
+
+fn is_for(rule: &Rule, path: &[u8], ignores_case: bool) -> bool {
+    // A pattern sees replacement characters where the path is not UTF-8.
+    let text = || String::from_utf8_lossy(path);
     (rule.paths.is_empty() || rule.paths.iter().any(|own| is_in(path, own, ignores_case)))
         && (rule.extensions.is_empty() || rule.extensions.iter().any(|end| has(rule, path, end)))
-        && rule.pattern.as_ref().is_none_or(|pattern| pattern.is_match(text))
+        && rule.pattern.as_ref().is_none_or(|pattern| pattern.is_match(&text()))
 }
 
 /// Whether a path is the one of a rule or below it, or begins with it if there is a `*` at its end.
@@ -31,18 +40,20 @@ pub(super) fn is_in(path: &[u8], own: &str, ignores_case: bool) -> bool {
 
 /// Whether a path ends in an extension, or has it in front of what could be PATH_INFO.
 ///
-/// Applications are scripts with any extension, so that no end of a path leads around a rule about
-/// what may run. For all other rules only an extension of PHP is one of scripts.
+/// Applications are scripts with any extension, so that no end of a path leads around a rule that
+/// protects something. For all other rules only an extension of PHP is one of scripts.
 fn has(rule: &Rule, path: &[u8], extension: &str) -> bool {
     let ends = |part: &[u8]| {
         let start = part.len().checked_sub(extension.len());
         start.is_some_and(|start| part[start..].eq_ignore_ascii_case(extension.as_bytes()))
     };
-    let protects = rule.refuses()
-        || rule.login.is_some()
-        || rule.serve == Serve::Files
-        || !rule.scripts.is_empty();
+    let protects = protects(rule) || rule.serve == Serve::Files || !rule.scripts.is_empty();
     ends(path)
         || ((protects || route::is_source(extension.as_bytes()))
             && path.split(|byte| *byte == b'/').any(ends))
+}
+
+/// Whether a rule keeps somebody away, or limits what clients may do.
+pub fn protects(rule: &Rule) -> bool {
+    rule.refuses() || rule.login.is_some() || !rule.limits.is_empty() || rule.body.is_some()
 }

@@ -19,6 +19,7 @@
 
 pub mod book;
 pub mod condition;
+pub mod meeting;
 mod target;
 
 use std::net::IpAddr;
@@ -33,7 +34,8 @@ use crate::response::headers::{HeaderChanges, HeaderRule};
 use crate::route::canonical;
 use crate::route::hosts::host_of;
 use crate::route::{self, Decision, Extent, Pages, Router, Target};
-use condition::{fits, is_in};
+use condition::{fits, is_in, moves, protects};
+use meeting::Meeting;
 
 /// What of a request the rules look at.
 #[derive(Clone, Copy)]
@@ -57,6 +59,8 @@ pub struct Rules {
     has_logins: bool,
     /// Whether any keeps somebody away, by the address or by a password.
     has_guards: bool,
+    /// Whether any protects a part of the site.
+    has_protected: bool,
     /// Those that change the heads of responses, and what they do.
     of_responses: Vec<config::Rule>,
     headers: Arc<[HeaderRule]>,
@@ -91,6 +95,12 @@ impl Rules {
         Rules {
             canonical_host: site.canonical_host.clone(),
             has_logins: site.rules.iter().any(|rule| rule.login.is_some()),
+            has_protected: site.rules.iter().any(|rule| {
+                let is_of_part = !rule.paths.is_empty() || !rule.extensions.is_empty();
+                rule.refuses()
+                    || rule.login.is_some()
+                    || (protects(rule) && (is_of_part || rule.pattern.is_some()))
+            }),
             has_guards: site.rules.iter().any(|rule| rule.login.is_some() || rule.refuses()),
             rules: site.rules.iter().filter(looks).cloned().collect(),
             of_responses,
@@ -100,14 +110,13 @@ impl Rules {
         }
     }
 
-    /// Most bytes of the body of a request for `uri`, if a rule says it.
-    pub fn body_limit(&self, uri: &Uri, router: &Router) -> Option<u64> {
+    /// Most bytes of the body of a request for `uri`; `most` where no rule says it.
+    pub fn body_limit(&self, uri: &Uri, router: &Router, most: u64) -> u64 {
         if self.of_bodies.is_empty() {
-            return None;
+            return most;
         }
-        let path = path_of(uri, router);
-        let text = String::from_utf8_lossy(&path);
-        self.of_bodies.iter().rev().find(|rule| fits(rule, &path, &text))?.body
+        let rules = self.of_bodies.iter().filter_map(|rule| Some((rule, rule.body?)));
+        self.meeting(uri, router).least(rules, most)
     }
 
     /// Whether a request for `uri` is written to the access log.
@@ -115,9 +124,8 @@ impl Rules {
         if self.unlogged.is_empty() {
             return true;
         }
-        let path = path_of(uri, router);
-        let text = String::from_utf8_lossy(&path);
-        !self.unlogged.iter().any(|rule| fits(rule, &path, &text))
+        let meeting = Meeting::new(uri, router);
+        !self.unlogged.iter().any(|rule| meeting.describes(rule))
     }
 
     /// Whether there is nothing to look at in requests.
@@ -130,11 +138,10 @@ impl Rules {
         if self.of_responses.is_empty() {
             return None;
         }
-        let path = path_of(uri, router);
-        let text = String::from_utf8_lossy(&path);
+        let meeting = Meeting::new(uri, router);
         let fitting = self.of_responses.iter().enumerate();
         let fitting: SmallVec<[u16; 12]> = fitting
-            .filter(|(_, rule)| fits(rule, &path, &text))
+            .filter(|(_, rule)| meeting.describes(rule))
             .filter_map(|(index, _)| u16::try_from(index).ok())
             .collect();
         let is_any = !fitting.is_empty();
@@ -152,7 +159,7 @@ impl Rules {
         // Applications read REQUEST_URI, which is what the client sent: `/staff/..` is `/` for the
         // rules, but may be a page below `/staff` for them. No browser sends it.
         let is_script = matches!(decision.target, Target::Script(_) | Target::Application(..));
-        if self.has_guards && is_script && route::climbs(request.uri.path().as_bytes()) {
+        if self.has_protected && is_script && route::climbs(request.uri.path().as_bytes()) {
             return Decision::settled(Target::BadRequest);
         }
         decision
@@ -178,9 +185,12 @@ impl Rules {
         };
         let text = String::from_utf8_lossy(&path);
         let client = request.caller.addresses().peer.ip();
-        for rule in self.rules.iter().filter(|rule| fits(rule, &path, &text)) {
+        for rule in self.fitting(&path) {
             if let Some(refusal) = refusal(rule, client) {
                 return Decision::settled(refusal);
+            }
+            if !moves(rule, &path) {
+                continue;
             }
             if rule.unless_file && router.has(&path) {
                 continue;
@@ -196,11 +206,11 @@ impl Rules {
                 };
                 let mut rewritten = self.serve_rewritten(rewritten_path, query, client, router);
                 // What protects a path protects it also as the way to another one.
-                self.ask_to_log_in(&mut rewritten, &path, &text, client);
+                self.ask_to_log_in(&mut rewritten, &path, client);
                 return rewritten;
             }
         }
-        self.restrict(&path, &text, request.uri.query(), client, router)
+        self.restrict(&path, request.uri.query(), client, router)
     }
 
     /// Decides what answers for a clean path that is not what the client asked for, by refusals and
@@ -230,10 +240,9 @@ impl Rules {
         client: IpAddr,
         router: &Router,
     ) -> Decision {
-        let text = String::from_utf8_lossy(&path);
-        match self.refusal(&path, &text, client) {
+        match self.refusal(&path, client) {
             Some(refusal) => Decision::settled(refusal),
-            None => self.restrict(&path, &text, query, client, router),
+            None => self.restrict(&path, query, client, router),
         }
     }
 
@@ -241,31 +250,27 @@ impl Rules {
     fn restrict(
         &self,
         path: &[u8],
-        text: &str,
         query: Option<&str>,
         client: IpAddr,
         router: &Router,
     ) -> Decision {
-        let extent = self.extent(path, text, router);
+        let extent = self.extent(path, router);
         let mut decision = router.find_clean(path.to_vec(), query, extent);
-        self.ask_to_log_in(&mut decision, path, text, client);
+        self.ask_to_log_in(&mut decision, path, client);
         let index = router.index_of(path, &decision.target);
-        let index = index.as_ref().map(|index| (&index[..], String::from_utf8_lossy(index)));
-        if let Some((index, text)) = &index
-            && let Some(refusal) = self.refusal(index, text, client)
-        {
-            return Decision::settled(refusal);
-        }
-        if let Some((index, text)) = &index {
-            self.ask_to_log_in(&mut decision, index, text, client);
+        if let Some(index) = &index {
+            if let Some(refusal) = self.refusal(index, client) {
+                return Decision::settled(refusal);
+            }
+            self.ask_to_log_in(&mut decision, index, client);
         }
         if let Some(refusal) = self.guard_pages(&mut decision, path, client, router) {
             return Decision::settled(refusal);
         }
         if let Target::Script(script) | Target::Application(script, _) = &decision.target {
             let name = &script.script_name[router.mount().len()..];
-            let may_run = self.may_run(path, text, name)
-                && index.is_none_or(|(index, text)| self.may_run(index, &text, name));
+            let may_run =
+                self.may_run(path, name) && index.is_none_or(|index| self.may_run(&index, name));
             if !may_run {
                 return Decision::settled(Target::Forbidden);
             }
@@ -274,10 +279,10 @@ impl Rules {
     }
 
     /// How much of a path is served: the least of what all rules that fit say.
-    fn extent(&self, path: &[u8], text: &str, router: &Router) -> Extent {
+    fn extent(&self, path: &[u8], router: &Router) -> Extent {
         let mut extent = router.extent();
         let mut lists = None;
-        for rule in self.fitting(path, text) {
+        for rule in self.fitting(path) {
             extent.serve = extent.serve.max(rule.serve);
             if let Some(own) = rule.index_listing {
                 lists = Some(own && lists.unwrap_or(true));
@@ -301,45 +306,43 @@ impl Rules {
         }
         let Pages { in_folder, at_root, is_front_controller } =
             router.pages_by_path_info(path, &decision.target)?;
-        let [folder_text, root_text] =
-            [&in_folder, &at_root].map(|page| String::from_utf8_lossy(page));
         // Scripts below a folder that are no front controller have their own names behind them,
         // as `/ocs/v1.php/config` has. To refuse these as if they were files of the site would
         // break the application; to ask for a password does not.
-        let refused = self.refusal(&in_folder, &folder_text, client);
+        let refused = self.refusal(&in_folder, client);
         let at_root_refused =
-            || is_front_controller.then(|| self.refusal(&at_root, &root_text, client)).flatten();
+            || is_front_controller.then(|| self.refusal(&at_root, client)).flatten();
         if let Some(refusal) = refused.or_else(at_root_refused) {
             return Some(refusal);
         }
-        self.ask_to_log_in(decision, &in_folder, &folder_text, client);
-        self.ask_to_log_in(decision, &at_root, &root_text, client);
+        self.ask_to_log_in(decision, &in_folder, client);
+        self.ask_to_log_in(decision, &at_root, client);
         None
     }
 
-    fn fitting(&self, path: &[u8], text: &str) -> impl Iterator<Item = &config::Rule> {
-        self.rules.iter().filter(move |rule| fits(rule, path, text))
+    fn fitting(&self, path: &[u8]) -> impl Iterator<Item = &config::Rule> {
+        self.rules.iter().filter(move |rule| fits(rule, path))
     }
 
-    fn refusal(&self, path: &[u8], text: &str, client: IpAddr) -> Option<Target> {
-        self.fitting(path, text).find_map(|rule| refusal(rule, client))
+    fn refusal(&self, path: &[u8], client: IpAddr) -> Option<Target> {
+        self.fitting(path).find_map(|rule| refusal(rule, client))
     }
 
     /// Notes which rules for a path ask this client for a password.
-    fn ask_to_log_in(&self, decision: &mut Decision, path: &[u8], text: &str, client: IpAddr) {
+    fn ask_to_log_in(&self, decision: &mut Decision, path: &[u8], client: IpAddr) {
         if !self.has_logins || decision.is_settled {
             return;
         }
         let asking = self.rules.iter().filter(|rule| rule.login.is_some());
-        let needed = asking.zip(0..).filter(|(rule, _)| fits(rule, path, text));
+        let needed = asking.zip(0..).filter(|(rule, _)| fits(rule, path));
         let needed =
             needed.filter(|(rule, _)| !is_let_in(rule, client)).map(|(_, position)| position);
         needed.for_each(|position| decision.login.insert(position));
     }
 
     /// Whether all rules that fit a path let this script run.
-    fn may_run(&self, path: &[u8], text: &str, script: &[u8]) -> bool {
-        self.fitting(path, text).all(|rule| {
+    fn may_run(&self, path: &[u8], script: &[u8]) -> bool {
+        self.fitting(path).all(|rule| {
             let is_listed = |own: &String| is_in(script, own, false);
             rule.serve != Serve::Files
                 && (rule.scripts.is_empty() || rule.scripts.iter().any(is_listed))
@@ -382,12 +385,13 @@ impl Rules {
         let path = router.inner(route::clean(uri.path().as_bytes())?, uri.query()).ok()?;
         let text = String::from_utf8_lossy(&path);
         let client = caller.addresses().peer.ip();
-        for rule in self.fitting(&path, &text) {
+        for rule in self.fitting(&path) {
+            let moves = moves(rule, &path);
             // What is refused there, or is another page, is not known here.
-            if refusal(rule, client).is_some() || rule.rewrite.is_some() {
+            if refusal(rule, client).is_some() || (moves && rule.rewrite.is_some()) {
                 return None;
             }
-            if rule.unless_file && router.has(&path) {
+            if !moves || (rule.unless_file && router.has(&path)) {
                 continue;
             }
             if let Some(moved) = redirect(rule, &text, uri) {
@@ -438,3 +442,6 @@ fn groups<'a>(rule: &config::Rule, text: &'a str) -> Vec<&'a str> {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod spellings;

@@ -9,14 +9,15 @@ use super::book::Visitor;
 use super::*;
 
 /// A site with rules.
-struct Place {
+pub(super) struct Place {
     _folder: TempDir,
-    rules: Rules,
-    router: Router,
+    pub site: config::Site,
+    pub rules: Rules,
+    pub router: Router,
 }
 
 impl Place {
-    fn new(lines: &str) -> Place {
+    pub fn new(lines: &str) -> Place {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("public");
         for directory in ["images/empty", "conf", "lib/exe", "wp-admin/css", "uploads", "docs"] {
@@ -47,11 +48,11 @@ impl Place {
             directory: folder.path().to_owned(),
         };
         let server = request.load_for(1).unwrap_or_else(|errors| panic!("{errors}"));
-        let site = &server.sites[0];
-        Place { rules: Rules::new(site), router: Router::new(site), _folder: folder }
+        let site = server.sites[0].clone();
+        Place { rules: Rules::new(&site), router: Router::new(&site), site, _folder: folder }
     }
 
-    fn decide(&self, client: &str, target: &str) -> Decision {
+    pub fn decide(&self, client: &str, target: &str) -> Decision {
         let caller = Visitor::caller(client.parse().unwrap());
         let (method, uri, headers) = (&Method::GET, &target.parse().unwrap(), &HeaderMap::new());
         let request = RuleRequest { caller: &caller, method, uri, headers };
@@ -80,7 +81,7 @@ impl Place {
         }
     }
 
-    fn get(&self, target: &str) -> String {
+    pub fn get(&self, target: &str) -> String {
         self.from("192.0.2.1", target)
     }
 

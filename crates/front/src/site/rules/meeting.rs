@@ -1,0 +1,91 @@
+//! Which rules a request meets, however its path is written.
+//!
+//! A page can have several paths: its own, those behind the name of a script, the one of a folder
+//! whose index file it is, and those that a rewrite leads to it. Whatever restricts the page holds
+//! for all of them, or a client would choose the path that nothing restricts.
+
+use http::Uri;
+use tokamak_config::Rule;
+
+use super::condition::{fits, moves};
+use super::{Rules, groups, path_of, target};
+use crate::route::reading::{Reading, Readings};
+use crate::route::{self, Router};
+
+/// The paths that a request could be for.
+pub struct Meeting {
+    /// The one that the client asks for.
+    own: Vec<u8>,
+    /// The others.
+    others: Readings,
+}
+
+impl Meeting {
+    /// Of a request for `uri`, before rewrites.
+    pub fn new(uri: &Uri, router: &Router) -> Meeting {
+        let own = path_of(uri, router);
+        let others = router.readings(&own);
+        Meeting { own, others }
+    }
+
+    /// Whether a rule that restricts clients is for the request.
+    pub fn restricts(&self, rule: &Rule) -> bool {
+        self.is_of_own(rule) || self.is_of_other(rule)
+    }
+
+    /// Whether a rule that describes a page is for the request: what the front controller serves
+    /// for `/index.php/page` is the page. What other scripts do with it is not known.
+    pub fn describes(&self, rule: &Rule) -> bool {
+        let mut pages = self.others.iter().filter(|reading| reading.is_of_front_controller);
+        self.is_of_own(rule) || pages.any(|reading| fits(rule, &reading.path))
+    }
+
+    /// Whether a rule is for the path that the client asks for.
+    fn is_of_own(&self, rule: &Rule) -> bool {
+        fits(rule, &self.own)
+    }
+
+    fn is_of_other(&self, rule: &Rule) -> bool {
+        self.others.iter().any(|reading| fits(rule, &reading.path))
+    }
+
+    /// The least that the rules of these values allow: the last one for the path itself, and those
+    /// that are for another path alone. `rest`: the value where no rule is for the path itself.
+    pub fn least<'a>(
+        &self,
+        rules: impl DoubleEndedIterator<Item = (&'a Rule, u64)>,
+        rest: u64,
+    ) -> u64 {
+        let (mut own, mut least) = (None, u64::MAX);
+        for (rule, value) in rules.rev() {
+            if self.is_of_own(rule) {
+                own = own.or(Some(value));
+            } else if self.is_of_other(rule) {
+                least = least.min(value);
+            }
+        }
+        own.unwrap_or(rest).min(least)
+    }
+}
+
+impl Rules {
+    /// The paths that a request for `uri` could be for, with the one that the first rewrite leads
+    /// to.
+    pub fn meeting(&self, uri: &Uri, router: &Router) -> Meeting {
+        let mut meeting = Meeting::new(uri, router);
+        if let Some(path) = self.rewritten(&meeting.own, uri, router) {
+            meeting.others.extend(router.readings(&path));
+            meeting.others.push(Reading { path, is_of_front_controller: false });
+        }
+        meeting
+    }
+
+    fn rewritten(&self, path: &[u8], uri: &Uri, router: &Router) -> Option<Vec<u8>> {
+        let rewrites = self.rules.iter().filter_map(|rule| Some((rule, rule.rewrite.as_ref()?)));
+        let mut fitting = rewrites.filter(|(rule, _)| moves(rule, path));
+        let (rule, to) = fitting.find(|(rule, _)| !rule.unless_file || !router.has(path))?;
+        let text = String::from_utf8_lossy(path);
+        let (path, _) = target::rewritten(to, &groups(rule, &text), uri.query());
+        route::clean_decoded(path)
+    }
+}
