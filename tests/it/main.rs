@@ -135,6 +135,8 @@ mod shared_connections;
 mod slow_clients;
 /// The slow log: slow requests as whole entries of the error log.
 mod slow_log;
+/// Clients that read large pages slowly hold nobody.
+mod slow_readers;
 /// Files that are sent as they are, and files that never are.
 mod static_files;
 /// Async mode's worker that ends, and the one that follows it.

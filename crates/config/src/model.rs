@@ -128,8 +128,12 @@ pub struct Limits {
     /// Request body.
     pub body: u64,
     /// Part of a request body, and of a response, that is held in memory before it goes to a spool
-    /// file (request) or the worker has to wait (response).
+    /// file.
     pub buffer: usize,
+    /// Bytes of responses of all sites in spool files.
+    pub spool: u64,
+    /// Bytes a second that a client has to take of a response; zero: any.
+    pub send_rate: u64,
     /// Open client connections over all event loops.
     pub connections: usize,
     /// What each client may do, whatever it asks for.
@@ -164,7 +168,7 @@ pub struct Timeouts {
     pub body: Duration,
     /// On a kept-alive connection between two requests.
     pub idle: Duration,
-    /// Between two writes of a response to the client.
+    /// How long a client may take nothing of a response, or less than the lowest rate.
     pub send: Duration,
     /// How long a stopping or reloading server lets running requests finish.
     pub drain: Duration,

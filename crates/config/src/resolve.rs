@@ -76,6 +76,8 @@ pub(crate) fn server(raw: &Raw, around: &Surroundings, errors: &mut Errors) -> S
             headers: number(raw.limits.headers.value.0),
             body: raw.limits.body.value.0,
             buffer: number(raw.limits.buffer.value.0),
+            spool: raw.limits.spool.value.0,
+            send_rate: raw.limits.send_rate.value.0,
             connections: number(raw.limits.connections.value.0),
             client: reader.client_limits(&raw.limits),
         },

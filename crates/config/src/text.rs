@@ -194,6 +194,8 @@ fn raise(server: &Server) -> Raw {
             headers: plain(count(server.limits.headers)),
             body: plain(Size(server.limits.body)),
             buffer: plain(Size(server.limits.buffer as u64)),
+            spool: plain(Size(server.limits.spool)),
+            send_rate: plain(Size(server.limits.send_rate)),
             connections: plain(count(server.limits.connections)),
             client_rate: plain(server.limits.client.rate),
             client_burst: plain(Count(server.limits.client.burst.into())),
@@ -473,6 +475,7 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> RawSite {
             path: plain((!site.path.is_empty()).then(|| Text(site.path.clone()))),
             root: plain(Auto::<PathBuf>::Is(site.root.clone())),
             index: texts(&site.index),
+            spool: plain(Size(site.spool)),
             index_listing: plain(site.index_listing),
             charset: plain(match &site.charset {
                 FileCharset::UnlessNamed => Auto::Word,

@@ -140,6 +140,8 @@ rows! {
         "Bytes that the content cache takes"
     CacheLimit Gauge "cache_limit_bytes" "bytes" []
         "Bytes that the content cache may take"
+    SpooledBytes Gauge "spooled_bytes" "bytes" ["site"]
+        "Bytes of responses in temporary files, because their clients take them slowly"
     UpstreamRequests Counter "upstream_requests" "" ["upstream" "address"]
         "Requests that an address of a FastCGI application began to answer"
     UpstreamFailures Counter "upstream_failures" "" ["upstream" "address"]

@@ -217,7 +217,7 @@ impl Front {
             for (index, gates) in gates.iter_mut().enumerate() {
                 let want = can_grow.then(|| want.clone());
                 let alarm = Some(alarm.clone());
-                let gate = Gate::new(source.clone(), index as u16, bounds, want, alarm);
+                let gate = Gate::new(source.clone(), index as u16, bounds, None, want, alarm);
                 gates.push(Arc::new(gate));
             }
             let key = identity(link.segment.fd().as_fd());

@@ -9,7 +9,9 @@ pub mod fcgi;
 mod flow;
 pub mod shm;
 pub mod socket;
+mod spool;
 
 pub use flow::Flow;
+pub use spool::{SpoolAlarm, SpoolBudget, SpoolProblem, SpoolQuota};
 pub use tokamak_sys::queue::record;
 pub use tokamak_sys::queue::{Geometry, PoolNumber, Segment, Snapshot, WorkerState};

@@ -199,6 +199,11 @@ impl Connection {
         }
     }
 
+    /// Has these bytes read once more, before those that come next.
+    pub fn unread(&mut self, bytes: &[u8]) {
+        self.buffer.splice(..0, bytes.iter().copied());
+    }
+
     /// Reads one byte, as the slowest of clients.
     pub fn read_byte(&mut self) -> Result<u8, Failure> {
         if self.buffer.is_empty() {

@@ -99,6 +99,8 @@ pub struct Site {
     pub index_listing: bool,
     /// Which charset the `Content-Type` of a text file names.
     pub charset: FileCharset,
+    /// Bytes of its responses in spool files.
+    pub spool: u64,
     /// Where its requests are written; absent: nowhere.
     pub access_log: Option<AccessLog>,
     /// Script, relative to the root, that answers for paths which are no file; absent: such paths

@@ -162,9 +162,16 @@ section! {
         headers: Count = "100", within(8, 1000), Live, env "TOKAMAK_LIMITS_HEADERS";
         /// Request body; a larger one is answered 413.
         body: Size = "64MiB", within(0, 1024 * GIB), Live, env "TOKAMAK_LIMITS_BODY";
-        /// Part of a request body that is held in memory before the rest goes to a spool file, and
-        /// part of a response that is held for a slow client before its worker has to wait.
+        /// Part of a request body, and of a response for a slow client, that is held in memory
+        /// before the rest goes to a temporary file.
         buffer: Size = "1MiB", within(16 * KIB, GIB), Live, env "TOKAMAK_LIMITS_BUFFER";
+        /// Bytes of responses of all sites together that may lie in temporary files because their
+        /// clients are slow; [`site.spool`](#site) bounds those of one site. Beyond that, workers
+        /// and applications wait for their clients.
+        spool: Size = "4GiB", within(MIB, 1024 * GIB).or_zero("none: only memory is used"), Live, env "TOKAMAK_LIMITS_SPOOL";
+        /// Bytes a second that a client has to take of its response, on average over
+        /// `timeouts.send`. The responses of an HTTP/2 connection share this rate.
+        send_rate: Size = "500", within(1, MIB).or_zero("each byte renews `timeouts.send`"), Live, env "TOKAMAK_LIMITS_SEND_RATE";
         /// Open client connections over all event loops.
         connections: Count = "10000", within(1, 1_000_000), Live, env "TOKAMAK_LIMITS_CONNECTIONS";
         /// Requests of one client in a time, to all sites together; more are answered 429. A client
@@ -216,7 +223,7 @@ section! {
         body: Duration = "30s", within(1, HOUR), Live, env "TOKAMAK_TIMEOUTS_BODY";
         /// On a kept-alive connection, between two requests.
         idle: Duration = "75s", within(1, 24 * HOUR), Live, env "TOKAMAK_TIMEOUTS_IDLE";
-        /// Between two writes of a response to the client.
+        /// How long a client may take nothing of its response, or less than `limits.send_rate`.
         send: Duration = "60s", within(1, HOUR), Live, env "TOKAMAK_TIMEOUTS_SEND";
         /// How long a stopping or reloading server lets running requests finish.
         drain: Duration = "30s", within(1, 24 * HOUR).or_zero("end them at once"), Live, env "TOKAMAK_TIMEOUTS_DRAIN";

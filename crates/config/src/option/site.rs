@@ -84,6 +84,10 @@ section! {
         /// The charset in the `Content-Type` of files that are text. `"auto"`: `utf-8`, but none
         /// for HTML and XML, which name it themselves; `"off"`: none for any file.
         charset: Auto<Off<Charset>> = "auto", ANY, Live, env "TOKAMAK_CHARSET";
+        /// Bytes of the site's responses that may lie in temporary files because their clients are
+        /// slow, within `limits.spool`. Beyond that, workers and applications wait for their
+        /// clients.
+        spool: Size = "1GiB", within(MIB, 1024 * GIB).or_zero("none: only memory is used"), Live, env "TOKAMAK_SPOOL";
         /// The site's own access log: a file, `"-"` for standard output, or `"off"`. `"auto"` is
         /// `log.access`; for a mounted site, the log of the sites around it.
         access_log: Auto<Off<PathBuf>> = "auto", ANY, Live, env "TOKAMAK_ACCESS_LOG";

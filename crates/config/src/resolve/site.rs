@@ -107,6 +107,7 @@ impl Reader<'_> {
             path,
             root: root.unwrap_or_default(),
             index: site.index.value.iter().map(|text| text.0.clone()).collect(),
+            spool: site.spool.value.0,
             index_listing: site.index_listing.value,
             charset: match &site.charset.value {
                 Auto::Word => FileCharset::UnlessNamed,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokamak_config::{self as config, Coding};
 use tokamak_cost::{CallKind, Phase};
 use tokamak_metrics::{Counter, Row, Samples};
+use tokamak_upstream::SpoolQuota;
 use tokamak_upstream::fcgi::{AddressState, Upstream};
 
 use crate::balancer::Balancer;
@@ -43,6 +44,8 @@ pub struct Figures {
     pub tls: Option<Arc<Tls>>,
     /// What clients have asked for beyond their limits, if there are any.
     pub throttle: Option<Arc<Throttle>>,
+    /// What responses have in files, in the order of the sites.
+    pub quotas: Vec<Arc<SpoolQuota>>,
 }
 
 impl Figures {
@@ -78,6 +81,9 @@ impl Figures {
             samples.add(Row::CompressionOutput, &[coding.name()], after as f64);
         }
         self.add_cache(&mut samples);
+        for (site, quota) in self.config.sites.iter().zip(&self.quotas) {
+            samples.add(Row::SpooledBytes, &[&site.name], quota.taken() as f64);
+        }
         self.add_upstreams(&mut samples);
         if let Some(spans) = &self.spans {
             for fate in Fate::ALL {

@@ -31,6 +31,8 @@ pub enum Waiting {
 pub struct Activity {
     waiting: AtomicU8,
     since: AtomicU64,
+    /// Bytes that the client has taken since it was last looked at.
+    taken: AtomicU64,
     /// The waker of a task that does not notice by itself that its client has gone.
     listener: Mutex<Option<Waker>>,
     was_called: AtomicBool,
@@ -42,6 +44,7 @@ impl Activity {
         Activity {
             waiting: AtomicU8::new(Waiting::Idle as u8),
             since: AtomicU64::new(tokamak_cost::coarse()),
+            taken: AtomicU64::new(0),
             listener: Mutex::new(None),
             was_called: AtomicBool::new(false),
         }
@@ -67,7 +70,24 @@ impl Activity {
     /// Sets the state of the connection.
     pub fn set(&self, waiting: Waiting, now: u64) {
         self.since.store(now, Ordering::Relaxed);
+        self.taken.store(0, Ordering::Relaxed);
         self.waiting.store(waiting as u8, Ordering::Relaxed);
+    }
+
+    /// Records that a client that is waited for has taken so many bytes.
+    pub fn took(&self, bytes: u64) {
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Since when a client takes too little of its response: each byte that it has taken gives it
+    /// the time that the byte takes at the lowest rate, in bytes a second. At none each byte begins
+    /// the wait anew.
+    pub fn behind(&self, rate: u64, now: u64) -> u64 {
+        let taken = self.taken.swap(0, Ordering::Relaxed);
+        let since = self.since.load(Ordering::Relaxed);
+        let since = now.min(since.saturating_add(time_of(taken, rate)));
+        self.since.store(since, Ordering::Relaxed);
+        since
     }
 
     /// Registers a sleeping task to be woken by [`Activity::call`].
@@ -95,5 +115,38 @@ impl Activity {
     fn listener(&self) -> MutexGuard<'_, Option<Waker>> {
         // A panic under the lock cannot leave the waker half changed.
         self.listener.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The time that a client gets for so many bytes at the lowest rate, in nanoseconds.
+pub fn time_of(bytes: u64, rate: u64) -> u64 {
+    match rate {
+        0 if bytes > 0 => u64::MAX,
+        0 => 0,
+        rate => bytes.saturating_mul(1_000_000_000) / rate,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn bytes_give_time_at_the_lowest_rate() {
+        let activity = Activity::new();
+        activity.set(Waiting::Sending, 100 * SECOND);
+        assert_eq!(activity.behind(500, 105 * SECOND), 100 * SECOND);
+        activity.took(1);
+        let since = activity.behind(500, 105 * SECOND);
+        assert!(since < 101 * SECOND, "single bytes do not begin the wait anew");
+        activity.took(1000);
+        assert_eq!(activity.behind(500, 105 * SECOND), since + 2 * SECOND);
+        activity.took(1 << 40);
+        assert_eq!(activity.behind(500, 105 * SECOND), 105 * SECOND, "no time is saved up");
+        activity.took(1);
+        assert_eq!(activity.behind(0, 200 * SECOND), 200 * SECOND, "without a rate they do");
+        assert_eq!(activity.behind(0, 201 * SECOND), 200 * SECOND);
     }
 }

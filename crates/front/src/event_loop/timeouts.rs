@@ -21,7 +21,10 @@ impl EventLoop {
             if is_draining {
                 watched.leave(now);
             }
-            let (waiting, since) = watched.activity().get();
+            let (waiting, mut since) = watched.activity().get();
+            if waiting == Waiting::Sending {
+                since = watched.activity().behind(self.context.config.limits.send_rate, now);
+            }
             let limit = match waiting {
                 Waiting::Idle if watched.is_leaving() => idle.min(DRAIN_IDLE),
                 Waiting::Idle => idle,

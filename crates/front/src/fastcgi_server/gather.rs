@@ -182,6 +182,8 @@ mod tests {
         headers: 0,
         body: 100,
         buffer: 16,
+        spool: 0,
+        send_rate: 0,
         connections: 1,
         client: config::ClientLimits::NONE,
     };

@@ -10,6 +10,7 @@ use std::time::Instant;
 use tokamak_config::{self as config, TraceMode};
 use tokamak_lua::Engine;
 use tokamak_metrics::Counter;
+use tokamak_upstream::SpoolQuota;
 use tokamak_upstream::fcgi::Upstream;
 use tokamak_upstream::shm::{Bounds, Gate};
 use tokio::sync::Semaphore;
@@ -36,6 +37,7 @@ use crate::route::hosts::Hosts;
 use crate::scoreboard::Scoreboard;
 use crate::site::limits::{self, SiteLimits};
 use crate::site::logins::SiteLogins;
+use crate::site::quota::quotas;
 use crate::site::rules::Rules;
 use crate::site::{Handler, Site};
 use crate::throttle::Throttle;
@@ -72,6 +74,8 @@ pub struct Shared {
     overviews: BTreeMap<usize, Arc<Overview>>,
     /// The queues in use.
     pub queues: Queues,
+    /// What responses may take in files, in the order of the sites.
+    quotas: Vec<Arc<SpoolQuota>>,
     /// What handshakes need, if there are listeners for TLS.
     pub tls: Option<Arc<Tls>>,
     /// What clients have asked for of late, if that is limited.
@@ -132,6 +136,7 @@ impl Shared {
             scoreboard: Arc::default(),
             balancer: Arc::new(Balancer::new(config.loops, TICK)),
             queues: Queues::new(&start.pools, &overviews),
+            quotas: quotas(&config),
             tls,
             throttle,
             passwords,
@@ -160,6 +165,7 @@ impl Shared {
             closed: Counter::default(),
             tls: self.tls.clone(),
             throttle: self.throttle.clone(),
+            quotas: self.quotas.clone(),
         }
     }
 
@@ -190,7 +196,9 @@ impl Shared {
                 has_slow_log: has_slow_log(site),
             };
             let (want, alarm) = (pool.want.clone().map(slowly), pool.alarm.clone());
-            let gate = Arc::new(Gate::new(queue.clone(), index as u16, bounds, want, alarm));
+            let quota = Some(self.quotas[pool.site_index].clone());
+            let gate = Gate::new(queue.clone(), index as u16, bounds, quota, want, alarm);
+            let gate = Arc::new(gate);
             handlers[pool.site_index] = Handler::Workers(gate.clone());
             pools.push((gate, pool.bells[index].try_clone()?));
         }
@@ -255,6 +263,7 @@ impl Shared {
                 .map(|(_, log)| log.clone()),
             handler,
             overview: self.overviews.get(&index).cloned(),
+            quota: self.quotas[index].clone(),
             journal: log.map(|(pool, log)| Journal::new(pool, log)),
             fallback: config
                 .fallback

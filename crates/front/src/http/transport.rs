@@ -41,7 +41,7 @@ pub fn plain(stream: TcpStream) -> (ReadHalf, WriteHalf) {
 /// The halves of a connection with TLS whose handshake is over.
 pub fn secured(stream: TlsStream<TcpStream>) -> (ReadHalf, WriteHalf) {
     let (tcp, session) = stream.into_inner();
-    let io = Arc::new(TlsIo(Mutex::new(Inner { tcp, session, has_moved: false })));
+    let io = Arc::new(TlsIo(Mutex::new(Inner { tcp, session, moved: 0 })));
     (ReadHalf::Tls(io.clone()), WriteHalf::Tls(io))
 }
 
@@ -118,11 +118,11 @@ impl WriteHalf {
         }
     }
 
-    /// Whether the kernel has taken bytes that waited in this process, since this was last asked.
-    pub fn take_moved(&self) -> bool {
+    /// Bytes that waited in this process and that the kernel has taken since this was last asked.
+    pub fn take_moved(&self) -> u64 {
         match self {
-            WriteHalf::Tcp(_) => false,
-            WriteHalf::Tls(io) => std::mem::take(&mut io.lock().has_moved),
+            WriteHalf::Tcp(_) => 0,
+            WriteHalf::Tls(io) => std::mem::take(&mut io.lock().moved),
         }
     }
 
@@ -193,8 +193,8 @@ pub struct TlsIo(Mutex<Inner>);
 struct Inner {
     tcp: TcpStream,
     session: ServerConnection,
-    /// Whether the kernel has taken bytes since this was last asked.
-    has_moved: bool,
+    /// Bytes that the kernel has taken since this was last asked.
+    moved: u64,
 }
 
 /// The socket as the TLS library reads it; the task is woken when more has come.
@@ -303,8 +303,7 @@ impl Inner {
     /// Sends all records, or fails with `WouldBlock`.
     fn send(&mut self) -> io::Result<()> {
         while self.session.wants_write() {
-            self.session.write_tls(&mut Sink(&self.tcp))?;
-            self.has_moved = true;
+            self.moved += self.session.write_tls(&mut Sink(&self.tcp))? as u64;
         }
         Ok(())
     }

@@ -228,6 +228,12 @@ pub fn noticed(site: &str, message: &str) {
     put(&compose(SystemTime::now(), "INFO", site, message, &[]));
 }
 
+/// Logs that responses for slow clients cannot go to files.
+pub fn unspooled(site: &str, reason: &str) {
+    let message = format!("responses wait in workers for slow clients: {reason}");
+    put(&compose(SystemTime::now(), "WARN", site, &message, &[]));
+}
+
 /// Logs a message of a Lua script, or about one.
 pub fn script(about: &About<'_>, text: &str) {
     let level = if text.starts_with("(lua-print)") { "INFO" } else { "ERROR" };

@@ -3,6 +3,7 @@
 
 pub mod limits;
 pub mod logins;
+pub mod quota;
 pub mod rules;
 
 use std::path::Path;
@@ -13,6 +14,7 @@ use http::header::HeaderValue;
 use http::request::Parts;
 use tokamak_config as config;
 use tokamak_lua::LuaState;
+use tokamak_upstream::SpoolQuota;
 use tokamak_upstream::shm::Gate;
 
 use crate::cache::SiteCachePolicies;
@@ -59,6 +61,8 @@ pub struct Site {
     pub overview: Option<Arc<Overview>>,
     /// The access log of a pool that web servers reach by FastCGI.
     pub journal: Option<Journal>,
+    /// What its responses may take in files, because of slow clients; of all event loops together.
+    pub quota: Arc<SpoolQuota>,
     /// The index of the site whose application gets the requests that this site's workers decline.
     pub fallback: Option<usize>,
 }

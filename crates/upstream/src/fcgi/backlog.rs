@@ -3,18 +3,16 @@
 //! file.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+
+use crate::spool::{Spool, SpoolQuota};
 
 /// Most bytes in memory for one request with a slow client. Most responses fit; with a tenth, most
 /// would touch the disk. Ten times more would be a gigabyte for 1600 slow clients.
 const MEMORY: usize = 64 * 1024;
-
-/// Most bytes in the file. Chosen as nginx has chosen for its own.
-const SPOOLED: u64 = 1 << 30;
 
 /// Most changes between the two streams that are remembered, some bytes each. An honest application
 /// makes a few; the bound only limits the memory that a hostile one can take, so a tenth would do
@@ -29,19 +27,24 @@ pub(super) enum Said {
 }
 
 /// Bytes in their order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Backlog {
     /// Which stream the bytes belong to: so many of this, then so many of that.
     runs: VecDeque<(Said, u64)>,
     /// The first ones.
     memory: BytesMut,
-    /// Those behind them.
-    file: Option<File>,
-    read: u64,
-    written: u64,
+    /// Those behind them, if there may be more.
+    spool: Option<Spool>,
 }
 
 impl Backlog {
+    /// An empty one. What does not fit into memory counts for this quota; without one it is an
+    /// error.
+    pub fn new(quota: Option<Arc<SpoolQuota>>) -> Backlog {
+        let spool = quota.map(Spool::new);
+        Backlog { runs: VecDeque::new(), memory: BytesMut::new(), spool }
+    }
+
     /// Adds bytes at the end.
     ///
     /// # Errors
@@ -53,20 +56,14 @@ impl Backlog {
             _ if is_full => return Err(io::ErrorKind::FileTooLarge.into()),
             _ => self.runs.push_back((said, bytes.len() as u64)),
         }
-        if self.written == 0 && self.memory.len() + bytes.len() <= MEMORY {
+        let is_in_memory = self.spool.as_ref().is_none_or(Spool::is_empty);
+        if is_in_memory && self.memory.len() + bytes.len() <= MEMORY {
             self.memory.extend_from_slice(bytes);
             return Ok(());
         }
-        if self.written + bytes.len() as u64 > SPOOLED {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        let file = match &mut self.file {
-            Some(file) => file,
-            None => self.file.insert(tempfile::tempfile()?),
-        };
-        file.write_all_at(bytes, self.written)?;
-        self.written += bytes.len() as u64;
-        Ok(())
+        // On this thread: the connection belongs to others, too, who wait behind these bytes.
+        let is_spooled = self.spool.as_mut().is_some_and(|spool| spool.push(bytes));
+        if is_spooled { Ok(()) } else { Err(io::ErrorKind::FileTooLarge.into()) }
     }
 
     /// Takes the next bytes off the front.
@@ -75,17 +72,13 @@ impl Backlog {
     /// Fails if the file cannot be read.
     pub fn pop(&mut self) -> io::Result<Option<(Said, Bytes)>> {
         let Some((said, len)) = self.runs.front_mut() else { return Ok(None) };
-        if self.memory.is_empty() {
-            let piece = (self.written - self.read).min(MEMORY as u64) as usize;
-            self.memory.resize(piece, 0);
-            if let Some(file) = &self.file {
-                file.read_exact_at(&mut self.memory, self.read)?;
-            }
-            self.read += piece as u64;
-            if self.read == self.written {
-                // Memory is enough again; the file's blocks are given back.
-                (self.file, self.read, self.written) = (None, 0, 0);
-            }
+        if self.memory.is_empty()
+            && let Some(spool) = &mut self.spool
+            && let Some(read) = spool.read(MEMORY)
+        {
+            let piece = read.run()?;
+            spool.took(piece.len(), false);
+            self.memory = piece.into();
         }
         let taken = self.memory.len().min(usize::try_from(*len).unwrap_or(usize::MAX));
         let popped = (*said, self.memory.split_to(taken).freeze());
@@ -100,6 +93,7 @@ impl Backlog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spool::tests::quota;
 
     fn popped(backlog: &mut Backlog) -> (Vec<u8>, Vec<u8>) {
         let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -111,7 +105,7 @@ mod tests {
 
     #[test]
     fn what_goes_in_comes_out() {
-        let mut backlog = Backlog::default();
+        let mut backlog = Backlog::new(Some(quota(1 << 30)));
         for round in 0..3 {
             let (mut out, mut err) = (Vec::new(), Vec::new());
             for number in 0..300_u32 {
@@ -120,16 +114,20 @@ mod tests {
                 backlog.push(said, &bytes).unwrap();
                 if said == Said::Stdout { out.extend(bytes) } else { err.extend(bytes) }
             }
-            assert_eq!(backlog.file.is_some(), round > 0, "small ones stay in memory");
+            assert_eq!(
+                backlog.spool.as_ref().is_some_and(|spool| !spool.is_empty()),
+                round > 0,
+                "small ones stay in memory"
+            );
             assert!(backlog.memory.len() <= MEMORY);
             assert!(popped(&mut backlog) == (out, err));
-            assert!(backlog.file.is_none());
+            assert!(backlog.spool.as_ref().is_some_and(Spool::is_empty));
         }
     }
 
     #[test]
     fn in_and_out_may_take_turns() {
-        let mut backlog = Backlog::default();
+        let mut backlog = Backlog::new(Some(quota(1 << 30)));
         let (mut put, mut got) = (Vec::new(), Vec::new());
         for number in 0..200_u32 {
             let bytes = vec![number as u8; 3000];
@@ -145,7 +143,7 @@ mod tests {
 
     #[test]
     fn it_is_bounded() {
-        let mut backlog = Backlog::default();
+        let mut backlog = Backlog::new(Some(quota(1 << 30)));
         let turn = |number: usize| [Said::Stdout, Said::Stderr][number % 2];
         assert!((0..CHANGES).all(|number| backlog.push(turn(number), b"x").is_ok()));
         assert!(backlog.push(turn(CHANGES), b"x").is_err());

@@ -150,13 +150,13 @@ impl MuxConnection {
         let id = (1..=u16::MAX).find(|id| !state.requests.contains_key(id));
         let (Some(id), true) = (id, state.is_open()) else { return Err(permit) };
         let request = Request {
+            backlog: Backlog::new(call.quota.clone()),
             call,
             written: Written::default(),
             is_begun: false,
             all_written: false,
             answered: false,
             stdout_ended: false,
-            backlog: Backlog::default(),
             ended: None,
             is_over: false,
             moved: Instant::now(),
@@ -212,7 +212,7 @@ impl MuxConnection {
             gone = state.remove(id);
         } else {
             request.unwanted = Some(Instant::now());
-            request.backlog = Backlog::default();
+            request.backlog = Backlog::new(request.call.quota.clone());
             if !state.line.contains(&id) {
                 state.line.push_back(id);
             }

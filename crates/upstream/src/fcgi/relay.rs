@@ -1,45 +1,90 @@
 //! The rest of a response on its way to a client that may be slow: read from the application as
-//! fast as it comes, up to a bound, so that the connection is free again when the application is
-//! done and not when the client is.
+//! fast as it comes, up to a bound in memory and then into a file, so that the connection is free
+//! again when the application is done and not when the client is.
+//!
+//! ```text
+//! exchange ── pump ──► memory ──────────► poll_piece ──► client
+//!                └───► file, if the memory is full ──┘
+//! ```
+//!
+//! While there is anything in the file, what follows goes there, too: so the memory is always
+//! first.
 
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
-use tokio::sync::Semaphore;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::Notify;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::timeout;
 
 use super::error::UpstreamError;
 use super::exchange::{Event, Exchange};
+use crate::spool::{self, PATIENCE, RETRY, Spool, SpoolQuota};
 
 /// What a piece is counted beside its bytes, for what it costs to keep: an application may send its
 /// response byte by byte.
 const PIECE: usize = 128;
 
+/// How a response ends.
+type End = Result<(), UpstreamError>;
+
 /// The reading end. Dropping it ends the exchange.
 #[derive(Debug)]
 pub struct Relay {
-    pieces: UnboundedReceiver<Result<Bytes, UpstreamError>>,
-    /// Bytes that may be held beside those that are.
-    room: Arc<Semaphore>,
+    shared: Arc<Shared>,
+    /// The next bytes, on their way from the file.
+    reading: Option<JoinHandle<io::Result<Bytes>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    held: Mutex<Held>,
+    /// For the task that reads from the application: the client has taken something, or has gone.
+    taken: Notify,
+}
+
+/// What the client has not got yet.
+#[derive(Debug)]
+struct Held {
+    memory: VecDeque<Bytes>,
+    /// What the pieces in memory weigh, and may.
+    weight: usize,
     most: usize,
+    spool: Spool,
+    /// A piece is on its way into the file.
+    is_writing: bool,
+    end: Option<End>,
+    reader: Option<Waker>,
+    is_unwanted: bool,
 }
 
 impl Relay {
     /// Goes on with `exchange` in a task of its own, behind `first`, which has been read already.
-    /// At most `most` bytes are held for the client. What the application complains about goes to
-    /// `complaints`.
+    /// At most `most` bytes are held for the client in memory, and further ones in a file as far as
+    /// `quota` allows. What the application complains about goes to `complaints`.
     pub fn start(
         exchange: Exchange,
         first: Vec<Bytes>,
-        most: usize,
+        (most, quota): (usize, Arc<SpoolQuota>),
         complaints: impl FnMut(&[u8]) + Send + 'static,
     ) -> Relay {
-        let (sender, pieces) = unbounded_channel();
-        let most = most.clamp(1, u32::MAX as usize);
-        let room = Arc::new(Semaphore::new(most));
-        tokio::spawn(pump(exchange, first, sender, room.clone(), most, complaints));
-        Relay { pieces, room, most }
+        let held = Held {
+            memory: VecDeque::new(),
+            weight: 0,
+            most,
+            spool: Spool::new(quota),
+            is_writing: false,
+            end: None,
+            reader: None,
+            is_unwanted: false,
+        };
+        let shared = Arc::new(Shared { held: Mutex::new(held), taken: Notify::new() });
+        tokio::spawn(pump(exchange, first, Pump(shared.clone()), complaints));
+        Relay { shared, reading: None }
     }
 
     /// The next piece; nothing at the end of the response.
@@ -50,63 +95,152 @@ impl Relay {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, UpstreamError>>> {
-        let piece = ready!(self.pieces.poll_recv(context));
-        if let Some(Ok(bytes)) = &piece {
-            self.room.add_permits(weight(bytes, self.most) as usize);
+        loop {
+            if let Some(reading) = &mut self.reading {
+                let read = ready!(Pin::new(reading).poll(context));
+                self.reading = None;
+                let Ok(Ok(bytes)) = read else {
+                    return Poll::Ready(Some(Err(UpstreamError::Spool)));
+                };
+                let held = &mut *self.shared.held();
+                held.spool.took(bytes.len(), held.is_writing);
+                self.shared.taken.notify_one();
+                return Poll::Ready(Some(Ok(bytes)));
+            }
+            let held = &mut *self.shared.held();
+            if let Some(bytes) = held.memory.pop_front() {
+                held.weight -= weight(&bytes);
+                self.shared.taken.notify_one();
+                return Poll::Ready(Some(Ok(bytes)));
+            }
+            if let Some(read) = held.spool.read(spool::PIECE) {
+                self.reading = Some(spawn_blocking(|| read.run()));
+                continue;
+            }
+            if let Some(end) = held.end.take() {
+                return Poll::Ready(end.err().map(Err));
+            }
+            held.reader = Some(context.waker().clone());
+            return Poll::Pending;
         }
-        // Its last word is an empty piece; without one the task did not come to its end.
-        Poll::Ready(match piece {
-            Some(Ok(bytes)) if bytes.is_empty() => None,
-            Some(piece) => Some(piece),
-            None => Some(Err(UpstreamError::Closed { answered: true })),
-        })
     }
 }
 
-/// How much of the room, which is `most`, a piece takes.
-fn weight(piece: &Bytes, most: usize) -> u32 {
-    (piece.len() + PIECE).min(most) as u32
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.shared.held().is_unwanted = true;
+        self.shared.taken.notify_one();
+    }
+}
+
+impl Shared {
+    fn held(&self) -> MutexGuard<'_, Held> {
+        // A panic under the lock has been reported; the bytes that are there can still be sent.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns when nobody wants the response any more.
+    async fn unwanted(&self) {
+        while !self.held().is_unwanted {
+            self.taken.notified().await;
+        }
+    }
+}
+
+impl Held {
+    /// Puts a piece into memory. `false`: it has no room, or the file is not empty.
+    fn keep(&mut self, bytes: &Bytes) -> bool {
+        let weight = weight(bytes);
+        let has_room = self.weight == 0 || self.weight + weight <= self.most;
+        if !has_room || !self.spool.is_empty() {
+            return false;
+        }
+        self.memory.push_back(bytes.clone());
+        self.weight += weight;
+        self.wake();
+        true
+    }
+
+    fn wake(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
+}
+
+/// How much of the memory a piece takes.
+fn weight(piece: &Bytes) -> usize {
+    piece.len() + PIECE
+}
+
+/// The writing end.
+struct Pump(Arc<Shared>);
+
+impl Pump {
+    /// Passes a piece on, when there is room for it. `false`: nobody wants it any more.
+    async fn put(&self, bytes: Bytes) -> bool {
+        // Most clients take what is in memory soon: then no file is needed.
+        let mut is_patient = true;
+        loop {
+            let write = {
+                let held = &mut *self.0.held();
+                if held.is_unwanted || held.keep(&bytes) {
+                    return !held.is_unwanted;
+                }
+                let may_write = !is_patient || !held.spool.is_empty();
+                let write = if may_write { held.spool.write(bytes.len()) } else { None };
+                held.is_writing = write.is_some();
+                write
+            };
+            let pause = if is_patient { PATIENCE } else { RETRY };
+            if let Some(write) = write {
+                let (outcome, _) = write.run_elsewhere(bytes.clone()).await;
+                let held = &mut *self.0.held();
+                held.is_writing = false;
+                if held.spool.wrote(bytes.len(), outcome) {
+                    held.wake();
+                    return true;
+                }
+            }
+            is_patient = timeout(pause, self.0.taken.notified()).await.is_ok();
+        }
+    }
+}
+
+/// Whatever ends the task, the client must not be left waiting.
+impl Drop for Pump {
+    fn drop(&mut self) {
+        let held = &mut *self.0.held();
+        held.end.get_or_insert(Err(UpstreamError::Closed { answered: true }));
+        held.wake();
+    }
 }
 
 async fn pump(
     mut exchange: Exchange,
     first: Vec<Bytes>,
-    sender: UnboundedSender<Result<Bytes, UpstreamError>>,
-    room: Arc<Semaphore>,
-    most: usize,
+    pump: Pump,
     mut complaints: impl FnMut(&[u8]),
 ) {
     let mut first = first.into_iter();
-    loop {
+    let end = loop {
         let event = match first.next() {
             Some(bytes) => Ok(Event::Stdout(bytes)),
             None => tokio::select! {
                 event = exchange.next() => event,
-                () = sender.closed() => return,
+                () = pump.0.unwanted() => return,
             },
         };
-        let last = match event {
+        match event {
             Ok(Event::Stdout(bytes)) => {
-                tokio::select! {
-                    permit = room.acquire_many(weight(&bytes, most)) => match permit {
-                        Ok(permit) => permit.forget(),
-                        Err(_) => return,
-                    },
-                    () = sender.closed() => return,
-                }
-                if sender.send(Ok(bytes)).is_err() {
+                if !bytes.is_empty() && !pump.put(bytes).await {
                     return;
                 }
-                continue;
             }
-            Ok(Event::Stderr(bytes)) => {
-                complaints(&bytes);
-                continue;
-            }
-            Ok(Event::End) => Ok(Bytes::new()),
-            Err(fault) => Err(fault),
-        };
-        let _ = sender.send(last);
-        return;
-    }
+            Ok(Event::Stderr(bytes)) => complaints(&bytes),
+            Ok(Event::End) => break Ok(()),
+            Err(fault) => break Err(fault),
+        }
+    };
+    pump.0.held().end = Some(end);
 }

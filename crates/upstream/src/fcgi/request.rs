@@ -2,11 +2,13 @@
 //! by piece.
 
 use std::io;
+use std::sync::Arc;
 
 use tokamak_fastcgi::{Role, Stream, encode};
 
 use crate::body::Body;
 use crate::flow::Flow;
+use crate::spool::SpoolQuota;
 
 /// The id of every request: a connection has one at a time, and small ids are what applications are
 /// used to (§3.3).
@@ -32,6 +34,8 @@ pub struct FcgiRequest {
     pub(super) is_repeatable: bool,
     /// The flow that it belongs to, if it has to wait for a connection.
     pub(super) flow: Option<Flow>,
+    /// What its response may take in files, if it may go there.
+    pub(super) quota: Option<Arc<SpoolQuota>>,
 }
 
 /// How much of a call has been written.
@@ -64,13 +68,19 @@ impl FcgiRequest {
         let mut params = encode::Params::new(&mut head, ID);
         describe(&mut params)?;
         params.finish();
-        Ok(FcgiRequest { head, streams: Vec::new(), is_repeatable, flow: None }
+        Ok(FcgiRequest { head, streams: Vec::new(), is_repeatable, flow: None, quota: None }
             .with(Stream::Stdin, body))
     }
 
     /// The same as one of this flow.
     pub fn with_flow(self, flow: Option<Flow>) -> FcgiRequest {
         FcgiRequest { flow, ..self }
+    }
+
+    /// The same with a response that may go to files for a slow client, as far as this quota
+    /// allows.
+    pub fn with_quota(self, quota: Arc<SpoolQuota>) -> FcgiRequest {
+        FcgiRequest { quota: Some(quota), ..self }
     }
 
     /// The same with FCGI_DATA, for a filter.

@@ -10,6 +10,7 @@ use tokio::time::sleep;
 use super::request::Written;
 use super::*;
 use crate::body::Body;
+use crate::spool::tests::quota;
 
 /// An application whose connections the test has in its hands.
 struct Application {
@@ -287,7 +288,8 @@ fn a_response_in_single_bytes_takes_no_more_memory() {
             stream
         });
         let most = 64 * 1024;
-        let _relay = Relay::start(asked.unwrap().exchange, Vec::new(), most, |_| {});
+        let bounds = (most, quota(0));
+        let _relay = Relay::start(asked.unwrap().exchange, Vec::new(), bounds, |_| {});
         stream.set_nonblocking(true).unwrap();
         let mut records = Vec::new();
         (0..256).for_each(|_| encode::stream(&mut records, 1, Stream::Stdout, b"a"));

@@ -27,7 +27,7 @@ pub enum WorkerError {
     },
     /// What the worker wrote is no response.
     Malformed,
-    /// The body could not be read back from its spool file.
+    /// A body could not be read back from its spool file.
     Spool,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for WorkerError {
                 "the request took too long and its worker was ended"
             }
             WorkerError::Malformed => "the worker's response is damaged",
-            WorkerError::Spool => "the spooled request body could not be read back",
+            WorkerError::Spool => "a spooled body could not be read back",
         })
     }
 }

@@ -7,6 +7,7 @@ use super::queue_client::QueueClient;
 use super::queued_request::QueuedRequest;
 use super::requests::{Bounds, Metadata};
 use crate::body::Body;
+use crate::spool::SpoolQuota;
 
 /// Tells the supervisor that a request waits in the queue with this number and no worker could be
 /// woken.
@@ -21,6 +22,7 @@ pub type Alarm = Arc<dyn Fn(u32, &str) + Send + Sync>;
 pub struct Gate {
     index: u16,
     bounds: Bounds,
+    quota: Option<Arc<SpoolQuota>>,
     want: Option<Want>,
     alarm: Option<Alarm>,
     queues: Mutex<Queues>,
@@ -68,18 +70,21 @@ pub struct Source {
 }
 
 impl Gate {
-    /// The way of event loop `index`.
+    /// The way of event loop `index`. Responses for slow clients go to files as far as `quota`
+    /// allows, if there is one.
     pub fn new(
         source: Source,
         index: u16,
         bounds: Bounds,
+        quota: Option<Arc<SpoolQuota>>,
         want: Option<Want>,
         alarm: Option<Alarm>,
     ) -> Gate {
-        let current = Queue::new(source, index, bounds, want.as_ref());
+        let current = Queue::new(source, index, bounds, quota.clone(), want.as_ref());
         Gate {
             index,
             bounds,
+            quota,
             want,
             alarm,
             queues: Mutex::new(Queues { current, leaving: Vec::new() }),
@@ -119,7 +124,8 @@ impl Gate {
     pub fn renew(&self, old: u32, source: Source, farewell: OnLastDrop) {
         let mut queues = self.lock();
         if queues.current.number == old {
-            let next = Queue::new(source, self.index, self.bounds, self.want.as_ref());
+            let quota = self.quota.clone();
+            let next = Queue::new(source, self.index, self.bounds, quota, self.want.as_ref());
             let before = std::mem::replace(&mut queues.current, next);
             queues.leaving.push((before, farewell));
         }
@@ -197,10 +203,16 @@ impl Gate {
 }
 
 impl Queue {
-    fn new(source: Source, index: u16, bounds: Bounds, want: Option<&Want>) -> Queue {
+    fn new(
+        source: Source,
+        index: u16,
+        bounds: Bounds,
+        quota: Option<Arc<SpoolQuota>>,
+        want: Option<&Want>,
+    ) -> Queue {
         let Source { number, segment, tickets } = source;
         let want =
             want.cloned().map(|want| Box::new(move || want(number)) as Box<dyn Fn() + Send + Sync>);
-        Queue { number, client: Arc::new(QueueClient::new(segment, index, tickets, bounds, want)) }
+        Queue { number, client: QueueClient::new(segment, index, tickets, bounds, quota, want) }
     }
 }

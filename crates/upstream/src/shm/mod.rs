@@ -4,7 +4,8 @@
 //! [`QueuedRequest`]; polling it gives the response piece by piece. The client itself works when
 //! the event loop is about to sleep ([`Notifier::before_sleep`]): it empties the response rings of
 //! all slots in which something happened into private memory and refills body rings, so a worker
-//! never waits for a slow client until the request holds more than its bound.
+//! never waits for a slow client until the request holds more than its bound in memory. Beyond it
+//! the response goes to a file, and the worker waits only if that may take no more.
 //!
 //! What is where: a slot is held from the submission until the worker has finished or is dead,
 //! whatever happens to the [`QueuedRequest`]. That may outlive its slot: a slow client reads what
@@ -17,6 +18,7 @@ mod notifier;
 mod queue_client;
 mod queued_request;
 mod requests;
+mod spooled;
 #[cfg(test)]
 mod tests;
 

@@ -1,30 +1,39 @@
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tokamak_sys::queue::{Segment, Tickets};
+use tokio::runtime::Handle;
+use tokio::time::sleep;
 
 use super::error::{Death, Refused};
 use super::queued_request::QueuedRequest;
-use super::requests::{Bounds, Metadata, Requests};
+use super::requests::{Bounds, Metadata, RequestName, Requests};
+use super::spooled::Step;
 use crate::body::Body;
+use crate::spool::{PATIENCE, RETRY, SpoolQuota};
 
 /// One event loop's access to one pool.
 pub struct QueueClient {
     requests: Mutex<Requests>,
     /// Tells the supervisor that a request waits and no worker could be woken.
     want: Option<Box<dyn Fn() + Send + Sync>>,
+    /// For the tasks that write responses to files.
+    this: Weak<QueueClient>,
 }
 
 impl QueueClient {
-    /// The access of event loop `index`. All loops of a front share `tickets`. `want` is called
-    /// (seldom) when a request waits and no worker sleeps.
+    /// The access of event loop `index`. All loops of a front share `tickets`. Responses for slow
+    /// clients go to files as far as `quota` allows, if there is one. `want` is called (seldom)
+    /// when a request waits and no worker sleeps.
     pub fn new(
         segment: Arc<Segment>,
         index: u16,
         tickets: Arc<Tickets>,
         bounds: Bounds,
+        quota: Option<Arc<SpoolQuota>>,
         want: Option<Box<dyn Fn() + Send + Sync>>,
-    ) -> QueueClient {
-        QueueClient { requests: Mutex::new(Requests::new(segment, index, tickets, bounds)), want }
+    ) -> Arc<QueueClient> {
+        let requests = Mutex::new(Requests::new(segment, index, tickets, bounds, quota));
+        Arc::new_cyclic(|this| QueueClient { requests, want, this: this.clone() })
     }
 
     /// Queues a request. A worker that sleeps is woken for it when the event loop has done what it
@@ -88,14 +97,24 @@ impl QueueClient {
     }
 
     pub(super) fn fall_asleep(&self) {
-        let starved = self.lock().fall_asleep();
+        let starved = {
+            let mut requests = self.lock();
+            let starved = requests.fall_asleep();
+            self.watch(&mut requests);
+            starved
+        };
         self.want_if(starved);
     }
 
     /// Does what is otherwise done when the event loop falls asleep: for a loop that has so much to
     /// do that it never does.
     pub fn attend(&self) {
-        let starved = self.lock().attend();
+        let starved = {
+            let mut requests = self.lock();
+            let starved = requests.attend();
+            self.watch(&mut requests);
+            starved
+        };
         self.want_if(starved);
     }
 
@@ -111,12 +130,49 @@ impl QueueClient {
     }
 
     pub(super) fn wake_up(&self) {
-        self.lock().wake_up();
+        let mut requests = self.lock();
+        requests.wake_up();
+        self.watch(&mut requests);
+    }
+
+    /// Starts a task for each response that fills its memory.
+    pub(super) fn watch(&self, requests: &mut Requests) {
+        if !requests.has_crowded() {
+            return;
+        }
+        // Without a runtime there is no client that could be slow.
+        let Ok(runtime) = Handle::try_current() else { return };
+        for name in requests.take_crowded() {
+            runtime.spawn(spool(self.this.clone(), name));
+        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Requests> {
         // A panic while the lock is held is a bug that has been reported; the state may still be
         // used to end the other requests.
         self.requests.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Moves a response into its file for as long as its client is slower than its worker.
+async fn spool(client: Weak<QueueClient>, name: RequestName) {
+    let (mut seen, mut pause) = (None, None);
+    loop {
+        if let Some(pause) = pause.take() {
+            sleep(pause).await;
+        }
+        let Some(client) = client.upgrade() else { return };
+        let step = client.lock().spool(name, &mut seen);
+        match step {
+            Step::Over => return,
+            Step::Patience => pause = Some(PATIENCE),
+            Step::Refused => pause = Some(RETRY),
+            Step::Write(chunk) => {
+                let (written, frames) = chunk.run().await;
+                if !client.lock().spooled(name, written, frames) {
+                    pause = Some(RETRY);
+                }
+            }
+        }
     }
 }

@@ -30,6 +30,8 @@ pub struct QueuedRequest {
     has_file: bool,
     /// The next bytes of that body, on their way from the file.
     reading: Option<JoinHandle<io::Result<Bytes>>>,
+    /// The next frames of the response, on their way from its file.
+    fetching: Option<JoinHandle<io::Result<Bytes>>>,
 }
 
 /// A piece of a response.
@@ -99,6 +101,7 @@ impl QueuedRequest {
             ended: None,
             has_file,
             reading: None,
+            fetching: None,
         }
     }
 
@@ -214,16 +217,46 @@ impl QueuedRequest {
         }
     }
 
+    /// Waits for frames that are read from the file of the response.
+    fn poll_fetched(&mut self, context: &mut Context<'_>) -> Poll<Result<(), WorkerError>> {
+        let Some(fetching) = &mut self.fetching else { return Poll::Pending };
+        let fetched = ready!(Pin::new(fetching).poll(context));
+        self.fetching = None;
+        let Ok(Ok(frames)) = fetched else { return Poll::Ready(Err(WorkerError::Spool)) };
+        self.frames = frames;
+        let mut requests = self.client.lock();
+        if let Some(spooled) = &mut requests.state(self.key).spooled {
+            spooled.took();
+        }
+        requests.forget_empty_file(self.key);
+        Poll::Ready(Ok(()))
+    }
+
     fn poll_frames(&mut self, context: &mut Context<'_>) -> Poll<Result<(), WorkerError>> {
         if self.has_file {
             self.feed(context);
         }
+        if self.fetching.is_some() {
+            return self.poll_fetched(context);
+        }
         let mut requests = self.client.lock();
         let state = requests.state(self.key);
+        if let Some(spooled) = &state.spooled {
+            if let Some(read) = spooled.read() {
+                self.fetching = Some(spawn_blocking(|| read.run()));
+                drop(requests);
+                return self.poll_fetched(context);
+            }
+            // The first frames are just being written.
+            state.waker = Some(context.waker().clone());
+            return Poll::Pending;
+        }
         if !state.inbox.is_empty() {
             self.frames = std::mem::take(&mut state.inbox).into();
             self.ended = state.ended;
+            state.taken = state.taken.wrapping_add(1);
             requests.resume(self.key);
+            self.client.watch(&mut requests);
             return Poll::Ready(Ok(()));
         }
         if let Some(fault) = state.fault {

@@ -8,8 +8,12 @@ use tokamak_sys::queue::{Drained, Full, Holder, Outcome, Producer, Segment, Slot
 
 use super::error::{Death, Refused, WorkerError};
 use super::health::{Health, View};
+use super::spooled::Spooled;
 use crate::body::Body;
 use crate::flow::{Flow, Turns};
+use crate::spool::SpoolQuota;
+
+mod spooling;
 
 /// A request that has waited for so long is late, in nanoseconds; or for half of the time that it
 /// may wait, if that is less.
@@ -25,7 +29,8 @@ const ROUNDS: usize = 2;
 pub struct Bounds {
     /// Longest wait for a worker, in nanoseconds.
     pub queue: u64,
-    /// Bytes of a response that may lie in the front's memory before the worker has to wait.
+    /// Bytes of a response that may lie in the front's memory before the rest goes to a file, or
+    /// the worker has to wait.
     pub inbox: usize,
     /// Requests of all event loops that may wait for a worker.
     pub queued: usize,
@@ -63,12 +68,27 @@ pub(super) struct Requests {
     health: Health,
     /// A worker has taken one of them since the last look.
     has_moved: bool,
+    /// What responses may take in files, if they may go there.
+    quota: Option<Arc<SpoolQuota>>,
+    /// Requests so far.
+    submitted: u64,
+    /// Requests whose responses fill their memory since the last look.
+    crowded: Vec<RequestName>,
+}
+
+/// A request, told apart from others that had or will have its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RequestName {
+    key: usize,
+    number: u64,
 }
 
 /// What the client keeps for one request.
 #[derive(Default)]
 pub(super) struct RequestState {
     slot: Option<SlotId>,
+    /// Its number among all requests of this client.
+    number: u64,
     /// The flow that it belongs to, until its slot is given back.
     flow: Option<Flow>,
     /// What is to be queued when it is its flow's turn.
@@ -82,8 +102,14 @@ pub(super) struct RequestState {
     pub body: Body,
     /// The worker has room for more of the body, which is in a file.
     pub wants_body: bool,
+    /// Response frames that come before those in the inbox, in a file.
+    pub spooled: Option<Box<Spooled>>,
     /// Response frames, copied out of the ring.
     pub inbox: Vec<u8>,
+    /// How often the inbox was taken.
+    pub taken: u32,
+    /// A task looks whether it is to go to a file.
+    is_watched: bool,
     pub ended: Option<Ended>,
     pub fault: Option<WorkerError>,
     pub waker: Option<Waker>,
@@ -129,6 +155,7 @@ impl Requests {
         index: u16,
         tickets: Arc<Tickets>,
         bounds: Bounds,
+        quota: Option<Arc<SpoolQuota>>,
     ) -> Requests {
         let slots = segment.geometry().slots_per_loop.into();
         Requests {
@@ -141,6 +168,9 @@ impl Requests {
             turns: Turns::new(ROUNDS),
             health: Health::default(),
             has_moved: false,
+            quota,
+            submitted: 0,
+            crowded: Vec::new(),
         }
     }
 
@@ -178,7 +208,10 @@ impl Requests {
             self.states.push(RequestState::default());
             self.states.len() - 1
         });
-        self.states[key] = RequestState { queued_at: now, flow, body, ..RequestState::default() };
+        self.submitted += 1;
+        let number = self.submitted;
+        self.states[key] =
+            RequestState { queued_at: now, number, flow, body, ..RequestState::default() };
         match (slot, flow) {
             (Some(slot), _) => self.queued(key, slot),
             (None, flow) => {
@@ -445,7 +478,13 @@ impl Requests {
         }
         let before = state.inbox.len();
         match self.producer.drain(slot, &mut state.inbox) {
-            Ok(Drained::Open) => state.answered |= state.inbox.len() > before,
+            Ok(Drained::Open) => {
+                state.answered |= state.inbox.len() > before;
+                if state.inbox.len() >= bound && !state.is_watched && self.quota.is_some() {
+                    state.is_watched = true;
+                    self.crowded.push(RequestName { key, number: state.number });
+                }
+            }
             Ok(Drained::Finished { outcome, id, finished_at }) => {
                 let seen_at = tokamak_cost::now();
                 let calls = self.producer.calls(slot, state.queued_at, seen_at);
@@ -545,6 +584,7 @@ impl Requests {
         let state = &mut self.states[key];
         state.abandoned = true;
         state.waker = None;
+        state.spooled = None;
         match state.slot {
             None => {
                 *state = RequestState::default();

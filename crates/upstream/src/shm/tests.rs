@@ -7,6 +7,8 @@ use tokamak_sys::queue::{Claim, Consumer, Geometry, Job, Next, Search, Segment, 
 
 use super::*;
 use crate::body::Body;
+use crate::spool::SpoolQuota;
+use crate::spool::tests::quota;
 
 mod flows;
 
@@ -19,9 +21,27 @@ const BOUNDS: Bounds = Bounds {
     has_slow_log: false,
 };
 
+/// As [`with_pool`] and with files.
+fn with_files<F: Future<Output = ()> + Send + 'static>(
+    quota: &Arc<SpoolQuota>,
+    work: impl Fn(Job) + Send + 'static,
+    test: impl FnOnce(Arc<QueueClient>, Arc<Segment>) -> F,
+) {
+    with_pool_of(Some(quota.clone()), work, test);
+}
+
+/// As [`with_pool_of`] without files.
+fn with_pool<F: Future<Output = ()> + Send + 'static>(
+    work: impl Fn(Job) + Send + 'static,
+    test: impl FnOnce(Arc<QueueClient>, Arc<Segment>) -> F,
+) {
+    with_pool_of(None, work, test);
+}
+
 /// A runtime whose loop sleeps and wakes through the bell, as the front's does, with a worker
 /// thread that treats each request with `work`.
-fn with_pool<F: Future<Output = ()> + Send + 'static>(
+fn with_pool_of<F: Future<Output = ()> + Send + 'static>(
+    quota: Option<Arc<SpoolQuota>>,
     work: impl Fn(Job) + Send + 'static,
     test: impl FnOnce(Arc<QueueClient>, Arc<Segment>) -> F,
 ) {
@@ -34,7 +54,7 @@ fn with_pool<F: Future<Output = ()> + Send + 'static>(
         }
     });
     let source = Source { number: 0, segment: segment.clone(), tickets: Arc::default() };
-    let gate = Arc::new(Gate::new(source, 0, BOUNDS, None, None));
+    let gate = Arc::new(Gate::new(source, 0, BOUNDS, quota, None, None));
     let hook = Notifier::new(vec![gate.clone()].into());
     let awake = hook.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -120,9 +140,72 @@ fn a_response_nobody_reads_holds_its_worker_only_beyond_the_bound() {
 }
 
 #[test]
+fn a_response_nobody_reads_goes_to_a_file() {
+    const LENGTH: u32 = 3_000_000;
+    let work = |mut job: Job| {
+        job.send_head(200, std::iter::empty()).unwrap();
+        for number in 0..LENGTH / 4 {
+            if job.write(&number.to_le_bytes()).is_err() {
+                return;
+            }
+        }
+        job.finish(Outcome::Complete);
+    };
+    let quota = quota(u64::MAX);
+    let spooled = quota.clone();
+    with_files(&quota, work, |client, _| async move {
+        let pause = || tokio::time::sleep(Duration::from_millis(1));
+        let slow = client.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
+        let mut other = client.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
+        // One worker: the second response comes when the first is done, which nobody reads.
+        assert_eq!(body(&mut other).await.unwrap().1.len(), LENGTH as usize);
+        drop(other);
+        assert!(spooled.taken() > 2_000_000, "{}", spooled.taken());
+        let mut slow = slow;
+        let (status, got, outcome) = body(&mut slow).await.unwrap();
+        assert_eq!((status, outcome), (200, Outcome::Complete));
+        let expected: Vec<u8> = (0..LENGTH / 4).flat_map(u32::to_le_bytes).collect();
+        assert!(got == expected);
+        assert_eq!(spooled.taken(), 0);
+        drop(slow);
+
+        // Who leaves gives the space back.
+        let gone = client.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
+        while spooled.taken() == 0 {
+            pause().await;
+        }
+        drop(gone);
+        while client.running() > 0 || spooled.taken() > 0 {
+            pause().await;
+        }
+    });
+}
+
+/// What does not fit into files waits in the ring, and nothing is lost.
+#[test]
+fn files_may_have_too_little_room() {
+    let work = |mut job: Job| {
+        job.send_head(200, std::iter::empty()).unwrap();
+        job.write(&vec![b'x'; 2_000_000]).unwrap();
+        job.finish(Outcome::Complete);
+    };
+    let quota = quota(500_000);
+    let spooled = quota.clone();
+    with_files(&quota, work, |client, _| async move {
+        let mut slow = client.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
+        while spooled.taken() < 350_000 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(client.running(), 1, "the worker waits for room");
+        assert_eq!(body(&mut slow).await.unwrap().1.len(), 2_000_000);
+        assert_eq!(spooled.taken(), 0);
+    });
+}
+
+#[test]
 fn a_wait_that_is_too_long_ends_and_the_queue_is_bounded() {
     let segment = Arc::new(Segment::create("test", Geometry::new(1, 8, 1, 8192, 8192)).unwrap());
-    let client = Arc::new(QueueClient::new(segment, 0, Arc::default(), BOUNDS, None));
+    let client = QueueClient::new(segment, 0, Arc::default(), BOUNDS, None, None);
     let mut waiting: Vec<_> =
         (0..4).map(|_| client.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap()).collect();
     assert_eq!(client.submit(b"r", Body::Empty).map(drop).map_err(|e| e.0), Err(Refused::Full));
@@ -144,7 +227,7 @@ fn an_event_loop_may_have_what_others_leave_and_always_its_share() {
     let segment = Arc::new(Segment::create("test", Geometry::new(2, 8, 1, 8192, 8192)).unwrap());
     let tickets = Arc::default();
     let rims = [0, 1].map(|index| {
-        Arc::new(QueueClient::new(segment.clone(), index, Arc::clone(&tickets), BOUNDS, None))
+        QueueClient::new(segment.clone(), index, Arc::clone(&tickets), BOUNDS, None, None)
     });
     let submit = |index: usize| rims[index].submit(b"r", Body::Empty).map_err(|e| e.0);
     let one: Vec<_> = (0..4).map(|_| submit(0).unwrap()).collect();
@@ -159,7 +242,7 @@ fn an_event_loop_may_have_what_others_leave_and_always_its_share() {
 #[test]
 fn a_dead_workers_request_is_told() {
     let segment = Arc::new(Segment::create("test", Geometry::new(1, 8, 2, 8192, 8192)).unwrap());
-    let client = Arc::new(QueueClient::new(segment.clone(), 0, Arc::default(), BOUNDS, None));
+    let client = QueueClient::new(segment.clone(), 0, Arc::default(), BOUNDS, None, None);
     let mut exchange = client.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
     let mut consumer = Consumer::new(segment, vec![tokamak_sys::channel::bell().unwrap()], 0, 5);
     let Next::Request(job) = consumer.next(|_| Claim::Go, || ()) else { panic!("no request") };
@@ -192,7 +275,7 @@ fn a_queue_that_is_replaced_answers_what_it_has_and_gets_no_more() {
             Next::Retire => panic!("retired"),
         };
     let (first, second) = (source(1), source(2));
-    let gate = Gate::new(first.clone(), 0, BOUNDS, None, None);
+    let gate = Gate::new(first.clone(), 0, BOUNDS, None, None, None);
     let submit = || gate.submit(b"r", Body::Empty, Metadata::default()).map_err(|e| e.0).unwrap();
     let (mut answered, mut lost) = (submit(), submit());
     let left = Arc::new(std::sync::atomic::AtomicU32::new(0));
@@ -233,7 +316,7 @@ fn claimed(inbox: usize) -> (Arc<QueueClient>, Arc<Segment>, std::fs::File, Queu
     let segment = Arc::new(Segment::create("test", Geometry::new(1, 4, 2, 8192, 8192)).unwrap());
     let bell = tokamak_sys::channel::bell().unwrap();
     let bounds = Bounds { inbox, ..BOUNDS };
-    let client = Arc::new(QueueClient::new(segment.clone(), 0, Arc::default(), bounds, None));
+    let client = QueueClient::new(segment.clone(), 0, Arc::default(), bounds, None, None);
     let exchange = client.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
     let mut consumer = Consumer::new(segment.clone(), vec![bell.try_clone().unwrap()], 0, 5);
     let Next::Request(job) = consumer.next(|_| Claim::Go, || ()) else { panic!("no request") };
@@ -447,7 +530,7 @@ fn a_worker_that_writes_anywhere_harms_nobody_else() {
         })
         .collect();
 
-    let new = || Arc::new(QueueClient::new(segment.clone(), 0, Arc::default(), BOUNDS, None));
+    let new = || QueueClient::new(segment.clone(), 0, Arc::default(), BOUNDS, None, None);
     let mut client = new();
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let (mut exchanges, mut refused) = (Vec::<QueuedRequest>::new(), 0);
@@ -526,7 +609,7 @@ fn beside_a_sleeper(bounds: Bounds) -> (Arc<QueueClient>, Consumer, Search) {
     let bell = tokamak_sys::channel::bell().unwrap();
     let mut consumer = Consumer::new(segment.clone(), vec![bell], 0, 1);
     consumer.board().enter_at(1, 0);
-    let client = Arc::new(QueueClient::new(segment, 0, Arc::default(), bounds, None));
+    let client = QueueClient::new(segment, 0, Arc::default(), bounds, None, None);
     let mut search = Search::default();
     while !matches!(advance(&mut consumer, &mut search), Step::Sleep) {}
     (client, consumer, search)

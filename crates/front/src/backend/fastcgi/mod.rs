@@ -23,7 +23,7 @@ use tokamak_upstream::body::Body;
 use tokamak_upstream::fcgi::{self, Event, Exchange, Relay, ResponseStart, UpstreamError};
 
 use crate::backend::response_head::is_interim;
-use crate::backend::{BackendError, BackendRequest, internal};
+use crate::backend::{Arrival, BackendError, BackendRequest, internal};
 use crate::failure::Failure;
 use crate::response::files::Found;
 use crate::response::{Source, length};
@@ -131,7 +131,8 @@ async fn begin(
         call.variables,
         &call.arrival.caller.addresses().text().peer,
     );
-    let request = request.with_flow(call.arrival.caller.flow());
+    let quota = &call.arrival.site.quota;
+    let request = request.with_flow(call.arrival.caller.flow()).with_quota(quota.clone());
     let mut attempts = upstream.attempts(call.arrival.context.index, Arc::new(request), key);
     loop {
         let answer = attempts.answer().await.inspect_err(|fault| {
@@ -269,12 +270,9 @@ fn respond(call: &BackendRequest<'_>, begun: Begun) -> Response<Source> {
         Source::Whole(join(pieces))
     } else {
         let context = complaints.context.clone();
-        let relay = Relay::start(
-            exchange,
-            pieces,
-            call.arrival.context.config.limits.buffer,
-            move |bytes| complaints.receive(bytes),
-        );
+        let Arrival { context: server, site, .. } = call.arrival;
+        let bounds = (server.config.limits.buffer, site.quota.clone());
+        let relay = Relay::start(exchange, pieces, bounds, move |bytes| complaints.receive(bytes));
         Source::Application(relay, Box::new(context))
     };
     length::give(&call.arrival.site.config, call.request, &mut response, source);

@@ -119,16 +119,18 @@ impl ConnState {
         if is_complete && is_sending {
             let next = if self.is_serving() { Waiting::Serving } else { Waiting::Idle };
             self.activity.set(next, tokamak_cost::now());
-        } else if !is_complete && (result.is_ok() || !is_sending) {
+        } else if !is_complete && !is_sending {
             self.activity.set(Waiting::Sending, tokamak_cost::now());
+        } else if !is_complete && let Ok(taken) = result {
+            self.activity.took(*taken as u64);
         }
     }
 
-    /// Records that a client takes bytes that TLS held: one that reads slowly has its time anew, as
-    /// it has without TLS.
+    /// Records that a client takes bytes that TLS held, as it is recorded without TLS.
     pub fn moved(&self) {
-        if self.write.take_moved() && self.activity.is(Waiting::Sending) {
-            self.activity.set(Waiting::Sending, tokamak_cost::now());
+        let moved = self.write.take_moved();
+        if moved > 0 && self.activity.is(Waiting::Sending) {
+            self.activity.took(moved);
         }
     }
 

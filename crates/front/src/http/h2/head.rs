@@ -123,6 +123,8 @@ mod tests {
         headers: 10,
         body: 100,
         buffer: 1 << 20,
+        spool: 0,
+        send_rate: 0,
         connections: 10,
         client: tokamak_config::ClientLimits::NONE,
     };

@@ -127,11 +127,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Inner<T> {
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut has_moved = false;
+        let mut moved = 0;
         while self.sent < self.output.len() {
             let bytes = &self.output[self.sent..];
             let Poll::Ready(written) = Pin::new(&mut self.transport).poll_write(cx, bytes) else {
-                self.state.sending(true, has_moved);
+                self.state.sending(true, moved);
                 return Poll::Pending;
             };
             let count = written?;
@@ -141,11 +141,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Inner<T> {
             self.sent += count;
             self.state.scheduler.sent(count);
             self.is_unflushed = true;
-            has_moved = true;
+            moved += count as u64;
         }
         if self.is_unflushed {
             if Pin::new(&mut self.transport).poll_flush(cx)?.is_pending() {
-                self.state.sending(true, has_moved);
+                self.state.sending(true, moved);
                 return Poll::Pending;
             }
             self.is_unflushed = false;
@@ -155,7 +155,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Inner<T> {
             if spare.capacity() <= 2 * COLLECTED {
                 SPARE.set(spare);
             }
-            self.state.sending(false, true);
+            self.state.sending(false, moved);
         }
         Poll::Ready(Ok(()))
     }

@@ -44,7 +44,7 @@ use body::StreamBody;
 use io::H2Io;
 use priority::Priority;
 use scheduler::SEND_BUFFER;
-use send::Sending;
+use send::{Pace, Sending};
 use stream::Stream;
 
 pub use meter::Meter;
@@ -328,7 +328,8 @@ impl Answer {
     }
 
     fn begin(&self, response: http::Response<Reply>) -> Option<Sending> {
-        let patience = self.context.config.timeouts.send;
-        Sending::begin(self.client.clone(), response, self.is_head, patience)
+        let config::Server { timeouts, limits, .. } = &*self.context.config;
+        let pace = Pace { patience: timeouts.send, rate: limits.send_rate };
+        Sending::begin(self.client.clone(), response, self.is_head, pace)
     }
 }

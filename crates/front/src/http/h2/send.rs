@@ -20,6 +20,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::priority::Priority;
 use super::scheduler::SEND_BUFFER;
 use super::stream::Stream;
+use crate::client::activity::time_of;
 use crate::response::Reply;
 
 /// A response on its way to the client.
@@ -29,11 +30,21 @@ pub struct Sending {
     priority: Priority,
     /// The piece that is being sent.
     piece: Bytes,
-    /// How long the client may take nothing.
-    patience: Duration,
-    /// When the response ends because the client takes no bytes of it. Set only while the client's
-    /// flow control makes the server wait.
+    pace: Pace,
+    /// When the response ends because the client takes too little of it. Set once its flow control
+    /// has made the server wait.
     deadline: Option<Pin<Box<Sleep>>>,
+    /// Since when the response waits for something else than the client, once there is a deadline.
+    excused: Option<Instant>,
+}
+
+/// What a client has to take of a response.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// How long it may take nothing.
+    pub patience: Duration,
+    /// The lowest rate in bytes a second, for all requests of the connection together.
+    pub rate: u64,
 }
 
 impl Sending {
@@ -42,7 +53,7 @@ impl Sending {
         stream: Arc<Stream>,
         response: Response<Reply>,
         is_head: bool,
-        patience: Duration,
+        pace: Pace,
     ) -> Option<Sending> {
         let (mut parts, body) = response.into_parts();
         remove_connection_fields(&mut parts.headers);
@@ -64,8 +75,9 @@ impl Sending {
             body,
             priority,
             piece: Bytes::new(),
-            patience,
+            pace,
             deadline: None,
+            excused: None,
         })
     }
 
@@ -73,16 +85,34 @@ impl Sending {
     fn poll_capacity(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
         // More would take the share of other requests, while it is held.
         let wanted = self.piece.len().min(SEND_BUFFER);
+        if let (Some(deadline), Some(since)) = (&mut self.deadline, self.excused.take()) {
+            let until = deadline.deadline() + since.elapsed();
+            deadline.as_mut().reset(until);
+        }
         if let Poll::Ready(capacity) = self.stream.poll_capacity(wanted, cx) {
-            if let Some(deadline) = &mut self.deadline {
-                deadline.as_mut().reset(Instant::now() + self.patience);
+            if let (Some(deadline), Some(bytes)) = (&mut self.deadline, capacity) {
+                // Single bytes do not renew the deadline: they gain the time that they take at the
+                // lowest rate. Requests that share the line share that, too.
+                let rate = self.pace.rate.div_ceil(self.stream.neighbours().max(1).into());
+                let most = Instant::now() + self.pace.patience;
+                let gained = Duration::from_nanos(time_of(bytes as u64, rate));
+                let until = deadline.deadline().checked_add(gained).map_or(most, |at| at.min(most));
+                deadline.as_mut().reset(until);
             }
             return Poll::Ready(capacity);
         }
-        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(self.patience)));
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(self.pace.patience)));
         ready!(deadline.as_mut().poll(cx));
         self.stream.reset(Reason::CANCEL);
         Poll::Ready(None)
+    }
+
+    /// Waits for something else than the client: its time stands still.
+    fn excuse(&mut self) -> Poll<()> {
+        if self.deadline.is_some() && self.excused.is_none() {
+            self.excused = Some(Instant::now());
+        }
+        Poll::Pending
     }
 }
 
@@ -93,7 +123,10 @@ impl Future for Sending {
         let sending = &mut *self;
         loop {
             if sending.piece.is_empty() {
-                match ready!(Pin::new(&mut sending.body).poll_frame(cx)) {
+                let Poll::Ready(frame) = Pin::new(&mut sending.body).poll_frame(cx) else {
+                    return sending.excuse();
+                };
+                match frame {
                     Some(Ok(frame)) => match frame.into_data() {
                         Ok(piece) => sending.piece = piece,
                         Err(frame) => {
@@ -111,11 +144,11 @@ impl Future for Sending {
                         return Poll::Ready(());
                     }
                 }
-                // The time until this piece came was not the client's.
-                sending.deadline = None;
                 continue;
             }
-            ready!(sending.stream.poll_turn(sending.priority, cx));
+            if sending.stream.poll_turn(sending.priority, cx).is_pending() {
+                return sending.excuse();
+            }
             let Some(capacity) = ready!(sending.poll_capacity(cx)) else { return Poll::Ready(()) };
             let part = sending.piece.split_to(capacity.min(sending.piece.len()));
             let is_end = sending.piece.is_empty() && sending.body.is_end_stream();

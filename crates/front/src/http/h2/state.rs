@@ -70,15 +70,22 @@ impl ConnState {
         self.settle(now);
     }
 
+    /// Requests that are not answered completely.
+    pub fn open(&self) -> u32 {
+        self.open.load(Ordering::Relaxed)
+    }
+
     /// Bytes that have come since this was last asked.
     pub fn take_received(&self) -> u64 {
         self.received.swap(0, Ordering::Relaxed)
     }
 
-    /// Records whether bytes wait for the client. `has_moved`: whether it has taken some now.
-    pub fn sending(&self, is_stalled: bool, has_moved: bool) {
+    /// Records whether bytes wait for the client, and how many it has taken now.
+    pub fn sending(&self, is_stalled: bool, taken: u64) {
         let was_stalled = self.is_stalled.swap(is_stalled, Ordering::Relaxed);
-        if is_stalled && (has_moved || !was_stalled) {
+        if is_stalled && was_stalled {
+            self.activity.took(taken);
+        } else if is_stalled {
             self.activity.set(Waiting::Sending, tokamak_cost::now());
         } else if !is_stalled && was_stalled {
             self.settle(tokamak_cost::now());
@@ -151,11 +158,11 @@ mod tests {
         assert_eq!(state.activity.get(), (Waiting::Serving, 3));
         state.end(5);
         assert_eq!(waits(), Waiting::Serving);
-        state.sending(true, false);
+        state.sending(true, 0);
         assert_eq!(waits(), Waiting::Sending);
         state.end(6);
         assert_eq!(waits(), Waiting::Sending, "the bytes of the last response wait");
-        state.sending(false, true);
+        state.sending(false, 1);
         assert_eq!(waits(), Waiting::Idle);
         assert_eq!(state.take_received(), 32);
         assert_eq!(state.take_received(), 0);

@@ -60,6 +60,11 @@ impl Stream {
         self.priority.map_or(Priority::UNKNOWN, |asked| asked.with_response(headers))
     }
 
+    /// Requests of the connection that are not answered completely: they share its line.
+    pub fn neighbours(&self) -> u32 {
+        self.connection.open()
+    }
+
     /// Waits until the response, of this priority, may be sent.
     pub fn poll_turn(&self, priority: Priority, cx: &mut Context<'_>) -> Poll<()> {
         self.connection.scheduler.poll_turn(self.number, priority, cx)

@@ -26,7 +26,7 @@ impl World {
         let worker = Consumer::new(segment.clone(), vec![bell], 0, 1);
         worker.board().set_state(WorkerState::Idle);
         let bounds = Bounds { queued, share: 1, ..BOUNDS };
-        let client = Arc::new(QueueClient::new(segment.clone(), 0, Arc::default(), bounds, None));
+        let client = QueueClient::new(segment.clone(), 0, Arc::default(), bounds, None, None);
         World { client, segment, worker }
     }
 
