@@ -33,7 +33,8 @@ typedef enum {
     FLAGS = 1 << 3,   /* owner, signal and lease too */
     COPIES = 1 << 4,  /* the same state may be changed through any number */
     FORKS = 1 << 5,   /* a child has the same open files, for as long as it lives */
-    CLOSINGS = 1 << 6 /* libc may have closed one, and the number may be another file's */
+    CLOSINGS = 1 << 6, /* libc may have closed one, and the number may be another file's */
+    HANG_UPS = 1 << 7 /* what stands for a socket of the boot was closed */
 } change;
 
 /* Kept memory. */
@@ -217,9 +218,17 @@ static void note_change(int fd, change what)
 
 void descriptors_note_closed(int fd)
 {
-    if (is_of_boot(fd)) {
-        image_note_doubt(doubt_closed);
+    if (!is_of_boot(fd)) {
+        return;
     }
+    for (size_t i = 0; i < descriptors_boot.count; i++) {
+        if (descriptors_boot.all[i].fd == fd && descriptors_boot.all[i].kind == HUNG_UP) {
+            /* A library that notices the end of its connection, and makes another one. */
+            notes->changes |= HANG_UPS;
+            return;
+        }
+    }
+    image_note_doubt(doubt_closed);
 }
 
 void descriptors_note_unseen_closing(void)
@@ -378,6 +387,9 @@ void descriptors_check(void)
 
     for (size_t i = 0; i < descriptors_boot.count; i++) {
         const descriptor *d = &descriptors_boot.all[i];
+        if (d->kind == HUNG_UP && descriptors_boot_hang_up(d->fd) == -1) {
+            image_note_doubt(doubt_closed);
+        }
         /* A counter is another one in each request. */
         if (fstat(d->fd, &st) != 0 ||
             (d->kind != COUNTER && (st.st_dev != d->device || st.st_ino != d->inode))) {
@@ -407,7 +419,7 @@ void descriptors_restore(int closely)
     if (closely) {
         notes->changes = ~0u; /* code in C may have made its system calls by itself */
     }
-    if (notes->changes & CLOSINGS) {
+    if (notes->changes & (CLOSINGS | HANG_UPS)) {
         descriptors_check();
     }
     for (int fd = 0; notes->changes & (FLAGS | FORKS) && fd <= STDERR_FILENO; fd++) {

@@ -9,7 +9,8 @@ void descriptors_visit(void (*visit)(int fd, void *), void *context);
 /* Those that are open now are the server's. */
 void descriptors_note_own(void);
 void descriptors_add_own(int fd);
-void descriptors_close_sockets(void);
+/* Of the boot; how many there were. */
+int descriptors_close_sockets(void);
 void descriptors_describe_peer(int fd, char *text, size_t size);
 /* Each request finds them as they are now. `script`: the file that is being run; NULL: none. */
 void descriptors_learn(void *kept, const char *script);

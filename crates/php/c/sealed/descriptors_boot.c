@@ -119,26 +119,36 @@ void descriptors_describe_peer(int fd, char *text, size_t size)
     }
 }
 
+/* A socket whose other end is closed, the same in the place of all; -1: there is none yet. */
+static int hung_up = -1;
+
+int descriptors_boot_hang_up(int fd)
+{
+    int pair[2];
+
+    if (hung_up == -1 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
+        hung_up = pair[0];
+        close(pair[1]);
+    }
+    return (int)syscall(SYS_dup3, hung_up, fd, O_CLOEXEC);
+}
+
 /* The peer knows nothing of roll-backs: two workers, or two requests, would talk in the middle of
  * each other's sentences. The number stays taken, by a socket whose other end is closed: code that
  * still uses it gets an error, and not another file that happens to get the number. */
-static void close_socket(int fd, void *nothing)
+static void close_socket(int fd, void *count)
 {
     char peer[160], line[400];
     struct stat st;
-    int pair[2], len;
+    int len;
 
-    (void)nothing;
     if (is_own(fd) || fstat(fd, &st) != 0 || !S_ISSOCK(st.st_mode) || is_copy_of_own(fd, &st)) {
         return;
     }
     descriptors_describe_peer(fd, peer, sizeof(peer));
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+    ++*(int *)count;
+    if (descriptors_boot_hang_up(fd) == -1) {
         close(fd);
-    } else {
-        dup3(pair[0], fd, O_CLOEXEC);
-        close(pair[0]);
-        close(pair[1]);
     }
     len = snprintf(line, sizeof(line),
                    "%s (descriptor %d) was opened at boot; it is closed, because an image cannot "
@@ -147,9 +157,12 @@ static void close_socket(int fd, void *nothing)
     rust_log(SHIM_WARN, line, (size_t)len);
 }
 
-void descriptors_close_sockets(void)
+int descriptors_close_sockets(void)
 {
-    descriptors_visit(close_socket, NULL);
+    int count = 0;
+
+    descriptors_visit(close_socket, &count);
+    return count;
 }
 
 /* ---- learning ---- */
@@ -273,6 +286,14 @@ static void learn_counter(descriptor *d, const char *details)
     }
 }
 
+static int is_hung_up(const struct stat *st)
+{
+    struct stat other;
+
+    return hung_up != -1 && fstat(hung_up, &other) == 0 && other.st_dev == st->st_dev &&
+           other.st_ino == st->st_ino;
+}
+
 descriptor_kind descriptors_boot_add(int fd, const struct stat *st)
 {
     descriptor d = {.fd = fd, .kind = SHARED, .device = st->st_dev, .inode = st->st_ino, .at = -1};
@@ -282,6 +303,9 @@ descriptor_kind descriptors_boot_add(int fd, const struct stat *st)
     d.closes_on_exec = fcntl(fd, F_GETFD);
     fcntl(fd, F_GETOWN_EX, &d.owner);
     d.owner_signal = fcntl(fd, F_GETSIG);
+    if (S_ISSOCK(st->st_mode) && fd != hung_up && is_hung_up(st)) {
+        d.kind = HUNG_UP;
+    }
     if (!S_ISCHR(st->st_mode) && !S_ISSOCK(st->st_mode) && !syscall_cache_is_lock_file(fd) &&
         !is_copy_of_own(fd, st)) {
         read_path(fd, path, sizeof(path));

@@ -11,6 +11,7 @@ typedef enum {
     SHARED,   /* by all workers, and perhaps with others: flags alone are put back */
     REOPENED, /* a file or a directory: each worker has opened it for itself */
     COUNTER,  /* an eventfd: made anew for each request */
+    HUNG_UP,  /* stands for a socket of the boot; whoever closes it finds it again */
     REFUSED   /* its state can neither be read nor put back */
 } descriptor_kind;
 
@@ -38,5 +39,8 @@ extern boot_descriptors descriptors_boot;
 void descriptors_boot_learn(const char *script);
 /* What is refused is noted for descriptors_refusal(), and learnt nevertheless. */
 descriptor_kind descriptors_boot_add(int fd, const struct stat *st);
+/* Puts a socket whose peer has hung up in the place of what `fd` is, if it is anything. 0 or more,
+ * or -1. */
+int descriptors_boot_hang_up(int fd);
 
 #endif

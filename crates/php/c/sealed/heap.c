@@ -28,38 +28,90 @@ void heap_give_back(void)
     }
 }
 
-void heap_plug(void)
+/* Not `emalloc()` by itself: of a constant it takes a shorter way. */
+static void *take(size_t size, int with_zeros)
 {
-    /* volatile: emalloc() of a constant takes a shorter way */
-    volatile size_t size = ZEND_MM_PAGE_SIZE;
-    size_t before;
+    void *block = _emalloc(size);
+
+    return with_zeros ? memset(block, 0, size) : block;
+}
+
+static void plug(int with_zeros)
+{
+    size_t size = ZEND_MM_PAGE_SIZE, before;
     uintptr_t chunk;
     char *block;
 
-    if (!is_zend_mm()) {
-        return;
-    }
     heap_give_back(); /* no chunk in reserve: the request would take that */
     zend_set_memory_limit((size_t)Z_L(-1) >> 1);
     before = zend_memory_usage(1);
     do {
-        block = emalloc(size);
+        block = take(size, with_zeros);
     } while (zend_memory_usage(1) == before);
     chunk = chunk_of(block);
     for (size_t i = 0; i < sizeof(bins) / sizeof(*bins); i++) {
         size = bins[i].size;
-        while (chunk_of(emalloc(size)) != chunk) {
+        while (chunk_of(take(size, with_zeros)) != chunk) {
         }
         /* That was the first place of a new run of pages; now the others. */
         for (size_t n = 1; n < bins[i].count; n++) {
-            emalloc(size);
+            take(size, with_zeros);
         }
     }
     /* Nothing else allocates meanwhile, so the chunk's pages are given out in order, up to the last
      * one. */
     size = ZEND_MM_PAGE_SIZE;
     do {
-        block = emalloc(size);
+        block = take(size, with_zeros);
     } while (chunk_of(block) == chunk && chunk_of(block + ZEND_MM_PAGE_SIZE) == chunk);
     zend_set_memory_limit(PG(memory_limit));
+}
+
+void heap_plug(void)
+{
+    if (is_zend_mm()) {
+        plug(0);
+    }
+}
+
+/* ---- a look at all of it ---- */
+
+/* The beginning of PHP's own `struct _zend_mm_chunk`, the same from 7.0 to 8.4. */
+typedef struct chunk {
+    const void *heap;
+    const struct chunk *next;
+} chunk;
+
+/* It holds what the memory manager knows of itself. */
+static const chunk *first_chunk(void)
+{
+    return (const chunk *)chunk_of(zend_mm_get_heap());
+}
+
+int heap_visit(void (*visit)(const void **from, const void **to))
+{
+    const chunk *first = first_chunk();
+
+    if (!is_zend_mm() || first->heap != zend_mm_get_heap()) {
+        return -1;
+    }
+    plug(1);
+    for (const chunk *c = first; c; c = c->next == first ? NULL : c->next) {
+        /* without the first page, which is the memory manager's */
+        visit((const void **)((uintptr_t)c + ZEND_MM_PAGE_SIZE),
+              (const void **)((uintptr_t)c + ZEND_MM_CHUNK_SIZE));
+    }
+    return 0;
+}
+
+size_t heap_size_of(const void *block)
+{
+    const chunk *first = is_zend_mm() ? first_chunk() : NULL;
+
+    for (const chunk *c = first; c; c = c->next == first ? NULL : c->next) {
+        if ((const chunk *)chunk_of(block) == c && (const chunk *)block != c) {
+            return _zend_mem_block_size((void *)block);
+        }
+    }
+    return 0;
 }

@@ -5,6 +5,7 @@
 #include "sealed/boot_reads.h"
 #include "sealed/heap_roots.h"
 #include "sealed/heap_walk.h"
+#include "sealed/persistent.h"
 #include "sealed/sealed.h"
 
 extern char **environ;
@@ -314,6 +315,7 @@ void heap_roots_push(void)
     push_declarations();
     push_resources();
     boot_reads_push();
+    persistent_push();
 }
 
 void heap_roots_push_the_rest(void)

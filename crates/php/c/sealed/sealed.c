@@ -25,6 +25,7 @@
 #include "sealed/outdated.h"
 #include "sealed/paths.h"
 #include "sealed/patterns.h"
+#include "sealed/persistent.h"
 #include "sealed/process_state.h"
 #include "sealed/program_memory.h"
 #include "sealed/randomness.h"
@@ -207,9 +208,8 @@ static void prepare(void)
     gc_enable(gc_enabled());
     zend_gc_collect_cycles();
     variables_learn();
-    /* whose connections are closed below: requests must not find them */
-    zend_hash_clean(&EG(persistent_list));
-    descriptors_close_sockets();
+    persistent_settle();
+    persistent_warn(descriptors_close_sockets());
     shutdown_learn_writers();
     shutdown_flush_streams();
     outdated_learn_files();
@@ -278,6 +278,7 @@ static void keep_connections(void)
         return;
     }
     if (connections_open()) {
+        persistent_hand_over();
         collect_cycles();
         objects = shutdown_draw_line();
         pin_objects(objects, 1);
