@@ -33,7 +33,8 @@ function random_values(): array
             'array_rand' => implode(' ', array_rand($hundred, 30)),
             'str_shuffle' => str_shuffle(str_repeat('0123456789abcdefghijklmnopqrstuvwxyz', 2)),
             'Mt19937' => bin2hex((new Random\Randomizer(new Random\Engine\Mt19937()))->getBytes(16)),
-        ] + (extension_loaded('gmp') ? ['GMP' => gmp_strval(gmp_random_bits(128), 16)] : []),
+        ] + (extension_loaded('gmp') ? ['GMP' => gmp_strval(gmp_random_bits(128), 16)] : [])
+          + (extension_loaded('xsl') ? ['EXSLT' => values_of_exslt()] : []),
     ];
 }
 
@@ -53,6 +54,21 @@ function values_of_libraries(): array
         $values['ImageMagick'] = md5($image->getImageBlob());
     }
     return $values;
+}
+
+/** math:random() draws from rand() of libc, which has 31 bits. */
+function values_of_exslt(): string
+{
+    static $style;
+    if (!$style) {
+        $source = new DOMDocument();
+        $source->loadXML('<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform"
+            xmlns:math="http://exslt.org/math"><xsl:output method="text"/><xsl:template match="/">
+            <xsl:value-of select="concat(math:random(), math:random())"/></xsl:template></xsl:stylesheet>');
+        $style = new XSLTProcessor();
+        $style->importStylesheet($source);
+    }
+    return trim($style->transformToXml(new DOMDocument()));
 }
 
 /** Lets GnuTLS greet whoever listens on this port, who sees its random numbers and hangs up. */

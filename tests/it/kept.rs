@@ -57,6 +57,14 @@ fn with_postgresql(database: &PostgreSql) -> Setup {
         .env("PGSQL", &format!("pgsql:host=127.0.0.1;port={};dbname=reactor", database.port()))
 }
 
+fn with_held(mysql: &MariaDb, postgresql: &PostgreSql, keep: &str) -> Setup {
+    let port = postgresql.port();
+    with_mysql(mysql, keep)
+        .env("PGSQL", &format!("pgsql:host=127.0.0.1;port={port};dbname=reactor"))
+        .env("LINK", &format!("host=127.0.0.1 port={port} dbname=reactor"))
+        .warm(&["/?do=held"])
+}
+
 fn number(value: &Value) -> String {
     value[0].to_string()
 }
@@ -119,6 +127,44 @@ fn nothing_stays_after_a_warm_up() {
     let server = with_mysql(&database, "mysql").warm(&warm).start();
     nothing_stays(&server, "mysql", 27, &["distributed"]);
     assert!(!server.log().contains("opened at boot"), "{}", server.log());
+}
+
+/// What a warm-up request has left in static variables leads to the kept connections of its name.
+#[test]
+fn connections_that_a_warm_up_request_holds_become_kept_ones() {
+    let (mysql, postgresql) = (mariadb(), PostgreSql::start());
+    let server = with_held(&mysql, &postgresql, "mysql,pgsql,link").start();
+    let first = server.get("/?do=held").expect(200).text();
+    for _ in 0..3 {
+        assert_eq!(server.get("/?do=held").expect(200).text(), first);
+    }
+    assert!(!server.log().contains("replaced"), "{}", server.log());
+}
+
+/// Without kept ones they are closed, and say so; nothing crashes.
+#[test]
+fn connections_that_a_warm_up_request_holds_are_found_closed() {
+    let (mysql, postgresql) = (mariadb(), PostgreSql::start());
+    let server = with_held(&mysql, &postgresql, "").start();
+    for _ in 0..3 {
+        let answer = server.get("/?do=held").text();
+        assert!(answer.contains("has gone away"), "{answer}");
+    }
+    for class in ["PDO", "PgSql"] {
+        server.log_line(&["WARN", class, "of the boot holds a persistent connection"]);
+    }
+    assert!(!server.log().contains("replaced"), "{}", server.log());
+}
+
+/// phpredis notices, closes and connects again; the worker stays.
+#[test]
+fn an_object_that_connects_again_does_not_cost_its_worker() {
+    let store = Redis::start();
+    let warm = ["/?do=counted"];
+    let server = setup("").env("REDIS", &store.port().to_string()).warm(&warm).start();
+    let counts = [1, 2, 3].map(|_| server.get("/?do=counted").expect(200).text().to_owned());
+    assert_eq!(counts, ["[2,2]", "[3,3]", "[4,4]"]);
+    assert!(!server.log().contains("replaced"), "{}", server.log());
 }
 
 #[test]

@@ -191,6 +191,24 @@ INTERPOSE(int, sigprocmask, (int how, const sigset_t *set, sigset_t *before),
 INTERPOSE(int, pthread_sigmask, (int how, const sigset_t *set, sigset_t *before),
           NOTHING, syscall_cache_change_mask(LIBC(pthread_sigmask), how, set, before))
 
+/* ---- random numbers ---- */
+INTERPOSE(int, rand, (void),
+          randomness_seed(), LIBC(rand)())
+INTERPOSE(long, random, (void),
+          randomness_seed(), LIBC(random)())
+INTERPOSE(double, drand48, (void),
+          randomness_seed(), LIBC(drand48)())
+INTERPOSE(long, lrand48, (void),
+          randomness_seed(), LIBC(lrand48)())
+INTERPOSE(long, mrand48, (void),
+          randomness_seed(), LIBC(mrand48)())
+INTERPOSE(void, srand, (unsigned seed),
+          randomness_note_seeded(), LIBC(srand)(seed))
+INTERPOSE(void, srandom, (unsigned seed),
+          randomness_note_seeded(), LIBC(srandom)(seed))
+INTERPOSE(void, srand48, (long seed),
+          randomness_note_seeded(), LIBC(srand48)(seed))
+
 /* ---- descriptors ---- */
 INTERPOSE(int, open, (const char *path, int flags, ...),
           READ_REST(flags); process_state_note_opened(path, flags),

@@ -1,5 +1,7 @@
 //! What the boot read that another visitor, or another boot, would find otherwise.
 
+use std::collections::BTreeSet;
+
 use crate::listing::Listing;
 
 /// The kind under which a worker lists them: see `c/boot_reads.c`.
@@ -28,6 +30,15 @@ pub fn boot_reads(listing: &Listing) -> Vec<BootRead> {
     reads.collect()
 }
 
+/// Who holds a persistent connection of the boot, which requests find closed: see
+/// `c/persistent.c`. Each once.
+pub fn held_connections(listing: &Listing) -> Vec<String> {
+    const ROOT: &str = "persistent connections of the boot";
+    let holders = listing.root(ROOT).map_or(&[][..], |root| &listing.node(root).children[..]);
+    let names: BTreeSet<_> = holders.iter().map(|id| listing.node(*id).name.clone()).collect();
+    names.into_iter().collect()
+}
+
 fn parse(kind: &str, text: &str) -> Option<BootRead> {
     let (what, place) = text.split_once(" at ")?;
     let (file, line) = place.rsplit_once(':')?;
@@ -54,5 +65,14 @@ mod tests {
         assert_eq!((&read.kind[..], &read.what[..]), ("time", "new DateTime"));
         assert_eq!((&read.file[..], &read.line[..]), place);
         assert_eq!(boot_reads(&Listing::default()), []);
+    }
+
+    #[test]
+    fn who_holds_connections_is_listed_once() {
+        let text = "-1\t0\t0\t0\t-\tr\tpersistent connections of the boot\n\
+            0\t8\t0\t0\t-\tp\tan object of the class PDO\n\
+            0\t8\t0\t0\t-\tp\tan object of the class PDO\n";
+        let listing = Listing::read(text.as_bytes()).unwrap();
+        assert_eq!(held_connections(&listing), ["an object of the class PDO"]);
     }
 }

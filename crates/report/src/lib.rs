@@ -18,7 +18,7 @@ use std::path::Path;
 
 use tokamak_config::{Mode, Reset, Site};
 
-use boot_reads::{BootRead, boot_reads};
+use boot_reads::{BootRead, boot_reads, held_connections};
 use compare::{Finding, Plain, Verdict};
 use drive::Application;
 use listing::Listing;
@@ -88,6 +88,8 @@ pub struct Report {
     pub targets: Vec<String>,
     /// Where the boot read what another visitor would find otherwise.
     pub read_before_image: Vec<BootRead>,
+    /// Who of the boot holds a persistent connection, which requests in sealed mode find closed.
+    pub held_connections: Vec<String>,
     /// Worker mode, with every reset off; [`None`]: a boot script runs in sealed mode only.
     pub worker: Option<Run>,
     /// Sealed mode; or why it cannot be used.
@@ -108,6 +110,7 @@ impl Report {
         self.worker.iter().flat_map(|worker| &worker.findings).any(leaks)
             || self.frozen.iter().any(leaks)
             || !self.stale.is_empty()
+            || !self.held_connections.is_empty()
             || self.sealed.as_ref().is_ok_and(|sealed| !sealed.findings.is_empty())
     }
 }
@@ -128,6 +131,7 @@ fn run_worker(plan: &Plan<'_>) -> Result<Report, Failure> {
         rounds: plan.rounds,
         targets: plan.targets.to_vec(),
         read_before_image: boot_reads(&plain),
+        held_connections: Vec::new(),
         worker: Some(looked.into_run(findings)),
         sealed: Err("no image can be taken; the reason is in the log above".to_owned()),
         stale: Vec::new(),
@@ -136,6 +140,7 @@ fn run_worker(plan: &Plan<'_>) -> Result<Report, Failure> {
     match look(plan, Mode::Sealed) {
         Ok(looked) if !looked.rounds.iter().all(Listing::is_sealed) => {}
         Ok(looked) => {
+            report.held_connections = held_connections(&looked.before);
             let (plain_again, played) = play_warm_up(plan)?;
             let mut warmed = boot(plan, Mode::Sealed)?;
             let warmed_again = warmed.state()?;
@@ -163,6 +168,7 @@ fn run_boot(plan: &Plan<'_>) -> Result<Report, Failure> {
         rounds: plan.rounds,
         targets: plan.targets.to_vec(),
         read_before_image: boot_reads(&looked.before),
+        held_connections: held_connections(&looked.before),
         worker: None,
         stale: Vec::new(),
         frozen: compare::frozen(&plain, boots),

@@ -54,6 +54,13 @@ pub fn table(report: &Report, all: bool) -> String {
             let _ = writeln!(text, "  {target} is answered as {answered_as} was");
         }
     }
+    if !report.held_connections.is_empty() {
+        text += "\npersistent connections of the boot: in sealed mode every request finds them \
+            closed\n";
+        for holder in &report.held_connections {
+            let _ = writeln!(text, "  {holder}");
+        }
+    }
     if !report.frozen.is_empty() {
         text += "\nin the image: the same for every visitor, and another one at each boot\n";
         findings(&mut text, &report.frozen.iter().collect::<Vec<_>>());
@@ -241,6 +248,7 @@ pub fn json(report: &Report) -> String {
         "worker": report.worker.as_ref().map(run),
         "sealed": sealed,
         "stale": stale,
+        "held_connections": report.held_connections,
         "frozen": list(&report.frozen),
         "read_before_image": reads,
     });

@@ -105,6 +105,7 @@ fn outcomes(setup: Setup) -> Vec<(Channel, Option<Result<&'static str, String>>)
     };
     let outcomes = channels.into_iter().map(with_outcome).collect();
     connection.exchange(&get("/index.php?do=end")).expect(200);
+    assert!(!server.log().contains("cannot rollback"), "a database without a transaction is news");
     outcomes
 }
 

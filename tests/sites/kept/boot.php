@@ -35,6 +35,49 @@ function kept_object(): mysqli
     return $database ??= new mysqli('127.0.0.1', 'reactor', getenv('PASSWORD'), 'reactor', (int) getenv('PORT'));
 }
 
+function link_to_postgresql(): PgSql\Connection
+{
+    $password = addcslashes(getenv('PASSWORD'), "'\\");
+
+    return pg_pconnect(getenv('LINK')." user=reactor password='$password'");
+}
+
+/** Persistent connections in static variables, where a warm-up request leaves its own. */
+function held_by_application(): array
+{
+    static $mysql, $pgsql, $link;
+
+    $mysql ??= mysql();
+    $pgsql ??= pgsql();
+    $link ??= link_to_postgresql();
+
+    return [
+        $mysql->query('SELECT CONNECTION_ID()')->fetchColumn(),
+        $pgsql->query('SELECT pg_backend_pid()')->fetchColumn(),
+        pg_fetch_result(pg_query($link, 'SELECT pg_backend_pid()'), 0, 0),
+    ];
+}
+
+/** The same of Redis, through a persistent connection and one that is not. */
+function counted_by_application(): array
+{
+    static $kept, $plain;
+
+    $kept ??= opened_redis(true);
+    $plain ??= opened_redis(false);
+
+    return [$kept->incr('kept'), $plain->incr('plain')];
+}
+
+function opened_redis(bool $is_persistent): Redis
+{
+    $redis = new Redis();
+    $is_persistent ? $redis->pconnect('127.0.0.1', (int) getenv('REDIS')) : $redis->connect('127.0.0.1', (int) getenv('REDIS'));
+    $redis->auth(getenv('PASSWORD'));
+
+    return $redis;
+}
+
 /** Its database is chosen after the log-in. */
 function chosen_object(): mysqli
 {
@@ -83,11 +126,12 @@ tokamak_keep_connections(static function (): void {
     // Seeds every generator, which must not be what requests find.
     openssl_random_pseudo_bytes(8);
     mt_rand();
-    foreach (explode(',', getenv('KEEP')) as $what) {
+    foreach (array_filter(explode(',', getenv('KEEP'))) as $what) {
         match ($what) {
             'mysql', 'pgsql' => $what()->exec($what === 'pgsql' ? "SET application_name = 'kept'" : 'SET @kept = 1'),
             'redis' => redis()->auth(getenv('PASSWORD')) && redis()->select(3),
             'object' => kept_object(),
+            'link' => pg_query(link_to_postgresql(), 'SELECT 1'),
             'chosen' => chosen_object(),
             'homeless' => new PDO('mysql:host=127.0.0.1;port='.getenv('PORT'), 'reactor', getenv('PASSWORD'), [
                 PDO::ATTR_PERSISTENT => true,

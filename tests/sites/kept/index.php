@@ -151,6 +151,8 @@ try {
         // An answer that nobody reads, and that looks like the one to a reset.
         'unread' => [kept_object()->query('DO SLEEP(0.2)', MYSQLI_ASYNC)],
         'object' => kept_object()->query('SELECT CONNECTION_ID()')->fetch_row(),
+        'counted' => counted_by_application(),
+        'held' => held_by_application(),
         'chosen' => chosen_object()->query('SELECT CONNECTION_ID(), DATABASE()')->fetch_row(),
         'elsewhere' => [chosen_object()->select_db('information_schema')],
         'forget' => [($kept = kept_object()) && $kept->close()],

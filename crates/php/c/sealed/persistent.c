@@ -37,6 +37,7 @@ typedef struct {
 static entry *entries;
 static place *places;
 static size_t entry_count, place_count;
+static int has_lost; /* sockets of the boot were closed */
 
 /* ---- who holds one ---- */
 
@@ -177,7 +178,8 @@ void persistent_warn(int closed)
 {
     char line[LONGEST_HOLDER + 200];
 
-    for (size_t i = 0; closed > 0 && i < place_count; i++) {
+    has_lost = closed > 0;
+    for (size_t i = 0; has_lost && i < place_count; i++) {
         int is_named = 0, len;
         for (size_t j = 0; j < i; j++) {
             is_named |= strcmp(places[i].name, places[j].name) == 0;
@@ -186,9 +188,9 @@ void persistent_warn(int closed)
             continue;
         }
         len = snprintf(line, sizeof(line),
-                       "%s of the boot holds a persistent connection; if that is one to a server, "
-                       "requests find it closed: open it in the request, or see \"Keeping "
-                       "connections\" in docs/sealed.md",
+                       "%s of the boot holds a persistent connection, which requests find closed if "
+                       "it leads to a server; open it in the request, or keep one of the same name "
+                       "with tokamak_keep_connections()",
                        places[i].name);
         rust_log(SHIM_WARN, line, (size_t)len);
     }
@@ -212,7 +214,10 @@ void persistent_push(void)
 {
     int32_t root = walk_push_root("persistent connections of the boot");
 
-    for (size_t i = 0; i < place_count; i++) {
+    for (size_t i = 0; has_lost && i < place_count; i++) {
+        if (*places[i].at != places[i].to->resource) {
+            continue; /* another one was handed over */
+        }
         walk_push(root, PLAIN, places[i].name, strlen(places[i].name), NULL, sizeof(void *), 0);
     }
 }

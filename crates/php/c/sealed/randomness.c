@@ -12,15 +12,20 @@
  *                  than the seed, and every request finds itself forked.
  *   OpenSSL's,     nothing to do: they compare the number of the process, which is not the zygote's
  *   libgcrypt's
- *   libc's         nothing to do: the kernel's; image.c leaves its memory alone, and wipes memory
- *                  by whose zeros other libraries see a fork
+ *   libc's         rand(), random() and drand48() (EXSLT's math:random(), libmemcached and others
+ *                  draw from them): seeded when a process, or a sealed request, first draws and has
+ *                  not seeded them; in all modes, because nobody else does. Nothing is to be done
+ *                  for those that are the kernel's; image.c leaves their memory alone, and wipes
+ *                  memory by whose zeros other libraries see a fork
  *   Net-SNMP's     salts of SNMPv3, drawn when the library starts and counted on: drawn again when
  *   salts          a process, or a sealed request, first uses them; in all modes, because forked
  *                  workers would count alike
  *   libuuid's      for time-based ones: cannot be forgotten, so the image is refused
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "sealed/randomness.h"
@@ -92,6 +97,31 @@ static ZEND_NAMED_FUNCTION(notice_uuid_create)
     real_uuid_create(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
+/* ---- numbers of libc ---- */
+
+static int is_seeded; /* in this process, and in this sealed request */
+
+void randomness_note_seeded(void)
+{
+    is_seeded = 1;
+}
+
+void randomness_seed(void)
+{
+    unsigned seeds[2];
+
+    if (is_seeded || getrandom(seeds, sizeof(seeds), 0) != sizeof(seeds)) {
+        return;
+    }
+    srandom(seeds[0]); /* by way of interpose.c, which notes it */
+    srand48((long)seeds[1]);
+}
+
+static void forget_seed(void)
+{
+    is_seeded = 0;
+}
+
 /* ---- salts of SNMPv3 ---- */
 
 static pid_t salted; /* the process that has drawn them; part of the image */
@@ -136,6 +166,7 @@ SALTED(DRAW_BEFORE)
 
 void randomness_watch(void)
 {
+    pthread_atfork(NULL, NULL, forget_seed);
     libraries_stand_before(NULL, "uuid_create", &real_uuid_create, notice_uuid_create);
 #define STAND_BEFORE(class, function) \
     libraries_stand_before(class, #function, &real_##function, draw_before_##function);
@@ -164,5 +195,6 @@ void randomness_forget(void)
         of_sqlite(0, NULL);
     }
     salted = 0;
+    forget_seed();
     act_as_forked();
 }

@@ -23,15 +23,29 @@ static int is_instance(const zend_object *object, const zend_class_entry *class)
     return class && instanceof_function(object->ce, class);
 }
 
+/* What is thrown is forgotten. Without a calling function PHP would take it for uncaught and log
+ * it. */
+static void call_quietly(const database *d, const char *method, zval *argument, zval *result)
+{
+    zend_execute_data caller = {.func = (zend_function *)&zend_pass_function};
+    zend_execute_data *before = EG(current_execute_data);
+
+    caller.prev_execute_data = before;
+    EG(current_execute_data) = &caller;
+    ZVAL_UNDEF(result);
+    zend_call_method(d->object, d->class, NULL, method, strlen(method), result, 1, argument, NULL);
+    zend_clear_exception();
+    EG(current_execute_data) = before;
+}
+
 static int is_of_sqlite(zend_object *object, zend_class_entry *pdo)
 {
     zval attribute, name;
     int found;
 
     ZVAL_LONG(&attribute, ATTR_DRIVER_NAME);
-    ZVAL_UNDEF(&name);
-    zend_call_method_with_1_params(object, pdo, NULL, "getattribute", &name, &attribute);
-    zend_clear_exception(); /* of one whose constructor has failed */
+    /* throws for one whose constructor has failed */
+    call_quietly(&(database){object, pdo}, "getattribute", &attribute, &name);
     found = Z_TYPE(name) == IS_STRING && zend_string_equals_literal(Z_STR(name), "sqlite");
     zval_ptr_dtor(&name);
     return found;
@@ -73,10 +87,7 @@ void sqlite_roll_back(void)
     zend_replace_error_handling(EH_THROW, NULL, &before);
     ZVAL_STRINGL(&statement, "ROLLBACK", strlen("ROLLBACK"));
     for (size_t i = 0; i < count; i++) {
-        const database *d = &databases[i];
-        ZVAL_UNDEF(&result);
-        zend_call_method_with_1_params(d->object, d->class, NULL, "exec", &result, &statement);
-        zend_clear_exception();
+        call_quietly(&databases[i], "exec", &statement, &result);
         zval_ptr_dtor(&result);
     }
     zval_ptr_dtor(&statement);
