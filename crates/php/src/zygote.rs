@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -215,7 +215,7 @@ impl Zygote {
             version: engine::php_version().to_owned(),
             exposes: engine::exposes_php(),
         };
-        control::send(&self.channel, &ready, &[])?;
+        self.tell(&ready, &[])?;
         let mut shape = Shape::learn();
         let mut image = (self.settings.mode == Mode::Sealed).then(Image::learn);
         loop {
@@ -241,7 +241,7 @@ impl Zygote {
                         self.profile(&Order { period, length, prefix }, fds)?;
                     }
                     Heard::Message(ToZygote::Ask, _) => {
-                        control::send(&self.channel, &FromZygote::Alive, &[])?;
+                        self.tell(&FromZygote::Alive, &[])?;
                         if shape.is_due() {
                             self.look_at(&mut shape)?;
                         }
@@ -255,7 +255,7 @@ impl Zygote {
                 }
             }
             if let Some(reason) = image.as_mut().and_then(Image::look) {
-                control::send(&self.channel, &FromZygote::Outdated { reason }, &[])?;
+                self.tell(&FromZygote::Outdated { reason }, &[])?;
             }
         }
     }
@@ -269,15 +269,36 @@ impl Zygote {
                     let text = b"zygote: no profile: it may open no more files";
                     log::line(Level::Error, &self.settings.site, text, &[]);
                 }
+                // It went away before it had read all that was said to it.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                    return Ok(Heard::Closed);
+                }
                 heard => return heard,
             }
+        }
+    }
+
+    /// Tells the supervisor something. One that has said `Quit` closes the line without waiting for
+    /// answers to what it said before, such as `Ask`. That is no failure: its last words, or the
+    /// end of the line, come next.
+    fn tell(&self, message: &FromZygote, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        match control::send(&self.channel, message, fds) {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+                ) =>
+            {
+                Ok(())
+            }
+            sent => sent,
         }
     }
 
     /// Tells the supervisor if somebody has changed it.
     fn look_at(&self, shape: &mut Shape) -> io::Result<()> {
         match shape.look() {
-            Some(reason) => control::send(&self.channel, &FromZygote::Changed { reason }, &[]),
+            Some(reason) => self.tell(&FromZygote::Changed { reason }, &[]),
             None => Ok(()),
         }
     }
@@ -306,7 +327,7 @@ impl Zygote {
                 let pid = pid.unsigned_abs();
                 let ends = pipes.as_ref().map(Pipes::reading_ends);
                 let ends = ends.as_ref().map_or(&[][..], |ends| ends);
-                control::send(&self.channel, &FromZygote::Spawned { index, instance, pid }, ends)?;
+                self.tell(&FromZygote::Spawned { index, instance, pid }, ends)?;
             }
         }
         Ok(None)
@@ -314,7 +335,7 @@ impl Zygote {
 
     fn say_no_fork(&self, index: u16, instance: u32) -> io::Result<()> {
         let status = Status::Code(EXIT_NO_FORK);
-        control::send(&self.channel, &FromZygote::Exited { index, instance, status }, &[])
+        self.tell(&FromZygote::Exited { index, instance, status }, &[])
     }
 
     /// In the child.
@@ -354,7 +375,7 @@ impl Zygote {
                 };
                 if let Some(trace) = trace {
                     let slow = FromZygote::Slow { index, instance, trace };
-                    return control::send(&self.channel, &slow, &[]);
+                    return self.tell(&slow, &[]);
                 }
                 engine::backtrace(pid, slot, signal.number());
             }
@@ -410,7 +431,7 @@ impl Zygote {
                 continue;
             };
             self.workers.remove(&index);
-            control::send(&self.channel, &FromZygote::Exited { index, instance, status }, &[])?;
+            self.tell(&FromZygote::Exited { index, instance, status }, &[])?;
         }
         Ok(())
     }

@@ -3,7 +3,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use tokamak_sys::control::{EXIT_DOUBT, FromZygote, Signal, Status};
+use tokamak_sys::channel::Channel;
+use tokamak_sys::control::{EXIT_DOUBT, FromZygote, Signal, Status, ToZygote, send};
 
 use crate::harness::*;
 
@@ -301,6 +302,35 @@ fn a_killed_worker_is_reported_and_the_zygote_forks_another() {
     let second = site.get("/a.php").text();
     assert_ne!(first, second);
     assert_eq!(second, pid.to_string());
+}
+
+/// A supervisor that wants no more of a zygote says so and closes the line. It does not wait for
+/// answers to what it said before, and their loss is no error.
+#[test]
+fn a_zygote_leaves_quietly() {
+    let words = [
+        vec![ToZygote::Ask, ToZygote::Quit],
+        vec![ToZygote::Spawn { index: 1, instance: 9 }, ToZygote::Quit],
+        vec![ToZygote::Ask],
+        vec![],
+    ];
+    for words in words {
+        let mut site = Site::classic(&[]);
+        signal(site.zygote.id(), libc::SIGSTOP);
+        words.iter().for_each(|word| send(&site.channel, word, &[]).unwrap());
+        // A worker that has ended is one more thing to be said.
+        signal(site.pids[0], libc::SIGKILL);
+        let (nobody, _) = Channel::pair().unwrap();
+        drop(std::mem::replace(&mut site.channel, nobody));
+        signal(site.zygote.id(), libc::SIGCONT);
+        assert!(site.zygote.wait().unwrap().success(), "{words:?}: {}", site.log());
+        assert!(!site.log().contains("ERROR"), "{words:?}: {}", site.log());
+    }
+}
+
+fn signal(pid: u32, number: libc::c_int) {
+    // SAFETY: takes numbers; the process is a child of this test, or a worker of one.
+    unsafe { libc::kill(libc::pid_t::try_from(pid).unwrap(), number) };
 }
 
 #[test]
