@@ -149,14 +149,16 @@ fn a_long_response_leaves_room_for_others_on_its_connection() {
 fn more_requests_than_a_connection_takes_are_refused() {
     let server = pool(1).start();
     let mut client = Client::connect(&server);
-    let blocker = Request::new(&server, "/sleep.php?ms=500");
+    let blocker = Request::new(&server, "/sleep.php?ms=500").post(b"a");
     for id in 1..=257 {
         client.send(&blocker.head(id));
     }
     let Heard::Ended(257, answer) = client.hear() else { panic!("no refusal") };
-    assert_eq!(answer.end, Some((0, ProtocolStatus::Overloaded)));
+    assert!(answer.head().starts_with("Status: 503 "), "{answer:?}");
+    assert_eq!(answer.end, Some((0, ProtocolStatus::Complete)));
     // The others are as they were.
     let mut rest = Vec::new();
+    encode::stream(&mut rest, 256, Stream::Stdin, b"a");
     encode::stream_end(&mut rest, 256, Stream::Stdin);
     client.send(&rest);
     let Heard::Ended(256, answer) = client.hear() else { panic!("no answer") };
@@ -183,6 +185,31 @@ fn an_unknown_role_is_refused_and_the_others_are_served() {
     encode::stream_end(&mut bytes, 1, Stream::Data);
     client.send(&bytes);
     assert!(client.answer().body().contains("\"FILTER\""));
+}
+
+/// As php-fpm, which reads no more than it needs.
+#[test]
+fn streams_need_not_end() {
+    let server = pool(1).start();
+    for keep in [true, false] {
+        let mut client = Client::connect(&server);
+        for role in [Role::Responder, Role::Filter] {
+            let mut request = Request { keep, role, ..Request::new(&server, "/hello.php") };
+            client.send(&request.head(1));
+            assert_eq!(client.answer().body(), "Hello from PHP");
+            if !keep {
+                client = Client::connect(&server);
+            }
+            request = Request { keep, role, ..Request::new(&server, "/echo.php").post(b"body") };
+            let mut bytes = request.head(1);
+            encode::stream(&mut bytes, 1, Stream::Stdin, b"body");
+            client.send(&bytes);
+            assert_eq!(client.answer().body(), "body");
+            if !keep {
+                client = Client::connect(&server);
+            }
+        }
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::client::{Client, Heard, Request};
 use super::pool;
 use crate::harness::{
     Connection, Server, WebServer, crc32, eventually, get, in_parallel, numbered, post, under_load,
@@ -29,6 +30,7 @@ macro_rules! behind_each {
 
 behind_each! {
     pages_are_served, many_at_once, a_dead_worker_costs_one_request, a_reload_loses_nothing,
+    a_full_queue_is_503,
 }
 
 fn start(web_server: WebServer) -> Server {
@@ -95,4 +97,27 @@ fn a_reload_loses_nothing(web_server: WebServer) {
             load.goes_on();
         }
     });
+}
+
+/// The client is told so, by whatever web server: of a refusal in FastCGI's own terms Apache makes
+/// an empty 200.
+fn a_full_queue_is_503(web_server: WebServer) {
+    let server = pool(1).behind(web_server).start();
+    // The one worker has the first, which ends when it is aborted; the others fill the queue.
+    let mut clients: Vec<Client> = (0..4).map(|_| Client::connect(&server)).collect();
+    clients[0].send(&Request::new(&server, "/abort.php?name=full").bytes(1));
+    clients[0].wait_for_answer();
+    for client in &mut clients {
+        for id in 2..=200 {
+            client.send(&Request::new(&server, "/hello.php").bytes(id));
+        }
+    }
+    let Heard::Ended(_, refused) = clients[3].hear() else { panic!("none is refused") };
+    assert!(refused.head().starts_with("Status: 503 "), "{refused:?}");
+    let response = server.get("/hello.php");
+    assert_eq!(response.status(), 503, "{response}");
+    assert!(!response.body.is_empty());
+    drop(clients);
+    let is_served = || (server.get("/hello.php").status() == 200).then_some(());
+    eventually(PATIENCE, is_served).expect("it goes on");
 }

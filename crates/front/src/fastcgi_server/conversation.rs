@@ -234,6 +234,7 @@ impl Conversation {
                         if is_ahead {
                             self.ahead = tokamak_cost::now();
                         }
+                        self.submit_sufficient();
                         return Ok(true);
                     }
                     Err(error) => return Err(self.garbled(&error.to_string())),

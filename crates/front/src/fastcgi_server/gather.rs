@@ -7,6 +7,7 @@ use tokamak_upstream::body::Body;
 use tokamak_upstream::record::Writer;
 
 use crate::failure::Failure;
+use crate::fpm::parameter;
 use crate::request::body::{Pace, Spool};
 
 /// Most parameters of a request. Web servers send some dozens, and one for each header of the
@@ -62,8 +63,9 @@ impl Gathering {
         let open = match role {
             // An authorizer gets no body (section 6.3 of the specification).
             Role::Authorizer => vec![Stream::Params],
-            Role::Filter => vec![Stream::Params, Stream::Stdin, Stream::Data],
-            Role::Responder | Role::Unknown(_) => vec![Stream::Params, Stream::Stdin],
+            Role::Responder | Role::Filter | Role::Unknown(_) => {
+                vec![Stream::Params, Stream::Stdin]
+            }
         };
         let pairs = Some(Pairs::new(Limits { bytes: limits.head, pairs: MOST_PARAMETERS }));
         let spool = Spool::new(limits.buffer, 0);
@@ -71,9 +73,9 @@ impl Gathering {
     }
 
     /// Whether more records may follow although the request is complete: some web servers end the
-    /// standard input of an authorizer, which has none.
+    /// standard input of an authorizer, which has none, and a filter gets a file.
     pub fn may_go_on(&self) -> bool {
-        self.role == Role::Authorizer
+        matches!(self.role, Role::Authorizer | Role::Filter)
     }
 
     /// The pace of the body. `None`: the parameters are still coming.
@@ -84,6 +86,24 @@ impl Gathering {
     /// Whether the request is complete.
     pub fn is_complete(&self) -> bool {
         self.open.is_empty()
+    }
+
+    /// Whether nothing more is needed, as for php-fpm: some web servers do not end the standard
+    /// input, or begin none. A body of unknown length has to end.
+    pub fn is_sufficient(&self) -> bool {
+        let parameter = |name| parameter(&self.record, name);
+        self.pairs.is_none()
+            && match self.length {
+                Some(length) => self.spool.len() == length,
+                None => {
+                    self.spool.len() == 0
+                        && parameter(b"HTTP_TRANSFER_ENCODING").is_none()
+                        && !matches!(
+                            parameter(b"REQUEST_METHOD"),
+                            Some(b"POST" | b"PUT" | b"PATCH")
+                        )
+                }
+            }
     }
 
     /// Adds bytes of a stream. The file for a Filter is dropped, because PHP has no way to read it.
@@ -175,7 +195,6 @@ fn number(value: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fpm::parameter;
 
     const LIMITS: config::Limits = config::Limits {
         head: 1000,
@@ -215,7 +234,7 @@ mod tests {
         for (role, name, streams) in [
             (Role::Responder, "RESPONDER", &[Stream::Params, Stream::Stdin][..]),
             (Role::Authorizer, "AUTHORIZER", &[Stream::Params]),
-            (Role::Filter, "FILTER", &[Stream::Params, Stream::Stdin, Stream::Data]),
+            (Role::Filter, "FILTER", &[Stream::Params, Stream::Stdin]),
         ] {
             let mut gathering = gathering(role);
             for stream in streams {
@@ -224,6 +243,38 @@ mod tests {
             }
             assert!(gathering.is_complete());
             assert_eq!(parameter(&gathering.record, b"FCGI_ROLE"), Some(name.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn a_body_that_has_come_need_not_end() {
+        let pair = |name: &str, value: &str| {
+            [&[name.len() as u8, value.len() as u8], name.as_bytes(), value.as_bytes()].concat()
+        };
+        let (length, chunked) = ("CONTENT_LENGTH", "HTTP_TRANSFER_ENCODING");
+        for (method, parameters, body, expected) in [
+            ("GET", &[][..], "", true),
+            ("GET", &[(length, "0")], "", true),
+            ("GET", &[(length, "3")], "ab", false),
+            ("GET", &[(chunked, "chunked")], "", false),
+            ("POST", &[], "", false),
+            ("POST", &[(length, "")], "", false),
+            ("POST", &[(length, "0")], "", true),
+            ("POST", &[(length, "3")], "ab", false),
+            ("POST", &[(length, "3")], "abc", true),
+            ("POST", &[(length, "3")], "abcd", true),
+        ] {
+            let mut gathering = gathering(Role::Responder);
+            gathering.bytes(Stream::Params, &pair("REQUEST_METHOD", method)).unwrap();
+            for (name, value) in parameters {
+                gathering.bytes(Stream::Params, &pair(name, value)).unwrap();
+            }
+            assert!(!gathering.is_sufficient());
+            gathering.end(Stream::Params).unwrap();
+            if !body.is_empty() {
+                gathering.bytes(Stream::Stdin, body.as_bytes()).unwrap();
+            }
+            assert_eq!(gathering.is_sufficient(), expected, "{method} {parameters:?} {body}");
         }
     }
 

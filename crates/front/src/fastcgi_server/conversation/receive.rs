@@ -15,7 +15,7 @@ use crate::fpm::Overview;
 use crate::site::Handler;
 
 /// Most requests at once on a connection. With a tenth of this, web servers that multiplex would
-/// often be refused (OVERLOADED); ten times more would let one connection hold ten times as many
+/// often be refused (503); ten times more would let one connection hold ten times as many
 /// requests that have not come whole.
 const MOST_REQUESTS: usize = 256;
 
@@ -71,7 +71,7 @@ impl Conversation {
         if let Role::Unknown(_) = role {
             encode::end(&mut self.out, id, 0, ProtocolStatus::UnknownRole);
         } else if self.requests.len() >= MOST_REQUESTS {
-            encode::end(&mut self.out, id, 0, ProtocolStatus::Overloaded);
+            answer::fail(&mut self.out, id, Failure::QueueFull);
         } else {
             let limits = &self.context.config.limits;
             let gathering = Box::new(Gathering::new(role, limits));
@@ -108,17 +108,35 @@ impl Conversation {
         }
     }
 
-    /// Passes a request to the workers if it is complete.
+    /// Passes on the requests of which nothing more is needed, though their streams have not ended
+    /// with the bytes that have come.
+    pub(super) fn submit_sufficient(&mut self) {
+        let is_sufficient = |request: &Request| match &request.stage {
+            Stage::Coming(gathering) => gathering.is_sufficient(),
+            Stage::Answered(..) | Stage::Scripted(_) => false,
+        };
+        while let Some(at) = self.requests.iter().position(is_sufficient) {
+            self.pass_on(at);
+        }
+    }
+
+    /// Passes a request on if it is complete.
     fn submit(&mut self, id: u16) {
         let Some(at) = self.find(id) else { return };
+        let Stage::Coming(gathering) = &self.requests[at].stage else { return };
+        if gathering.is_complete() {
+            if !gathering.may_go_on() {
+                self.incoming -= 1;
+            }
+            self.pass_on(at);
+        }
+    }
+
+    /// Passes a request to the workers.
+    fn pass_on(&mut self, at: usize) {
         let context = self.context.clone();
+        let id = self.requests[at].id;
         let Stage::Coming(gathering) = &mut self.requests[at].stage else { return };
-        if !gathering.is_complete() {
-            return;
-        }
-        if !gathering.may_go_on() {
-            self.incoming -= 1;
-        }
         let overview = context.sites[self.site_index].overview.as_ref();
         if let Some(overview) = overview {
             overview.accept();
@@ -148,11 +166,9 @@ impl Conversation {
             Err((Refused::TooLarge, _)) => {
                 self.refuse(id, Failure::HeadTooLarge, "the parameters do not fit the queue");
             }
+            // Not `FCGI_OVERLOADED`: Apache makes an empty 200 of it, and others wait for output.
             Err((Refused::Full, _)) => {
-                let Request { stage, .. } = self.requests.swap_remove(at);
-                self.tell(stage.record(), Failure::QueueFull, Failure::QueueFull.text());
-                encode::end(&mut self.out, id, 0, ProtocolStatus::Overloaded);
-                self.ended();
+                self.refuse(id, Failure::QueueFull, Failure::QueueFull.text());
             }
         }
     }
