@@ -332,6 +332,7 @@ fn raise_upstream(upstream: &Upstream) -> Repeated<option::Upstream> {
         multiplex: plain(upstream.multiplex),
         requests: plain(Count(upstream.requests)),
         idle: plain(upstream.idle),
+        reuse: plain(upstream.reuse),
         queue: plain(count(upstream.queue)),
         queue_timeout: plain(upstream.timeouts.queue),
         connect_timeout: plain(upstream.timeouts.connect),

@@ -50,6 +50,13 @@ pub fn get_values(out: &mut Vec<u8>, wanted: Wanted) {
     record(out, Kind::GetValues, MANAGEMENT, &content);
 }
 
+/// The same for an application that is to answer at once: libfcgi does so only when it has read the
+/// head of another record, so an empty one follows.
+pub fn question(out: &mut Vec<u8>, wanted: Wanted) {
+    get_values(out, wanted);
+    record(out, Kind::GetValues, MANAGEMENT, b"");
+}
+
 /// The application's answer (§4.1).
 pub fn values(out: &mut Vec<u8>, values: Values) {
     let mut content = Vec::new();

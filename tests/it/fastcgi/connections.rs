@@ -111,13 +111,40 @@ fn a_lost_connection_costs_no_repeatable_request() {
 }
 
 #[test]
+fn what_may_not_be_repeated_gets_a_new_connection() {
+    for close in [Close::AtTheNextRequest, Close::BehindTheNextRequest, Close::InTheNextHeaders] {
+        let backend = closing(close);
+        let server = in_front_of(&backend, "").start();
+        for number in 1..=4 {
+            server.get("/app").expect(200);
+            server.send(&post("/app", "text/plain", "once")).expect(200);
+            assert!(backend.connections() >= 2 * number);
+        }
+    }
+
+    // The one that is kept gives up its place.
+    let process = Mutex::new(());
+    let backend = Backend::start(move |client| {
+        let _process = process.lock().unwrap();
+        while client.request().is_some() {
+            client.send(&text("served"));
+        }
+    });
+    let server = in_front_of(&backend, "idle = \"1h\"").start();
+    for _ in 0..20 {
+        server.get("/app").expect(200);
+        server.send(&post("/app", "text/plain", "once")).expect(200);
+    }
+}
+
+#[test]
 fn what_may_have_been_acted_on_is_not_repeated() {
     for (close, reason) in [
         (Close::BehindTheNextRequest, "closed the connection unanswered"),
         (Close::InTheNextHeaders, "closed the connection in the middle of its response"),
     ] {
         let backend = closing(close);
-        let server = in_front_of(&backend, "").start();
+        let server = in_front_of(&backend, "reuse = \"all\"").start();
         let ask = || server.send(&post("/app", "text/plain", "once")).status();
         assert_eq!([ask(), ask(), ask(), ask()], [200, 502, 200, 502]);
         assert_eq!(backend.requests(), 4, "each was seen once");
@@ -126,7 +153,7 @@ fn what_may_have_been_acted_on_is_not_repeated() {
 
     // One that is known to be closed is not used, so nothing is lost.
     let backend = closing(Close::BehindTheResponse);
-    let server = in_front_of(&backend, "").start();
+    let server = in_front_of(&backend, "reuse = \"all\"").start();
     for _ in 0..10 {
         server.send(&post("/app", "text/plain", "once")).expect(200);
         thread::sleep(Duration::from_millis(20));

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::harness::{Kind, Process, Setup, eventually, is_root, php_fpm};
+use crate::operate::kill;
 
 /// Far above what a loaded machine needs.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -23,13 +24,20 @@ pub struct Fpm {
 impl Fpm {
     /// Starts it. It has `children` processes.
     pub fn start(name: &str, children: usize) -> Fpm {
+        Fpm::start_with(name, children, "")
+    }
+
+    /// The same with more lines in its pool.
+    pub fn start_with(name: &str, children: usize, lines: &str) -> Fpm {
         let directory = tempfile::Builder::new().prefix("tokamak-fpm-").tempdir().unwrap();
         fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
         let user = if is_root() { "user = www-data\ngroup = www-data\n" } else { "" };
         let configuration = format!(
-            "[global]\nerror_log = /dev/stderr\ndaemonize = no\n[{name}]\nlisten = \
+            "[global]\nerror_log = /dev/stderr\ndaemonize = no\nprocess_control_timeout = 10s\n\
+             [{name}]\nlisten = \
                 {}\nlisten.mode = 0666\n{user}\
-             pm = static\npm.max_children = {children}\nenv[POOL] = {name}\nping.path = /ping\n",
+             pm = static\npm.max_children = {children}\nenv[POOL] = {name}\nping.path = /ping\n\
+             {lines}",
             directory.path().join("socket").display()
         );
         fs::write(directory.path().join("fpm.conf"), configuration).unwrap();
@@ -54,6 +62,18 @@ impl Fpm {
             assert!(process.wait(PATIENCE).is_some());
         }
         let _ = fs::remove_file(self.socket());
+    }
+
+    /// Lets its processes finish what they have, and starts new ones. Returns when they are there.
+    pub fn reload(&self) {
+        let starts = || {
+            let log = fs::read_to_string(self.directory.path().join("log")).unwrap();
+            log.matches("ready to handle connections").count()
+        };
+        eventually(PATIENCE, || (starts() > 0).then_some(())).expect("php-fpm has started");
+        let before = starts();
+        kill("USR2", self.process.as_ref().expect("it runs").pid().into());
+        eventually(PATIENCE, || (starts() > before).then_some(())).expect("php-fpm reloads");
     }
 
     /// Starts it again after that.

@@ -20,6 +20,8 @@ mod hostile;
 mod multiplex;
 /// Addresses behind names.
 mod names;
+/// php-fpm whose processes end now and then.
+mod recycling;
 /// Headers and files that the application has sent.
 mod responses;
 /// Applications that allow requests, or filter files.

@@ -218,8 +218,8 @@ fn a_client_that_goes_away_aborts_its_request_alone() {
             _ => client.send(&about(id, text("served"))),
         },
         Heard::Abort(id) => {
-            // It may have been about to say this.
-            client.send(&about(id, [stdout("too late"), end()].concat()));
+            // It may have been about to say this, and then ends the request once more.
+            client.send(&about(id, [stdout("too late"), end(), end()].concat()));
             sender.send(id).unwrap();
         }
         Heard::Question => {}
@@ -234,11 +234,68 @@ fn a_client_that_goes_away_aborts_its_request_alone() {
             connection.head().expect("the head has come");
         }
         drop(connection);
-        assert_eq!(aborted.recv_timeout(SOON).expect("the application is told"), 1);
+        let id = aborted.recv_timeout(SOON).expect("the application is told");
+        assert_eq!(usize::from(id), number + 1, "an aborted id is not used again");
         assert_eq!(server.text("/app/other"), "served");
     }
     assert_eq!(backend.connections(), 2);
     assert!(!server.log().contains("ERROR"), "{}", server.log());
+}
+
+/// An application that closes each connection behind its third answer, and reads nothing more on
+/// it: what comes meanwhile is lost.
+fn recycling() -> Backend {
+    Backend::start(move |client| {
+        let (mut conversation, mut answered) = (Conversation::default(), 0);
+        while let Some(heard) = client.hear(&mut conversation) {
+            match heard {
+                Heard::Question => client.send(&answer_to_the_question(says(None))),
+                Heard::Request(id, _) => client.send(&about(id, text("served"))),
+                Heard::Abort(id) => client.send(&about(id, end())),
+            }
+            answered += usize::from(matches!(heard, Heard::Request(..)));
+            if answered == 3 {
+                return;
+            }
+        }
+    })
+}
+
+/// A request that may not be repeated has a connection of its own. If there may be no more of them,
+/// it shares one on which the application has just shown that it reads.
+#[test]
+fn what_may_not_be_repeated_is_not_lost_with_a_connection() {
+    let backend = recycling();
+    let server = in_front_of(&backend, "multiplex = true").start();
+    in_parallel(8, |number| {
+        for _ in 0..30 {
+            match number % 2 {
+                0 => server.send(&post("/app", "text/plain", "once")).expect(200),
+                _ => server.get("/app").expect(200),
+            };
+        }
+    });
+    assert!(!server.log().contains("ERROR"), "{}", server.log());
+
+    let backend = recycling();
+    let server = on_one_connection(&backend).start();
+    for _ in 0..30 {
+        server.send(&post("/app", "text/plain", "once")).expect(200);
+    }
+    assert_eq!(backend.connections(), 11, "the one for the question, and one for three requests");
+}
+
+/// libfcgi answers the question only when another record follows.
+#[test]
+fn libfcgi_answers_the_question_at_once() {
+    let application = Application::start(|_| vec!["perl".into(), example("perl/app.pl")]);
+    let mut took = (0..20).map(|_| {
+        let server = application.serve("multiplex = true\nconnections = 1");
+        let started = Instant::now();
+        server.get("/app/echo").expect(200);
+        started.elapsed()
+    });
+    assert!(took.any(|took| took < LIMIT), "it is waited for");
 }
 
 /// What is wrong about one request is its own affair; what is wrong about the connection ends it,

@@ -38,6 +38,8 @@ pub struct Upstream {
     pub requests: u64,
     /// How long an unused connection is kept.
     pub idle: Duration,
+    /// Which requests may use a kept connection.
+    pub reuse: Reuse,
     /// Requests that wait for a connection; one more is answered 503.
     pub queue: usize,
     /// How long the parts of an exchange may take.
@@ -115,6 +117,15 @@ pub enum Balance {
     RoundRobin,
     /// The one with the fewest requests for its weight.
     LeastBusy,
+}
+
+/// Which requests may use a connection that was kept, and that the application may close just then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reuse {
+    /// Those that may be repeated.
+    Repeatable,
+    /// All, and some may be lost.
+    All,
 }
 
 /// Information in a request that binds it to an address.

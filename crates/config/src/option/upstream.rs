@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{Address, Affinity, Balance, Secret, StopSignal};
+use crate::model::{Address, Affinity, Balance, Reuse, Secret, StopSignal};
 use crate::unit::{HOUR, KIB, MIB, SECOND};
 use crate::value::{ANY, Auto, Count, Size, Text, within};
 
@@ -99,6 +99,10 @@ section! {
         requests: Count = "0", within(1, u32::MAX as u64).or_zero("never"), Live;
         /// How long an unused connection is kept.
         idle: Duration = "60s", within(1, 24 * HOUR), Live;
+        /// Which requests may go over a kept connection, which the application may close just then:
+        /// those that can be repeated (`GET` and `HEAD` without a body), or all. The others get a
+        /// new one.
+        reuse: Reuse = "repeatable", ANY, Live;
         /// Requests that may wait for a connection; one more is answered 503.
         queue: Count = "1024", within(1, 1_000_000), Live;
         /// Longest wait for a free connection; then the answer is 503.

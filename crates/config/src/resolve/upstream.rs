@@ -80,6 +80,7 @@ impl Reader<'_> {
             multiplex: values.multiplex.value,
             requests: values.requests.value.0,
             idle: values.idle.value,
+            reuse: values.reuse.value,
             queue: number(values.queue.value.0),
             timeouts: UpstreamTimeouts {
                 queue: values.queue_timeout.value,

@@ -4,7 +4,7 @@ use super::{Bounds, Kind, Value, ValueError, quote, quoted, wrong};
 use crate::literal::Literal;
 use crate::model::{
     AcmeChallenge, Balance, ClientAuth, EarlyHints, Ignored, Leftover, LogFormat, Mode, Reset,
-    Satisfy, Serve, StopSignal, TlsVersion, TraceMode, TrustedHeader, UnknownName,
+    Reuse, Satisfy, Serve, StopSignal, TlsVersion, TraceMode, TrustedHeader, UnknownName,
 };
 
 /// Types with a few values, each with a name.
@@ -125,6 +125,11 @@ impl Choice for TrustedHeader {
 impl Choice for Balance {
     const NAMES: &'static [&'static str] = &["round_robin", "least_busy"];
     const ALL: &'static [Balance] = &[Balance::RoundRobin, Balance::LeastBusy];
+}
+
+impl Choice for Reuse {
+    const NAMES: &'static [&'static str] = &["repeatable", "all"];
+    const ALL: &'static [Reuse] = &[Reuse::Repeatable, Reuse::All];
 }
 
 impl Choice for Reset {

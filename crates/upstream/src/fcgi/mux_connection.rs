@@ -16,17 +16,19 @@
 //! It holds its permit until the application has ended it, wanted or not: that is what
 //! FCGI_MAX_REQS counts.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokamak_fastcgi::{Error, Message, Messages, ProtocolStatus, Stream as Kind, encode};
-use tokio::time::Instant;
+use tokamak_fastcgi::{Error, Message, Messages, ProtocolStatus, Stream as Kind, Wanted, encode};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
 
 use super::backlog::{Backlog, Said};
 use super::error::UpstreamError;
+use super::mux_connections::ASKING;
 use super::mux_stream::MuxStream;
 use super::pool::Permit;
 use super::request::{FcgiRequest, Written};
@@ -42,6 +44,11 @@ const PIECE: usize = 32 * 1024;
 /// times more, requests that nobody wants would hold their permits for minutes.
 const ABORTING: Duration = Duration::from_secs(10);
 
+/// Most ids of aborted requests, which are not used again; then the connection takes no more
+/// requests. With a tenth, clients that leave would cost connections; with ten times more, ids
+/// would grow beyond what applications are used to.
+const MOST_ABORTED: usize = 64;
+
 /// A shared connection.
 #[derive(Debug)]
 pub(super) struct MuxConnection {
@@ -56,6 +63,13 @@ pub(super) struct MuxState {
     pub requests: BTreeMap<u16, Request>,
     /// Those that have something to be written, the next one first.
     line: VecDeque<u16>,
+    /// Ids of requests whose abort has been written. The application may have ended them before it
+    /// read that, and may end them again, so nothing that it says of them counts.
+    aborted: BTreeSet<u16>,
+    /// Who wants to know whether the application reads: before the next question, and since the
+    /// last one, which is not answered yet.
+    doubting: Vec<oneshot::Sender<()>>,
+    asking: Vec<oneshot::Sender<()>>,
     /// Requests that it still takes.
     left: u64,
     /// Whether it had a request.
@@ -118,6 +132,9 @@ impl MuxConnection {
         let state = MuxState {
             requests: BTreeMap::new(),
             line: VecDeque::new(),
+            aborted: BTreeSet::new(),
+            doubting: Vec::new(),
+            asking: Vec::new(),
             left: if bounds.requests == 0 { u64::MAX } else { bounds.requests },
             was_used: false,
             is_closing: false,
@@ -147,7 +164,8 @@ impl MuxConnection {
         permit: Permit,
     ) -> Result<(MuxStream, bool), Permit> {
         let mut state = self.state();
-        let id = (1..=u16::MAX).find(|id| !state.requests.contains_key(id));
+        let is_free = |id: &u16| !state.requests.contains_key(id) && !state.aborted.contains(id);
+        let id = (1..=u16::MAX).find(is_free);
         let (Some(id), true) = (id, state.is_open()) else { return Err(permit) };
         let request = Request {
             backlog: Backlog::new(call.quota.clone()),
@@ -171,6 +189,25 @@ impl MuxConnection {
         let was_used = std::mem::replace(&mut state.was_used, true);
         state.wake_task();
         Ok((MuxStream::new(self.clone(), id, self.bounds), was_used))
+    }
+
+    /// Whether the application reads what is sent on it, as an answer to a question shows that is
+    /// sent now. If it does not answer in time, the connection takes no more requests.
+    pub async fn prove(&self) -> bool {
+        let (sender, answered) = oneshot::channel();
+        {
+            let mut state = self.state();
+            if !state.is_open() {
+                return false;
+            }
+            state.doubting.push(sender);
+            state.wake_task();
+        }
+        let is_proved = matches!(timeout(ASKING, answered).await, Ok(Ok(())));
+        if !is_proved {
+            self.retire();
+        }
+        is_proved
     }
 
     /// Requests that it has, if it takes more.
@@ -231,6 +268,8 @@ impl MuxConnection {
     fn end_all(&self, death: Death) {
         let mut state = self.state();
         state.is_closing = true;
+        state.doubting.clear();
+        state.asking.clear();
         let mut permits = Vec::new();
         for request in state.requests.values_mut() {
             permits.extend(request.over(Err(death)));
@@ -270,6 +309,10 @@ impl MuxState {
 
     /// The next records to be written, a piece of each request in turn.
     fn records(&mut self, out: &mut Vec<u8>) {
+        if self.asking.is_empty() && !self.doubting.is_empty() {
+            self.asking = std::mem::take(&mut self.doubting);
+            encode::question(out, Wanted::ALL);
+        }
         while out.len() < PIECE
             && let Some(id) = self.line.pop_front()
         {
@@ -277,6 +320,10 @@ impl MuxState {
             if request.unwanted.is_some() && !request.is_over {
                 if !std::mem::replace(&mut request.abort_written, true) {
                     encode::abort(out, id);
+                    self.aborted.insert(id);
+                    if self.aborted.len() >= MOST_ABORTED {
+                        self.left = 0;
+                    }
                 }
                 continue;
             }
@@ -408,12 +455,26 @@ impl Driver {
                 Message::Stream { id, stream: Kind::Stdout | Kind::Stderr, .. }
                 | Message::StreamEnd { id, stream: Kind::Stdout | Kind::Stderr }
                 | Message::End { id, .. } => id,
+                Message::Values(_) => {
+                    for doubter in state.asking.drain(..) {
+                        // One that has gone meanwhile does not matter.
+                        let _ = doubter.send(());
+                    }
+                    if !state.doubting.is_empty() {
+                        state.wake_task();
+                    }
+                    continue;
+                }
                 _ => return Err(Death::Unexpected("a record that only a web server sends")),
             };
             let request =
                 state.requests.get_mut(&id).filter(|request| request.is_begun && !request.is_over);
-            let request =
-                request.ok_or(Death::Unexpected("a record of a request that it does not have"))?;
+            let Some(request) = request else {
+                if state.aborted.contains(&id) {
+                    continue;
+                }
+                return Err(Death::Unexpected("a record of a request that it does not have"));
+            };
             match message {
                 Message::Stream { stream: Kind::Stdout, bytes, .. } => {
                     request.receive(Said::Stdout, bytes)

@@ -2,8 +2,13 @@
 //!
 //! Whether it does it is asked once (FCGI_GET_VALUES, §4.1), on the first connection and before any
 //! request. No answer in time, or another than "yes", means no.
+//!
+//! A request that may not be repeated gets a connection of its own that is closed behind it, since
+//! a shared one may be closed by the application at any moment. If there are as many as there may
+//! be, it shares one on which the application has just shown that it reads.
 
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,7 +26,7 @@ use super::upstream::Bounds;
 /// How long an application may take to say what it can. One that knows the question answers within
 /// milliseconds. One that does not may stay silent, and the first request waits for this long: ten
 /// times more would be felt.
-const ASKING: Duration = Duration::from_secs(1);
+pub(super) const ASKING: Duration = Duration::from_secs(1);
 
 /// Requests that a connection has before another one is opened. With a tenth, sharing would hardly
 /// save connections; with ten times more, one lost connection would lose hundreds of requests, and
@@ -36,6 +41,18 @@ pub(super) struct MuxConnections {
     opening: tokio::sync::Mutex<Option<(Instant, io::ErrorKind)>>,
     /// What the application takes; nothing if one request a connection.
     capacity: OnceCell<Option<Capacity>>,
+    /// Connections that are not shared.
+    apart: Arc<AtomicUsize>,
+}
+
+/// The right to a connection that is not shared.
+#[derive(Debug)]
+pub(super) struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What an application takes at once.
@@ -51,7 +68,25 @@ impl MuxConnections {
             open: Mutex::default(),
             opening: Default::default(),
             capacity: OnceCell::new(),
+            apart: Arc::default(),
         }
+    }
+
+    /// The right to a connection for one request, if there may be one more, and another that is
+    /// shared.
+    pub fn place(&self) -> Option<Place> {
+        let open = self.open();
+        let shared = open.iter().filter(|connection| connection.load().is_some()).count();
+        let taken = shared.max(1) + self.apart.load(Ordering::Relaxed);
+        (taken < self.most()).then(|| {
+            self.apart.fetch_add(1, Ordering::Relaxed);
+            Place(self.apart.clone())
+        })
+    }
+
+    /// Most connections.
+    fn most(&self) -> usize {
+        self.capacity.get().copied().flatten().map_or(1, |capacity| capacity.connections)
     }
 
     /// What the application takes. Calls `learned` the first time.
@@ -74,8 +109,8 @@ impl MuxConnections {
         self.capacity.get_or_try_init(learn).await.copied()
     }
 
-    /// Begins a request in the event loop of this index. `true`: the connection had a request
-    /// before.
+    /// Begins a request in the event loop of this index, on a connection that has been `proved` if
+    /// it is to be. `true`: the connection had a request before.
     ///
     /// # Errors
     /// Fails if the address cannot be reached.
@@ -83,11 +118,12 @@ impl MuxConnections {
         &self,
         endpoint: &Endpoint,
         bounds: Bounds,
-        (mut permit, loop_index): (Permit, usize),
-        call: &Arc<FcgiRequest>,
+        (loop_index, mut permit): (usize, Permit),
+        (call, proved): (&Arc<FcgiRequest>, bool),
     ) -> io::Result<(MuxStream, bool)> {
         loop {
             let connection = match self.choose(loop_index) {
+                Some(connection) if proved && !connection.prove().await => continue,
                 Some(connection) => connection,
                 None => self.open_one(endpoint, bounds, loop_index).await?,
             };
@@ -133,10 +169,10 @@ impl MuxConnections {
     /// The connection for the next request in the event loop of this index; none if a new one
     /// should be opened. Those that take no more requests are not counted.
     fn choose(&self, loop_index: usize) -> Option<Arc<MuxConnection>> {
-        let most =
-            self.capacity.get().copied().flatten().map_or(1, |capacity| capacity.connections);
+        let most = self.most();
         let mut open = self.open();
         open.retain(|connection| connection.load().is_some());
+        let count = open.len() + self.apart.load(Ordering::Relaxed);
         let least = |is_own: bool| {
             let those =
                 open.iter().filter(|connection| !is_own || connection.loop_index == loop_index);
@@ -145,10 +181,8 @@ impl MuxConnections {
                 .min_by_key(|(load, _)| *load)
         };
         match least(true) {
-            Some((load, connection)) if load < EACH || open.len() >= most => {
-                Some(connection.clone())
-            }
-            _ if open.len() < most => None,
+            Some((load, connection)) if load < EACH || count >= most => Some(connection.clone()),
+            _ if count < most => None,
             _ => least(false).map(|(_, connection)| connection.clone()),
         }
     }
@@ -184,7 +218,7 @@ async fn connect(endpoint: &Endpoint, limit: Duration) -> io::Result<Stream> {
 async fn ask(endpoint: &Endpoint, limit: Duration) -> io::Result<Values> {
     let mut stream = connect(endpoint, limit).await?;
     let mut question = Vec::new();
-    encode::get_values(&mut question, Wanted::ALL);
+    encode::question(&mut question, Wanted::ALL);
     let asking = async {
         let mut question = &question[..];
         while !question.is_empty() {
@@ -223,6 +257,7 @@ mod tests {
             multiplex: true,
             requests: 0,
             idle: second,
+            reuse_for_all: false,
             queue: 1,
             queue_timeout: second,
             connect_timeout: second,

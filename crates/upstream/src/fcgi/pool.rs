@@ -25,7 +25,7 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::error::UpstreamError;
 use super::fair_semaphore::FairSemaphore;
-use super::mux_connections::{Capacity, MuxConnections};
+use super::mux_connections::{Capacity, MuxConnections, Place};
 use super::mux_stream::MuxStream;
 use super::request::FcgiRequest;
 use super::stream::{Endpoint, Stream};
@@ -80,6 +80,8 @@ pub(super) struct Permit {
 #[derive(Debug)]
 pub(super) struct Lease {
     connection: Option<Connection>,
+    /// Where others share connections, this one is not kept.
+    place: Option<Place>,
     /// Dropped last: invariant 1.
     permit: Permit,
 }
@@ -134,7 +136,13 @@ impl Pool {
         Ok(self.mux_connections.capacity(&self.endpoint, self.bounds, learned).await?.is_some())
     }
 
-    /// Begins a request on a shared connection. `true`: the connection had a request before.
+    /// The right to a connection that is not shared, where others are.
+    pub fn place(&self) -> Option<Place> {
+        self.mux_connections.place()
+    }
+
+    /// Begins a request on a shared connection, whose application has just shown that it reads if
+    /// it is to be `proved`. `true`: the connection had a request before.
     ///
     /// # Errors
     /// Fails if the address cannot be reached.
@@ -142,9 +150,10 @@ impl Pool {
         &self,
         permit: Permit,
         call: &Arc<FcgiRequest>,
+        proved: bool,
     ) -> io::Result<(MuxStream, bool)> {
-        let loop_index = permit.loop_index;
-        self.mux_connections.begin(&self.endpoint, self.bounds, (permit, loop_index), call).await
+        let (permit, call) = ((permit.loop_index, permit), (call, proved));
+        self.mux_connections.begin(&self.endpoint, self.bounds, permit, call).await
     }
 
     /// The right to use a connection.
@@ -208,7 +217,9 @@ impl Pool {
         state.idle.remove(index)
     }
 
-    /// A new connection.
+    /// A new connection. If others are idle, the request may not use them, and the one that was
+    /// used the longest ago is closed for it: otherwise all processes of the application might
+    /// wait for us on idle connections, and none would accept the new one.
     ///
     /// # Errors
     /// Fails if the address cannot be reached now.
@@ -217,7 +228,8 @@ impl Pool {
             let mut state = self.state();
             // Invariant 2.
             let surplus = state.idle.len().saturating_sub(state.semaphore.free());
-            state.idle.drain(..surplus).collect()
+            let replaced = surplus.max(1).min(state.idle.len());
+            state.idle.drain(..replaced).collect()
         };
         drop(too_many);
         let connect = Stream::connect(&self.endpoint);
@@ -296,11 +308,16 @@ impl Drop for Starving {
 impl Lease {
     fn new(mut connection: Connection, permit: Permit) -> Lease {
         connection.requests += 1;
-        Lease { connection: Some(connection), permit }
+        Lease { connection: Some(connection), place: None, permit }
     }
 
     pub fn connection(&mut self) -> &mut Connection {
         self.connection.as_mut().expect("only `keep` takes it, and takes the lease with it")
+    }
+
+    /// The same, not to be kept.
+    pub fn apart(self, place: Option<Place>) -> Lease {
+        Lease { place, ..self }
     }
 
     /// Whether the connection had a request before.
@@ -315,7 +332,7 @@ impl Lease {
 
     /// Keeps the connection for the next request: invariant 3 holds for it.
     pub fn keep(mut self) {
-        if let Some(mut connection) = self.connection.take() {
+        if let Some(mut connection) = self.connection.take().filter(|_| self.place.is_none()) {
             connection.stream.stop_writing();
             self.permit.pool.put_back(connection, self.permit.loop_index);
         }

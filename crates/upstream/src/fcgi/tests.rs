@@ -47,6 +47,7 @@ fn bounds(connections: usize) -> Bounds {
         multiplex: false,
         requests: 0,
         idle: second,
+        reuse_for_all: false,
         queue: 10,
         queue_timeout: second,
         connect_timeout: second,

@@ -32,6 +32,9 @@ pub struct Bounds {
     pub requests: u64,
     /// How long an idle connection is kept.
     pub idle: Duration,
+    /// Whether a kept connection is used even for a request that would be lost if the application
+    /// closed it at that moment, because the request may not be repeated.
+    pub reuse_for_all: bool,
     /// Requests that wait for a connection.
     pub queue: usize,
     /// Longest wait for one.
@@ -170,9 +173,9 @@ impl Upstream {
         Attempts::new(self, loop_index, call, key)
     }
 
-    /// Asks one address. A kept connection may be closed by the application at any time. If that is
-    /// what happened, and the application cannot have acted on the request or may act on it again,
-    /// it is asked on a new connection. `avoid_kept`: it is from the beginning.
+    /// Asks one address. A kept connection may be closed by the application at any time. So a
+    /// request that may not be repeated gets a new one. Another one is asked again on a new
+    /// connection if that happens. `avoid_kept`: it gets a new one from the beginning.
     pub(super) async fn ask_member(
         &self,
         member: &Member,
@@ -181,34 +184,32 @@ impl Upstream {
         mut avoid_kept: bool,
     ) -> Result<ResponseStart, UpstreamError> {
         let pool = &member.pool;
+        let is_at_risk = !call.is_repeatable && !self.settings.bounds.reuse_for_all;
         loop {
             let is_shared = pool.is_shared().await.map_err(UpstreamError::Unreachable)?;
             let permit = pool.permit(loop_index, call.flow).await?;
             let permitted = tokamak_cost::now();
-            let (mut exchange, is_reused) = if is_shared {
-                let begun = pool.begin(permit, call).await;
+            let wants_new = is_at_risk || avoid_kept;
+            // Where connections are shared, a new one is for this request alone.
+            let place = if is_shared && wants_new { pool.place() } else { None };
+            let (mut exchange, is_reused) = if is_shared && place.is_none() {
+                let begun = pool.begin(permit, call, wants_new).await;
                 let (stream, is_reused) = begun.map_err(UpstreamError::Unreachable)?;
                 // The lost one is not used again; once more is enough, though, whatever becomes of
                 // the next.
                 (Exchange::shared(stream), is_reused && !avoid_kept)
             } else {
                 let reused =
-                    if avoid_kept { Err(permit) } else { pool.reuse(permit, !call.is_repeatable) };
+                    if wants_new { Err(permit) } else { pool.reuse(permit, !call.is_repeatable) };
                 let lease = match reused {
                     Ok(lease) => lease,
                     Err(permit) => {
-                        pool.connect(permit).await.map_err(UpstreamError::Unreachable)?
+                        pool.connect(permit).await.map_err(UpstreamError::Unreachable)?.apart(place)
                     }
                 };
                 let is_reused = lease.is_reused();
-                (
-                    Exchange::exclusive(ExclusiveStream::new(
-                        lease,
-                        call.clone(),
-                        self.settings.bounds,
-                    )),
-                    is_reused,
-                )
+                let stream = ExclusiveStream::new(lease, call.clone(), self.settings.bounds);
+                (Exchange::exclusive(stream), is_reused)
             };
             let connected = tokamak_cost::now();
             match exchange.next().await {

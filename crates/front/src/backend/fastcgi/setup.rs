@@ -54,6 +54,7 @@ pub fn upstream(config: &config::Upstream) -> Upstream {
             multiplex: config.multiplex,
             requests: config.requests,
             idle: config.idle,
+            reuse_for_all: config.reuse == config::Reuse::All,
             queue: config.queue,
             queue_timeout: config.timeouts.queue,
             connect_timeout: config.timeouts.connect,
