@@ -159,12 +159,13 @@ int sapi_split_header(const sapi_header_struct *header, shim_pair *to)
  * LF and NUL before. */
 static int send_headers(sapi_headers_struct *headers, int status, int interim)
 {
-    shim_pair *pairs = sapi_pairs(zend_llist_count(&headers->headers));
+    shim_pair *pairs = sapi_pairs(zend_llist_count(&headers->headers) + 1);
+    const char *line = headers->http_status_line, *reason = NULL;
     zend_llist_position at;
     size_t count = 0;
     int status_header = 0;
 
-    if (!pairs && zend_llist_count(&headers->headers) > 0) {
+    if (!pairs) {
         return 1;
     }
     for (sapi_header_struct *h = zend_llist_get_first_ex(&headers->headers, &at); h;
@@ -175,6 +176,7 @@ static int send_headers(sapi_headers_struct *headers, int status, int interim)
         }
         if (pair.name.len == 6 && strncasecmp(pair.name.at, "Status", 6) == 0) {
             status_header = atoi(pair.value.at);
+            reason = memchr(pair.value.at, ' ', pair.value.len);
             continue;
         }
         if (status == 304 && pair.name.len == 12 &&
@@ -183,8 +185,15 @@ static int send_headers(sapi_headers_struct *headers, int status, int interim)
         }
         pairs[count++] = pair;
     }
-    if (status_header != 0 && !headers->http_status_line) {
+    if (status_header != 0 && !line) {
         status = status_header;
+    } else {
+        line = line ? strchr(line, ' ') : NULL;
+        reason = line ? strchr(line + 1, ' ') : NULL;
+    }
+    if (reason && !interim) {
+        /* The script's own reason phrase: the value of a pair without a name. */
+        pairs[count++] = (shim_pair){{"", 0}, {reason + 1, strlen(reason + 1)}};
     }
     if (!interim && (status < 200 || status > 999)) {
         /* 0 is what a request that failed early has; nothing outside HTTP's numbers may reach a

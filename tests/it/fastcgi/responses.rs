@@ -1,6 +1,8 @@
 //! What the application is told, what it may say in its headers, and files that it has sent.
 
 use std::fs;
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
 
 use super::backend::{Backend, end, stderr, stdout, text, whole};
 use super::in_front_of;
@@ -67,6 +69,65 @@ fn headers_pass() {
     assert_eq!(say(&server, hinted).interim.len(), 1);
 }
 
+/// As nginx, Apache and lighttpd do: the first line may be the empty one.
+#[test]
+fn a_response_may_have_no_headers() {
+    let backend = echo();
+    let server = in_front_of(&backend, "").start();
+    for said in ["\r\nbody", "\nbody"] {
+        assert_eq!(say(&server, said).expect(200).text(), "body");
+    }
+}
+
+#[test]
+fn the_reason_phrase_is_the_applications() {
+    let backend = echo();
+    let server = in_front_of(&backend, "").start();
+    for (said, expected) in [
+        ("404 Gone Fishing", "Gone Fishing"),
+        ("404", "Not Found"),
+        ("299", ""),
+        ("299 Fine", "Fine"),
+    ] {
+        let head = say(&server, &format!("Status: {said}\r\n\r\n")).head;
+        assert_eq!(
+            (head.status.to_string().as_str(), head.reason.as_str()),
+            (&said[..3], expected)
+        );
+    }
+}
+
+/// A client is told clearly if nothing has been sent to it. Otherwise it gets what there is, and
+/// not the end.
+#[test]
+fn a_response_that_is_shorter_than_its_length_is_no_whole_one() {
+    let (go_on, turns) = mpsc::channel();
+    let turns = Mutex::new(turns);
+    let backend = Backend::start(move |client| {
+        while let Some(asked) = client.request() {
+            let begun = stdout("Content-Length: 9\r\n\r\nbegun");
+            if asked.path() == "/whole" {
+                client.send(&[begun, end()].concat());
+            } else {
+                client.send(&begun);
+                turns.lock().unwrap().recv().expect("the test goes on");
+                client.send(&end());
+            }
+        }
+    });
+    let server = in_front_of(&backend, "").start();
+    server.get("/app/whole").expect(502);
+    server.log_line(&["shorter than its Content-Length", "url=/app/whole"]);
+    let mut connection = server.connect();
+    connection.send(get("/app/late").bytes());
+    assert_eq!(connection.head().expect("it has begun").status, 200);
+    go_on.send(()).unwrap();
+    for byte in b"begun" {
+        assert_eq!(connection.read_byte().expect("what there is"), *byte);
+    }
+    assert!(connection.closes_within(Duration::from_secs(10)));
+}
+
 #[test]
 fn a_head_has_no_body() {
     let backend = Backend::answering(|_| text("body"));
@@ -85,12 +146,17 @@ fn parameters_are_those_of_nginx() {
         "params = { HTTPS = \"on\", SERVER_SOFTWARE = \"\", ADDED = \"x y\" }",
     )
     .start();
+    let mut old = server.connect();
+    old.send("GET /app HTTP/1.0\r\n\r\n");
+    let told: serde_json::Value = serde_json::from_str(&old.response().text()).unwrap();
+    assert_eq!(told["SERVER_NAME"], "localhost", "the name of the site");
     let root = server.places.root();
     let root = root.to_str().unwrap();
     check(
         &server,
         vec![
             row("all of them", get("/app/a%20b/c?d=e&f"))
+                .json("/DOCUMENT_URI", "/app/a b/c")
                 .json("/REQUEST_METHOD", "GET")
                 .json("/REQUEST_URI", "/app/a%20b/c?d=e&f")
                 .json("/QUERY_STRING", "d=e&f")
@@ -197,8 +263,11 @@ fn files_are_sent_in_the_place_of_a_body() {
     fs::set_permissions(kept.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     fs::write(kept.path().join("report.pdf"), "0123456789").unwrap();
     let directory = kept.path().display();
-    let server =
-        in_front_of(&backend, &format!("internal = {{ \"/kept\" = \"{directory}\" }}")).start();
+    let server = in_front_of(
+        &backend,
+        &format!("reuse = \"all\"\ninternal = {{ \"/kept\" = \"{directory}\" }}"),
+    )
+    .start();
     fs::write(server.places.root().join("public.txt"), "public").unwrap();
     fs::write(server.places.root().join("secret.php"), "<?php").unwrap();
     let root = server.places.root();

@@ -145,7 +145,7 @@ fn nginx_configuration(setup: &Setup, places: &Places, socket: &Path, address: &
     location ~ /\. {{ return 404; }}
     location ~ \.php(/|$) {{
       fastcgi_split_path_info ^(.+?\.php)(/.*)$;
-      try_files $fastcgi_script_name =404;
+      if (!-f $document_root$fastcgi_script_name) {{ return 404; }}
       set $path_info $fastcgi_path_info;
       fastcgi_param PATH_INFO $path_info;
       fastcgi_index index.php;

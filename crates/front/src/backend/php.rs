@@ -13,7 +13,7 @@ use tokamak_upstream::shm::{
     DECLINED, Event, Gate, Metadata, Outcome, QueuedRequest, Refused, ResponseHead, WorkerError,
 };
 
-use super::response_head::{drop_connection_fields, is_interim, put_header};
+use super::response_head::{drop_connection_fields, is_interim, put_header, reason_phrase};
 use super::{BackendError, BackendRequest, cgi, internal};
 use crate::caller::Caller;
 use crate::failure::{Failure, Retry};
@@ -166,8 +166,14 @@ fn respond(
         Ok(status) if !status.is_informational() => status,
         _ => return Err(Failure::WorkerBroken.into()),
     };
+    let mut reason = None;
+    let status = response.status();
     let headers = response.headers_mut();
     for (name, value) in head.headers() {
+        if name.is_empty() {
+            reason = reason_phrase(status, value);
+            continue;
+        }
         match (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
             // Other applications cannot send what they announce so.
             (Ok(name), Ok(value)) if name == header::TRAILER => {
@@ -196,6 +202,10 @@ fn respond(
         }
         None => Source::Worker(Box::new(exchange)),
     };
-    length::give(config, call.request, &mut response, source);
+    length::give(config, call.request, &mut response, source)
+        .map_err(|reason| BackendError { failure: Failure::WorkerBroken, reason: reason.into() })?;
+    if let Some(reason) = reason {
+        response.extensions_mut().insert(reason);
+    }
     Ok(response)
 }

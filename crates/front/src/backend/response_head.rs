@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::ext::ReasonPhrase;
 
 /// Adds a field of an application's response. Fields of the connection are dropped, because they
 /// are for the server alone (RFC 9110 section 7.6.1); `Connection` itself stays until
@@ -50,6 +51,17 @@ pub fn drop_connection_fields(headers: &mut HeaderMap) {
 /// request; 101 would end HTTP on the connection.
 pub fn is_interim(status: StatusCode) -> bool {
     (102..200).contains(&status.as_u16())
+}
+
+/// The reason phrase that an application gave a status, if it is not the usual one. Clients may
+/// show it (RFC 9112 section 4).
+pub fn reason_phrase(status: StatusCode, phrase: &[u8]) -> Option<ReasonPhrase> {
+    let phrase = phrase.trim_ascii();
+    let usual = status.canonical_reason().unwrap_or_default();
+    if phrase.is_empty() || phrase == usual.as_bytes() {
+        return None;
+    }
+    ReasonPhrase::try_from(phrase).ok()
 }
 
 /// A number as decimal text, without an allocation.

@@ -104,12 +104,14 @@ impl Drop for RequestGuard {
 pub struct Reply {
     source: Source,
     guard: Box<RequestGuard>,
+    /// Why the body ends early, until the client has got what came before.
+    broken: Option<Broken>,
 }
 
 impl Reply {
     /// Joins a response's head and source with the guard of its request.
     pub fn respond(response: Response<Source>, guard: Box<RequestGuard>) -> Response<Reply> {
-        response.map(|source| Reply { source, guard })
+        response.map(|source| Reply { source, guard, broken: None })
     }
 }
 
@@ -121,18 +123,28 @@ impl Body for Reply {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        let Reply { source, guard } = self.get_mut();
+        let Reply { source, guard, broken } = self.get_mut();
+        if let Some(broken) = broken.take() {
+            return Poll::Ready(Some(Err(broken)));
+        }
         let Poll::Ready(piece) = source.poll_piece(&mut guard.ledger, cx) else {
             return guard.poll_gone(cx);
         };
-        match &piece {
-            Some(Ok(bytes)) => {
+        match piece {
+            Some(Ok(ref bytes)) => {
                 guard.sent += bytes.len() as u64;
                 if let Some(entry) = &guard.scoreboard {
                     entry.sent(guard.sent);
                 }
             }
-            Some(Err(_)) => guard.span.iter_mut().for_each(PendingSpan::broken_off),
+            // The HTTP library drops what it has not sent yet when a body fails, even the head. So
+            // it gets a moment to send it.
+            Some(Err(why)) => {
+                guard.span.iter_mut().for_each(PendingSpan::broken_off);
+                *broken = Some(why);
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             None => return Poll::Ready(source.take_trailers().map(Frame::trailers).map(Ok)),
         }
         Poll::Ready(piece.map(|piece| piece.map(Frame::data)))

@@ -1,8 +1,9 @@
 //! Checks that an application's body has the length that its head announces.
 //!
-//! A shorter body counts as broken off: the client, the content cache and scripts must not take it
-//! for the whole. Of a longer body only the announced part is sent, as in nginx and lighttpd: more
-//! bytes would be taken for the next response on the connection.
+//! A shorter body is 502 if it is whole before the response is sent. Otherwise it counts as broken
+//! off: the client, the content cache and scripts must not take it for the whole. Of a longer body
+//! only the announced part is sent, as in nginx and lighttpd: more bytes would be taken for the
+//! next response on the connection.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -21,12 +22,15 @@ const SHORTER: &str = "the response is shorter than its Content-Length";
 const LONGER: &str = "the response is longer than its Content-Length: the rest is left out";
 
 /// Sets the body of a response, and checks it against the length that the head announces.
+///
+/// # Errors
+/// Fails with the reason if the body is whole and shorter than that.
 pub fn give<B>(
     site: &Arc<Site>,
     request: &Request<B>,
     response: &mut Response<Source>,
     source: Source,
-) {
+) -> Result<(), &'static str> {
     // A 204 has no body, so it must not have a length either (RFC 9110 section 8.6).
     if response.status() == StatusCode::NO_CONTENT {
         response.headers_mut().remove(CONTENT_LENGTH);
@@ -40,11 +44,15 @@ pub fn give<B>(
         (Some(length), Source::Whole(bytes)) if bytes.len() as u64 == length => {
             Source::Whole(bytes)
         }
+        (Some(length), Source::Whole(bytes)) if (bytes.len() as u64) < length => {
+            return Err(SHORTER);
+        }
         (Some(left), source) => {
             let log = LogContext::new(site, request);
             Source::Measured(Box::new(Measured { source, left, log }))
         }
     };
+    Ok(())
 }
 
 /// The length in a head that [`crate::backend::response_head::put_header`] has checked.

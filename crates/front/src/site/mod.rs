@@ -134,7 +134,10 @@ impl Site {
     pub fn server_name<'a, B>(&'a self, request: &'a Request<B>) -> &'a str {
         match self.config.hosts.first() {
             Some(name) if !name.starts_with('*') => name,
-            _ => hosts::host(request).map_or("", strip_port),
+            other => hosts::host(request)
+                .map(strip_port)
+                .or(other.map(String::as_str))
+                .unwrap_or_default(),
         }
     }
 }

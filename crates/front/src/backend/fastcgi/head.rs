@@ -5,8 +5,9 @@
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::ext::ReasonPhrase;
 
-use crate::backend::response_head::{drop_connection_fields, put_header};
+use crate::backend::response_head::{drop_connection_fields, put_header, reason_phrase};
 
 const TOO_LONG: &str = "the application sent headers that are too long";
 
@@ -18,6 +19,8 @@ const END: usize = 2;
 pub struct Head {
     /// The status, final or interim.
     pub status: StatusCode,
+    /// Its reason phrase, if it is not the usual one.
+    pub reason: Option<ReasonPhrase>,
     /// All headers that a client may see.
     pub headers: HeaderMap,
 }
@@ -70,8 +73,14 @@ impl Block {
     }
 }
 
-/// The position behind the empty line that ends the headers. The search starts at `from`.
+/// The position behind the empty line that ends the headers, which is the first line if there are
+/// none. The search starts at `from`.
 fn end(bytes: &[u8], mut from: usize) -> Option<usize> {
+    match bytes {
+        [b'\n', ..] => return Some(1),
+        [b'\r', b'\n', ..] => return Some(2),
+        _ => {}
+    }
     while let Some(at) = memchr::memchr(b'\n', &bytes[from..]) {
         let next = from + at + 1;
         match bytes[next..] {
@@ -130,22 +139,23 @@ fn parse(block: &[u8]) -> Result<Head, &'static str> {
         }
     }
     drop_connection_fields(&mut headers);
-    let status = match status {
+    let (status, reason) = match status {
         Some(status) => status,
-        None if headers.contains_key(header::LOCATION) => StatusCode::FOUND,
-        None => StatusCode::OK,
+        None if headers.contains_key(header::LOCATION) => (StatusCode::FOUND, None),
+        None => (StatusCode::OK, None),
     };
-    Ok(Head { status, headers })
+    Ok(Head { status, reason, headers })
 }
 
 /// Parses three digits, optionally followed by a space and a reason phrase.
-fn code(value: &[u8]) -> Result<StatusCode, &'static str> {
+fn code(value: &[u8]) -> Result<(StatusCode, Option<ReasonPhrase>), &'static str> {
     const WRONG: &str = "the application sent a status that is not a number of three digits";
     let (digits, words) = value.split_at_checked(3).ok_or(WRONG)?;
     if !words.is_empty() && !words.starts_with(b" ") {
         return Err(WRONG);
     }
-    StatusCode::from_bytes(digits).map_err(|_| WRONG)
+    let status = StatusCode::from_bytes(digits).map_err(|_| WRONG)?;
+    Ok((status, reason_phrase(status, words)))
 }
 
 #[cfg(test)]
@@ -166,7 +176,7 @@ mod tests {
 
     fn told(text: &str) -> String {
         match read(&[text]) {
-            Ok(Some((Head { status, headers }, rest))) => {
+            Ok(Some((Head { status, headers, .. }, rest))) => {
                 let headers: Vec<String> =
                     headers.iter().map(|(n, v)| format!("{n}={}", v.to_str().unwrap())).collect();
                 format!(
@@ -194,10 +204,30 @@ mod tests {
             ("A: 1\r\nA: 2\r\n\r\n", "200 a=1 a=2 "),
             ("Content-Length: 7, 99\r\nTransfer-Encoding: chunked\r\nA: b\r\n\r\n", "200 a=b "),
             ("Content-Length: 3\r\nContent-Length: 4\r\n\r\n", "200 content-length=3 "),
+            ("\r\nbody", "200  body"),
+            ("\nA: b\n\nbody", "200  A: b\n\nbody"),
+            ("Status: 299\r\n\r\n", "299  "),
+            ("\r", "more"),
             ("A: b\r\n", "more"),
             ("", "more"),
         ] {
             assert_eq!(told(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_an_unusual_reason_phrase_is_kept() {
+        for (status, expected) in [
+            ("404 Not Found", None),
+            ("404", None),
+            ("404 ", None),
+            ("404 Gone Fishing", Some("Gone Fishing")),
+            ("299 Fine", Some("Fine")),
+            ("299", None),
+        ] {
+            let head = read(&[&format!("Status: {status}\r\n\r\n")]).unwrap().unwrap().0;
+            let reason = head.reason.as_ref().map(|reason| reason.as_bytes());
+            assert_eq!(reason, expected.map(str::as_bytes), "{status}");
         }
     }
 
@@ -234,6 +264,7 @@ mod tests {
             let (left, right) = text.split_at(cut);
             assert_eq!(read(&[left, right]), whole, "{left:?} {right:?}");
         }
+        assert_eq!(read(&["\r", "\nbody"]), read(&["\r\nbody"]));
         let bytes: Vec<&str> = text.split("").collect();
         let (head, rest) = read(&bytes).unwrap().unwrap();
         assert_eq!((head.status.as_u16(), rest.len()), (404, 0));

@@ -185,7 +185,7 @@ impl Begun {
     ) -> Result<Response<Source>, BackendError> {
         match internal::wanted(&self.head.headers) {
             Some(wanted) => internal::send(call, &config.internal, self.head.headers, &wanted),
-            None => Ok(respond(call, self)),
+            None => respond(call, self),
         }
     }
 }
@@ -259,13 +259,21 @@ fn take(
     Ok((pieces, false))
 }
 
-fn respond(call: &BackendRequest<'_>, begun: Begun) -> Response<Source> {
+fn respond(call: &BackendRequest<'_>, begun: Begun) -> Result<Response<Source>, BackendError> {
     let Begun {
-        head: Head { status, headers }, pieces, is_whole, exchange, mut complaints, ..
+        head: Head { status, reason, headers },
+        pieces,
+        is_whole,
+        exchange,
+        mut complaints,
+        ..
     } = begun;
     let mut response = Response::new(Source::Empty);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
+    if let Some(reason) = reason {
+        response.extensions_mut().insert(reason);
+    }
     let source = if is_whole {
         Source::Whole(join(pieces))
     } else {
@@ -275,8 +283,8 @@ fn respond(call: &BackendRequest<'_>, begun: Begun) -> Response<Source> {
         let relay = Relay::start(exchange, pieces, bounds, move |bytes| complaints.receive(bytes));
         Source::Application(relay, Box::new(context))
     };
-    length::give(&call.arrival.site.config, call.request, &mut response, source);
-    response
+    length::give(&call.arrival.site.config, call.request, &mut response, source).map_err(broken)?;
+    Ok(response)
 }
 
 fn join(mut pieces: Vec<Bytes>) -> Bytes {

@@ -16,6 +16,7 @@ use http::header::{CONNECTION, HeaderValue};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use hyper::ext::ReasonPhrase;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 
@@ -190,6 +191,12 @@ impl Future for Respond {
         let mut response = ready!(Pin::new(&mut self.serving).poll(cx))?;
         if self.context.is_draining() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        // The library would make one up.
+        if response.status().canonical_reason().is_none()
+            && response.extensions().get::<ReasonPhrase>().is_none()
+        {
+            response.extensions_mut().insert(ReasonPhrase::from_static(b""));
         }
         Poll::Ready(Ok(response))
     }
