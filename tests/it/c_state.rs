@@ -85,7 +85,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("reset.c", "base"),
     ("sample.c", "piece text used"),
     ("sapi.c", "shim_sapi"),
-    ("sealed.c", "backtrace_signal collect_cycles is_refused is_worker life opcache script_path"),
+    ("sealed.c", "backtrace_signal collect_cycles is_worker life opcache script_path"),
     ("semaphores.c", "done of_boot refusal"),
     ("session.c", "base"),
     ("shutdown.c", "boot_objects boot_resources shutdown_count shutdowns writer_count writers"),

@@ -27,6 +27,8 @@ fn what_cannot_be_put_back_is_refused_by_name() {
     ] {
         let server = boot_leaves(what);
         assert_eq!(server.text("/index.php"), "served", "{what}");
+        // What the boot has started, threads for one, is not in a copy of its process.
+        assert_eq!(server.text("/index.php?do=booted"), "here", "{what}");
         server.log_line(&[
             "WARN",
             "no image can be taken: ",

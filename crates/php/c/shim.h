@@ -240,8 +240,7 @@ shim_outcome shim_serve(const shim_request *request);
 shim_exit shim_run_script(const char *script);
 /* Sealed mode, in the zygote: boots with this script (a worker script; with is_boot one that only
  * prepares; NULL: none), takes the image, and calls rust_fork_workers(). Returns when the boot
- * failed, or in a worker for which no image could be taken and which has no worker script:
- * SHIM_LEFT. The page map is the zygote's, as in shim_seat. */
+ * failed. The page map is the zygote's, as in shim_seat. */
 shim_exit shim_run_sealed(const char *script, int is_boot, int backtrace_signal, int page_map);
 /* In the zygote: why the image is not the application any more; NULL: it is. */
 const char *shim_outdated(void);
@@ -311,7 +310,9 @@ ptrdiff_t rust_read_body_now(char *at, size_t len);
 const shim_request *rust_warm(void);
 /* The image is taken, or cannot be, for this reason. Forks workers until the zygote ends; returns
  * in each worker, with its place: C makes a worker of that process. */
-shim_seat rust_fork_workers(const char *refusal);
+shim_seat rust_fork_workers(void);
+/* No image can be taken: ends this process, and has the site run in another mode. */
+_Noreturn void rust_refuse_image(const char *reason);
 /* A worker that could not begin, for this reason. */
 _Noreturn void rust_fail(const char *reason);
 /* Memory went back: which worker this is, how many requests it has served, how long the way back

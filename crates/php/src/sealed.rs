@@ -5,7 +5,7 @@
 //! worker does, with its place, and C then rolls its memory back to before the call: no jump
 //! crosses a Rust frame.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::process::ExitCode;
 
@@ -14,15 +14,13 @@ use tokamak_sys::queue::record::{Field, Writer};
 
 use crate::engine::{self, ScriptEnd};
 use crate::ffi;
-use crate::log::{self, Level};
+use crate::log::Level;
 use crate::settings::Settings;
 use crate::worker;
 use crate::zygote::{Newborn, Zygote, end, page_map};
 
 thread_local! {
     static ZYGOTE: RefCell<Option<Zygote>> = const { RefCell::new(None) };
-    /// This process is a worker that got no image.
-    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Boots the application and serves until the supervisor says otherwise.
@@ -44,9 +42,6 @@ pub fn run(mut zygote: Zygote) -> ExitCode {
         Signal::Backtrace(None).number(),
         page_map(),
     );
-    if IS_WORKER.get() {
-        end(worker::serve(&settings, settings.script.is_some().then_some(ended)))
-    }
     let why = match (&settings.script, ended) {
         (Some(script), ScriptEnd::NeverLooped) => {
             format!(
@@ -108,18 +103,23 @@ fn split(address: &str) -> Option<(&str, &str, &str)> {
     Some((scheme, host, if target.is_empty() { "/" } else { target }))
 }
 
+/// The supervisor starts the site anew, in another mode.
+///
 /// # Safety
-/// `refusal` is null or a C string.
+/// `reason` is a C string.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rust_fork_workers(refusal: *const c_char) -> ffi::Seat {
+unsafe extern "C" fn rust_refuse_image(reason: *const c_char) -> ! {
+    let zygote = ZYGOTE.take().expect("sealed::run left it there");
+    // SAFETY: the caller's promise.
+    let reason = unsafe { CStr::from_ptr(reason) }.to_string_lossy().into_owned();
+    zygote.refuse_image(reason);
+    // What the boot has opened or started may never end in an orderly way.
+    end(0)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rust_fork_workers() -> ffi::Seat {
     let mut zygote = ZYGOTE.take().expect("sealed::run left it there");
-    if !refusal.is_null() {
-        // SAFETY: the caller's promise.
-        let why = unsafe { CStr::from_ptr(refusal) }.to_string_lossy();
-        let instead = if zygote.settings.script.is_some() { "worker" } else { "classic" };
-        let message = format!("no image can be taken: {why}; this site runs in {instead} mode");
-        log::line(Level::Warn, &zygote.settings.site, message.as_bytes(), &[]);
-    }
     let Newborn { index, instance, page_map } = match zygote.fork_workers() {
         Ok(Some(newborn)) => newborn,
         Ok(None) => std::process::exit(0),
@@ -129,8 +129,6 @@ unsafe extern "C" fn rust_fork_workers(refusal: *const c_char) -> ffi::Seat {
         }
     };
     worker::take_place(index, instance, true);
-    // With an image the roll-back, which C does after this has returned, takes this back.
-    IS_WORKER.set(true);
     // It was closed in this process; its value must not close what has the number by now.
     std::mem::forget(zygote);
     ffi::Seat { index: index.into(), instance, page_map }

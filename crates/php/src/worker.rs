@@ -125,12 +125,11 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
     tokamak_cost::now();
 }
 
-/// Serves requests until the worker is to leave; returns the process's exit status. `begun`: how
-/// the worker script ended that runs already.
-pub fn serve(settings: &Settings, begun: Option<ScriptEnd>) -> u8 {
+/// Serves requests until the worker is to leave; returns the process's exit status.
+pub fn serve(settings: &Settings) -> u8 {
     match settings.script.as_deref().map(CString::new) {
         None => serve_classic(),
-        Some(Ok(script)) => serve_script(&script, begun),
+        Some(Ok(script)) => serve_script(&script),
         Some(Err(_)) => return EXIT_BOOT_FAILED,
     }
     with(EXIT_RETIRED, |worker| worker.exit)
@@ -168,13 +167,13 @@ fn serve_classic() {
     }
 }
 
-fn serve_script(script: &CStr, mut begun: Option<ScriptEnd>) {
+fn serve_script(script: &CStr) {
     loop {
         let served = with(0, |w| {
             w.consumer.board().set_state(WorkerState::Starting);
             w.served
         });
-        let end = begun.take().unwrap_or_else(|| engine::run_script(script));
+        let end = engine::run_script(script);
         let again = with(false, |w| {
             let served = w.served - served;
             match end {

@@ -184,7 +184,7 @@ impl Zygote {
                 engine::begin_worker(Signal::Backtrace(None).number());
                 let consumer = Consumer::new(self.segment.clone(), self.bells, index, instance);
                 worker::settle(&self.settings, self.segment, consumer);
-                end(worker::serve(&self.settings, None))
+                end(worker::serve(&self.settings))
             }
             Err(why) => self.end_by(&why),
         }
@@ -199,6 +199,11 @@ impl Zygote {
     /// Tells the supervisor why there will be no workers.
     pub fn fail(&self, message: String) -> ExitCode {
         fail(&self.channel, message)
+    }
+
+    /// Tells the supervisor that there is no image.
+    pub fn refuse_image(&self, reason: String) {
+        let _ = control::send(&self.channel, &FromZygote::Unsealable { reason }, &[]);
     }
 
     /// A worker's end of the queue that has no place yet.

@@ -76,6 +76,9 @@ impl Application {
             Application { zygote, channel, producer, bell, site, pid: 0, instance: 0, requests: 0 };
         match application.receive()? {
             FromZygote::Ready { .. } => application.spawn()?,
+            FromZygote::Unsealable { reason } => {
+                return Err(Failure(format!("no image can be taken: {reason}")));
+            }
             other => return Err(unexpected(other)),
         }
         Ok(application)
@@ -109,8 +112,7 @@ impl Application {
         Ok(Answer { status, body })
     }
 
-    /// What is there now. A site with a boot script of which no image can be taken runs in classic
-    /// mode, where the application gets this request.
+    /// What is there now.
     pub fn state(&mut self) -> Result<Listing, Failure> {
         let mut text = Vec::new();
         let record = self.record("STATE", "/", "");

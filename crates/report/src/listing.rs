@@ -5,7 +5,6 @@ use std::collections::HashMap;
 /// Root of the numbers of the heaps.
 pub const MEMORY: &str = "memory";
 const HEAP: &str = "PHP heap";
-const SEALED: &str = "sealed";
 
 /// How a name continues its parent's path; the letters of `c/heap_dump.c`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -178,11 +177,6 @@ impl Listing {
         children
             .map(|child| ((self.nodes[*child].style, &self.nodes[*child].name[..]), *child))
             .collect()
-    }
-
-    /// Whether it comes from an image.
-    pub fn is_sealed(&self) -> bool {
-        self.root(SEALED).is_some()
     }
 
     /// Bytes that PHP's memory manager has given out.

@@ -50,6 +50,7 @@ pub struct Zygote {
     storm: Storm,
     is_slow: bool,
     has_failed: bool,
+    is_unsealable: bool,
     pulse: Pulse,
     asked: u64,
 }
@@ -77,6 +78,7 @@ impl Zygote {
             Ok((child, wire)) => {
                 self.life = Life::Starting(child, Endpoint::over(wire), now);
                 (self.is_slow, self.has_failed, self.pulse) = (false, false, Pulse::default());
+                self.is_unsealable = false;
                 Ok(())
             }
             Err(error) => {
@@ -116,6 +118,11 @@ impl Zygote {
         self.has_failed
     }
 
+    /// Whether it has said that no image can be taken.
+    pub fn is_unsealable(&self) -> bool {
+        self.is_unsealable
+    }
+
     /// Whether this process is it.
     pub fn is(&self, pid: u32) -> bool {
         self.pid() == Some(pid)
@@ -149,6 +156,11 @@ impl Zygote {
                         FromZygote::Failed { .. },
                     ) => {
                         self.has_failed = true;
+                        Life::Ending(child, now)
+                    }
+                    (Life::Starting(child, ..), FromZygote::Unsealable { .. }) => {
+                        // Its end is no failure: the next one starts at once.
+                        self.is_unsealable = true;
                         Life::Ending(child, now)
                     }
                     (other, _) => other,
@@ -240,6 +252,9 @@ impl Zygote {
     /// It has been reaped, unwanted or not; answers the time until the next attempt.
     pub fn exited(&mut self, now: u64) -> Duration {
         self.life = Life::Down;
+        if self.is_unsealable {
+            return Duration::ZERO;
+        }
         self.storm.failed(now).unwrap_or_default()
     }
 

@@ -20,6 +20,7 @@
 //! supervisor                          zygote
 //!   Settings(key/value…)   ──────▶      module start-up
 //!                          ◀──────      Ready{version}  |  Failed{message}, then it exits
+//!                                       |  Unsealable{reason}, then it exits
 //!   Spawn{index, instance} ──────▶      forks a worker
 //!                          ◀──────      Spawned{index, instance, pid}
 //!   Kill{index, …, signal} ──────▶      signals that worker if it is still that instance

@@ -22,7 +22,8 @@ function state(string $name): string
 function database(string $mode): PDO
 {
     $database = new PDO('sqlite:' . state('database'));
-    $database->exec("PRAGMA journal_mode = $mode; PRAGMA cache_size = 10; CREATE TABLE t(a, b)");
+    $database->exec("PRAGMA journal_mode = $mode; PRAGMA cache_size = 10;
+        DROP TABLE IF EXISTS t; CREATE TABLE t(a, b)");
     $database->exec('WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
         INSERT INTO t SELECT 1, hex(zeroblob(100)) FROM n');
     return $database;
@@ -75,8 +76,12 @@ $left = match (getenv('LEFT')) {
     'database, journal in memory' => database('MEMORY'),
 };
 
-while (tokamak_handle_request(static function () use ($left): void {
+$booted = getmypid();
+while (tokamak_handle_request(static function () use ($left, $booted): void {
     switch ($_GET['do'] ?? '') {
+        case 'booted':
+            echo $booted === getmypid() ? 'here' : 'elsewhere';
+            break;
         case 'count':
             $value = libc()->new('unsigned long');
             echo libc()->read($left, FFI::addr($value), 8), ' ', $value->cdata;

@@ -90,7 +90,6 @@ enum { LEARNING_REQUESTS = 50 };
 static lasting *life;             /* kept memory; the same address in every process of the site */
 /* this process rolls back; in the image, because it is set before that is taken */
 static int is_worker;
-static int is_refused;            /* no image could be taken */
 static int backtrace_signal;
 static const char *script_path;   /* of the worker or boot script; NULL: neither */
 
@@ -296,15 +295,6 @@ static void keep_connections(void)
     roll_back();
 }
 
-static const shim_request *go_without_image(const char *reason)
-{
-    is_refused = 1;
-    close(rust_fork_workers(reason).page_map);
-    shim.is_copy = shim.sealed = 0;
-    syscall_cache_begin_worker();
-    return shim.worker_script ? rust_next() : NULL;
-}
-
 /* In a process just forked. Rust has returned: no frame of it is among those that the roll-back
  * leaves behind. */
 static _Noreturn void begin_worker(shim_seat seat)
@@ -364,8 +354,7 @@ static const char *find_refusal(void)
     return refusal ? refusal : semaphores_refusal();
 }
 
-/* Request after request comes out of here, each with the memory of the first. NULL: there is no
- * image. */
+/* Request after request comes out of here, each with the memory of the first. */
 static const shim_request *take_and_wait(void)
 {
     const shim_request *request;
@@ -373,7 +362,7 @@ static const shim_request *take_and_wait(void)
     image_stats stats;
 
     if (randomness_culprit()) {
-        return go_without_image(randomness_culprit());
+        rust_refuse_image(randomness_culprit());
     }
     prepare();
     if (classic_may_call_c()) {
@@ -383,10 +372,9 @@ static const shim_request *take_and_wait(void)
     switch (refusal ? IMAGE_REFUSED : image_take()) {
     case IMAGE_TAKEN:
         is_worker = 0;
-        begin_worker(rust_fork_workers(NULL));
+        begin_worker(rust_fork_workers());
     case IMAGE_REFUSED:
-        is_worker = 0;
-        return go_without_image(refusal ? refusal : image_reason());
+        rust_refuse_image(refusal ? refusal : image_reason());
     case IMAGE_RESTORED:
         break;
     }
@@ -419,12 +407,8 @@ static const shim_request *take_and_wait(void)
 
 const shim_request *sealed_next(void)
 {
-    const shim_request *request;
+    const shim_request *request = rust_warm();
 
-    if (is_refused) {
-        return heap_dump_next();
-    }
-    request = rust_warm();
     return request ? request : take_and_wait();
 }
 
@@ -444,9 +428,6 @@ static void serve_scripts(void)
         syscall_cache_enter_directory_of(directory, len < PATH_MAX ? (size_t)len : 0);
     }
     request = take_and_wait();
-    if (!request) {
-        return;
-    }
     zend_first_try {
         request_begin(request);
         lifecycle_run(request);
@@ -496,5 +477,5 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, in
     } zend_end_try();
     serving->stage = STAGE_OUTSIDE;
     shim.sealed = 0;
-    return is_refused ? SHIM_LEFT : SHIM_NEVER_LOOPED;
+    return SHIM_NEVER_LOOPED;
 }

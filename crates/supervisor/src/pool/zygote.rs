@@ -2,7 +2,8 @@
 
 use std::os::fd::OwnedFd;
 
-use tokamak_sys::control::{EXIT_MISMATCH, FromZygote, Status, ToFront, ToZygote};
+use tokamak_config::Mode;
+use tokamak_sys::control::{EXIT_MISMATCH, FromZygote, Status, ToFront, ToZygote, key};
 use tokamak_sys::process::{self, Memory};
 
 use super::endings::Ending;
@@ -86,6 +87,7 @@ impl Pool {
                 };
                 self.fail(format!("{what}: {message}"));
             }
+            FromZygote::Unsealable { reason } => self.go_without_image(&reason),
             FromZygote::Outdated { reason } => self.outdate(&reason),
             FromZygote::Changed { reason } => {
                 self.renewal_reason.get_or_insert(RenewalReason::Changed(reason));
@@ -114,6 +116,24 @@ impl Pool {
     pub(super) fn fail(&mut self, failure: String) {
         self.say(Level::Error, format_args!("{failure}"));
         self.failure = Some(failure);
+    }
+
+    /// The next zygote boots nothing, and each of its workers by itself: the booted process may
+    /// have lost threads, or hold what two workers must not share.
+    fn go_without_image(&mut self, reason: &str) {
+        let (mode, name, word) = match self.site.worker {
+            Some(_) => (Mode::Worker, key::MODE_WORKER, "worker"),
+            None => (Mode::Classic, key::MODE_CLASSIC, "classic"),
+        };
+        self.say(
+            Level::Warn,
+            format_args!("no image can be taken: {reason}; this site runs in {word} mode"),
+        );
+        self.site.mode = mode;
+        let is_of_sealed = |key: &str| key == key::BOOT || key.starts_with(key::WARM);
+        self.settings.retain(|(key, _)| !is_of_sealed(key));
+        let of_mode = self.settings.iter_mut().filter(|(key, _)| key == key::MODE);
+        of_mode.for_each(|(_, value)| *value = name.to_owned());
     }
 
     /// A new image is wanted. Not in other modes: they have none, and no pool may trouble the
@@ -208,6 +228,9 @@ impl Pool {
         if status == Status::Code(EXIT_MISMATCH) && self.version.is_some() {
             self.renewal_reason =
                 Some(RenewalReason::Spoiled("its description is damaged".to_owned()));
+        }
+        if self.zygote.is_unsealable() {
+            return true;
         }
         if self.ending.is_none() && self.zygote.has_failed() {
             self.say(Level::Info, format_args!("PHP is started again in {wait:.1} s"));

@@ -35,6 +35,7 @@ fn from_zygote() -> impl Strategy<Value = FromZygote> {
             .prop_map(|(index, instance, status)| FromZygote::Exited { index, instance, status }),
         ".{0,40}".prop_map(|message| FromZygote::Failed { message }),
         ".{0,40}".prop_map(|reason| FromZygote::Outdated { reason }),
+        ".{0,40}".prop_map(|reason| FromZygote::Unsealable { reason }),
         Just(FromZygote::Alive),
         Just(FromZygote::Output),
         ".{0,40}".prop_map(|reason| FromZygote::Changed { reason }),

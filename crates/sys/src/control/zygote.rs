@@ -121,6 +121,11 @@ pub enum FromZygote {
         /// Why, for people.
         message: String,
     },
+    /// No image of the application can be taken, which has booted nevertheless; it exits.
+    Unsealable {
+        /// Why, for people.
+        reason: String,
+    },
     /// The image that its workers serve is outdated, as by [`super::EXIT_OUTDATED`]; it goes on
     /// serving until it is told to quit.
     Outdated {
@@ -227,6 +232,7 @@ impl Message for FromZygote {
             }
             FromZygote::Failed { message } => Writer::new(4).text(cut(message)).end(),
             FromZygote::Outdated { reason } => Writer::new(5).text(cut(reason)).end(),
+            FromZygote::Unsealable { reason } => Writer::new(10).text(cut(reason)).end(),
             FromZygote::Alive => Writer::new(7).end(),
             FromZygote::Output => Writer::new(8).end(),
             FromZygote::Changed { reason } => Writer::new(9).text(cut(reason)).end(),
@@ -259,6 +265,7 @@ impl Message for FromZygote {
             }
             4 => FromZygote::Failed { message: from.text(MAX_TEXT)? },
             5 => FromZygote::Outdated { reason: from.text(MAX_TEXT)? },
+            10 => FromZygote::Unsealable { reason: from.text(MAX_TEXT)? },
             7 => FromZygote::Alive,
             8 => FromZygote::Output,
             9 => FromZygote::Changed { reason: from.text(MAX_TEXT)? },
