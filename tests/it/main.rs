@@ -95,6 +95,8 @@ mod manager;
 mod metrics;
 /// A worker script of the shape of Laravel Octane's.
 mod octane;
+/// A server that may have few files open.
+mod open_files;
 /// What an operator does with a running server: ask it, reload it, change its configuration.
 mod operate;
 /// Spans of requests, as a collector gets them.

@@ -66,6 +66,9 @@ pub struct Context {
     pub draining: AtomicU64,
     /// When the loop was created.
     pub began: Instant,
+    /// The number of a descriptor from which on no more connections are taken, so that files can
+    /// still be opened for those that are there.
+    pub last_descriptor: u64,
     /// The index of this loop.
     pub index: usize,
 }

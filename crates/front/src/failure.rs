@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::StatusCode;
+use tokamak_upstream::unopened::Unopened;
 use tokamak_upstream::{fcgi, shm};
 
 /// Who caused a failure.
@@ -103,6 +104,7 @@ failures! {
         again later."
     HeadTooLarge          Client   Never  431  "The request's headers are too large."
     Internal              Server   Never  500  "Something went wrong on the server."
+    FileBroken            Server   Never  500  "The file cannot be read."
     NotImplemented        Client   Never  501  "The server does not know how to read this request."
     WorkerGone            Backend  Once   502  "The application ended before it had answered."
     Unreachable           Backend  Never  502  "The application cannot be reached."
@@ -115,6 +117,7 @@ failures! {
         again."
     TooManyConnections    Server   Later  503  "The server has too many connections. Please try \
         again."
+    FileUnavailable       Server   Later  503  "The server could not answer. Please try again."
     NoWorkers             Server   Later  503  "The application is not running. Please try again."
     WorkerSlow            Backend  Never  504  "The application took too long to answer."
     NotCached             Server  Never  504  "The page is not in the cache, and nothing else was \
@@ -131,6 +134,17 @@ impl Failure {
     /// How often it was noted by this process.
     pub fn count(self) -> u64 {
         ANSWERED[self as usize].load(Ordering::Relaxed)
+    }
+}
+
+impl From<Unopened> for Failure {
+    fn from(unopened: Unopened) -> Failure {
+        match unopened {
+            Unopened::Missing => Failure::NotFound,
+            Unopened::Denied => Failure::Forbidden,
+            Unopened::Exhausted => Failure::FileUnavailable,
+            Unopened::Broken => Failure::FileBroken,
+        }
     }
 }
 
@@ -152,6 +166,10 @@ impl From<&fcgi::UpstreamError> for Failure {
         match fault {
             UpstreamError::Full => Failure::QueueFull,
             UpstreamError::Waited => Failure::QueueSlow,
+            // This process may open no socket: the application may be well.
+            UpstreamError::Unreachable(error) if Unopened::of(error) == Unopened::Exhausted => {
+                Failure::FileUnavailable
+            }
             UpstreamError::Unreachable(_) | UpstreamError::NoAddress | UpstreamError::Withdrawn => {
                 Failure::Unreachable
             }
@@ -170,6 +188,14 @@ impl From<&fcgi::UpstreamError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_that_cannot_be_opened_have_their_status() {
+        for unopened in [Unopened::Missing, Unopened::Denied, Unopened::Exhausted, Unopened::Broken]
+        {
+            assert_eq!(Failure::from(unopened).status().as_u16(), unopened.status());
+        }
+    }
 
     #[test]
     fn rows_agree_with_themselves() {

@@ -147,12 +147,14 @@ int gateway_admits(const shim_request *request)
 
 void gateway_refuse(int status, const shim_text *path)
 {
-    const char *why = status == 403 ? strerror(EACCES) : strerror(ENOENT);
+    const char *why = strerror(status >= 500 ? errno : status == 403 ? EACCES : ENOENT);
     char after[80];
 
     snprintf(after, sizeof(after), " (%s)", why);
     complain_about(SHIM_ERROR, "Unable to open primary script: ", path->at, after);
-    answer(status, status == 403 ? "Access denied.\n" : "No input file specified.\n");
+    answer(status, status >= 500   ? "The script cannot be opened.\n"
+                   : status == 403 ? "Access denied.\n"
+                                   : "No input file specified.\n");
 }
 
 /* fastcgi.error_header: the head of the answer of a script that ended with an error and has not

@@ -175,7 +175,7 @@ static int script_status(const shim_text *path)
     }
     fd = open(path->at, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd == -1) {
-        return errno == EACCES ? 403 : 404;
+        return rust_unopened_status(errno);
     }
     found = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
     close(fd);
@@ -210,10 +210,14 @@ int shim_file_kind(const char *path, size_t len)
 static void refuse(int status, const shim_text *path)
 {
     char line[1200];
-    int len;
+    int len, error = errno;
 
     SG(sapi_headers).http_response_code = status;
-    if (status == 403) {
+    if (status >= 500) {
+        PUTS("The script cannot be opened.\n");
+        len = snprintf(line, sizeof(line), "Unable to open primary script: %.1000s (%s)", path->at,
+                       strerror(error));
+    } else if (status == 403) {
         PUTS("Access denied.\n");
         len = snprintf(line, sizeof(line),
                        "Unable to open primary script: %.1000s (Permission denied)", path->at);

@@ -332,6 +332,9 @@ int rust_flush(void);
 size_t rust_read_body(char *at, size_t len);
 /* One line to the server's error log. */
 void rust_log(shim_level level, const char *at, size_t len);
+
+/* The status for a script that cannot be opened, by the error's number. */
+int rust_unopened_status(int error);
 /* The text of a class that is written in PHP, without its opening tag, by its name in lower case.
  * 0: there is none. */
 int rust_class(const char *name, size_t len, shim_text *text);

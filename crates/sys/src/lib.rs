@@ -13,3 +13,4 @@ pub mod process;
 pub mod queue;
 pub mod signal;
 pub mod time;
+pub mod unopened;

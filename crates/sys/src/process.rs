@@ -21,7 +21,7 @@ mod privacy;
 mod usage;
 mod users;
 
-pub use bounds::{Bounds, largest_core, most_files};
+pub use bounds::{Bounds, largest_core, most_files, open_files, reserve};
 pub use companion::end_with_parent;
 pub use privacy::{Guard, allow_tracing, forbid_tracing, open_own};
 pub use usage::{Demand, Memory, demand, memory, processor_time};

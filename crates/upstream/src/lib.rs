@@ -13,5 +13,7 @@ mod spool;
 
 pub use flow::Flow;
 pub use spool::{SpoolAlarm, SpoolBudget, SpoolProblem, SpoolQuota};
+pub use tokamak_sys::process::{open_files, reserve};
 pub use tokamak_sys::queue::record;
 pub use tokamak_sys::queue::{Geometry, PoolNumber, Segment, Snapshot, WorkerState};
+pub use tokamak_sys::unopened;

@@ -75,6 +75,7 @@ pub struct Setup {
     pub(super) fpm_lines: Vec<String>,
     pub(super) web_server: WebServer,
     pub(super) is_root: bool,
+    pub(super) open_files: Option<u64>,
 }
 
 /// What runs in sealed mode before the image is taken.
@@ -124,6 +125,7 @@ impl Setup {
             fpm_lines: Vec::new(),
             web_server: WebServer::Nginx,
             is_root: false,
+            open_files: None,
         }
     }
 
@@ -251,6 +253,12 @@ impl Setup {
     /// Scripts run as whoever runs the tests, also if that is root.
     pub fn run_as_root(mut self) -> Setup {
         self.is_root = true;
+        self
+    }
+
+    /// No process of Tokamak may have more files open.
+    pub fn open_files(mut self, most: u64) -> Setup {
+        self.open_files = Some(most);
         self
     }
 

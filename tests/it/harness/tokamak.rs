@@ -30,7 +30,14 @@ pub(super) fn start(setup: &Setup, places: Places) -> Server {
     let text = configuration_text(setup, &places, address.port(), socket);
     fs::write(&configuration, text).unwrap();
     let arguments = ["serve".into(), "--config".into(), configuration.to_str().unwrap().into()];
-    let process = Process::start(&program(), &arguments, &setup.server_environment, &places.log());
+    let (program, arguments) = match setup.open_files {
+        None => (program(), arguments.to_vec()),
+        Some(most) => {
+            let own = [format!("--nofile={most}:{most}"), program().to_str().unwrap().into()];
+            ("prlimit".into(), own.into_iter().chain(arguments).collect())
+        }
+    };
+    let process = Process::start(&program, &arguments, &setup.server_environment, &places.log());
     let processes = fpm.into_iter().map(|(fpm, _)| fpm).chain([process]).collect();
     Server::new(setup.kind, address, processes, places)
 }

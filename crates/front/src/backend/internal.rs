@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use http::header::{self, HeaderMap, HeaderName};
 use http::{Method, Response};
+use tokamak_upstream::unopened::{self, Unopened};
 
 use super::{BackendError, BackendRequest};
 use crate::failure::Failure;
@@ -53,7 +54,7 @@ pub fn send(
         Wanted::Url(url) => by_url(call, internal, url),
         Wanted::File(path) => by_path(call, internal, path),
     };
-    let found = found.ok_or_else(|| BackendError {
+    let found = found?.ok_or_else(|| BackendError {
         failure: Failure::NotFound,
         reason: match wanted {
             Wanted::Url(url) => {
@@ -114,48 +115,61 @@ fn merge(told: HeaderMap, response: &mut Response<Source>) {
     }
 }
 
-fn by_url(call: &BackendRequest<'_>, internal: &Internal, url: &str) -> Option<Found> {
-    let path = route::clean(url.split(['?', '#']).next()?.as_bytes())?;
+/// The file; `Ok(None)`: there is none that may be sent.
+type Searched = Result<Option<Found>, BackendError>;
+
+fn by_url(call: &BackendRequest<'_>, internal: &Internal, url: &str) -> Searched {
+    let path = url.split(['?', '#']).next().and_then(|path| route::clean(path.as_bytes()));
+    let Some(path) = path else { return Ok(None) };
     let router = &call.arrival.site.router;
     let inner = router.inner(path.clone(), None).ok();
     // A mounted site names its directories as it would without a mount, or as its clients see it.
     for path in [Some(&path), inner.as_ref()].into_iter().flatten() {
-        let path = str::from_utf8(path).ok()?;
+        let Ok(path) = str::from_utf8(path) else { return Ok(None) };
         for (prefix, directory) in internal {
             if let Some(rest) = path.strip_prefix(prefix.as_str()) {
                 return open(&directory.join(rest));
             }
         }
     }
-    match router.find_plain(&inner?) {
-        Target::File(found) => Some(found),
-        _ => None,
-    }
+    inner.map_or(Ok(None), |inner| file(router.find_plain(&inner)))
 }
 
-fn by_path(call: &BackendRequest<'_>, internal: &Internal, path: &Path) -> Option<Found> {
+fn by_path(call: &BackendRequest<'_>, internal: &Internal, path: &Path) -> Searched {
     // Only the text of the path is checked. A user who may place symbolic links there may place
     // files too.
     let is_plain = path.is_absolute() && path.components().all(|part| part != Component::ParentDir);
     if !is_plain {
-        return None;
+        return Ok(None);
     }
     if internal.values().any(|directory| path.starts_with(directory)) {
         return open(path);
     }
     // A file of the site is treated as its URL would be: no PHP source, no hidden files.
-    let below = path.strip_prefix(call.arrival.site.router.root()).ok()?;
-    let url = [b"/", below.as_os_str().as_encoded_bytes()].concat();
-    match call.arrival.site.router.find_plain(&url) {
-        Target::File(found) => Some(found),
-        _ => None,
+    let router = &call.arrival.site.router;
+    let Ok(below) = path.strip_prefix(router.root()) else { return Ok(None) };
+    file(router.find_plain(&[b"/", below.as_os_str().as_encoded_bytes()].concat()))
+}
+
+fn file(target: Target) -> Searched {
+    match target {
+        Target::File(found) => Ok(Some(found)),
+        Target::Unreadable(failure, reason) => Err(BackendError { failure, reason: reason.into() }),
+        _ => Ok(None),
     }
 }
 
-fn open(path: &Path) -> Option<Found> {
+fn open(path: &Path) -> Searched {
     match files::open(path) {
-        Ok(Opened::Regular(found)) => Some(found),
-        Ok(Opened::Directory | Opened::Special) | Err(_) => None,
+        Ok(Opened::Regular(found)) => Ok(Some(found)),
+        Ok(Opened::Directory | Opened::Special) => Ok(None),
+        Err(error) => match Unopened::of(&error) {
+            Unopened::Missing | Unopened::Denied => Ok(None),
+            unopened => {
+                let reason = unopened::reason(path, &error).into();
+                Err(BackendError { failure: unopened.into(), reason })
+            }
+        },
     }
 }
 

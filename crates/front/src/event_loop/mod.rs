@@ -7,6 +7,7 @@ mod run;
 mod timeouts;
 
 use std::future::poll_fn;
+use std::os::fd::AsRawFd;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -60,6 +61,9 @@ pub enum Message {
     Closed,
 }
 
+/// Why a connection is turned away when too many files are open.
+const OPEN_FILES: &str = "too many connections (RLIMIT_NOFILE, of open files)";
+
 /// One event loop.
 pub struct EventLoop {
     /// What its requests share.
@@ -102,16 +106,16 @@ impl EventLoop {
         // After it is refused or counted as open: until then it must not look closed. And before
         // the client gets any answer, because it may read the metrics next.
         let count_accepted = || counters.iter().for_each(|counters| counters.accepted.add(1));
-        let is_full = self.context.connections() >= self.context.config.limits.connections;
-        if is_full || !self.admits(&accepted) {
+        let bound = self.bound_reached(&accepted);
+        if bound.is_some() || !self.admits(&accepted) {
             counters.iter().for_each(|counters| counters.refused.add(1));
             count_accepted();
-            if let Some(Ok(client)) =
-                accepted.stream().map(TcpStream::peer_addr).filter(|_| is_full)
+            if let (Some(bound), Some(Ok(client))) =
+                (bound, accepted.stream().map(TcpStream::peer_addr))
             {
-                log::too_many_connections(&client);
+                log::too_many_connections(&client, bound);
             }
-            return turn_away(accepted);
+            return turn_away(accepted, bound == Some(OPEN_FILES));
         }
         let now = tokamak_cost::coarse();
         let chosen = match accepted {
@@ -131,6 +135,16 @@ impl EventLoop {
             count_accepted();
             self.send(chosen, Some(handoff), is_client);
         }
+    }
+
+    /// Why there is no room for this connection, if there is none.
+    fn bound_reached(&self, accepted: &Accepted) -> Option<&'static str> {
+        if self.context.connections() >= self.context.config.limits.connections {
+            return Some("too many connections (limits.connections)");
+        }
+        // The kernel gives the lowest number that is free.
+        let number = u64::try_from(accepted.stream()?.as_raw_fd()).ok()?;
+        (number >= self.context.last_descriptor).then_some(OPEN_FILES)
     }
 
     /// Gives a connection between two requests to another loop.
@@ -362,10 +376,14 @@ async fn attended(event_loop: Arc<EventLoop>, mut task: Pin<Box<impl Future<Outp
 }
 
 /// Closes a connection; tells a client that there are too many.
-fn turn_away(accepted: Accepted) {
+fn turn_away(accepted: Accepted, at_once: bool) {
     // A web server whose connection is closed tries again, or tries another server. With TLS the
     // page would need a handshake first.
-    if let Accepted::Http(stream, _) = accepted {
-        h1::turn_away(stream, Failure::TooManyConnections);
+    match accepted {
+        Accepted::Http(stream, _) if at_once => {
+            h1::turn_away_at_once(&stream, Failure::TooManyConnections);
+        }
+        Accepted::Http(stream, _) => h1::turn_away(stream, Failure::TooManyConnections),
+        _ => {}
     }
 }

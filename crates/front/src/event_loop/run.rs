@@ -194,7 +194,10 @@ async fn accept(this: Arc<EventLoop>, mut listener: Listener) {
                 Ok(accepted) => this.place(accepted),
                 // Out of descriptors or memory. The connection stays in the backlog; trying again
                 // at once would be a busy loop.
-                Err(_) => tokio::time::sleep(TICK).await,
+                Err(error) => {
+                    log::unaccepted(&error);
+                    tokio::time::sleep(TICK).await;
+                }
             },
             _ = duty.changed(), if listener.is_for_clients() => {}
         }

@@ -10,9 +10,9 @@ use std::time::Instant;
 use tokamak_config::{self as config, TraceMode};
 use tokamak_lua::Engine;
 use tokamak_metrics::Counter;
-use tokamak_upstream::SpoolQuota;
 use tokamak_upstream::fcgi::Upstream;
 use tokamak_upstream::shm::{Bounds, Gate};
+use tokamak_upstream::{SpoolQuota, open_files, reserve};
 use tokio::sync::Semaphore;
 
 use super::Start;
@@ -231,6 +231,7 @@ impl Shared {
             balancer: self.balancer.clone(),
             draining: AtomicU64::new(0),
             began: Instant::now(),
+            last_descriptor: open_files().saturating_sub(reserve(open_files())),
             index,
         };
         Ok((context, pools))

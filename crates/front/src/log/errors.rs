@@ -12,6 +12,7 @@ use http::header::REFERER;
 use http::{Request, StatusCode};
 use tokamak_fpm::log::Style;
 use tokamak_trace::TraceId;
+use tokamak_upstream::unopened::Explained;
 
 use super::line::escape;
 use super::writer::Log;
@@ -105,9 +106,16 @@ pub fn unproxied(client: &SocketAddr, reason: &str) {
 }
 
 /// Logs a connection for which there was no room; limited as [`refused`] is.
-pub fn too_many_connections(client: &SocketAddr) {
-    let message = format_args!("connection refused: too many connections (limits.connections)");
-    of_client(&CONNECTIONS, client, message, &[]);
+pub fn too_many_connections(client: &SocketAddr, reason: &str) {
+    of_client(&CONNECTIONS, client, format_args!("connection refused: {reason}"), &[]);
+}
+
+/// Logs that connections cannot be accepted; limited as [`refused`] is.
+pub fn unaccepted(error: &io::Error) {
+    CONNECTIONS.limit(|now, held_back| {
+        let message = format!("connections cannot be accepted: {}", Explained(error));
+        put(&compose(now, "WARN", "-", &message, &held_back.pair()));
+    });
 }
 
 fn of_client(

@@ -2,7 +2,7 @@
 //! not occupy a worker.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -12,10 +12,12 @@ use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokamak_config as config;
 use tokamak_upstream::body::Body;
+use tokamak_upstream::unopened::{Explained, Unopened};
 use tokio::time::timeout;
 
 use crate::caller::Caller;
 use crate::failure::Failure;
+use crate::log;
 
 /// Bytes a second that a client has to reach on average while it sends a body, as Apache's
 /// `MinRate`. Ten times more would end uploads over the slowest networks; ten times less lets a
@@ -146,6 +148,17 @@ async fn read(config: &config::Server, body: &mut Incoming) -> Result<Body, Fail
     Ok(spool.finish())
 }
 
+/// The failure of a request whose body cannot go to a file. Its reason goes into the log.
+fn unspooled(error: &io::Error) -> Failure {
+    let folder = std::env::temp_dir();
+    let reason = Explained(error);
+    log::server(&format!("a request's body cannot be written in {}: {reason}", folder.display()));
+    match Unopened::of(error) {
+        Unopened::Exhausted => Failure::FileUnavailable,
+        Unopened::Missing | Unopened::Denied | Unopened::Broken => Failure::Internal,
+    }
+}
+
 /// A body that is coming: in memory up to a limit, then in an unlinked file.
 pub struct Spool {
     buffer: usize,
@@ -174,13 +187,13 @@ impl Spool {
     pub fn put(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.len += bytes.len() as u64;
         if self.file.is_none() && self.memory.len() + bytes.len() > self.buffer {
-            let mut file = tempfile::tempfile().map_err(|_| Failure::Internal)?;
-            file.write_all(&self.memory).map_err(|_| Failure::Internal)?;
+            let mut file = tempfile::tempfile().map_err(|error| unspooled(&error))?;
+            file.write_all(&self.memory).map_err(|error| unspooled(&error))?;
             self.memory = BytesMut::new();
             self.file = Some(file);
         }
         match &mut self.file {
-            Some(file) => file.write_all(bytes).map_err(|_| Failure::Internal)?,
+            Some(file) => file.write_all(bytes).map_err(|error| unspooled(&error))?,
             None => self.memory.extend_from_slice(bytes),
         }
         Ok(())

@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use http::{Method, Request, Response};
+use tokamak_upstream::unopened::{Explained, Unopened};
 use tokio::sync::Semaphore;
 
 use crate::backend::Arrival;
@@ -61,12 +62,8 @@ pub async fn respond(
     });
     let made = made.await.unwrap_or_else(|error| Err(io::Error::other(error)));
     let page = made.map_err(|error: io::Error| {
-        let failure = match error.kind() {
-            io::ErrorKind::PermissionDenied => Failure::Forbidden,
-            io::ErrorKind::NotFound => Failure::NotFound,
-            _ => Failure::Internal,
-        };
-        let reason = format!("the folder cannot be listed: {error}").into();
+        let failure = Failure::from(Unopened::of(&error));
+        let reason = format!("the folder cannot be listed: {}", Explained(&error)).into();
         arrival.told(crate::backend::BackendError { failure, reason }, request)
     })?;
     let mut response = Response::new(Source::Whole(page.into()));
@@ -142,6 +139,7 @@ fn shown(site: &Site, own: &Decision, decision: Decision, file: &Path) -> Option
         | Target::Redirect(..)
         | Target::NotFound
         | Target::Forbidden
+        | Target::Unreadable(..)
         | Target::BadRequest => None,
     }
 }

@@ -482,6 +482,10 @@ fn at_once(
         Target::NotFound => Failure::NotFound,
         Target::Forbidden => Failure::Forbidden,
         Target::BadRequest => Failure::BadRequest,
+        Target::Unreadable(failure, reason) => {
+            log::failed(&site.config.name, failure, &reason, request);
+            return Ok(Err(failure));
+        }
     };
     log::failed(&site.config.name, failure, failure.text(), request);
     Ok(Err(failure))

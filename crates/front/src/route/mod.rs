@@ -41,7 +41,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::{StatusCode, Uri};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 use tokamak_config::{Filter, Leftover, Route, Serve, Site, Split};
+use tokamak_upstream::unopened::{self, Unopened};
 
+use crate::failure::Failure;
 use crate::response::files::{self, Found, Opened};
 use cache::Cache;
 
@@ -75,6 +77,8 @@ pub enum Target {
     NotFound,
     /// The file exists, but the server may not read it.
     Forbidden,
+    /// The file cannot be opened now, or is broken: the failure, and the reason for the log.
+    Unreadable(Failure, String),
     /// The target is invalid.
     BadRequest,
 }
@@ -235,7 +239,8 @@ enum Look {
     Script(Script),
     Directory,
     Missing,
-    Forbidden,
+    /// It cannot be opened.
+    Refused(Target),
 }
 
 impl Router {
@@ -359,8 +364,8 @@ impl Router {
                 Target::NotFound
             }
             Ok(Opened::Regular(found)) => Target::File(found),
-            Err(error) if is_denied(&error) => Target::Forbidden,
-            Ok(_) | Err(_) => Target::NotFound,
+            Err(error) => refused(file, &error).unwrap_or(Target::NotFound),
+            Ok(_) => Target::NotFound,
         };
         Decision { authorizer: self.authorizer, ..Decision::of(target) }
     }
@@ -422,11 +427,18 @@ impl Router {
 
     /// The target for a path of a route with an upstream.
     fn application(&self, path: &[u8], route: &Route, upstream: usize) -> Target {
-        if route.files
-            && !path::is_source(path)
-            && let Ok(Opened::Regular(found)) = files::open(&self.full(path))
-        {
-            return Target::File(found);
+        if route.files && !path::is_source(path) {
+            let full = self.full(path);
+            match files::open(&full) {
+                Ok(Opened::Regular(found)) => return Target::File(found),
+                Ok(_) => {}
+                // What the server may not read is the application's to answer for.
+                Err(error) => {
+                    if let Some(unreadable @ Target::Unreadable(..)) = refused(&full, &error) {
+                        return unreadable;
+                    }
+                }
+            }
         }
         let end = match &route.split {
             Split::Path => route.path.len(),
@@ -456,7 +468,7 @@ impl Router {
                     return self.front_controller(extent.serve, now);
                 }
                 Look::Missing => return Target::NotFound,
-                Look::Forbidden => return Target::Forbidden,
+                Look::Refused(target) => return target,
             }
         }
         if path.ends_with(b"/") {
@@ -465,14 +477,16 @@ impl Router {
                 found => found,
             };
         }
-        match files::open(&self.full(path)) {
+        let full = self.full(path);
+        match files::open(&full) {
             // Not the front controller, which is for paths without a file.
             Ok(Opened::Regular(_)) if path::is_source(path) => Target::NotFound,
             Ok(Opened::Regular(found)) => Target::File(found),
             Ok(Opened::Directory) => self.directory(path, query, extent, now),
             Ok(Opened::Special) => Target::NotFound,
-            Err(error) if is_denied(&error) => Target::Forbidden,
-            Err(_) => self.front_controller(extent.serve, now),
+            Err(error) => {
+                refused(&full, &error).unwrap_or_else(|| self.front_controller(extent.serve, now))
+            }
         }
     }
 
@@ -487,8 +501,8 @@ impl Router {
         match files::open(&folder) {
             Ok(Opened::Directory) if extent.lists => Target::Listing(folder),
             Ok(Opened::Directory) => Target::Forbidden,
-            Err(error) if is_denied(&error) => Target::Forbidden,
-            Ok(_) | Err(_) => Target::NotFound,
+            Err(error) => refused(&folder, &error).unwrap_or(Target::NotFound),
+            Ok(_) => Target::NotFound,
         }
     }
 
@@ -503,7 +517,7 @@ impl Router {
                     found => found,
                 }
             }
-            Target::Forbidden => Target::Forbidden,
+            refused @ (Target::Forbidden | Target::Unreadable(..)) => refused,
             _ => redirect(&self.outer(&slashed), query),
         }
     }
@@ -515,14 +529,19 @@ impl Router {
             if path.ends_with(b".php") {
                 match self.script(&path, now) {
                     Look::Script(script) => return Target::Script(script),
-                    Look::Forbidden => return Target::Forbidden,
+                    Look::Refused(target) => return target,
                     Look::Directory | Look::Missing => {}
                 }
             } else if !path::is_source(&path) {
-                match files::open(&self.full(&path)) {
+                let full = self.full(&path);
+                match files::open(&full) {
                     Ok(Opened::Regular(found)) => return Target::File(found),
-                    Err(error) if is_denied(&error) => return Target::Forbidden,
-                    Ok(_) | Err(_) => {}
+                    Ok(_) => {}
+                    Err(error) => {
+                        if let Some(target) = refused(&full, &error) {
+                            return target;
+                        }
+                    }
                 }
             }
         }
@@ -574,7 +593,7 @@ impl Router {
         match self.script(path, now) {
             Look::Script(script) => Target::Script(script),
             Look::Directory | Look::Missing => Target::NotFound,
-            Look::Forbidden => Target::Forbidden,
+            Look::Refused(target) => target,
         }
     }
 
@@ -593,8 +612,7 @@ impl Router {
             }
             Ok(Opened::Directory) => Look::Directory,
             Ok(Opened::Special) => Look::Missing,
-            Err(error) if is_denied(&error) => Look::Forbidden,
-            Err(_) => Look::Missing,
+            Err(error) => refused(&full, &error).map_or(Look::Missing, Look::Refused),
         }
     }
 
@@ -652,6 +670,11 @@ pub fn is_below(path: &[u8], route: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
-fn is_denied(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::PermissionDenied
+/// What answers for a file that cannot be opened; `None`: it does not exist.
+fn refused(path: &Path, error: &io::Error) -> Option<Target> {
+    match Unopened::of(error) {
+        Unopened::Missing => None,
+        Unopened::Denied => Some(Target::Forbidden),
+        unopened => Some(Target::Unreadable(unopened.into(), unopened::reason(path, error))),
+    }
 }

@@ -70,6 +70,7 @@ fn told(router: &Router, target: &str) -> String {
         Target::Listing(folder) => format!("list {}", short(folder.as_os_str().as_bytes())),
         Target::NotFound => "404".into(),
         Target::Forbidden => "403".into(),
+        Target::Unreadable(failure, _) => failure.status().as_str().into(),
         Target::BadRequest => "400".into(),
     }
 }
@@ -206,8 +207,11 @@ fn pipes_and_unreadable_files_are_not_sent() {
     for (target, expected) in ["/style.css", "/x.php", "/blog/"].into_iter().zip(expected) {
         assert_eq!(told(&router, target), expected, "{target}");
     }
-    assert!(is_denied(&io::Error::from_raw_os_error(libc::EACCES)));
-    assert!(!is_denied(&io::Error::from_raw_os_error(libc::ENOTDIR)));
+    let because = |number| refused(Path::new("/a"), &io::Error::from_raw_os_error(number));
+    assert!(because(libc::ENOTDIR).is_none());
+    assert!(matches!(because(libc::EACCES), Some(Target::Forbidden)));
+    assert!(matches!(because(libc::EMFILE), Some(Target::Unreadable(Failure::FileUnavailable, _))));
+    assert!(matches!(because(libc::EIO), Some(Target::Unreadable(Failure::FileBroken, _))));
 }
 
 proptest! {

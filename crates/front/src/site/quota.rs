@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokamak_config as config;
+use tokamak_upstream::unopened::Explained;
 use tokamak_upstream::{SpoolBudget, SpoolProblem, SpoolQuota};
 
 use crate::log;
@@ -39,7 +40,11 @@ fn reason(problem: &SpoolProblem) -> String {
         SpoolProblem::AllFull => "the files of all sites have the size of limits.spool".into(),
         SpoolProblem::Failed(error) => {
             let folder = std::env::temp_dir();
-            format!("a temporary file in {} cannot be written: {error}", folder.display())
+            format!(
+                "a temporary file in {} cannot be written: {}",
+                folder.display(),
+                Explained(error)
+            )
         }
     }
 }

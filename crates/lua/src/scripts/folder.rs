@@ -36,9 +36,10 @@ impl Absent {
     /// What an error of the system means.
     pub fn of(error: &io::Error) -> Absent {
         match error.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidInput => {
-                Absent::Missing
-            }
+            ErrorKind::NotFound
+            | ErrorKind::NotADirectory
+            | ErrorKind::InvalidFilename
+            | ErrorKind::InvalidInput => Absent::Missing,
             ErrorKind::PermissionDenied => Absent::Forbidden,
             ErrorKind::IsADirectory => Absent::Unnamed,
             _ => Absent::Unreadable,

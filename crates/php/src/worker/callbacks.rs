@@ -7,6 +7,7 @@ use std::slice::from_raw_parts;
 
 use tokamak_sys::control::{EXIT_DOUBT, EXIT_RETIRED};
 use tokamak_sys::queue::{Outcome, PoolNumbers, WorkerState};
+use tokamak_sys::unopened::Unopened;
 
 use crate::ffi;
 use crate::log::{self, Level};
@@ -192,6 +193,12 @@ fn level(number: c_int) -> Level {
         ffi::DEBUG => Level::Debug,
         _ => Level::Info,
     }
+}
+
+/// See [`Unopened`].
+#[unsafe(no_mangle)]
+extern "C" fn rust_unopened_status(error: c_int) -> c_int {
+    Unopened::of_number(error).status().into()
 }
 
 /// # Safety

@@ -158,8 +158,26 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     if let Some(fpm) = &setup.server.fpm {
         bounds::of_master(&fpm.global).map_err(|message| failure(message.text))?;
     }
-    if let Err(error) = process::raise_open_files() {
-        log::line(Level::Warn, format_args!("cannot raise the limit of open files: {error}"));
+    match process::raise_open_files() {
+        Err(error) => {
+            log::line(Level::Warn, format_args!("cannot raise the limit of open files: {error}"));
+        }
+        Ok(files) => {
+            let (wanted, most) = (
+                setup.server.limits.connections as u64,
+                files.saturating_sub(process::reserve(files)),
+            );
+            if wanted > most && setup.server.fpm.is_none() {
+                log::line(
+                    Level::Warn,
+                    format_args!(
+                        "limits.connections = {wanted} cannot be kept: a process may have {files} \
+                        open files (RLIMIT_NOFILE), of which about {most} are for connections; \
+                        raise it (ulimit -n, LimitNOFILE= of systemd) or lower limits.connections"
+                    ),
+                );
+            }
+        }
     }
     process::adopt_orphans().map_err(failure)?;
     // It holds the settings of all sites, and may run as the same user as their scripts.

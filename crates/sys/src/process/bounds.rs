@@ -40,6 +40,22 @@ pub fn most_files() -> io::Result<u64> {
     most(libc::RLIMIT_NOFILE)
 }
 
+/// How many files this process may have open.
+pub fn open_files() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is writable.
+    let known = check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) });
+    known.map_or(u64::MAX, |()| limit.rlim_cur)
+}
+
+/// How many of so many open files are not for connections of clients: what is opened to answer
+/// them, and what a process has from its start.
+pub fn reserve(open_files: u64) -> u64 {
+    // With a tenth, some downloads beside idle connections would leave none; ten times more would
+    // leave hardly any for connections. No machine needs thousands of files at the same moment.
+    (open_files / 8).clamp(16, 4096)
+}
+
 /// How large core files of this process, and what it starts, could be allowed to be.
 pub fn largest_core() -> io::Result<u64> {
     most(libc::RLIMIT_CORE)

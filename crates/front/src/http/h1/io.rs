@@ -80,10 +80,17 @@ pub fn part_from(stream: TcpStream) {
     send_away(stream, Vec::new(), LINGER);
 }
 
+/// The same at once, where the connection itself takes what others need.
+///
+/// The socket's send buffer is empty, so all is sent. But a client that has already sent more may
+/// get a reset instead.
+pub fn turn_away_at_once(stream: &TcpStream, why: Failure) {
+    let _ = stream.try_write(&pages::raw(why));
+}
+
 fn send_away(stream: TcpStream, last: Vec<u8>, moment: Duration) {
     if TURNED_AWAY.get() >= MOST_TURNED_AWAY {
-        // The socket's send buffer is empty, so all is sent. But a client that has already sent
-        // more may get a reset instead.
+        // As in `turn_away_at_once`.
         let _ = stream.try_write(&last);
         return;
     }

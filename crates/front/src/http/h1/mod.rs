@@ -27,7 +27,7 @@ use crate::request::body::Cut;
 use crate::request::pipeline::{self, Gone, Moments, Serving};
 use crate::response::Reply;
 
-pub use io::{H1Io, part_from, turn_away};
+pub use io::{H1Io, part_from, turn_away, turn_away_at_once};
 pub use state::{ConnHistory, ConnState};
 
 /// What is to be done with a connection when this protocol is through with it.

@@ -103,6 +103,7 @@ impl RuleBook {
             Target::NotFound => Ruling::Refused(StatusCode::NOT_FOUND),
             Target::Forbidden => Ruling::Refused(StatusCode::FORBIDDEN),
             Target::BadRequest => Ruling::Refused(StatusCode::BAD_REQUEST),
+            Target::Unreadable(failure, _) => Ruling::Refused(failure.status()),
         }
     }
 

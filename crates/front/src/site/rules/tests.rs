@@ -78,6 +78,7 @@ impl Place {
             Target::NotFound => "404".into(),
             Target::Forbidden => "403".into(),
             Target::BadRequest => "400".into(),
+            Target::Unreadable(failure, _) => failure.status().as_str().into(),
         }
     }
 
