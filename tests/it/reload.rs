@@ -36,8 +36,16 @@ fn load(server: &Server, keep_alive: bool, stop: &AtomicBool, served: &AtomicUsi
     }
 }
 
+/// Lines of the log that an operator has to look at.
+fn complaints(server: &Server) -> Vec<String> {
+    let log = server.log();
+    let is_one = |line: &&str| line.contains(" ERROR ") || line.contains(" WARN ");
+    log.lines().filter(is_one).map(str::to_owned).collect()
+}
+
 fn loses_no_request(kind: Kind) {
     let server = operated(kind).start();
+    assert_eq!(complaints(&server), [""; 0]);
     let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for client in 0..6 {
@@ -58,6 +66,7 @@ fn loses_no_request(kind: Kind) {
     let status =
         status_when(&server, "the end of the old generations", |status| status["draining"] == 0);
     assert_eq!(status["generation"], 9);
+    assert_eq!(complaints(&server), [""; 0], "there is nothing unusual about a reload");
 }
 
 fn brings_new_code(kind: Kind) {

@@ -92,6 +92,16 @@ fn status_lines(kind: Kind) {
             row("304 has no body", get("/status.php?code=304")).status(304).body(""),
         ],
     );
+    for (line, reason) in [
+        ("HTTP/1.1%20420%20Enhance%20Your%20Calm", "Enhance Your Calm"),
+        ("HTTP/1.0%20404%20Gone%20Fishing", "Gone Fishing"),
+        ("HTTP/1.1%20404%20Not%20Found", "Not Found"),
+        ("Status:%20404%20No%20Such%20Thing", "No Such Thing"),
+        ("Status:%20299%20Fine", "Fine"),
+    ] {
+        let head = server.get(&format!("/header.php?line[]={line}")).head;
+        assert_eq!(head.reason, reason, "{line}");
+    }
     for code in
         [200, 201, 202, 203, 206, 300, 303, 307, 400, 403, 409, 422, 451, 500, 502, 507, 599]
     {
