@@ -1,7 +1,9 @@
 """Thousands of slow clients over TLS: are others served all the time, and is memory bounded and
 given back? A quarter each stops within its greeting, stops after it, sends a request byte by byte,
-and reads nothing of a large response. Who is closed comes again at once."""
+and reads nothing of a large response. Who is closed comes again at once. Then clients read a page
+of 12 MB slowly, in each mode and over either protocol."""
 
+import argparse
 import asyncio
 import resource
 import ssl
@@ -12,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import options, program, record
+from . import options, program, record, slow_readers
 from .contest import say
 from .process import Server, free_port, private_kib
 from .versions import text
@@ -245,8 +247,23 @@ def run(arguments: list[str]) -> int:
     option("--clients", type=options.positive, default=4000, help="slow ones; default: 4000")
     option("--seconds", type=options.positive, default=120, help="default: 120")
     option("--between", type=options.positive, default=10, help="of two looks; default: 10")
+    option("--readers", type=options.positive, default=8, help="seconds of each mode; default: 8")
+    option("--only-readers", action="store_true", help="leave out those over TLS")
     chosen = parser.parse_args(arguments)
-    program.begin(chosen.out, chosen.seconds + 120)
+    of_readers = len(slow_readers.MODES) * len(slow_readers.PROTOCOLS) * (chosen.readers + 10)
+    program.begin(chosen.out, chosen.seconds + 120 + of_readers)
+    pages = [] if chosen.only_readers else [crowd(chosen)]
+    with program.workshop("slow-readers") as directory:
+        measured = slow_readers.measure(directory, chosen.tokamak, chosen.readers)
+        read = record.write(chosen.out / "readers.csv", slow_readers.Reading, measured)
+    pages.append(slow_readers.verdict(read))
+    parts = "\n".join(part for _, part in pages)
+    page = f"# Slow clients\n\n{parts}\n```\n{text(chosen.tokamak)}\n```\n"
+    return program.end(chosen.out, page, all(is_good for is_good, _ in pages))
+
+
+def crowd(chosen: argparse.Namespace) -> tuple[bool, str]:
+    """The clients over TLS: whether they did no harm, and the page's part."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     if limit < 2 * chosen.clients:
@@ -260,5 +277,4 @@ def run(arguments: list[str]) -> int:
         finally:
             server.stop()
     is_good, line = verdict(found, chosen.clients)
-    page = f"# Slow clients over TLS\n\n{line}\n\n```\n{text(chosen.tokamak)}\n```\n"
-    return program.end(chosen.out, page, is_good)
+    return is_good, f"## Over TLS\n\n{line}\n"
