@@ -41,29 +41,28 @@ impl Names {
     /// Those of entries that are for themselves are for no other names.
     pub fn new(entries: &[NamedPairs<'_>], refuses_others: bool) -> Names {
         let mut names = Names::default();
-        let kinds = |pairs: &[Pair]| pairs.iter().map(|pair| pair.key.clone()).collect::<Kinds>();
         for NamedPairs { names: given, pairs, is_for_itself } in entries {
-            let kinds = kinds(pairs);
             for name in *given {
+                let whole = name;
                 let (map, name) = match name.strip_prefix("*.") {
                     Some(above) => (&mut names.below, above),
                     None => (&mut names.exact, &**name),
                 };
-                map.entry(name.to_owned()).or_insert_with(|| kinds.clone());
+                map.entry(name.to_owned()).or_insert_with(|| kinds(pairs, Some(whole)));
             }
             let is_for_others = !refuses_others && !is_for_itself && !pairs.is_empty();
             if is_for_others && names.other.is_none() {
-                names.other = Some(kinds);
+                names.other = Some(kinds(pairs, None));
             }
         }
         for NamedPairs { pairs, .. } in entries {
-            let kinds = kinds(pairs);
             for name in pairs.iter().flat_map(|pair| &pair.certificate.names) {
+                let whole = name;
                 let (map, name) = match name.strip_prefix("*.") {
                     Some(above) => (&mut names.one_label, above),
                     None => (&mut names.exact, &**name),
                 };
-                map.entry(name.to_owned()).or_insert_with(|| kinds.clone());
+                map.entry(name.to_owned()).or_insert_with(|| kinds(pairs, Some(whole)));
             }
         }
         names
@@ -88,6 +87,17 @@ impl Names {
         let one_label = || self.one_label.get(&above(name)?);
         self.exact.get(name).or_else(below).or_else(one_label)
     }
+}
+
+/// The certificates of an entry for this name, those for it first: the others are for clients that
+/// understand none of these.
+fn kinds(pairs: &[Pair], name: Option<&String>) -> Kinds {
+    let is_for = |pair: &&Pair| {
+        let certificate = &pair.certificate;
+        name.is_none_or(|name| certificate.is_for(name) || certificate.names.contains(name))
+    };
+    let (fitting, others): (Vec<_>, Vec<_>) = pairs.iter().partition(is_for);
+    fitting.into_iter().chain(others).map(|pair| pair.key.clone()).collect()
 }
 
 impl ResolvesServerCert for Names {
@@ -115,6 +125,7 @@ mod tests {
     fn table() {
         let first = pair(&["first.example", "*.example.net", "both.example"]);
         let second = pair(&["second.example"]);
+        let beside = pair(&["beside.example", "*.beside.example", "second.example"]);
         let third = pair(&["deep.wild.example"]);
         let own = |names: &[&str]| names.iter().map(|name| (*name).into()).collect::<Vec<String>>();
         let given = [own(&[]), own(&["second.example", "both.example"]), own(&["*.wild.example"])];
@@ -125,7 +136,7 @@ mod tests {
             (&awaited[..], Vec::new()),
             (&own_name[..], vec![customer.clone()]),
             (&given[0][..], vec![first.clone()]),
-            (&given[1][..], vec![second.clone()]),
+            (&given[1][..], vec![second.clone(), beside.clone()]),
             (&given[2][..], vec![third.clone()]),
         ];
         let entries = entries.map(|(names, pairs)| {
@@ -148,6 +159,8 @@ mod tests {
                 (Some("customer.example"), Some(&customer)),
                 (Some("second.example"), Some(&second)),
                 (Some("both.example"), Some(&second)),
+                (Some("beside.example"), Some(&beside)),
+                (Some("a.beside.example"), Some(&beside)),
                 (Some("a.wild.example"), Some(&third)),
                 (Some("a.b.wild.example"), Some(&third)),
                 (Some("wild.example"), other),

@@ -22,15 +22,24 @@ fn names_have_their_certificates() {
         let folder = Folder::new();
         folder.certificate("localhost", &["localhost"]);
         folder.certificate("of_all", &["first.example", "*.wild.example"]);
-        let lines = folder.lines("of_all");
-        let lines: Vec<String> = lines.lines().map(|line| format!("tls.{line}")).collect();
-        let unknown_line = format!("tls.unknown_name = \"{unknown}\"");
-        let lines: Vec<&str> = lines.iter().map(String::as_str).chain([&*unknown_line]).collect();
+        folder.certificate("beside", &["beside.example"]);
+        let files = ["of_all", "beside"];
+        let list = |ending: &str| {
+            let path = |file: &str| folder.path(&format!("{file}.{ending}"));
+            format!("{:?}", files.map(path))
+        };
+        let lines = [
+            format!("tls.certificate = {}", list("pem")),
+            format!("tls.key = {}", list("key")),
+            format!("tls.unknown_name = \"{unknown}\""),
+        ];
+        let lines = lines.each_ref().map(String::as_str);
         let secured = secured_in(folder, Setup::new(Kind::Classic), &lines, &[]);
         for (name, expected) in [
             (Some("localhost"), Some("localhost")),
             (Some("LOCALHOST"), Some("localhost")),
             (Some("first.example"), Some("of_all")),
+            (Some("beside.example"), Some("beside")),
             (Some("a.wild.example"), Some("of_all")),
             (Some("a.b.wild.example"), other),
             (Some("unknown.example"), other),

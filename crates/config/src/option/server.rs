@@ -86,9 +86,9 @@ section! {
         /// for `localhost`, names below it, and loopback addresses.
         auto: bool = "false", ANY, Live, env "TOKAMAK_TLS_AUTO";
         /// Files of the certificate for names that no site has a certificate for, each with the
-        /// certificates of the authorities between it and a known one. Several are certificates of
-        /// different kinds, as with an ECDSA and an RSA key, of which a client gets the first that
-        /// it understands.
+        /// certificates of the authorities between it and a known one. Of several,
+        /// a client gets one for the name that it asks for, and of those of different kinds, as
+        /// with an ECDSA and an RSA key, the first that it understands.
         certificate: Vec<Text> = "", ANY, Live, env "TOKAMAK_TLS_CERTIFICATE";
         /// Files of the keys, in the order of `certificate`; if not set, each key is in the file of
         /// its certificate.
