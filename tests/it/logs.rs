@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::harness::{Kind, Request, Server, Setup, eventually, get, in_parallel};
+use crate::metrics;
 use crate::operate::{kill, operated, status, status_when, worker_pids};
 
 /// A server with an access log of this format; the path is relative to the configuration's.
@@ -345,6 +346,35 @@ fn a_full_pipe_does_not_stop_the_supervisor() {
         (log.contains(" stopped\n") && server.main_process().ended().is_some()).then_some(())
     });
     assert!(end.is_some(), "the last line is written, and the server ends");
+}
+
+/// Nor does a script that writes to it, whatever serves it: the line is lost, and counted.
+#[test]
+fn a_full_pipe_does_not_stop_a_script() {
+    for kind in [Kind::Classic, Kind::Worker, Kind::Sealed, Kind::Async] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("errors");
+        let mut pipe = Pipe::new(&path);
+        let setup = Setup::new(kind).site("sites/logging").workers(2);
+        let server = metrics::start(setup.line(&format!("log.error = \"{}\"", path.display())));
+        assert_eq!(server.text("/?quiet"), "answered");
+        pipe.fill();
+        let count = 40;
+        in_parallel(count, |_| assert_eq!(server.text("/"), "answered", "{kind:?}"));
+        let mut log = pipe.drain();
+        assert_eq!(log.matches("complaint").count(), 0, "there was no room");
+        // The next lines find room, and say how many did not.
+        in_parallel(2, |_| assert_eq!(server.text("/"), "answered"));
+        let told = eventually(Duration::from_secs(30), || {
+            log += &pipe.drain();
+            (log.matches("complaint").count() == 4 && lost(&log) > 0).then_some(())
+        });
+        assert!(told.is_some(), "{kind:?}: {log}");
+        assert_eq!(lost(&log), 2 * count, "{kind:?}");
+        let name = "tokamak_error_log_lines_lost_total{site=\"localhost\"}";
+        assert_eq!(metrics::samples(&server)[name], 2.0 * count as f64, "{kind:?}");
+        assert!(!log.contains("panicked") && !log.contains("signal"), "{kind:?}: {log}");
+    }
 }
 
 /// Neither a script nor a program that it starts writes a line that looks like the server's.

@@ -207,6 +207,9 @@ rows! {
     Held Counter "worker_waits_held" "" ["site"]
         "Async mode: waits that have held all requests of a worker, as in `tokamak status`; since \
         the generation began"
+    LostLines Counter "error_log_lines_lost" "" ["site"]
+        "Lines of a site's PHP processes that were lost, because nobody has read the error log; \
+        since the generation began"
     ApplicationProcesses Gauge "application_processes" "" ["upstream" "state"]
         "Processes of applications that the server starts: `running`, `stopping`, `down`"
     ApplicationRestarts Counter "application_restarts" "" ["upstream"]

@@ -1,17 +1,22 @@
 //! Lines for the server's error log, which is standard error: one write a line, so that lines of
 //! several workers never mix.
 //!
+//! Nothing waits for who reads there: a script that logs would hold its worker, and all requests of
+//! one in async mode. A line that finds no room is lost and counted, and a later one says how many
+//! there were.
+//!
 //! Where the workers' standard error is their own (`output.rs`), the log is another descriptor. In
 //! a pool of `tokamak fpm` lines look like php-fpm's.
 
-use std::fs::File;
 use std::io::{self, Write};
-use std::mem::ManuallyDrop;
-use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokamak_cost::Timestamp;
+use tokamak_sys::outlet::Outlet;
+use tokamak_sys::queue::Segment;
 
 /// How serious a line is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,32 +72,64 @@ pub enum Manner {
     Fpm,
 }
 
-/// The descriptor of the log; negative: standard error.
-static LOG: AtomicI32 = AtomicI32::new(-1);
-static LIKE_FPM: AtomicBool = AtomicBool::new(false);
+struct Log {
+    outlet: Outlet<OwnedFd>,
+    like_fpm: bool,
+}
 
-/// From now on this descriptor is the log.
+/// Where lines go; until it is known, to standard error.
+static LOG: OnceLock<Log> = OnceLock::new();
+/// Where lines that are lost are counted.
+static POOL: OnceLock<Arc<Segment>> = OnceLock::new();
+/// There was no room for the end of the last line.
+static IS_TORN: AtomicBool = AtomicBool::new(false);
+
+/// From now on this descriptor is the log. Once.
 pub fn write_to(log: OwnedFd, manner: Manner) {
-    LOG.store(log.into_raw_fd(), Ordering::Relaxed);
-    LIKE_FPM.store(manner == Manner::Fpm, Ordering::Relaxed);
+    let log = Log { outlet: Outlet::of(log), like_fpm: manner == Manner::Fpm };
+    assert!(LOG.set(log).is_ok(), "the log is chosen once");
+}
+
+/// Lines that are lost are counted there from now on. Once.
+pub fn count_losses_in(pool: Arc<Segment>) {
+    assert!(POOL.set(pool).is_ok(), "a process is of one pool");
 }
 
 /// Writes one line: time, level, site, message, `key="value"` pairs.
 pub fn line(level: Level, site: &str, message: &[u8], pairs: &[(&str, &[u8])]) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let like_fpm = LIKE_FPM.load(Ordering::Relaxed);
-    let compose = if like_fpm { compose_for_fpm } else { compose };
-    let line = compose(now, level, site, message, pairs);
-    let log = LOG.load(Ordering::Relaxed);
-    // A log that cannot be written leaves nobody to tell.
-    let _ = if log < 0 { io::stderr().write_all(&line) } else { write_all(log, &line) };
+    let compose = if LOG.get().is_some_and(|log| log.like_fpm) { compose_for_fpm } else { compose };
+    let is_written = put(compose(now, level, site, message, pairs));
+    let Some(pool) = POOL.get() else { return };
+    if is_written {
+        pool.tell_lost_lines(|count| {
+            let message = format!("the error log lost {count} lines");
+            put(compose(now, Level::Warn, site, message.as_bytes(), &[]))
+        });
+    } else {
+        pool.count_lost_line();
+    }
 }
 
-/// Writes to a descriptor that is open for as long as the process lives.
-fn write_all(fd: RawFd, text: &[u8]) -> io::Result<()> {
-    // SAFETY: nobody closes it, here neither.
-    let mut file = ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
-    file.write_all(text)
+/// Whether there was room for all of it.
+fn put(mut line: Vec<u8>) -> bool {
+    if IS_TORN.load(Ordering::Relaxed) {
+        line.insert(0, b'\n');
+    }
+    let write = |line: &[u8]| match LOG.get() {
+        Some(log) => log.outlet.write(line),
+        None => Outlet::of(io::stderr()).write(line),
+    };
+    let written = loop {
+        match write(&line) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => break result.unwrap_or(0),
+        }
+    };
+    if written > 0 {
+        IS_TORN.store(written < line.len(), Ordering::Relaxed);
+    }
+    written == line.len()
 }
 
 fn compose(

@@ -167,6 +167,7 @@ impl Zygote {
             log::line(Level::Error, "php", format!("zygote: {why}").as_bytes(), &[]);
             ExitCode::from(EXIT_MISMATCH)
         })?;
+        log::count_losses_in(segment.clone());
         match start(&channel) {
             Ok((settings, output)) => {
                 let workers = BTreeMap::new();

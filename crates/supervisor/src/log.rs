@@ -10,7 +10,7 @@ mod backlog;
 use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, Stderr, Write};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokamak_cost::Timestamp;
 use tokamak_fpm as fpm;
 use tokamak_fpm::log::Style;
-use tokamak_sys::outlet::Outlet;
+use tokamak_sys::outlet::{Outlet, opened_anew};
 use tokamak_sys::process;
 
 use backlog::Backlog;
@@ -224,6 +224,12 @@ impl Drop for Open {
         }
         output().outlet = None;
     }
+}
+
+/// Standard error for a process that must not wait for who reads there, whatever its user may open;
+/// `None`: it never waits.
+pub fn without_waiting() -> Option<OwnedFd> {
+    opened_anew(io::stderr())
 }
 
 /// Writes lines that wait, as far as there is room now.

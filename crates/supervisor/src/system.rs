@@ -13,6 +13,7 @@ use crate::bounds;
 use crate::certificates::Certificates;
 use crate::front::{self, FrontMain};
 use crate::listen::Listeners;
+use crate::log;
 use crate::means::{FrontPlan, Means, Started, ZygoteStart};
 use crate::settings;
 use crate::sockets::Sockets;
@@ -70,7 +71,9 @@ fn execute(php: &Path, start: ZygoteStart<'_>) -> io::Result<Started> {
     let guard = whose.filter(|_| !site.dumpable).and_then(|_| Guard::find());
     entrance.extend(guard.map(|guard| (key::GUARD.to_owned(), guard.number().to_string())));
     let (environment, hidden) = settings::environment_of_php(site, std::env::vars_os());
+    let error = log::without_waiting();
     let program = Program {
+        error: error.as_ref().map(AsFd::as_fd),
         arguments: &[ZYGOTE_ARGUMENT],
         environment: &environment,
         fds: &fds,

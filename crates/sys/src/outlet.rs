@@ -19,19 +19,9 @@ impl<Fd: AsFd> Outlet<Fd> {
     /// One that leads where `fd` leads now. `fd` itself goes on to wait, since others may share it:
     /// whether it does is a property of what is open, not of a process.
     pub fn of(fd: Fd) -> Outlet<Fd> {
-        let kind = fstat(&fd).map(|stat| FileType::from_raw_mode(stat.st_mode));
-        let anew = match kind {
-            Ok(FileType::Fifo | FileType::CharacterDevice) => {
-                let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
-                let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-                // Another user's pipe, or a system without `/proc`, is written to as it is.
-                open(path, flags, Mode::empty()).ok()
-            }
-            // Writing to a file does not block, as it never waits for a reader. Opened a second
-            // time, the file would have a second write position and lines would overwrite others.
-            _ => None,
-        };
-        Outlet { fd, anew, is_socket: kind == Ok(FileType::Socket) }
+        let anew = opened_anew(&fd);
+        let is_socket = kind_of(&fd) == Some(FileType::Socket);
+        Outlet { fd, anew, is_socket }
     }
 
     /// Writes as much as there is room for.
@@ -45,6 +35,24 @@ impl<Fd: AsFd> Outlet<Fd> {
         let fd = self.anew.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
         Ok(rustix::io::write(fd, bytes)?)
     }
+}
+
+fn kind_of(fd: impl AsFd) -> Option<FileType> {
+    fstat(fd).map(|stat| FileType::from_raw_mode(stat.st_mode)).ok()
+}
+
+/// The same pipe or terminal, opened so that writing to it does not wait. `None` for whatever else
+/// `fd` is, for another user's pipe, and on a system without `/proc`.
+///
+/// Writing to a file does not block, as it never waits for a reader. Opened a second time, the file
+/// would have a second write position and lines would overwrite others.
+pub fn opened_anew(fd: impl AsFd) -> Option<OwnedFd> {
+    if !matches!(kind_of(&fd)?, FileType::Fifo | FileType::CharacterDevice) {
+        return None;
+    }
+    let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    open(path, flags, Mode::empty()).ok()
 }
 
 #[cfg(test)]

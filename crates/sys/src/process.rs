@@ -169,6 +169,8 @@ pub struct Program<'a> {
     pub input: Option<BorrowedFd<'a>>,
     /// Its descriptors 1 and 2; [`None`]: those of this process.
     pub output: Option<BorrowedFd<'a>>,
+    /// Its descriptor 2, if not as the above.
+    pub error: Option<BorrowedFd<'a>>,
     /// The user it runs as; [`None`]: that of this process.
     pub identity: Option<&'a Identity>,
     /// What keeps others of that user from looking into it from its first moment on.
@@ -189,6 +191,7 @@ impl<'a> Program<'a> {
             fds: &[],
             input: None,
             output: None,
+            error: None,
             identity: None,
             guard: None,
             directory: None,
@@ -231,7 +234,12 @@ impl<'a> Program<'a> {
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             let error = (|| -> io::Result<()> {
-                place(input, self.output, &sources, &mut copies, &reported)?;
+                place(
+                    [Some(input), self.output, self.error.or(self.output)],
+                    &sources,
+                    &mut copies,
+                    &reported,
+                )?;
                 own_group();
                 reset_signals();
                 self.bounds.assume()?;
@@ -283,13 +291,12 @@ impl<'a> Program<'a> {
     }
 }
 
-/// In the child: 0 from `input`, 1 and 2 from `output`, `sources` at 3…, the report pipe after
-/// them, the rest closed.
+/// In the child: 0, 1 and 2 from `standard` (or as they are), `sources` at 3…, the report pipe
+/// after them, the rest closed.
 ///
 /// A source may sit where another one belongs, so all of them are first copied out of the way.
 fn place(
-    input: BorrowedFd<'_>,
-    output: Option<BorrowedFd<'_>>,
+    standard: [Option<BorrowedFd<'_>>; 3],
     sources: &[RawFd],
     copies: &mut [RawFd],
     report: &OwnedFd,
@@ -304,10 +311,10 @@ fn place(
             *copy = check(libc::fcntl(*source, libc::F_DUPFD_CLOEXEC, end + 1))?;
         }
         let report = check(libc::fcntl(report.as_raw_fd(), libc::F_DUPFD_CLOEXEC, end + 1))?;
-        check(libc::dup2(input.as_raw_fd(), 0))?;
-        if let Some(output) = output {
-            check(libc::dup2(output.as_raw_fd(), 1))?;
-            check(libc::dup2(output.as_raw_fd(), 2))?;
+        for (target, source) in (0..).zip(standard) {
+            if let Some(source) = source {
+                check(libc::dup2(source.as_raw_fd(), target))?;
+            }
         }
         for (target, copy) in (FIRST..).zip(copies.iter()) {
             check(libc::dup2(*copy, target))?;

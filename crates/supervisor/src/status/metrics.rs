@@ -63,6 +63,7 @@ fn add_pool(generation: &Generation, pool: &Pool, now: u64, samples: &mut Sample
         memory = memory.saturating_add(entry.memory);
         under_way += u64::from(entry.under_way);
     }
+    samples.add(Row::LostLines, &[site], pool.segment().lost_lines() as f64);
     samples.add(Row::WorkerMemory, &[site], memory as f64);
     if pool.site.mode == Mode::Async {
         samples.add(Row::UnderWay, &[site], under_way as f64);

@@ -10,7 +10,7 @@ use super::calls::CallWords;
 use super::doing::{Doing, PEERS, Peer};
 
 /// Changes with every change of the layout or of its meaning.
-pub const LAYOUT_VERSION: u32 = 15;
+pub const LAYOUT_VERSION: u32 = 16;
 
 /// First word of a segment.
 pub(super) const MAGIC: u32 = 0x544f_4b51; // "TOKQ"
@@ -151,6 +151,10 @@ pub(super) struct Header {
     /// 1: the front takes no more connections, and ends with its last request. For workers that
     /// may have requests which nothing would end. Written by the supervisor.
     pub draining: AtomicU32,
+    /// Lines of PHP processes that found no room in the error log.
+    pub lost_lines: AtomicU64,
+    /// Those of them that a later line has told of.
+    pub told_lines: AtomicU64,
     /// Tickets given out; a copy for onlookers, of when a loop last woke workers. The front keeps
     /// its own.
     pub tail: CachePadded<AtomicU32>,

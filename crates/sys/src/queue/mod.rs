@@ -42,6 +42,7 @@ mod frame;
 mod in_flight;
 mod job;
 mod layout;
+mod lost_lines;
 mod producer;
 pub mod record;
 mod ring;

@@ -497,6 +497,27 @@ fn the_board_shows_what_was_said() {
     );
 }
 
+#[test]
+fn lost_lines_are_told_of_once_or_again_if_that_was_lost() {
+    let segment = Segment::create("test", small()).unwrap();
+    let mut told = Vec::new();
+    segment.tell_lost_lines(|_| unreachable!("none is lost"));
+    segment.count_lost_line();
+    segment.count_lost_line();
+    for is_written in [false, true, true] {
+        segment.tell_lost_lines(|count| {
+            told.push(count);
+            is_written
+        });
+    }
+    segment.count_lost_line();
+    segment.tell_lost_lines(|count| {
+        told.push(count);
+        true
+    });
+    assert_eq!((told, segment.lost_lines()), (vec![2, 2, 1], 3));
+}
+
 /// A segment whose workers have doorbells, its producer, a consumer, and the consumer's doorbell.
 fn pair_with_doorbells() -> (Producer, Consumer, OwnedFd) {
     let geometry = small().with_doorbells();
