@@ -53,8 +53,8 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("kinds.c", "kinds"),
     (
         "libraries.c",
-        "learned locale magick mysql_statistics openssl_errors peek_openssl_error posix_error \
-         real_##function real_##function real_set_resource_limit sockets_error sqlite",
+        "clear_rrd_error learned locale magick mysql_statistics openssl_errors peek_openssl_error \
+         posix_error real_##function real_##function real_set_resource_limit sockets_error sqlite",
     ),
     ("lifecycle.c", "first_directory own"),
     ("long_turns.c", "turns"),
@@ -94,7 +94,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("superglobals.c", "base"),
     (
         "syscall_cache.c",
-        "asked blocked blocked_known directory directory_at directory_len has_ticks \
+        "asked before_fork blocked blocked_known directory directory_at directory_len has_ticks \
          holds_use holds_write idle_since lock_file moved shadow wants_use watched \
          watched_bits watched_count",
     ),

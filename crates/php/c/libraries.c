@@ -57,6 +57,12 @@ static int with_a_value(zend_execute_data *call)
     return ZEND_CALL_NUM_ARGS(call) > 1;
 }
 
+/* uopz_flags(class, function, flags); without them it only tells. */
+static int with_flags(zend_execute_data *call)
+{
+    return ZEND_CALL_NUM_ARGS(call) > 2 && Z_TYPE_P(ZEND_CALL_ARG(call, 3)) == IS_LONG;
+}
+
 /* imap_open(): DISABLE_AUTHENTICATOR holds for all later connections. */
 static int with_options(zend_execute_data *call)
 {
@@ -116,6 +122,9 @@ static int for_a_library(zend_execute_data *call)
     ROW(readline_info, with_a_value, "a request set a variable of readline")                     \
     ROW(curl_setopt, of_an_engine, "a request set an engine of OpenSSL")                         \
     ROW(curl_setopt_array, with_an_engine, "a request set an engine of OpenSSL")                 \
+    ROW(uopz_redefine, always, "a request redefined a constant by uopz")                         \
+    ROW(uopz_undefine, always, "a request removed a constant by uopz")                           \
+    ROW(uopz_flags, with_flags, "a request changed a class or function by uopz")                 \
     ROW(putenv, for_a_library,                                                                   \
         "a request set a variable of the environment that a library reads only once")
 
@@ -130,6 +139,8 @@ static int for_a_library(zend_execute_data *call)
     }
 
 REPLACING(REPLACE)
+/* \pcov\start(), which no function of C can be called */
+REPLACE(pcov_start, always, "a request started to measure coverage by pcov")
 
 /* ---- settings that functions of PHP tell and set ---- */
 
@@ -370,11 +381,14 @@ static void *globals_of(const char *extension)
     return module ? module->globals_ptr : NULL;
 }
 
+static void (*clear_rrd_error)(void); /* of librrd; it names files */
+
 static void learn_errors(void)
 {
     posix_error = globals_of("posix");
     sockets_error = globals_of("sockets");
     openssl_errors = globals_of("openssl");
+    *(void **)&clear_rrd_error = dlsym(RTLD_DEFAULT, "rrd_clear_error");
     *(void **)&peek_openssl_error = openssl_errors ? dlsym(RTLD_DEFAULT, "ERR_peek_error") : NULL;
 }
 
@@ -385,6 +399,9 @@ static void put_back_errors(void)
     }
     if (sockets_error) {
         *sockets_error = 0;
+    }
+    if (clear_rrd_error) {
+        clear_rrd_error();
     }
     if (openssl_errors && (*openssl_errors || (peek_openssl_error && peek_openssl_error() != 0))) {
         zval error;
@@ -434,6 +451,7 @@ void libraries_learn(void)
     libraries_stand_before(NULL, #function, &real_##function, notice_##function);
     REPLACING(STAND_BEFORE_REPLACING)
     NOTICED(STAND_BEFORE_NOTICED)
+    libraries_stand_before(NULL, "pcov\\start", &real_pcov_start, replace_for_pcov_start);
     text_domains_learn();
     libraries_stand_before("imagick", "setresourcelimit", &real_set_resource_limit,
                            notice_set_resource_limit);

@@ -442,6 +442,41 @@ static void on_nothing(int number)
     (void)number;
 }
 
+/* Signals that reach a whole process group (Ctrl-C, a closed terminal) are the supervisor's
+ * business: the worker is told to leave through the board. */
+static const int not_ours[] = {SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM};
+
+/* A child of a script has no supervisor. What the script has made of a signal stays. */
+static void be_ended_by_signals(void)
+{
+    struct sigaction now;
+
+    for (size_t i = 0; i < sizeof(not_ours) / sizeof(*not_ours); i++) {
+        if (LIBC(sigaction)(not_ours[i], NULL, &now) == 0 && now.sa_handler == on_nothing) {
+            LIBC(signal)(not_ours[i], SIG_DFL);
+        }
+    }
+}
+
+static sigset_t before_fork; /* what was blocked */
+
+/* A signal may reach the child before it has made up its mind. */
+static void hold_signals(void)
+{
+    sigset_t held;
+
+    sigemptyset(&held);
+    for (size_t i = 0; i < sizeof(not_ours) / sizeof(*not_ours); i++) {
+        sigaddset(&held, not_ours[i]);
+    }
+    LIBC(sigprocmask)(SIG_BLOCK, &held, &before_fork);
+}
+
+static void let_signals_go(void)
+{
+    LIBC(sigprocmask)(SIG_SETMASK, &before_fork, NULL);
+}
+
 /* A script forked (pcntl_fork). Timers stay with the parent, and so does everything in shared
  * memory. */
 static void on_fork_in_child(void)
@@ -449,15 +484,16 @@ static void on_fork_in_child(void)
     has_ticks = 0;
     holds_use = wants_use = holds_write = 0;
     shim.is_copy = 1;
+    if (serving->stage == STAGE_REQUEST || serving->stage == STAGE_LATE) {
+        be_ended_by_signals();
+    }
+    let_signals_go();
 }
 
 /* What a fork brings along: handlers. */
 static void install_handlers(void)
 {
-    /* Signals that reach a whole process group (Ctrl-C, a closed terminal) are the supervisor's
-     * business: the worker is told to leave through the board. A handler and not SIG_IGN, because
-     * programs that PHP starts inherit what is ignored. */
-    static const int not_ours[] = {SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM};
+    /* A handler and not SIG_IGN, because programs that PHP starts inherit what is ignored. */
     struct sigaction action = {.sa_flags = SA_RESTART};
 
     sigemptyset(&action.sa_mask);
@@ -467,7 +503,7 @@ static void install_handlers(void)
     }
     action.sa_handler = on_tick;
     sigaction(SIGRTMIN + 6, &action, NULL);
-    pthread_atfork(NULL, NULL, on_fork_in_child);
+    pthread_atfork(hold_signals, let_signals_go, on_fork_in_child);
 }
 
 /* What a fork does not bring along: the timer, and a mask without the zygote's blocked signals. */

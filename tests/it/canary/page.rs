@@ -31,6 +31,10 @@ worker is replaced after the response and says why in the error log. A request t
 the kind pays nothing for it. Files, mappings and threads are looked for only after a request that
 has called C by itself, with `FFI`: extensions keep theirs on purpose.
 
+Three extensions that the tests do not load, tried by hand: `\\pcov\\start()` replaces the worker in
+classic mode, so do `uopz_redefine()`, `uopz_undefine()` and `uopz_flags()`, and the last error of
+`rrd` is forgotten. With php-fpm and in worker and async mode they stay.
+
 **Worker** mode is for applications that keep things on purpose. The server resets what is listed in
 [Classic and worker mode](classic-and-worker.md#what-is-reset), where each kind can also be kept;
 the table shows the defaults.

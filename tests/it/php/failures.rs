@@ -6,7 +6,23 @@ use crate::harness::{
 };
 
 on_every_server! { shown, hidden, next_request_is_served, killed_worker }
-in_every_mode! { killed_get_is_tried_once_more, others_are_not_disturbed }
+in_every_mode! {
+    killed_get_is_tried_once_more, others_are_not_disturbed, a_child_is_ended_by_a_signal
+}
+
+/// As behind php-fpm; the worker itself is the supervisor's to end.
+fn a_child_is_ended_by_a_signal(kind: Kind) {
+    let server = Setup::new(kind).start();
+    assert_eq!(server.get("/fork.php").expect(200).text(), "15");
+}
+
+/// What fills the image's memory counts for no request, so a small limit is none of sealed mode's.
+#[test]
+fn a_sealed_request_begins_with_little_memory() {
+    let setup = Setup::new(Kind::Sealed).php_admin_value("memory_limit", "6M");
+    let server = setup.start();
+    assert_eq!(server.get("/memory.php").expect(200).text(), "little little");
+}
 
 /// Every way to end, with what PHP says about it.
 const WAYS: [(&str, &str); 16] = [

@@ -36,15 +36,73 @@ static void *take(size_t size, int with_zeros)
     return with_zeros ? memset(block, 0, size) : block;
 }
 
+/* ---- what the plugs take counts for no request ----
+ *
+ * The memory manager counts what it has given out and what it has of the system, in words that
+ * nothing else leads to. They are found by their values in three moments. */
+
+enum { WORDS = 64, MOMENTS = 3 };
+
+typedef struct {
+    size_t *given, *mapped; /* NULL: it was not found, and the plugs count */
+} counts;
+
+static size_t *find_count(size_t seen[MOMENTS][WORDS], const size_t values[MOMENTS])
+{
+    size_t found = WORDS;
+
+    for (size_t i = 0; i < WORDS; i++) {
+        int is_it = 1;
+        for (size_t m = 0; m < MOMENTS; m++) {
+            is_it &= seen[m][i] == values[m];
+        }
+        if (is_it && found != WORDS) {
+            return NULL;
+        }
+        found = is_it ? i : found;
+    }
+    return found == WORDS ? NULL : (size_t *)zend_mm_get_heap() + found;
+}
+
+static counts find_counts(void)
+{
+    size_t seen[MOMENTS][WORDS], given[MOMENTS], mapped[MOMENTS];
+    void *block = NULL;
+
+    for (size_t m = 0; m < MOMENTS; m++) {
+        memcpy(seen[m], zend_mm_get_heap(), sizeof(seen[m]));
+        given[m] = zend_memory_usage(0);
+        mapped[m] = zend_memory_usage(1);
+        if (m == 0) {
+            block = _emalloc(2 * ZEND_MM_CHUNK_SIZE);
+        } else if (m == 1) {
+            efree(block);
+        }
+    }
+    return (counts){find_count(seen, given), find_count(seen, mapped)};
+}
+
+static void discount(size_t given, size_t mapped)
+{
+    counts now = find_counts();
+
+    if (now.given && now.mapped) {
+        *now.given = given;
+        *now.mapped = mapped;
+        zend_memory_reset_peak_usage();
+    }
+}
+
 static void plug(int with_zeros)
 {
-    size_t size = ZEND_MM_PAGE_SIZE, before;
+    size_t size = ZEND_MM_PAGE_SIZE, before, given;
     uintptr_t chunk;
     char *block;
 
     heap_give_back(); /* no chunk in reserve: the request would take that */
     zend_set_memory_limit((size_t)Z_L(-1) >> 1);
     before = zend_memory_usage(1);
+    given = zend_memory_usage(0);
     do {
         block = take(size, with_zeros);
     } while (zend_memory_usage(1) == before);
@@ -64,6 +122,7 @@ static void plug(int with_zeros)
     do {
         block = take(size, with_zeros);
     } while (chunk_of(block) == chunk && chunk_of(block + ZEND_MM_PAGE_SIZE) == chunk);
+    discount(given, before);
     zend_set_memory_limit(PG(memory_limit));
 }
 
