@@ -46,3 +46,32 @@ fn a_connection_whose_owner_waits_is_refused_to_others() {
         assert!(wrong.is_empty() && !other.is_empty(), "{case}: {wrong:#?}");
     }
 }
+
+/// `pg_query($sql)` means the connection that was opened last. Only the request that has opened it
+/// may mean it, and a request gets no connection that another one has opened with the same text.
+#[test]
+fn a_call_that_names_no_connection_means_one_of_its_request() {
+    let postgresql = PostgreSql::start();
+    for kind in [Kind::Async, Kind::Worker, Kind::Sealed] {
+        let server = Setup::new(kind)
+            .site("sites/default_links")
+            .workers(1)
+            .env("PASSWORD", PASSWORD)
+            .env("POSTGRESQL", &postgresql.port().to_string())
+            .start();
+        let none = || server.get("/?do=none").expect(200).text().to_owned();
+        scope(|threads| {
+            let server = &server;
+            let own = |n: usize| {
+                let target = format!("/?do=own&name=visitor{n}");
+                threads.spawn(move || server.get(&target).expect(200).text().to_owned())
+            };
+            let all: Vec<_> = (10..30).map(own).collect();
+            assert!(none().starts_with("refused: "), "{kind:?}: beside others");
+            for answer in all {
+                assert_eq!(answer.join().unwrap(), "own", "{kind:?}");
+            }
+        });
+        assert!(none().starts_with("refused: "), "{kind:?}: after others");
+    }
+}

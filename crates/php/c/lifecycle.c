@@ -18,6 +18,7 @@
 #include "backtrace.h"
 #include "calls.h"
 #include "classic.h"
+#include "default_link.h"
 #include "encodings.h"
 #include "filter_input.h"
 #include "gateway.h"
@@ -87,6 +88,7 @@ int shim_start(const shim_config *config)
     name_program();
     randomness_watch();
     encodings_watch();
+    default_link_watch();
     if (config->concurrency > 0) {
         fibers_watch();
         cancellation_watch();

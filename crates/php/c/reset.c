@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "reset.h"
+#include "default_link.h"
 #include "encodings.h"
 #include "handlers.h"
 #include "session.h"
@@ -67,6 +68,25 @@ static int is_lazy(const zend_string *name)
             zend_string_equals_literal(name, "session.save_handler"));
 }
 
+/* While a script runs PHP refuses to put back what has no handler for changes, and to widen
+ * open_basedir; not at the end of a request, which this is. */
+static void put_back(const zend_ini_entry *entry)
+{
+    const bool is_of_scripts = (entry->modifiable & ZEND_INI_USER) != 0;
+
+    if (zend_restore_ini_entry(entry->name, ZEND_INI_STAGE_RUNTIME) == FAILURE && is_of_scripts) {
+        zend_restore_ini_entry(entry->name, ZEND_INI_STAGE_DEACTIVATE);
+    }
+}
+
+/* The same for a value that it had before. */
+static void set_again(zend_string *name, zend_string *value)
+{
+    if (zend_alter_ini_entry(name, value, ZEND_INI_USER, ZEND_INI_STAGE_RUNTIME) == FAILURE) {
+        zend_alter_ini_entry(name, value, ZEND_INI_USER, ZEND_INI_STAGE_ACTIVATE);
+    }
+}
+
 static void restore_ini(void)
 {
     zend_ini_entry *entry;
@@ -76,7 +96,7 @@ static void restore_ini(void)
     if (EG(modified_ini_directives)) {
         ZEND_HASH_FOREACH_PTR(EG(modified_ini_directives), entry) {
             if (!is_lazy(entry->name) && !zend_hash_exists(base.ini, entry->name)) {
-                zend_restore_ini_entry(entry->name, ZEND_INI_STAGE_RUNTIME);
+                put_back(entry);
             }
         } ZEND_HASH_FOREACH_END();
     }
@@ -84,7 +104,7 @@ static void restore_ini(void)
         entry = zend_hash_find_ptr(EG(ini_directives), name);
         if (entry && !is_lazy(name) &&
             !(entry->value && zend_string_equals(entry->value, Z_STR_P(value)))) {
-            zend_alter_ini_entry(name, Z_STR_P(value), ZEND_INI_USER, ZEND_INI_STAGE_RUNTIME);
+            set_again(name, Z_STR_P(value));
         }
     } ZEND_HASH_FOREACH_END();
 }
@@ -124,7 +144,7 @@ void reset_give_settings(HashTable *settings)
     zval *value;
 
     ZEND_HASH_FOREACH_STR_KEY_VAL(settings, name, value) {
-        zend_alter_ini_entry(name, Z_STR_P(value), ZEND_INI_USER, ZEND_INI_STAGE_RUNTIME);
+        set_again(name, Z_STR_P(value));
     } ZEND_HASH_FOREACH_END();
     zend_hash_destroy(settings);
     FREE_HASHTABLE(settings);
@@ -244,6 +264,16 @@ static void reset_rewriter(url_adapt_state_ex_t *rewriter)
     smart_str_free(&rewriter->url_app);
 }
 
+/* PHP looks for it once, by the environment of that moment, which is a request's. Uploads go there
+ * before a script runs. */
+static void forget_temporary_directory(void)
+{
+    if (PG(php_sys_temp_dir)) {
+        efree(PG(php_sys_temp_dir));
+        PG(php_sys_temp_dir) = NULL;
+    }
+}
+
 /* ---- all together ---- */
 
 void reset_learn(void)
@@ -268,6 +298,8 @@ void reset_learn(void)
     encodings_learn();
     superglobals_learn();
     session_learn();
+    default_link_learn();
+    forget_temporary_directory();
     forget_last_error();
     base.learned = 1;
 }
@@ -329,6 +361,8 @@ void reset_restore(void)
     if (wants(SHIM_RESET_SESSION)) {
         session_restore_handler();
     }
+    default_link_restore();
+    forget_temporary_directory();
     reset_rewriter(&BG(url_adapt_output_ex));
     reset_rewriter(&BG(url_adapt_session_ex));
     php_clear_stat_cache(0, NULL, 0);
@@ -359,4 +393,5 @@ void reset_forget(void)
     FREE_HASHTABLE(base.ini);
     handlers_forget();
     session_forget();
+    default_link_forget();
 }

@@ -113,6 +113,7 @@ typedef struct request_state {
     struct part *handler;        /* the first of its parts; see parts.h */
     struct own_state *own;           /* see own_state.h */
     struct own_settings *library_settings; /* see own_settings.h; NULL: nothing */
+    zend_string *link_text; /* what it opened its default link with; see default_link.c */
     const zend_execute_data *frames; /* its calls, while it waits; NULL: not known */
     /* coroutines: those that are not over, and those whose exception nobody has got so far */
     struct promise *children, *failed;

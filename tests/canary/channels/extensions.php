@@ -130,6 +130,21 @@ return [
         worker: STAYS,
         needs: 'simplexml',
     ),
+    'libxml_get_last_error()' => new Channel(
+        pollute: function () { @simplexml_load_string('<last'); },
+        probe: fn () => str_contains(libxml_get_last_error()->message ?? '', 'last'),
+        worker: STAYS,
+        needs: 'simplexml',
+    ),
+    'imap_last_error()' => new Channel(
+        pollute: function () {
+            error_reporting(E_ALL & ~E_NOTICE); // of what nobody has asked for
+            @imap_open('{polluted', 'user', 'password');
+        },
+        probe: fn () => imap_last_error(),
+        worker: STAYS,
+        needs: 'imap',
+    ),
     'libxml_set_external_entity_loader()' => new Channel(
         pollute: function () { libxml_set_external_entity_loader(fn () => null); },
         probe: fn () => libxml_get_external_entity_loader() !== null,

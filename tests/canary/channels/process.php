@@ -73,6 +73,10 @@ return [
         pollute: function () { umask(0077); },
         probe: fn () => umask(),
     ),
+    'place of temporary files, by putenv()' => new Channel(
+        pollute: function () { putenv('TMPDIR=/polluted'); sys_get_temp_dir(); },
+        probe: fn () => sys_get_temp_dir(),
+    ),
     'putenv()' => new Channel(
         pollute: function () { putenv('POLLUTED=yes'); },
         probe: fn () => getenv('POLLUTED'),

@@ -9,10 +9,35 @@ function handler(callable $set, callable $restore): bool
     return $handler !== null;
 }
 
+/**
+ * What a script may change, but for what has a channel of its own, and what ends the request that
+ * changes it or its output.
+ */
+function settings_to_change(): array
+{
+    static $left_alone = '~^(open_basedir|memory_limit|max_execution_time|error_log|session\.save_path
+        |session\.save_handler|.*output.*|zend\.assertions|.*handler.*|arg_separator.*)$~x';
+    $settings = array_filter(ini_get_all(), fn ($setting) => ($setting['access'] & INI_USER) !== 0);
+    $values = array_map(fn ($setting) => $setting['local_value'], $settings);
+    return array_filter($values, fn ($name) => !preg_match($left_alone, $name), ARRAY_FILTER_USE_KEY);
+}
+
 return [
     'ini_set()' => new Channel(
         pollute: function () { ini_set('precision', '4'); },
         probe: fn () => ini_get('precision'),
+    ),
+    'ini_set() of each setting' => new Channel(
+        pollute: function () {
+            foreach (settings_to_change() as $name => $value) {
+                @ini_set($name, is_numeric($value) ? (string) ($value + 1) : "$value-polluted");
+            }
+        },
+        probe: fn () => settings_to_change(),
+    ),
+    'open_basedir' => new Channel(
+        pollute: function () { ini_set('open_basedir', '/:/polluted'); },
+        probe: fn () => ini_get('open_basedir'),
     ),
     'error_reporting()' => new Channel(
         pollute: function () { error_reporting(E_ERROR); },

@@ -126,6 +126,8 @@ const OWN_IN_ASYNC: &[&str] = &[
     "libxml_use_internal_errors()",
     "libxml_get_errors()",
     "libxml_set_external_entity_loader()",
+    "libxml_get_last_error()",
+    "imap_last_error()",
     "mb_regex_set_options()",
     "textdomain()",
     "openssl_error_string()",

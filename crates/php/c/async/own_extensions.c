@@ -3,6 +3,7 @@
  * Three have no header for their globals, but these begin with what is theirs, in all versions of
  * PHP: two with the number of the last error, one with a list of errors.
  */
+#include <dlfcn.h>
 #include <stdlib.h>
 
 #include <ext/date/lib/timelib.h>
@@ -61,6 +62,56 @@ static void end_openssl_errors(void *at, size_t size)
     free(*(void **)at);
 }
 
+/* Credentials that its library asks for when it logs in, and what it said: PHP writes that to the
+ * log at the end of a request, as notices, unless somebody has asked for it. */
+static void end_imap(void *at, size_t size)
+{
+    static const char *const what_it_said[] = {"imap_errors", "imap_alerts"};
+    struct {
+        char *user, *password;
+        void *alerts, *errors;
+    } *imap = at;
+
+    (void)size;
+    for (size_t i = 0; (imap->alerts || imap->errors) && i < 2; i++) {
+        zend_function *ask = zend_hash_str_find_ptr(CG(function_table), what_it_said[i],
+                                                    strlen(what_it_said[i]));
+        zval said;
+
+        ZVAL_UNDEF(&said);
+        if (ask) {
+            zend_call_known_function(ask, NULL, NULL, &said, 0, NULL, NULL);
+        }
+        zval_ptr_dtor(&said);
+    }
+    if (imap->user) {
+        efree(imap->user);
+    }
+    if (imap->password) {
+        efree(imap->password);
+    }
+}
+
+/* The library's own, which libxml_get_last_error() tells; its headers need not be here. */
+typedef struct {
+    int domain, code;
+    char *message;
+    int level;
+    char *file;
+    int line;
+    char *texts[3];
+    int numbers[2];
+    void *parser, *node;
+} xml_error;
+
+static void (*reset_xml_error)(xml_error *error);
+
+static void end_last_xml_error(void *at, size_t size)
+{
+    (void)size;
+    reset_xml_error(at);
+}
+
 /* ext/libxml's own end and start of a request, if it has made anything of what was cleared. */
 static void end_xml(void *at, size_t size)
 {
@@ -100,11 +151,31 @@ static size_t find_date(own_row *row)
 static size_t find_xml(own_row *row)
 {
     zend_module_entry *xml = shim.modules.libxml;
+    xml_error *(*last_error)(void);
+    size_t found = 0;
 
     if (!xml || !xml->globals_ptr || !xml->post_deactivate_func || !xml->request_startup_func) {
         return 0;
     }
-    *row = (own_row){xml->globals_ptr, xml->globals_size, own_row_clear, end_xml};
+    row[found++] = (own_row){xml->globals_ptr, xml->globals_size, own_row_clear, end_xml};
+    *(void **)&last_error = dlsym(RTLD_DEFAULT, "__xmlLastError");
+    *(void **)&reset_xml_error = dlsym(RTLD_DEFAULT, "xmlResetError");
+    if (last_error && reset_xml_error) {
+        row[found++] = (own_row){last_error(), sizeof(xml_error), own_row_clear, end_last_xml_error};
+    }
+    return found;
+}
+
+/* All but the last word of its globals, which is a setting. */
+static size_t find_imap(own_row *row)
+{
+    zend_module_entry *imap = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("imap"));
+
+    if (!imap || !imap->globals_ptr || imap->globals_size <= sizeof(void *)) {
+        return 0;
+    }
+    *row = (own_row){imap->globals_ptr, imap->globals_size - sizeof(void *), own_row_clear,
+                     end_imap};
     return 1;
 }
 
@@ -145,6 +216,7 @@ size_t own_extensions_find(own_row rows[MOST_EXTENSION_ROWS])
 
     next += find_date(next);
     next += find_xml(next);
+    next += find_imap(next);
     next += find_mysqli(next);
     next += find_first(next, "posix", sizeof(int), NULL);
     next += find_first(next, "sockets", sizeof(int), NULL);

@@ -119,6 +119,17 @@ static void end_levels(void *at, size_t size)
     zend_stack_destroy(at);
 }
 
+static void end_text(void *at, size_t size)
+{
+    char *text = *(char **)at;
+
+    (void)size;
+    *(char **)at = NULL;
+    if (text) {
+        efree(text);
+    }
+}
+
 static void begin_session(void *at, size_t size)
 {
     (void)at, (void)size;
@@ -216,6 +227,7 @@ static void end_context(void *at, size_t size)
     ROW(PG(during_request_startup), nothing, nothing)                                           \
     ROW(PG(in_user_include), clear, nothing)                                                    \
     ROW(PG(in_error_log), clear, nothing)                                                       \
+    ROW(PG(php_sys_temp_dir), clear, end_text)                                                  \
     ROW(PG(last_error_type), clear, nothing)                                                    \
     ROW(PG(last_error_lineno), clear, nothing)                                                  \
     ROW(PG(last_error_message), clear, end_string)                                              \

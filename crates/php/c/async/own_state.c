@@ -19,6 +19,7 @@
 #include "async/own_loops.h"
 #include "async/own_memory.h"
 #include "async/own_settings.h"
+#include "default_link.h"
 #include "encodings.h"
 #include "libraries.h"
 #include "reset.h"
@@ -46,6 +47,7 @@ struct own_state {
     bool keeps_xml_errors;
     uint32_t unnamed; /* see superglobals_unnamed() */
     own_loops loops;
+    zend_object *link; /* see default_link.h */
 };
 
 static void leave_settings(own_state *state)
@@ -336,6 +338,18 @@ static void end_loops(own_state *state)
     own_loops_end(state->loops);
 }
 
+/* ---- the connection that calls mean which name none ---- */
+
+static void leave_link(own_state *state)
+{
+    state->link = default_link_take();
+}
+
+static void enter_link(own_state *state)
+{
+    default_link_give(state->link);
+}
+
 /* ---- functions that are noticed ---- */
 
 #define NOTICED(ROW)                                \
@@ -382,6 +396,7 @@ static const struct {
     {leave_library_settings, enter_library_settings, end_library_settings},
     {exchange_connections, exchange_connections, exchange_connections},
     {exchange_loops, exchange_loops, end_loops},
+    {leave_link, enter_link, NULL},
 };
 
 enum { REST = sizeof(rest) / sizeof(*rest) };
@@ -438,6 +453,7 @@ void own_state_begin(own_state *state)
     own_memory_begin();
     exchange_connections(state);
     own_loops_exchange(state->loops);
+    default_link_give(NULL);
     critical_section_end();
 }
 

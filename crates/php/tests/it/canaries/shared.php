@@ -74,6 +74,16 @@ return ['Shared by all requests of a worker' => [
             $now = gmp_strval(gmp_random_bits(64));
             return told($n, $now === ($first[$n] ??= $now));
         }),
+    '`pcntl_signal()`' => shared($before, fn($n) => pcntl_signal(SIGUSR2, fn() => $n),
+        fn() => pcntl_signal_get_handler(SIGUSR2)()),
+    '`pcntl_sigprocmask()`' => shared($before,
+        fn($n) => pcntl_sigprocmask(SIG_SETMASK, $n % 2 ? [SIGUSR1] : []),
+        function ($n) {
+            pcntl_sigprocmask(SIG_BLOCK, [], $blocked);
+            return told($n, $blocked === ($n % 2 ? [SIGUSR1] : []));
+        }),
+    '`readline_info()`' => shared('leave it alone', fn($n) => readline_info('readline_name', "$n"),
+        fn() => (int) readline_info('readline_name')),
     'APCu' => shared('a name with something of the request in it', fn($n) => apcu_store('v', $n),
         fn() => apcu_fetch('v')),
     '`session.save_path`' => shared('set it before the loop, or in `php_value`',
