@@ -24,7 +24,7 @@
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -203,17 +203,25 @@ enum ClientState {
 }
 
 impl ControlSocket {
-    /// Opens the socket at `path`. What a dead server left there is removed.
+    /// Opens the socket at `path`. The socket that a dead server left there is removed.
     ///
     /// # Errors
-    /// Fails if a running server has it, or the folder cannot be written to.
+    /// Fails if a running server has it, if something else is there, or if the folder cannot be
+    /// written to.
     pub fn open(path: &Path) -> io::Result<ControlSocket> {
         if let Some(folder) = path.parent()
             && !folder.exists()
         {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
-        if path.exists() {
+        if let Ok(found) = fs::symlink_metadata(path) {
+            if !found.file_type().is_socket() {
+                let message = format!(
+                    "{} is there and is no socket; name another path in `control`, or remove it",
+                    path.display()
+                );
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
+            }
             if UnixStream::connect(path).is_ok() {
                 let message = format!("another tokamak has the control socket {}", path.display());
                 return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
@@ -301,8 +309,11 @@ fn bind_for_owner(path: &Path) -> io::Result<UnixListener> {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // If it is gone already, that is what we want.
-        let _ = fs::remove_file(&self.path);
+        // If it is gone already, that is what we want. What somebody has put in its place stays.
+        let found = fs::symlink_metadata(&self.path);
+        if found.is_ok_and(|found| found.file_type().is_socket()) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -377,6 +388,25 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let socket = ControlSocket::open(&folder.path().join("run/8080.sock")).unwrap();
         (folder, socket)
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link] = ["index.php", "link"].map(|name| folder.path().join(name));
+        fs::write(&file, "precious").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        for path in [&file, &link] {
+            let error = ControlSocket::open(path).unwrap_err();
+            assert!(error.to_string().contains("is no socket"), "{error}");
+        }
+        assert_eq!(fs::read_to_string(&link).unwrap(), "precious");
+        let (_folder, socket) = open();
+        let path = socket.path().to_owned();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "another's").unwrap();
+        drop(socket);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "another's");
     }
 
     fn ask(socket: &mut ControlSocket, text: &str) -> (UnixStream, Vec<(u64, Command)>) {

@@ -42,6 +42,8 @@ fn says_who_asks(kind: Kind) {
     for (address, expected) in [("192.0.2.1", "192.0.2.1"), ("2001:db8::1", "2001:db8::1")] {
         let seen = connection.exchange(&with(&[("X-Forwarded-For", address)])).expect(200).json();
         assert_eq!(some(&seen, &["REMOTE_ADDR", "SERVER_PORT"]), format!("{expected} {port}"));
+        // As nginx's realip has it.
+        assert_eq!(seen["REMOTE_PORT"], "", "{expected}");
     }
     let seen = connection.exchange(&with(&[])).expect(200).json();
     assert_eq!(some(&seen, &["REMOTE_ADDR", "SERVER_PORT"]), format!("127.0.0.1 {port}"));

@@ -57,8 +57,12 @@ impl Access {
 }
 
 fn has_token(headers: &HeaderMap, token: &str) -> bool {
-    let given = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
-    given.and_then(|given| given.strip_prefix(b"Bearer ")).is_some_and(|given| {
+    // The name of the scheme is the same in upper and lower case (RFC 9110 section 11.1).
+    let given = headers.get(AUTHORIZATION).and_then(|value| {
+        let (scheme, given) = value.as_bytes().split_at_checked("Bearer ".len())?;
+        scheme.eq_ignore_ascii_case(b"Bearer ").then_some(given)
+    });
+    given.is_some_and(|given| {
         // In a time that does not tell how much of it is right.
         given.len() == token.len()
             && given.iter().zip(token.as_bytes()).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
@@ -75,7 +79,8 @@ fn names_this_machine(headers: &HeaderMap) -> bool {
         let Ok(host) = host.to_str() else { return false };
         let is_address = host.parse::<std::net::SocketAddr>().is_ok()
             || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
-        is_address || host.split(':').next() == Some("localhost")
+        is_address
+            || host.split(':').next().is_some_and(|host| host.eq_ignore_ascii_case("localhost"))
     })
 }
 
@@ -95,6 +100,8 @@ mod tests {
         let basic = headers(&[("authorization", "Basic secret")]);
         let local = headers(&[("host", "127.0.0.1:9080")]);
         let named = headers(&[("host", "localhost:9080")]);
+        let loud = headers(&[("host", "LOCALHOST:9080")]);
+        let quiet = headers(&[("authorization", "bearer secret")]);
         let six = headers(&[("host", "[::1]:9080")]);
         let foreign = headers(&[("host", "a.example:9080")]);
         let mut both = local.clone();
@@ -108,6 +115,8 @@ mod tests {
             (Access::File, Right::Change, &foreign, Ok(())),
             (token(), Right::Change, &right, Ok(())),
             (token(), Right::Look, &right, Ok(())),
+            (token(), Right::Look, &quiet, Ok(())),
+            (Access::Local, Right::Look, &loud, Ok(())),
             (token(), Right::Probe, &none, Ok(())),
             (token(), Right::Look, &none, Err(Refusal::Token)),
             (token(), Right::Look, &wrong, Err(Refusal::Token)),

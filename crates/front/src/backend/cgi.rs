@@ -55,7 +55,11 @@ fn describe_addresses(addresses: &Addresses, mut field: impl FnMut(Field, &[u8])
     field(Field::ServerAddr, addresses.text().local.as_bytes());
     field(Field::ServerPort, number.text(addresses.local.port().into()));
     field(Field::RemoteAddr, addresses.text().peer.as_bytes());
-    field(Field::RemotePort, number.text(addresses.peer.port().into()));
+    // Empty, as nginx's `$remote_port`, for a client that a proxy names without its port.
+    match addresses.peer.port() {
+        0 => field(Field::RemotePort, b""),
+        port => field(Field::RemotePort, number.text(port.into())),
+    }
 }
 
 /// Describes a request to `sink`. Its body has been read and has this length.
