@@ -11,7 +11,12 @@ require __DIR__.'/src/Connections.php';
 $connections = new Cms\Connections(Cms\settings());
 $connections->lend(Cms\install(...));
 
-tokamak_handle_request(static function () use ($connections): void {
+$respond = static function () use ($connections): void {
     // A connection has one user at a time: what it was asked, and its transaction, belong together.
     $connections->lend(static fn (PDO $database) => Cms\respond($database));
-});
+};
+
+// Async mode calls it for many requests at once, and returns when the worker is to leave; worker
+// mode returns after each.
+while (tokamak_handle_request($respond)) {
+}

@@ -15,7 +15,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("async.c", "async"),
     ("async_functions.c", "deadlock_class timeout_class"),
     ("backtrace.c", "text used"),
-    ("boot.c", "compile_original substitutes watched"),
+    ("boot.c", "compile_original substitutes"),
     ("boot_reads.c", "functions read_count reads"),
     ("calls.c", "calls"),
     ("cancellation.c", "cancellation log_error"),
@@ -32,6 +32,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ),
     ("critical_section.c", "critical_section"),
     ("default_link.c", "known real_connect real_pconnect"),
+    ("dependencies.c", "begun is_noting noted own own_count"),
     ("descriptors.c", "notes"),
     ("descriptors_boot.c", "descriptors_boot hung_up own refusal"),
     ("encodings.c", "base real_regex_encoding regex_has_changed"),
@@ -60,7 +61,10 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("lifecycle.c", "first_directory own"),
     ("long_turns.c", "turns"),
     ("mappings.c", "is_child watcher"),
-    ("outdated.c", "file_count files reason"),
+    (
+        "outdated.c",
+        "file_count file_room files is_for_one_request reason told_of_cache younger_than_boot",
+    ),
     ("own_connections.c", "all in_place left spare"),
     ("own_extensions.c", "reset_xml_error"),
     ("own_loops.c", "is_exchanging loops"),
@@ -97,7 +101,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     (
         "syscall_cache.c",
         "asked before_fork blocked blocked_known directory directory_at directory_len has_ticks \
-         holds_use holds_write idle_since lock_file moved shadow wants_use watched \
+         holds_use holds_write idle_since kept lock_file lost moved shadow wants_use watched \
          watched_bits watched_count",
     ),
     ("text_domains.c", "chosen chosen_count real_bind_textdomain_codeset real_bindtextdomain"),

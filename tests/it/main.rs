@@ -139,6 +139,8 @@ mod slow_clients;
 mod slow_log;
 /// Clients that read large pages slowly hold nobody.
 mod slow_readers;
+/// Sites that change under their servers.
+mod stale;
 /// Files that are sent as they are, and files that never are.
 mod static_files;
 /// Async mode's worker that ends, and the one that follows it.

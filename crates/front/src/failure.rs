@@ -152,6 +152,7 @@ impl From<&shm::WorkerError> for Failure {
     fn from(fault: &shm::WorkerError) -> Failure {
         match fault {
             shm::WorkerError::Waited => Failure::QueueSlow,
+            shm::WorkerError::Barren => Failure::NoWorkers,
             shm::WorkerError::Died { death: shm::Death::Crashed, .. } => Failure::WorkerGone,
             shm::WorkerError::Died { death: shm::Death::TimedOut, .. } => Failure::WorkerSlow,
             shm::WorkerError::Malformed => Failure::WorkerBroken,

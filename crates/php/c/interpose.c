@@ -34,6 +34,7 @@
 #include <syslog.h>
 #include <time.h>
 #include <unistd.h>
+#include <utime.h>
 
 #include "interpose.h"
 #include "async/fibers.h"
@@ -46,6 +47,7 @@
 #include "image.h"
 #include "libraries.h"
 #include "sealed/connections.h"
+#include "sealed/dependencies.h"
 #include "sealed/descriptors.h"
 #include "sealed/process_state.h"
 #include "sealed/randomness.h"
@@ -212,10 +214,11 @@ INTERPOSE(void, srand48, (long seed),
 /* ---- descriptors ---- */
 INTERPOSE(int, open, (const char *path, int flags, ...),
           READ_REST(flags); process_state_note_opened(path, flags),
-          waiting_open(path, flags, (mode_t)rest[0]))
+          dependencies_opened(path, flags, waiting_open(path, flags, (mode_t)rest[0])))
 INTERPOSE(int, open64, (const char *path, int flags, ...),
           READ_REST(flags); process_state_note_opened(path, flags),
-          waiting_open(path, flags | O_LARGEFILE, (mode_t)rest[0]))
+          dependencies_opened(path, flags,
+                              waiting_open(path, flags | O_LARGEFILE, (mode_t)rest[0])))
 INTERPOSE(int, fcntl, (int fd, int command, ...),
           READ_REST(command), syscall_cache_fcntl(LIBC(fcntl), fd, command, (void *)rest[0]))
 INTERPOSE(int, fcntl64, (int fd, int command, ...),
@@ -253,6 +256,28 @@ INTERPOSE(void, closefrom, (int first),
           note_closed_range(first > 0 ? (unsigned)first : 0, ~0u), LIBC(closefrom)(first))
 INTERPOSE(void, closelog, (void),
           descriptors_note_unseen_closing(), LIBC(closelog)())
+
+/* ---- paths ---- */
+INTERPOSE(int, stat, (const char *path, struct stat *found),
+          NOTHING, dependencies_looked(path, found, LIBC(stat)(path, found)))
+INTERPOSE(int, lstat, (const char *path, struct stat *found),
+          NOTHING, dependencies_missed(path, LIBC(lstat)(path, found)))
+INTERPOSE(int, access, (const char *path, int mode),
+          NOTHING, dependencies_sought(path, LIBC(access)(path, mode)))
+INTERPOSE(DIR *, opendir, (const char *path),
+          NOTHING, dependencies_listed(path, LIBC(opendir)(path)))
+INTERPOSE(int, glob,
+          (const char *pattern, int flags, int (*failed)(const char *, int), glob_t *found),
+          NOTHING, dependencies_glob(pattern, flags, failed, found))
+INTERPOSE(int, rename, (const char *from, const char *to),
+          NOTHING,
+          dependencies_wrote_beside(from, dependencies_wrote_beside(to, LIBC(rename)(from, to))))
+INTERPOSE(int, unlink, (const char *path),
+          NOTHING, dependencies_wrote_beside(path, LIBC(unlink)(path)))
+INTERPOSE(int, utime, (const char *path, const struct utimbuf *times),
+          NOTHING, dependencies_touched(path, LIBC(utime)(path, times)))
+INTERPOSE(int, mkdir, (const char *path, mode_t mode),
+          NOTHING, dependencies_wrote_beside(path, LIBC(mkdir)(path, mode)))
 
 /* ---- streams of PHP: libphp's own calls come through here, too ---- */
 INTERPOSE(int, _php_stream_free, (php_stream *stream, int options),

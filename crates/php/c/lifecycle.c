@@ -24,6 +24,7 @@
 #include "gateway.h"
 #include "sapi.h"
 #include "sealed/boot_reads.h"
+#include "sealed/dependencies.h"
 #include "sealed/descriptors.h"
 #include "sealed/randomness.h"
 #include "session.h"
@@ -64,6 +65,7 @@ int shim_start(const shim_config *config)
         return 1;
     }
     shim.config = config;
+    dependencies_note_start();
     descriptors_note_own();
     sapi_startup(&shim_sapi);
     shim_sapi.ini_entries = (char *)config->ini;
@@ -161,6 +163,27 @@ static int is_known(const knowledge *k)
     return k->place->hash == k->fresh.hash && k->place->until == k->fresh.until;
 }
 
+/* PHP remembers for two minutes where a path leads. When a link to a release leads elsewhere and
+ * the old release is gone, no script of it could be opened until then. */
+static void forget_moved_paths(const shim_text *path, const struct stat *st)
+{
+    const realpath_cache_bucket *known = realpath_cache_lookup(path->at, path->len, time(NULL));
+    struct stat behind;
+    char line[1200];
+    int len;
+
+    if (!known || (stat(known->realpath, &behind) == 0 && behind.st_ino == st->st_ino &&
+                   behind.st_dev == st->st_dev)) {
+        return;
+    }
+    len = snprintf(line, sizeof(line),
+                   "%.500s led to %.500s, which is gone or another file: what PHP remembered of "
+                   "paths is forgotten",
+                   path->at, known->realpath);
+    rust_log(SHIM_WARN, line, (size_t)len);
+    realpath_cache_clean();
+}
+
 /* Says whether the script may be run: 0, or the status that php-fpm answers with. */
 static int script_status(const shim_text *path)
 {
@@ -184,6 +207,7 @@ static int script_status(const shim_text *path)
     if (!found) {
         return 404;
     }
+    forget_moved_paths(path, &st);
     *known.place = known.fresh;
     return 0;
 }

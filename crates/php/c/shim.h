@@ -240,10 +240,23 @@ shim_outcome shim_serve(const shim_request *request);
 shim_exit shim_run_script(const char *script);
 /* Sealed mode, in the zygote: boots with this script (a worker script; with is_boot one that only
  * prepares; NULL: none), takes the image, and calls rust_fork_workers(). Returns when the boot
- * failed. The page map is the zygote's, as in shim_seat. */
-shim_exit shim_run_sealed(const char *script, int is_boot, int backtrace_signal, int page_map);
-/* In the zygote: why the image is not the application any more; NULL: it is. */
-const char *shim_outdated(void);
+ * failed. The page map is the zygote's, as in shim_seat; the line is another descriptor of its
+ * own. */
+shim_exit shim_run_sealed(const char *script, int is_boot, int backtrace_signal, int page_map,
+                          int line);
+/* What is newer than the image: tokamak_sys::control::Newer. */
+enum { SHIM_SETTINGS, SHIM_APPLICATION, SHIM_CACHE };
+/* In the zygote: what has changed since it was last asked, or since the boot looked; NULL:
+ * nothing. */
+const char *shim_outdated(int *newer);
+/* Whether anything has changed on which the boot depends. */
+int shim_boot_changed(void);
+/* A descriptor that is readable when something of that changes, as far as the kernel says so; below
+ * 0: there is none. */
+int shim_watch_boot(void);
+/* In a process that stands in for an image: no cache answers for a file without a look at it. If it
+ * boots for one request, what the boot depends on is noted from here on. */
+void shim_boots_afresh(int for_one_request);
 /* In the zygote, before it forks: what the kernel keeps for it is as it should be. */
 void shim_zygote_begins(void);
 /* In the zygote: what of that was changed from outside; NULL: nothing. */

@@ -359,7 +359,9 @@ void syscall_cache_enter_directory_of(const char *file, size_t len)
  */
 enum { WATCHED = 256 };
 static int watched[WATCHED];
+static bool kept[WATCHED]; /* the boot, or an earlier request, has left it open */
 static int watched_count;
+static int lost; /* such sockets that were closed after their peers had closed them */
 static unsigned long watched_bits[1024 / (8 * sizeof(long))];
 
 static int is_watched(int fd)
@@ -373,6 +375,7 @@ static void forget(int fd)
     for (int i = 0; i < watched_count; i++) {
         if (watched[i] == fd) {
             watched[i] = watched[--watched_count];
+            kept[i] = kept[watched_count];
             watched_bits[fd / (8 * sizeof(long))] &= ~(1ul << (fd % (8 * sizeof(long))));
             return;
         }
@@ -385,15 +388,33 @@ int syscall_cache_socket(int domain, int type, int protocol)
 
     if (fd >= 0 && fd < 1024 && has_ticks && (type & 0xf) == SOCK_STREAM &&
         watched_count < WATCHED && !is_watched(fd)) {
+        kept[watched_count] = serving->stage == STAGE_BOOT && !shim.script.loops;
         watched[watched_count++] = fd;
         watched_bits[fd / (8 * sizeof(long))] |= 1ul << (fd % (8 * sizeof(long)));
     }
     return fd;
 }
 
+/* A library that finds its connection closed by the peer closes it, too, and goes on to fail in
+ * each later request. Nobody sees that at the descriptors that are left. */
+static void note_lost(int fd)
+{
+    struct pollfd asked = {.fd = fd, .events = POLLRDHUP};
+
+    for (int i = 0; i < watched_count; i++) {
+        if (watched[i] == fd && kept[i] && syscall(SYS_poll, &asked, 1, 0) > 0 &&
+            (asked.revents & (POLLRDHUP | POLLHUP | POLLERR))) {
+            lost++;
+        }
+    }
+}
+
 void syscall_cache_note_closed(int fd)
 {
     if (is_watched(fd)) {
+        if (shim.script.loops) {
+            note_lost(fd);
+        }
         forget(fd);
     }
 }
@@ -406,10 +427,12 @@ int shim_stale_sockets(void)
     if (shim.sealed) {
         return connections_stale();
     }
-    if (count <= 0 || count > WATCHED) {
-        return 0;
+    if (lost || count <= 0 || count > WATCHED) {
+        return lost;
     }
     for (int i = 0; i < count; i++) {
+        /* In async mode others are in the middle of their requests. */
+        kept[i] |= shim.config->concurrency == 0;
         asked[i] = (struct pollfd){.fd = watched[i], .events = POLLRDHUP};
     }
     if (poll(asked, (nfds_t)count, 0) <= 0) {

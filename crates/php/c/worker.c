@@ -25,6 +25,7 @@
 #include "reset.h"
 #include "sapi.h"
 #include "sealed/heap_dump.h"
+#include "sealed/outdated.h"
 #include "sealed/sealed.h"
 #include "session.h"
 #include "state.h"
@@ -115,6 +116,7 @@ bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *retur
         BG(user_shutdown_function_names) = NULL;
         session_end();
         reset_learn();
+        outdated_note_booted();
     }
     zend_unset_timeout();
     sapi_leave_copy();

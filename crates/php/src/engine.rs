@@ -1,8 +1,10 @@
 //! PHP, seen from Rust: the calls into the shim, each a plain function.
 
 use std::ffi::{CStr, CString, c_char, c_int};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr::null;
 
+use tokamak_sys::control::Newer;
 use tokamak_sys::queue::Segment;
 
 use crate::fastcgi::{Kind, Rules};
@@ -156,25 +158,52 @@ fn script_end(number: c_int) -> ScriptEnd {
 
 /// Boots with this script and takes the image, in the zygote; forks workers through
 /// `rust_fork_workers`. `is_boot`: the script only prepares and asks for no requests. `page_map`:
-/// see [`crate::zygote::page_map`]. Returns when the boot failed, or in a worker without an image.
+/// see [`crate::zygote::page_map`]. `line`: a descriptor of the zygote's own that stays open, or -1.
+/// Returns when the boot failed, or in a worker without an image.
 pub fn run_sealed(
     script: Option<&CStr>,
     is_boot: bool,
     backtrace_signal: c_int,
     page_map: c_int,
+    line: c_int,
 ) -> ScriptEnd {
     // SAFETY: the path lives through the call.
     let end = unsafe {
         let script = script.map_or(null(), CStr::as_ptr);
-        ffi::shim_run_sealed(script, c_int::from(is_boot), backtrace_signal, page_map)
+        ffi::shim_run_sealed(script, c_int::from(is_boot), backtrace_signal, page_map, line)
     };
     script_end(end)
 }
 
-/// Why the image is not the application any more.
-pub fn outdated() -> Option<String> {
+/// What has changed since the last look, so that the image is not what a boot would be, and what
+/// that is to the image.
+pub fn outdated() -> Option<(String, Newer)> {
+    let mut newer = 0;
     // SAFETY: in the zygote, after `start`; returns a text that lives until the next call, or null.
-    unsafe { text(ffi::shim_outdated()) }
+    let reason = unsafe { text(ffi::shim_outdated(&mut newer)) };
+    reason.zip(u8::try_from(newer).ok().and_then(Newer::from_number))
+}
+
+/// Whether anything has changed on which the boot of this process depends.
+pub fn boot_has_changed() -> bool {
+    // SAFETY: looks at files whose names the shim keeps.
+    unsafe { ffi::shim_boot_changed() != 0 }
+}
+
+/// What is readable when some of that changes; none if the kernel has no room for it.
+pub fn watch_boot() -> Option<OwnedFd> {
+    // SAFETY: the result is a fresh descriptor that nobody else knows, or below 0.
+    unsafe {
+        let fd = ffi::shim_watch_boot();
+        (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// This process stands in for an image, and takes the files as they are; perhaps it boots for one
+/// request.
+pub fn boot_afresh(for_one_request: bool) {
+    // SAFETY: after `start`, in a process with one thread, outside a request.
+    unsafe { ffi::shim_boots_afresh(c_int::from(for_one_request)) }
 }
 
 /// The zygote is as its workers are to be: limits, priority, user and the like.

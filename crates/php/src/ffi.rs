@@ -185,8 +185,12 @@ unsafe extern "C" {
         is_boot: c_int,
         backtrace_signal: c_int,
         page_map: c_int,
+        line: c_int,
     ) -> c_int;
-    pub fn shim_outdated() -> *const c_char;
+    pub fn shim_outdated(newer: *mut c_int) -> *const c_char;
+    pub fn shim_boot_changed() -> c_int;
+    pub fn shim_watch_boot() -> c_int;
+    pub fn shim_boots_afresh(for_one_request: c_int);
     pub fn shim_zygote_begins();
     pub fn shim_zygote_changed() -> *const c_char;
     pub fn image_prepare();

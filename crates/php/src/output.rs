@@ -63,6 +63,13 @@ impl Output {
             _ => Ok(()),
         }
     }
+
+    /// The same in a worker that was sent its [`Pipes::writing_ends`].
+    pub fn take_ends(&self, ends: &[OwnedFd]) -> io::Result<()> {
+        let [output, error] = ends else { return self.take(None) };
+        put(output.as_fd(), libc::STDOUT_FILENO)?;
+        put(error.as_fd(), libc::STDERR_FILENO)
+    }
 }
 
 /// Reading and writing ends.
@@ -79,6 +86,11 @@ impl Pipes {
     /// What the supervisor gets.
     pub fn reading_ends(&self) -> [BorrowedFd<'_>; 2] {
         [self.output.0.as_fd(), self.error.0.as_fd()]
+    }
+
+    /// What the worker gets.
+    pub fn writing_ends(&self) -> [BorrowedFd<'_>; 2] {
+        [self.output.1.as_fd(), self.error.1.as_fd()]
     }
 
     /// This process writes into them from now on.

@@ -25,6 +25,14 @@ thread_local! {
 
 /// Boots the application and serves until the supervisor says otherwise.
 pub fn run(mut zygote: Zygote) -> ExitCode {
+    // The report asks one worker only, and wants to know of the image.
+    if zygote.settings.report.is_none()
+        && let Err(why) = zygote.keep_spare()
+    {
+        let message = format!("while an image is outdated, it is served all the same: {why}");
+        log::line(Level::Warn, &zygote.settings.site, message.as_bytes(), &[]);
+    }
+    let line = zygote.spare_line();
     let (segment, consumer) = zygote.consumer();
     let settings = zygote.settings.clone();
     let script =
@@ -41,6 +49,7 @@ pub fn run(mut zygote: Zygote) -> ExitCode {
         settings.boot.is_some(),
         Signal::Backtrace(None).number(),
         page_map(),
+        line,
     );
     let why = match (&settings.script, ended) {
         (Some(script), ScriptEnd::NeverLooped) => {

@@ -30,6 +30,8 @@ pub struct Settings {
     pub site: String,
     /// How requests are served.
     pub mode: Mode,
+    /// The worker takes no request if something has changed that it has booted from.
+    pub looks_at_boot: bool,
     /// Worker script: always in worker mode, perhaps in sealed mode.
     pub script: Option<String>,
     /// Script that is run once before the image is taken. Sealed mode only.
@@ -134,6 +136,7 @@ impl Default for Settings {
         Settings {
             site: "-".to_owned(),
             mode: Mode::Classic,
+            looks_at_boot: false,
             script: None,
             boot: None,
             warm: Vec::new(),

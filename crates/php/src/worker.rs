@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null;
 use std::sync::Arc;
 
-use tokamak_sys::control::{EXIT_BOOT_FAILED, EXIT_RETIRED, EXIT_STALE};
+use tokamak_sys::control::{EXIT_BOOT_FAILED, EXIT_OUTDATED, EXIT_RETIRED, EXIT_STALE};
 use tokamak_sys::queue::record::Field;
 use tokamak_sys::queue::{
     Claim, Consumer, DECLINED, Job, Next, Outcome, Search, Segment, WorkerState,
@@ -46,6 +46,8 @@ struct Worker {
     /// How far it is in looking for the next one. Async mode only.
     search: Search,
     keeps_connections: bool,
+    /// It takes no request if something has changed that it has booted from.
+    looks_at_boot: bool,
     counts_calls: bool,
     /// Requests to warm up with before the image is taken; while one runs, what it answers is
     /// dropped.
@@ -110,6 +112,7 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
             Mode::Worker | Mode::Async => settings.script.is_some(),
             Mode::Sealed => true,
         },
+        looks_at_boot: settings.looks_at_boot,
         counts_calls: settings.count_calls,
         warm: Vec::new(),
         warming: false,
@@ -167,7 +170,11 @@ fn serve_classic() {
     }
 }
 
+/// A worker script that has ended so often after a single request has no loop.
+const TOLD_AFTER: u32 = 2;
+
 fn serve_script(script: &CStr) {
+    let mut once = 0;
     loop {
         let served = with(0, |w| {
             w.consumer.board().set_state(WorkerState::Starting);
@@ -178,6 +185,15 @@ fn serve_script(script: &CStr) {
             let served = w.served - served;
             match end {
                 ScriptEnd::Left => false,
+                ScriptEnd::Ended if served == 1 && !w.is_async && w.max_requests != 1 => {
+                    once += 1;
+                    if once == TOLD_AFTER && w.consumer.instance() <= 1 {
+                        let message = b"the worker script asks for one request and ends, so it \
+                            boots for each: call tokamak_handle_request() in a loop";
+                        w.say_with(Level::Warn, message, &[("script", script.to_bytes())]);
+                    }
+                    true
+                }
                 ScriptEnd::Ended | ScriptEnd::Crashed => {
                     let how =
                         if end == ScriptEnd::Ended { "ended" } else { "was ended by an error" };
@@ -209,18 +225,23 @@ impl Worker {
                 self.consumer.board().set_state(WorkerState::Leaving);
                 return null();
             }
-            let (looks, mut stale) = (self.keeps_connections, false);
-            let segment = &self.segment;
+            let (looks, mut stale, mut outdated) = (self.keeps_connections, false, false);
+            let (segment, instance, looks_at_boot) =
+                (&self.segment, self.consumer.instance(), self.looks_at_boot);
             let may_claim = |slot| {
                 engine::meet_slot(slot, segment);
-                stale = looks && engine::has_stale_sockets();
-                if stale { Claim::Quit } else { Claim::Go }
+                outdated =
+                    segment.is_outdated(instance) || looks_at_boot && engine::boot_has_changed();
+                stale = !outdated && looks && engine::has_stale_sockets();
+                if stale || outdated { Claim::Quit } else { Claim::Go }
             };
             let job = match self.consumer.next(may_claim, engine::idle) {
                 Next::Request(job) => job,
                 Next::Retire => {
                     if stale {
                         self.leave_stale();
+                    } else if outdated {
+                        self.exit = EXIT_OUTDATED;
                     }
                     return null();
                 }
@@ -284,7 +305,7 @@ impl Worker {
             self.gateway.end(request, &board, &mut job, status);
         }
         self.gateway.flush_output(&board);
-        board.count_request(engine::memory());
+        board.count_request(engine::memory(), status);
         if request.is_fastcgi() {
             board.set_finishing();
         }

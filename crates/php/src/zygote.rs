@@ -3,6 +3,8 @@
 //! Workers are copies of it, so they share its code, its data until they write to it, and opcache's
 //! memory.
 
+mod spare;
+
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::io;
@@ -13,8 +15,8 @@ use std::time::Duration;
 
 use tokamak_sys::channel::{Channel, Received, Watch, poll};
 use tokamak_sys::control::{
-    self, EXIT_MISMATCH, EXIT_NO_FORK, FromZygote, Heard, Signal, Status, ToZygote, ZYGOTE_BELLS,
-    ZYGOTE_CHANNEL, ZYGOTE_SEGMENT,
+    self, EXIT_BOOT_FAILED, EXIT_MISMATCH, EXIT_NO_FORK, EXIT_OUTDATED, EXIT_RETIRED, FromZygote,
+    Heard, Newer, Signal, Status, ToZygote, ZYGOTE_BELLS, ZYGOTE_CHANNEL, ZYGOTE_SEGMENT,
 };
 use tokamak_sys::process::{self, reap};
 use tokamak_sys::queue::{Consumer, Segment};
@@ -26,8 +28,10 @@ use crate::output::{Output, Pipes};
 use crate::pool;
 use crate::sampler::{self, Order, Target};
 use crate::settings::{Mode, Settings};
-use crate::watch::{Image, LOOK_EVERY, Shape};
+use crate::watch::{Image, Shape};
 use crate::worker;
+
+use spare::Spare;
 
 /// A live worker.
 struct Place {
@@ -35,6 +39,8 @@ struct Place {
     pid: libc::pid_t,
     /// Its memory, to read where it is; none if it could not be had.
     memory: Option<OwnedFd>,
+    /// The spare has forked it: it has no image.
+    stands_in: bool,
 }
 
 impl Place {
@@ -43,6 +49,10 @@ impl Place {
         self.memory.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
 }
+
+/// After so many workers whose boot was outdated before they had a request the next ones do not
+/// look: the boot itself may change what it depends on, and nobody would be served.
+const MOST_RESTLESS: u32 = 8;
 
 /// How long the zygote waits for what a new worker gives it, which takes microseconds. Somebody may
 /// stop the worker first: no other could start until then.
@@ -65,6 +75,14 @@ pub struct Zygote {
     pub settings: Settings,
     output: Output,
     workers: BTreeMap<u16, Place>,
+    spare: Option<Spare>,
+    /// Workers come from the spare: answers from the image would be wrong.
+    stands_in: bool,
+    /// Workers of the spare that have left one after the other, because what they had booted from
+    /// had changed.
+    restless: u32,
+    /// The worker that was forked last.
+    youngest: u32,
     /// Takes a profile of the workers; at its line it hears of new ones.
     sampler: Option<(libc::pid_t, Channel)>,
 }
@@ -171,7 +189,19 @@ impl Zygote {
         match start(&channel) {
             Ok((settings, output)) => {
                 let workers = BTreeMap::new();
-                Ok(Zygote { channel, segment, bells, settings, output, workers, sampler: None })
+                Ok(Zygote {
+                    channel,
+                    segment,
+                    bells,
+                    settings,
+                    output,
+                    workers,
+                    spare: None,
+                    stands_in: false,
+                    restless: 0,
+                    youngest: 0,
+                    sampler: None,
+                })
             }
             Err(message) => Err(fail(&channel, message)),
         }
@@ -204,7 +234,7 @@ impl Zygote {
 
     /// Tells the supervisor that there is no image.
     pub fn refuse_image(&self, reason: String) {
-        let _ = control::send(&self.channel, &FromZygote::Unsealable { reason }, &[]);
+        let _ = self.tell(&FromZygote::Unsealable { reason }, &[]);
     }
 
     /// A worker's end of the queue that has no place yet.
@@ -225,8 +255,21 @@ impl Zygote {
         let mut shape = Shape::learn();
         let mut image = (self.settings.mode == Mode::Sealed).then(Image::learn);
         loop {
-            let patience = image.as_ref().map(|_| LOOK_EVERY);
-            poll(&mut [Watch::read(self.channel.as_fd()), Watch::read(signals.as_fd())], patience)?;
+            let patience = image.as_ref().map(Image::patience);
+            let line = image.as_ref().and_then(Image::line);
+            let mut watches = vec![Watch::read(self.channel.as_fd()), Watch::read(signals.as_fd())];
+            watches.extend(line.map(|line| Watch::read(line.as_fd())));
+            poll(&mut watches, patience)?;
+            let has_rung = watches.get(2).is_some_and(|watch| watch.readable);
+            // First, so that no worker is forked of what was just found to be outdated.
+            if let Some(image) = &mut image {
+                if has_rung {
+                    image.rung();
+                }
+                if let Some((reason, newer)) = image.look() {
+                    self.outdate(reason, newer)?;
+                }
+            }
             // All but the death of a child is the supervisor's business.
             while signals.next().is_some() {}
             self.bury()?;
@@ -260,10 +303,22 @@ impl Zygote {
                     Heard::Nothing => break,
                 }
             }
-            if let Some(reason) = image.as_mut().and_then(Image::look) {
-                self.tell(&FromZygote::Outdated { reason }, &[])?;
-            }
         }
+    }
+
+    /// The application has changed. Without a spare the image serves until there is another one.
+    fn outdate(&mut self, reason: String, newer: Newer) -> io::Result<()> {
+        if newer == Newer::Application && self.spare.is_some() {
+            self.segment.outdate(self.youngest);
+            self.stands_in = true;
+            process::adopt_orphans()?;
+        }
+        self.tell(&FromZygote::Outdated { reason, newer }, &[])
+    }
+
+    /// The descriptor of the line to the spare; -1: there is none.
+    pub fn spare_line(&self) -> c_int {
+        self.spare.as_ref().map_or(-1, Spare::fd)
     }
 
     /// The next message. Only that of a profile brings a descriptor: without room for it there is
@@ -315,6 +370,18 @@ impl Zygote {
         let (Ok(pipes), Ok((ours, theirs))) = (self.output.pipes(), Channel::pair()) else {
             return self.say_no_fork(index, instance).map(|()| None);
         };
+        self.youngest = instance;
+        if let Some(spare) = self.spare.as_ref().filter(|_| self.stands_in) {
+            let looks = self.restless < MOST_RESTLESS;
+            match spare.fork(index, instance, looks, pipes.as_ref()) {
+                Some(forked) => {
+                    let (pid, memory) = (forked.pid, forked.memory);
+                    self.settle(index, Place { instance, pid, memory, stands_in: true }, pipes)?;
+                }
+                None => self.say_no_fork(index, instance)?,
+            }
+            return Ok(None);
+        }
         // SAFETY: the zygote has one thread, so the child is a complete copy and may do whatever it
         // may.
         match unsafe { libc::fork() } {
@@ -326,17 +393,22 @@ impl Zygote {
             pid => {
                 drop(theirs);
                 let memory = hand_over(&ours);
-                if let Some((_, line)) = &self.sampler {
-                    sampler::tell(line, pid, memory.as_ref());
-                }
-                self.workers.insert(index, Place { instance, pid, memory });
-                let pid = pid.unsigned_abs();
-                let ends = pipes.as_ref().map(Pipes::reading_ends);
-                let ends = ends.as_ref().map_or(&[][..], |ends| ends);
-                self.tell(&FromZygote::Spawned { index, instance, pid }, ends)?;
+                self.settle(index, Place { instance, pid, memory, stands_in: false }, pipes)?;
             }
         }
         Ok(None)
+    }
+
+    /// A worker lives.
+    fn settle(&mut self, index: u16, place: Place, pipes: Option<Pipes>) -> io::Result<()> {
+        if let Some((_, line)) = &self.sampler {
+            sampler::tell(line, place.pid, place.memory.as_ref());
+        }
+        let (instance, pid) = (place.instance, place.pid.unsigned_abs());
+        self.workers.insert(index, place);
+        let ends = pipes.as_ref().map(Pipes::reading_ends);
+        let ends = ends.as_ref().map_or(&[][..], |ends| ends);
+        self.tell(&FromZygote::Spawned { index, instance, pid }, ends)
     }
 
     fn say_no_fork(&self, index: u16, instance: u32) -> io::Result<()> {
@@ -356,6 +428,7 @@ impl Zygote {
         // The memory of the others.
         self.workers.clear();
         self.sampler = None;
+        self.spare = None;
         if let Ok(memory) = process::open_own(c"/proc/self/mem") {
             // Without it the zygote asks by a signal.
             let _ = line.send(b"memory", &[memory.as_fd()]);
@@ -432,14 +505,32 @@ impl Zygote {
         while let Some((pid, status)) = reap() {
             self.sampler.take_if(|(sampler, _)| sampler.unsigned_abs() == pid);
             let dead = self.workers.iter().find(|(_, place)| place.pid.unsigned_abs() == pid);
-            let Some((index, instance)) = dead.map(|(index, place)| (*index, place.instance))
-            else {
-                continue;
-            };
-            self.workers.remove(&index);
+            let Some(index) = dead.map(|(index, _)| *index) else { continue };
+            let Some(place) = self.workers.remove(&index) else { continue };
+            let instance = place.instance;
+            let status = self.judge(&place, status);
             self.tell(&FromZygote::Exited { index, instance, status }, &[])?;
         }
         Ok(())
+    }
+
+    /// If the application that has changed does not boot, it is served as it was until it changes
+    /// again: somebody is in the middle of a deployment, or has made a mistake.
+    fn judge(&mut self, place: &Place, status: Status) -> Status {
+        match status {
+            Status::Code(EXIT_OUTDATED) if place.stands_in => self.restless += 1,
+            Status::Code(EXIT_RETIRED) if place.stands_in => self.restless = 0,
+            _ => {}
+        }
+        if !(place.stands_in && status == Status::Code(EXIT_BOOT_FAILED)) {
+            return status;
+        }
+        if std::mem::replace(&mut self.stands_in, false) {
+            let message = b"the application that has changed does not boot; requests get it as it \
+                was, until it changes again";
+            log::line(Level::Error, &self.settings.site, message, &[]);
+        }
+        Status::Code(EXIT_OUTDATED)
     }
 
     fn end_all(&mut self) {

@@ -257,7 +257,9 @@ fn unexpected(message: FromZygote) -> Failure {
         FromZygote::Exited { status: Status::Signal(number), .. } => {
             format!("the worker was ended by signal {number}")
         }
-        FromZygote::Outdated { reason } => format!("the application changed meanwhile: {reason}"),
+        FromZygote::Outdated { reason, .. } => {
+            format!("the application changed meanwhile: {reason}")
+        }
         other => format!("the zygote said {other:?}"),
     })
 }

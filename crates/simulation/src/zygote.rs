@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use tokamak_config::Site;
-use tokamak_sys::control::{EXIT_MISMATCH, FromZygote, Heard, Signal, Status, ToZygote};
+use tokamak_sys::control::{EXIT_MISMATCH, FromZygote, Heard, Newer, Signal, Status, ToZygote};
 use tokamak_sys::queue::Segment;
 
 use crate::births::identity;
@@ -108,7 +108,8 @@ impl Zygote {
             self.line.send(&FromZygote::Exited { index, instance, status });
         }
         if std::mem::take(&mut self.is_outdated) {
-            self.line.send(&FromZygote::Outdated { reason: "a file".into() });
+            self.line
+                .send(&FromZygote::Outdated { reason: "a file".into(), newer: Newer::Application });
         }
         // One message a turn: it may be killed before the next.
         match self.line.receive::<ToZygote>() {

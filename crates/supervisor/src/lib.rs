@@ -20,6 +20,7 @@ pub mod client;
 mod control_socket;
 mod emergency;
 pub mod endpoint;
+mod failing;
 pub mod fleet;
 mod front;
 pub mod generation;

@@ -140,6 +140,7 @@ mod tests {
             instance: 1,
             since,
             requests,
+            errors: 0,
             roll_back: 0,
             hot_pages: 0,
             under_way: 0,

@@ -108,6 +108,11 @@ impl Zygote {
         matches!(self.life, Life::Ready(..))
     }
 
+    /// Failures in a row; none while it can fork workers.
+    pub fn failures(&self) -> u32 {
+        if self.is_ready() { 0 } else { self.storm.failures() }
+    }
+
     /// Whether no process is there.
     pub fn is_down(&self) -> bool {
         matches!(self.life, Life::Down)

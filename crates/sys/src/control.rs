@@ -26,7 +26,7 @@
 //!   Kill{index, …, signal} ──────▶      signals that worker if it is still that instance
 //!                          ◀──────      Slow{index, instance, trace}, if a backtrace was wanted
 //!                          ◀──────      Exited{index, instance, status}
-//!                          ◀──────      Outdated{reason}
+//!                          ◀──────      Outdated{reason, newer}
 //!   Ask                    ──────▶
 //!                          ◀──────      Alive
 //!   Quit, or end of file   ──────▶      kills its workers, reaps them, exits
@@ -54,7 +54,7 @@ pub use acme::{FromAcme, LONGEST_FILE, StateFile, ToAcme};
 pub use cache::{CacheStatus, Purge};
 pub use front::{ANSWER_PART, FromFront, ToFront, Why};
 pub use upstreams::{AddressAction, AddressChange, AddressState, AddressStatus};
-pub use zygote::{FromZygote, Signal, Status, ToZygote};
+pub use zygote::{FromZygote, Newer, Signal, Status, ToZygote};
 
 /// The only argument of a zygote.
 pub const ZYGOTE_ARGUMENT: &str = "zygote";

@@ -134,6 +134,7 @@ fn submit(
         gate.submit(record.bytes(), body, metadata).map_err(|(refused, _)| match refused {
             Refused::Full => Failure::QueueFull,
             Refused::TooLarge => Failure::HeadTooLarge,
+            Refused::Barren => Failure::NoWorkers,
         })
     })
 }

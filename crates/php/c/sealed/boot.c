@@ -7,6 +7,7 @@
 
 #include "sealed/boot.h"
 #include "sapi.h"
+#include "sealed/dependencies.h"
 #include "sealed/sealed.h"
 #include "state.h"
 
@@ -69,13 +70,6 @@ ZEND_FUNCTION(tokamak_substitute_file)
 
 /* ---- files that the image depends on ---- */
 
-static HashTable *watched; /* their paths; NULL: none */
-
-HashTable *boot_watched_files(void)
-{
-    return watched;
-}
-
 ZEND_FUNCTION(tokamak_watch_file)
 {
     zend_string *path;
@@ -87,11 +81,7 @@ ZEND_FUNCTION(tokamak_watch_file)
     if (serving->stage != STAGE_BOOT) {
         RETURN_FALSE;
     }
-    if (!watched) {
-        ALLOC_HASHTABLE(watched);
-        zend_hash_init(watched, 8, NULL, NULL, 0);
-    }
-    zend_hash_add_empty_element(watched, path);
+    dependencies_add(ZSTR_VAL(path));
     RETURN_TRUE;
 }
 

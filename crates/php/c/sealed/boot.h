@@ -7,6 +7,5 @@
 ZEND_FUNCTION(tokamak_substitute_file);
 ZEND_FUNCTION(tokamak_watch_file);
 ZEND_FUNCTION(tokamak_decline);
-HashTable *boot_watched_files(void); /* NULL: none */
 
 #endif

@@ -1,68 +1,190 @@
-/* Whether the image is still the application: the files of which it was made, and the code in
- * opcache's memory that it points to. */
+/* Whether the image is still the application: what its boot depends on, PHP's settings, and the
+ * code in opcache's memory that it points to. */
+#include <dirent.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/inotify.h>
 
 #include "sealed/outdated.h"
-#include "sealed/boot.h"
+#include "sealed/dependencies.h"
 #include "state.h"
 #include "worker.h"
+#include "php_ini.h"
 
 typedef struct {
     char *path;
-    struct timespec changed;
-    off_t size;
-    ino_t inode;
+    file_mark mark;
+    dependence kind;
+    bool is_directory;
+    bool is_setting; /* of PHP: code is right without it */
 } known_file;
 
 static known_file *files;
-static size_t file_count;
+static size_t file_count, file_room;
+static const known_file *younger_than_boot; /* NULL: none */
+static const char *told_of_cache;
 
-static int looks_the_same(const known_file *file, const struct stat *st)
+static bool looks_the_same(const known_file *file, file_mark now)
 {
-    return st->st_ino == file->inode && st->st_size == file->size &&
-           st->st_mtim.tv_sec == file->changed.tv_sec &&
-           st->st_mtim.tv_nsec == file->changed.tv_nsec;
+    const file_mark *then = &file->mark;
+
+    if (file->kind == PRESENCE || then->inode == 0 || now.inode == 0) {
+        return !then->inode == !now.inode;
+    }
+    return now.inode == then->inode && now.size == then->size &&
+           memcmp(&now.modified, &then->modified, sizeof(now.modified)) == 0;
 }
 
-static void learn(const zend_string *path, int is_missing_ok)
+/* Whatever has changed since the boot began may have been read before or after. */
+static bool is_younger_than_boot(const known_file *file)
 {
-    struct stat st = {0};
+    const struct timespec begun = dependencies_begun();
+    const struct timespec changed = file->mark.changed;
 
-    if (stat(ZSTR_VAL(path), &st) == 0 || is_missing_ok) {
-        files[file_count++] =
-            (known_file){strdup(ZSTR_VAL(path)), st.st_mtim, st.st_size, st.st_ino};
+    return file->kind == CONTENT && file->mark.inode != 0 &&
+           (changed.tv_sec > begun.tv_sec ||
+            (changed.tv_sec == begun.tv_sec && changed.tv_nsec >= begun.tv_nsec));
+}
+
+static known_file *learn(const char *path, file_mark mark, dependence kind)
+{
+    known_file *more, *file;
+
+    if (file_count == file_room) {
+        more = realloc(files, (file_room * 2 + 64) * sizeof(*files));
+        if (!more) {
+            return NULL;
+        }
+        files = more;
+        file_room = file_room * 2 + 64;
+    }
+    file = &files[file_count];
+    *file = (known_file){.path = strdup(path), .mark = mark, .kind = kind};
+    if (!file->path) {
+        return NULL;
+    }
+    file_count++;
+    return file;
+}
+
+static void learn_setting(const char *path, bool is_directory)
+{
+    known_file *file = learn(path, dependencies_mark(path), CONTENT);
+
+    if (file) {
+        file->is_setting = true;
+        file->is_directory = is_directory;
+    }
+}
+
+static void learn_settings_in(const char *directory)
+{
+    const struct dirent *entry;
+    char path[PATH_MAX];
+    DIR *open = opendir(directory);
+
+    learn_setting(directory, true);
+    while (open && (entry = readdir(open))) {
+        const char *end = strrchr(entry->d_name, '.');
+        if (end && strcmp(end, ".ini") == 0 &&
+            snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name) < PATH_MAX) {
+            learn_setting(path, false);
+        }
+    }
+    if (open) {
+        closedir(open);
+    }
+}
+
+/* As PHP reads them: in a list of directories an empty one is that of the distribution. */
+static void learn_settings(void)
+{
+    char *copy = php_ini_scanned_path ? strdup(php_ini_scanned_path) : NULL, *rest = copy;
+
+    for (char *directory = strsep(&rest, ":"); directory; directory = strsep(&rest, ":")) {
+        learn_settings_in(*directory ? directory : PHP_CONFIG_FILE_SCAN_DIR);
+    }
+    free(copy);
+    if (php_ini_opened_path) {
+        learn_setting(php_ini_opened_path, false);
     }
 }
 
 void outdated_learn_files(void)
 {
-    HashTable *watched = boot_watched_files();
+    const bool looks_at_code = zend_ini_long("opcache.validate_timestamps",
+                                             sizeof("opcache.validate_timestamps") - 1, 0);
+    HashTable *noted;
+    dependency *entry;
     zend_string *path;
 
-    files = calloc(zend_hash_num_elements(&EG(included_files)) +
-                       (watched ? zend_hash_num_elements(watched) : 0) + 1,
-                   sizeof(*files));
-    if (!files) {
-        return;
-    }
-    if (watched) {
-        ZEND_HASH_FOREACH_STR_KEY(watched, path) {
-            learn(path, 1);
+    dependencies_end();
+    noted = dependencies_noted();
+    if (noted) {
+        ZEND_HASH_FOREACH_STR_KEY_PTR(noted, path, entry) {
+            const bool is_code = zend_hash_exists(&EG(included_files), path);
+            known_file *file;
+            /* Without timestamps files are declared to stay as they are. */
+            if (!entry->is_named && !(looks_at_code && (entry->is_of_boot || is_code))) {
+                continue;
+            }
+            file = learn(ZSTR_VAL(path), entry->mark, entry->kind);
+            if (file) {
+                file->is_directory = entry->is_directory;
+                if (entry->is_own) {
+                    file->mark.changed = (struct timespec){0};
+                }
+            }
         } ZEND_HASH_FOREACH_END();
     }
-    if (!zend_ini_long("opcache.validate_timestamps", sizeof("opcache.validate_timestamps") - 1,
-                       0)) {
-        return; /* files that are declared to stay as they are */
-    }
     ZEND_HASH_FOREACH_STR_KEY(&EG(included_files), path) {
-        if (path) {
-            learn(path, 0);
+        if (path && looks_at_code && !(noted && zend_hash_exists(noted, path))) {
+            learn(ZSTR_VAL(path), dependencies_mark(ZSTR_VAL(path)), CONTENT);
         }
     } ZEND_HASH_FOREACH_END();
+    dependencies_forget();
+    learn_settings();
+    for (size_t i = 0; i < file_count && !younger_than_boot; i++) {
+        if (is_younger_than_boot(&files[i])) {
+            younger_than_boot = &files[i];
+        }
+    }
+}
+
+/* opcache believes what it knows of a file for opcache.revalidate_freq. */
+static void look_at_each_file(void)
+{
+    zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives),
+                                                   ZEND_STRL("opcache.revalidate_freq"));
+    zend_string *never = zend_string_init("0", 1, 1);
+
+    if (entry && entry->on_modify &&
+        entry->on_modify(entry, never, entry->mh_arg1, entry->mh_arg2, entry->mh_arg3,
+                         ZEND_INI_STAGE_STARTUP) == SUCCESS) {
+        entry->value = never; /* what it had is the process's, which ends soon */
+    }
+}
+
+static bool is_for_one_request;
+
+void shim_boots_afresh(int for_one_request)
+{
+    look_at_each_file();
+    is_for_one_request = for_one_request;
+    if (for_one_request) {
+        dependencies_note_start();
+        dependencies_begin();
+    }
+}
+
+void outdated_note_booted(void)
+{
+    if (is_for_one_request) {
+        outdated_learn_files();
+    }
 }
 
 /* Rust asks, with frames of its own between the boot's zend_try and this one. */
@@ -76,17 +198,77 @@ static int cache_restarts(void)
     return restarts;
 }
 
-const char *shim_outdated(void)
+int shim_boot_changed(void)
 {
-    static char reason[PATH_MAX + 64];
-
     for (size_t i = 0; i < file_count; i++) {
-        struct stat st;
-        /* No file has the number 0: that is one which was not there. */
-        if (stat(files[i].path, &st) != 0 ? files[i].inode != 0 : !looks_the_same(&files[i], &st)) {
-            snprintf(reason, sizeof(reason), "%s has changed", files[i].path);
-            return reason;
+        if (!files[i].is_setting &&
+            !looks_the_same(&files[i], dependencies_mark(files[i].path))) {
+            return 1;
         }
     }
-    return cache_restarts() ? "opcache was reset, or is full" : NULL;
+    return younger_than_boot && !younger_than_boot->is_setting;
+}
+
+const char *shim_outdated(int *newer)
+{
+    static char reason[PATH_MAX + 64];
+    const known_file *found = younger_than_boot;
+    const char *what = "has changed while the application booted";
+
+    younger_than_boot = NULL;
+    for (size_t i = 0; i < file_count; i++) {
+        known_file *file = &files[i];
+        const file_mark now = dependencies_mark(file->path);
+        if (looks_the_same(file, now)) {
+            continue;
+        }
+        if (!found || (found->is_setting && !file->is_setting)) {
+            found = file;
+            what = !file->mark.inode ? "is there now" : !now.inode ? "is gone" : "has changed";
+        }
+        file->mark = now; /* each change is told once */
+    }
+    if (found) {
+        *newer = found->is_setting ? SHIM_SETTINGS : SHIM_APPLICATION;
+        snprintf(reason, sizeof(reason), "%s %s", found->path, what);
+        return reason;
+    }
+    if (!told_of_cache && cache_restarts()) {
+        *newer = SHIM_CACHE;
+        return told_of_cache = "opcache was reset, or is full";
+    }
+    return NULL;
+}
+
+/* Of what is missing, the directory is watched that would get it, or the nearest that is there. */
+static void watch_for(int line, const char *path)
+{
+    char directory[PATH_MAX];
+
+    if (strlen(path) >= sizeof(directory)) {
+        return;
+    }
+    strcpy(directory, path);
+    do {
+        dirname(directory);
+    } while (inotify_add_watch(line, directory,
+                               IN_CREATE | IN_MOVED_TO | IN_ONLYDIR | IN_MASK_ADD) < 0 &&
+             directory[1]);
+}
+
+int shim_watch_boot(void)
+{
+    const uint32_t of_file = IN_MODIFY | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF;
+    const uint32_t of_directory = IN_CREATE | IN_DELETE | IN_MOVE | IN_DELETE_SELF | IN_MOVE_SELF;
+    int line = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+
+    for (size_t i = 0; line >= 0 && i < file_count; i++) {
+        if (files[i].mark.inode == 0) {
+            watch_for(line, files[i].path);
+        } else if (files[i].kind == CONTENT) {
+            inotify_add_watch(line, files[i].path,
+                              (files[i].is_directory ? of_directory : of_file) | IN_MASK_ADD);
+        }
+    }
+    return line;
 }

@@ -2,7 +2,10 @@
 #ifndef TOKAMAK_OUTDATED_H
 #define TOKAMAK_OUTDATED_H
 
-/* Those that were included, and those that the boot has named. */
+/* What was included, what the boot has named, what it has read, missed and listed; PHP's own
+ * settings. The boot is over. */
 void outdated_learn_files(void);
+/* The same in a process that boots for one request; nothing in others. */
+void outdated_note_booted(void);
 
 #endif

@@ -19,6 +19,7 @@
 #include "lifecycle.h"
 #include "request_cycle.h"
 #include "sealed/connections.h"
+#include "sealed/dependencies.h"
 #include "sealed/descriptors.h"
 #include "sealed/heap.h"
 #include "sealed/heap_dump.h"
@@ -435,7 +436,8 @@ static void serve_scripts(void)
     sealed_end();
 }
 
-shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, int page_map)
+shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, int page_map,
+                          int line)
 {
     volatile int ended = 0;
 
@@ -447,10 +449,12 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, in
         return SHIM_NEVER_LOOPED;
     }
     descriptors_add_own(page_map);
+    descriptors_add_own(line);
     image_reuse_for((const void *)_emalloc);
     shutdown_learn_modules();
     classic_notice_calls();
     shim.sealed = 1;
+    dependencies_begin();
     if (script && !is_boot) {
         return shim_run_script(script);
     }

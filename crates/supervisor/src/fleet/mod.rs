@@ -1,6 +1,7 @@
 //! The generations together: which one serves, what becomes of the others, what follows when a
 //! front dies. What this needs of the rest of the server it asks of [`Outside`].
 
+mod moved;
 mod reloading;
 mod site_reloads;
 
@@ -22,6 +23,7 @@ use crate::reload::Reload;
 use crate::renew::Renewals;
 use crate::storm::Storm;
 use crate::watch::since;
+use moved::Moves;
 use site_reloads::SiteReload;
 
 /// What a fleet needs of the rest of the server.
@@ -86,6 +88,7 @@ pub struct Fleet {
     front_storm: Storm,
     /// Reloads because an event loop was stuck.
     unsticking: Renewals,
+    moves: Moves,
     /// Set by the first signal to stop.
     pub stopping: bool,
     numbered: u32,
@@ -102,6 +105,7 @@ impl Fleet {
             changes: Changes::default(),
             front_storm: Storm::default(),
             unsticking: Renewals::default(),
+            moves: Moves::default(),
             stopping: false,
             numbered: 0,
         }
@@ -210,6 +214,7 @@ impl Fleet {
         self.renew(outside, now);
         self.advance_site_reloads(outside, now);
         self.unstick(outside, now);
+        self.follow_moves(outside, now);
         let before = self.generations.len();
         self.generations.retain(|generation| !generation.is_gone());
         if self.stopping {

@@ -109,8 +109,8 @@ impl Generation {
 
     /// The first site that wants other processes, and may have them: its index.
     pub fn wants_renewal(&self, now: u64) -> Option<usize> {
-        let mut wanting =
-            self.pools().filter(|pool| pool.renewal_reason().is_some()).map(|pool| pool.site_index);
+        let wants = |pool: &&Pool| pool.renewal_reason().is_some() && pool.is_quiet(now);
+        let mut wanting = self.pools().filter(wants).map(|pool| pool.site_index);
         wanting.find(|site_index| {
             !self.is_renewing(*site_index) && self.histories[*site_index].pace.allowed(now)
         })

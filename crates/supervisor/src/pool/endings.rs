@@ -36,6 +36,7 @@ endings! {
     Outdated "outdated",
     Doubt "not_undone",
     Orphaned "orphaned",
+    Failing "failing",
 }
 
 impl Ending {

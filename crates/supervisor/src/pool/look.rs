@@ -8,7 +8,8 @@ use tokamak_sys::process;
 use tokamak_sys::queue::{PoolNumber, Snapshot, WorkerState};
 
 use super::in_flight::lost;
-use super::{PROOF, Pool, RenewalReason, fpm};
+use super::{PROOF, Place, Pool, RenewalReason, fpm};
+use crate::failing;
 use crate::log::Level;
 use crate::machine::{Event, KillReason, Worker};
 use crate::size::{self, Change, Count};
@@ -47,8 +48,48 @@ impl Pool {
         }
         self.mind_slow(now);
         self.end_late_slow_entries(now);
+        self.mind_errors(now, deaths);
         self.resize(launch, now, deaths);
         self.finish(now);
+        self.segment.set_barren(self.is_barren(now));
+    }
+
+    /// Whether a request need not wait for a worker.
+    fn is_barren(&self, now: u64) -> bool {
+        let count = self.count(now);
+        let living = count.idle + count.busy + count.draining;
+        // Such a pool tries again when a request waits.
+        let is_asked = matches!(self.site.pool.size, PoolSize::Ondemand { .. })
+            && self.storm.allowed(1, count.starting, now) > 0;
+        let failures = self.storm.failures().max(self.zygote.failures());
+        self.ending.is_none() && !is_asked && is_barren(failures, living)
+    }
+
+    /// Replaces a worker that fails alone. Only where a worker keeps something from request to
+    /// request that can be broken.
+    fn mind_errors(&mut self, now: u64, deaths: &mut Vec<ToFront>) {
+        let keeps = matches!(self.site.mode, Mode::Worker | Mode::Async);
+        if !keeps || since(self.judged, now) < failing::EVERY {
+            return;
+        }
+        let record = |(index, place): (usize, &Place)| {
+            let entry = self.entry(index as u16);
+            let is_there = place.worker == Worker::Serving && entry.requests > 0;
+            is_there.then_some((index as u16, entry.errors))
+        };
+        let records: Vec<_> = self.places.iter().enumerate().filter_map(record).collect();
+        let Some((index, errors)) = failing::outlier(&records) else { return };
+        self.judged = now;
+        let pid = self.places[usize::from(index)].pid.unwrap_or(0);
+        self.say(
+            Level::Warn,
+            format_args!(
+                "a worker is replaced: its last {errors} answers were errors (5xx), and those of \
+                    its neighbours were not, pid={pid}"
+            ),
+        );
+        self.places[usize::from(index)].is_failing = true;
+        self.act(index, Event::Retire, now, deaths);
     }
 
     fn look(&mut self, index: u16, measure: bool, now: u64, deaths: &mut Vec<ToFront>) {
@@ -317,6 +358,12 @@ impl Pool {
     }
 }
 
+/// Whether boots fail in a row and nobody is left to answer.
+fn is_barren(failures: u32, living: usize) -> bool {
+    // One failure may be an accident, and the next attempt follows in a tenth of a second.
+    failures >= 2 && living == 0
+}
+
 /// What a worker does now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
@@ -372,6 +419,15 @@ fn is_ready(state: WorkerState) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_wait_as_long_as_somebody_may_answer() {
+        for (failures, living, barren) in
+            [(0, 0, false), (1, 0, false), (2, 0, true), (9, 0, true), (2, 1, false), (0, 3, false)]
+        {
+            assert_eq!(is_barren(failures, living), barren, "{failures} {living}");
+        }
+    }
 
     #[test]
     fn a_worker_that_has_booted_since_the_last_look_is_not_starting() {

@@ -29,6 +29,7 @@ use crate::endpoint::Endpoint;
 use crate::log::{self, Level};
 use crate::machine::Worker;
 use crate::means::PoolPlan;
+use crate::renew::Unrest;
 use crate::settings;
 use crate::size::Sizer;
 use crate::storm::Storm;
@@ -58,6 +59,8 @@ pub struct Place {
     seen: Seen,
     /// What it had wanted of the processors when the pool was last sized.
     demand: Option<Demand>,
+    /// It leaves because it fails alone.
+    is_failing: bool,
 }
 
 /// Why a site is to get other processes.
@@ -99,6 +102,8 @@ pub struct Pool {
     sizer: Sizer,
     sized: u64,
     measured: u64,
+    /// When a worker was last replaced because it fails alone.
+    judged: u64,
     /// No process is started any more, and the remaining ones are ended after this time.
     ending: Option<u64>,
     next_instance: u32,
@@ -112,6 +117,8 @@ pub struct Pool {
     /// A worker has booted once.
     has_booted: bool,
     renewal_reason: Option<RenewalReason>,
+    /// What has changed since the image was taken.
+    unrest: Unrest,
     /// How long its zygote may be silent; zero: for ever.
     watchdog: Duration,
     version: Option<String>,
@@ -157,6 +164,7 @@ impl Pool {
             changed: 0,
             seen: Seen::default(),
             demand: None,
+            is_failing: false,
         };
         Ok(Pool {
             site_index,
@@ -181,6 +189,7 @@ impl Pool {
             sizer: Sizer::default(),
             sized: 0,
             measured: 0,
+            judged: 0,
             ending: None,
             next_instance: 1,
             replacing: 0,
@@ -190,6 +199,7 @@ impl Pool {
             failure: None,
             has_booted: false,
             renewal_reason: None,
+            unrest: Unrest::default(),
             watchdog: server.timeouts.watchdog,
             version: None,
             exposes_php: false,
@@ -282,6 +292,11 @@ impl Pool {
     /// Why its site is to get other processes, if it is.
     pub fn renewal_reason(&self) -> Option<&RenewalReason> {
         self.renewal_reason.as_ref()
+    }
+
+    /// Whether that may be done now: an application is quiet for a moment.
+    pub fn is_quiet(&self, now: u64) -> bool {
+        !matches!(self.renewal_reason, Some(RenewalReason::Outdated(_))) || self.unrest.is_over(now)
     }
 
     /// The front says that the queue is spoiled.

@@ -1,6 +1,8 @@
 //! The life of a worker: each step of it, and what follows.
 
-use tokamak_sys::control::{EXIT_OUTDATED, EXIT_RETIRED, Signal, Status, ToFront, ToZygote, Why};
+use tokamak_sys::control::{
+    EXIT_OUTDATED, EXIT_RETIRED, Newer, Signal, Status, ToFront, ToZygote, Why,
+};
 use tokamak_sys::queue::WorkerState;
 
 use super::endings::Ending;
@@ -43,6 +45,7 @@ impl Pool {
                     changed: now,
                     seen: Seen::default(),
                     demand: None,
+                    is_failing: false,
                 };
                 self.send(Some(&ToZygote::Spawn { index, instance }), now);
             }
@@ -70,6 +73,7 @@ impl Pool {
         let ending = match Ending::of(before, why, fate) {
             // The supervisor has ended the zygote itself.
             Ending::Orphaned if self.ending.is_some() => Ending::Asked,
+            Ending::Asked if self.places[usize::from(index)].is_failing => Ending::Failing,
             ending => ending,
         };
         self.book(index, ending);
@@ -112,21 +116,23 @@ impl Pool {
                 );
             }
             // Wanted, but an operator will ask why workers change.
+            // Its zygote mostly says more.
+            Fate::Expected if why == Why::Exit(EXIT_OUTDATED) => {
+                self.outdate("a worker has found it so", Newer::Application, now);
+            }
             Fate::Expected if why != Why::Exit(EXIT_RETIRED) => {
                 self.say(
                     Level::Info,
                     format_args!("a worker is replaced: {}, pid={pid}", cause(why)),
                 );
-                // Its zygote may have said more.
-                if why == Why::Exit(EXIT_OUTDATED) && self.renewal_reason.is_none() {
-                    self.outdate("a worker has found it so");
-                }
             }
             Fate::Expected | Fate::TimedOut | Fate::Orphaned => {}
         }
         // A worker that leaves at once, unasked and without a single request, would be replaced in
         // a tight loop.
-        let useless = entry.requests == 0 && !busy && !asked && since(started, now) < PROOF;
+        let is_outdated = why == Why::Exit(EXIT_OUTDATED);
+        let useless =
+            entry.requests == 0 && !busy && !asked && !is_outdated && since(started, now) < PROOF;
         if useless
             && matches!(fate, Fate::Lost | Fate::Expected)
             && let Some(wait) = self.storm.failed(now)

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use tokamak_config::Mode;
-use tokamak_sys::control::{EXIT_MISMATCH, FromZygote, Status, ToFront, ToZygote, key};
+use tokamak_sys::control::{EXIT_MISMATCH, FromZygote, Newer, Status, ToFront, ToZygote, key};
 use tokamak_sys::process::{self, Memory};
 
 use super::endings::Ending;
@@ -12,6 +12,7 @@ use super::{Pool, RenewalReason, fpm, slow};
 use crate::log::Level;
 use crate::machine::{Event, Worker};
 use crate::means::ZygoteStart;
+use crate::renew::Unrest;
 use crate::zygote::{self, Launch, Need};
 
 /// Messages taken at one look, so that a zygote that never stops sending does not delay the other
@@ -52,6 +53,7 @@ impl Pool {
                     Some(version.chars().filter(|c| c.is_ascii_graphic()).take(40).collect());
                 // Whatever was wrong with an earlier one.
                 self.failure = None;
+                self.unrest = Unrest::default();
                 // But for the queue, which is the same.
                 self.renewal_reason.take_if(|reason| !matches!(reason, RenewalReason::Spoiled(_)));
             }
@@ -88,7 +90,12 @@ impl Pool {
                 self.fail(format!("{what}: {message}"));
             }
             FromZygote::Unsealable { reason } => self.go_without_image(&reason),
-            FromZygote::Outdated { reason } => self.outdate(&reason),
+            FromZygote::Outdated { reason, newer } => {
+                self.outdate(&reason, newer, now);
+                if newer == Newer::Application {
+                    self.retire_all(now, deaths);
+                }
+            }
             FromZygote::Changed { reason } => {
                 self.renewal_reason.get_or_insert(RenewalReason::Changed(reason));
             }
@@ -138,9 +145,39 @@ impl Pool {
 
     /// A new image is wanted. Not in other modes: they have none, and no pool may trouble the
     /// others without need.
-    pub(super) fn outdate(&mut self, reason: &str) {
-        if self.is_sealed() {
-            self.renewal_reason.get_or_insert(RenewalReason::Outdated(reason.to_owned()));
+    pub(super) fn outdate(&mut self, reason: &str, newer: Newer, now: u64) {
+        if !self.is_sealed() || self.ending.is_some() {
+            return;
+        }
+        self.unrest.note(newer, now);
+        if self.unrest.is_endless(now) {
+            self.say(
+                Level::Warn,
+                format_args!(
+                    "the application keeps changing; until it is quiet for a second there is no \
+                        new image, and each request boots it: {reason}"
+                ),
+            );
+        }
+        if self.renewal_reason.is_none() {
+            self.renewal_reason = Some(RenewalReason::Outdated(reason.to_owned()));
+            if newer == Newer::Application {
+                self.say(
+                    Level::Info,
+                    format_args!(
+                        "until there is a new image, requests boot for themselves: {reason}"
+                    ),
+                );
+            }
+        }
+    }
+
+    /// Workers of the image take no more requests.
+    fn retire_all(&mut self, now: u64, deaths: &mut Vec<ToFront>) {
+        for index in 0..self.places.len() as u16 {
+            if self.is_sealed() && self.places[usize::from(index)].worker == Worker::Serving {
+                self.act(index, Event::Retire, now, deaths);
+            }
         }
     }
 

@@ -34,8 +34,11 @@ fn from_zygote() -> impl Strategy<Value = FromZygote> {
         (any::<u16>(), 1..=u32::MAX, status)
             .prop_map(|(index, instance, status)| FromZygote::Exited { index, instance, status }),
         ".{0,40}".prop_map(|message| FromZygote::Failed { message }),
-        ".{0,40}".prop_map(|reason| FromZygote::Outdated { reason }),
         ".{0,40}".prop_map(|reason| FromZygote::Unsealable { reason }),
+        (".{0,40}", 0_u8..3).prop_map(|(reason, number)| FromZygote::Outdated {
+            reason,
+            newer: Newer::from_number(number).expect("a number of one")
+        }),
         Just(FromZygote::Alive),
         Just(FromZygote::Output),
         ".{0,40}".prop_map(|reason| FromZygote::Changed { reason }),

@@ -64,6 +64,27 @@ impl Signal {
     }
 }
 
+/// What is newer than an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Newer {
+    /// PHP's settings. The application is as it was.
+    Settings = 0,
+    /// What its boot depends on: workers that are forked from here on boot for themselves, and the
+    /// others take no more requests.
+    Application = 1,
+    /// opcache's memory. The application is as it was.
+    Cache = 2,
+}
+
+impl Newer {
+    /// By its number, as it is sent.
+    pub fn from_number(number: u8) -> Option<Newer> {
+        [Newer::Settings, Newer::Application, Newer::Cache]
+            .into_iter()
+            .find(|newer| *newer as u8 == number)
+    }
+}
+
 /// What a zygote tells the supervisor. Untrusted: workers run as the same user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromZygote {
@@ -127,10 +148,12 @@ pub enum FromZygote {
         reason: String,
     },
     /// The image that its workers serve is outdated, as by [`super::EXIT_OUTDATED`]; it goes on
-    /// serving until it is told to quit.
+    /// until it is told to quit. Said again at each further change.
     Outdated {
         /// What has changed, for people.
         reason: String,
+        /// What that is to the image.
+        newer: Newer,
     },
 }
 
@@ -231,8 +254,10 @@ impl Message for FromZygote {
                 Writer::new(3).u16(*index).u32(*instance).u8(kind).u8(value).end()
             }
             FromZygote::Failed { message } => Writer::new(4).text(cut(message)).end(),
-            FromZygote::Outdated { reason } => Writer::new(5).text(cut(reason)).end(),
             FromZygote::Unsealable { reason } => Writer::new(10).text(cut(reason)).end(),
+            FromZygote::Outdated { reason, newer } => {
+                Writer::new(5).u8(*newer as u8).text(cut(reason)).end()
+            }
             FromZygote::Alive => Writer::new(7).end(),
             FromZygote::Output => Writer::new(8).end(),
             FromZygote::Changed { reason } => Writer::new(9).text(cut(reason)).end(),
@@ -264,8 +289,11 @@ impl Message for FromZygote {
                 FromZygote::Exited { index, instance, status }
             }
             4 => FromZygote::Failed { message: from.text(MAX_TEXT)? },
-            5 => FromZygote::Outdated { reason: from.text(MAX_TEXT)? },
             10 => FromZygote::Unsealable { reason: from.text(MAX_TEXT)? },
+            5 => {
+                let newer = Newer::from_number(from.u8()?).ok_or(BadMessage("unknown change"))?;
+                FromZygote::Outdated { reason: from.text(MAX_TEXT)?, newer }
+            }
             7 => FromZygote::Alive,
             8 => FromZygote::Output,
             9 => FromZygote::Changed { reason: from.text(MAX_TEXT)? },

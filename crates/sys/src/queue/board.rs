@@ -55,6 +55,8 @@ pub struct Snapshot {
     pub since: u64,
     /// Requests served so far.
     pub requests: u64,
+    /// Its last answers that were errors of the server (5xx), one after the other.
+    pub errors: u32,
     /// Memory held by PHP, in bytes, after the last request.
     pub memory: u64,
     /// Duration of the last roll-back, in nanoseconds; 0: there was none. Sealed mode.
@@ -149,6 +151,7 @@ impl Board<'_> {
         e.bell.store(0, Ordering::Relaxed);
         e.pid.store(std::process::id(), Ordering::Relaxed);
         e.requests.store(0, Ordering::Relaxed);
+        e.errors.store(0, Ordering::Relaxed);
         e.memory.store(0, Ordering::Relaxed);
         e.roll_back.store(0, Ordering::Relaxed);
         e.hot_pages.store(0, Ordering::Relaxed);
@@ -212,7 +215,12 @@ impl Board<'_> {
     }
 
     /// Books one more served request, and the memory that PHP holds after it.
-    pub fn count_request(&self, memory: u64) {
+    pub fn count_request(&self, memory: u64, status: u16) {
+        if status >= 500 {
+            self.0.errors.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.0.errors.store(0, Ordering::Relaxed);
+        }
         self.0.requests.fetch_add(1, Ordering::Relaxed);
         self.0.memory.store(memory, Ordering::Relaxed);
     }
@@ -251,6 +259,7 @@ impl Segment {
             instance: e.instance.load(Ordering::Acquire),
             since: e.since.load(Ordering::Relaxed),
             requests: e.requests.load(Ordering::Relaxed),
+            errors: e.errors.load(Ordering::Relaxed),
             memory: e.memory.load(Ordering::Relaxed),
             roll_back: e.roll_back.load(Ordering::Relaxed),
             hot_pages: e.hot_pages.load(Ordering::Relaxed),

@@ -155,6 +155,11 @@ pub(super) struct Header {
     pub lost_lines: AtomicU64,
     /// Those of them that a later line has told of.
     pub told_lines: AtomicU64,
+    /// Workers up to this instance serve an application that has changed since they began; 0: none
+    /// does. Written by the zygote.
+    pub outdated: AtomicU32,
+    /// 1: no worker lives, and none boots. Written by the supervisor.
+    pub barren: AtomicU32,
     /// Tickets given out; a copy for onlookers, of when a loop last woke workers. The front keeps
     /// its own.
     pub tail: CachePadded<AtomicU32>,
@@ -195,6 +200,8 @@ pub(super) struct BoardEntry {
     pub held: AtomicU32,
     pub since: AtomicU64,
     pub requests: AtomicU64,
+    /// Its last answers that were errors of the server (5xx), one after the other.
+    pub errors: AtomicU32,
     pub memory: AtomicU64,
     /// Nanoseconds of the last roll-back; 0: there was none.
     pub roll_back: AtomicU64,

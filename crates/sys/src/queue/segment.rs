@@ -265,6 +265,28 @@ impl Segment {
         self.header().draining.load(Ordering::Relaxed) != 0
     }
 
+    /// Says whether requests need not wait: no worker lives, and none boots.
+    pub fn set_barren(&self, is_barren: bool) {
+        self.header().barren.store(u32::from(is_barren), Ordering::Relaxed);
+    }
+
+    /// Whether that is so.
+    pub fn is_barren(&self) -> bool {
+        self.header().barren.load(Ordering::Relaxed) != 0
+    }
+
+    /// Says that workers up to this instance serve an application that has changed.
+    pub fn outdate(&self, instance: u32) {
+        self.header().outdated.store(instance, Ordering::Release);
+    }
+
+    /// Whether the worker with this number does.
+    pub fn is_outdated(&self, instance: u32) -> bool {
+        let last = self.header().outdated.load(Ordering::Acquire);
+        // Numbers begin again after the largest one.
+        last != 0 && last.wrapping_sub(instance) < u32::MAX / 2
+    }
+
     pub(super) fn header(&self) -> &Header {
         // SAFETY: `base` maps a `Header`, and all but its constant part are atomics.
         unsafe { self.base.cast::<Header>().as_ref() }

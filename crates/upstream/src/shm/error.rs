@@ -18,6 +18,8 @@ pub enum Death {
 pub enum WorkerError {
     /// No worker was free in time; nothing has run.
     Waited,
+    /// No worker lives, and none boots; nothing has run.
+    Barren,
     /// The worker died.
     Died {
         /// How.
@@ -38,6 +40,8 @@ pub enum Refused {
     Full,
     /// The request's head does not fit a slot.
     TooLarge,
+    /// No worker lives, and none boots.
+    Barren,
 }
 
 impl WorkerError {
@@ -45,7 +49,7 @@ impl WorkerError {
     /// when it took the request, so its wait is in its phase.
     pub fn phase(&self) -> Phase {
         match self {
-            WorkerError::Waited => Phase::Queue,
+            WorkerError::Waited | WorkerError::Barren => Phase::Queue,
             WorkerError::Died { .. } | WorkerError::Malformed | WorkerError::Spool => Phase::Php,
         }
     }
@@ -55,6 +59,7 @@ impl fmt::Display for WorkerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             WorkerError::Waited => "no worker was free in time",
+            WorkerError::Barren => "no worker is left, and none boots; the reason stands above",
             WorkerError::Died { death: Death::Crashed, .. } => "the worker died",
             WorkerError::Died { death: Death::TimedOut, .. } => {
                 "the request took too long and its worker was ended"

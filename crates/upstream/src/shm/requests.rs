@@ -239,6 +239,9 @@ impl Requests {
 
     /// Whether a request with this record may wait, in the queue or for its flow's turn.
     fn check(&mut self, record: &[u8], has_turn: bool) -> Result<(), Refused> {
+        if self.producer.segment().is_barren() {
+            return Err(Refused::Barren);
+        }
         if self.is_full(has_turn) {
             self.recount();
             if self.is_full(has_turn) {
@@ -355,17 +358,19 @@ impl Requests {
 
     /// Ends the waits that have become too long. `true`: requests wait, and no worker sleeps.
     pub fn tick(&mut self, now: u64) -> bool {
+        let is_barren = self.producer.segment().is_barren();
+        let why = if is_barren { WorkerError::Barren } else { WorkerError::Waited };
         let oldest = now.saturating_sub(self.bounds.queue);
         for key in 0..self.states.len() {
             let state = &self.states[key];
-            let is_over = state.queued_at < oldest;
+            let is_over = is_barren || state.queued_at < oldest;
             if is_over && state.parked.is_some() {
                 self.unpark(key);
-                self.fail(key, WorkerError::Waited);
+                self.fail(key, why);
             } else if let (true, Some(slot)) = (is_over && state.waiting, state.slot)
                 && self.producer.withdraw(slot)
             {
-                self.fail(key, WorkerError::Waited);
+                self.fail(key, why);
             }
         }
         self.recount();

@@ -166,6 +166,9 @@ impl Conversation {
             Err((Refused::TooLarge, _)) => {
                 self.refuse(id, Failure::HeadTooLarge, "the parameters do not fit the queue");
             }
+            Err((Refused::Barren, _)) => {
+                self.refuse(id, Failure::NoWorkers, "no worker is left, and none boots");
+            }
             // Not `FCGI_OVERLOADED`: Apache makes an empty 200 of it, and others wait for output.
             Err((Refused::Full, _)) => {
                 self.refuse(id, Failure::QueueFull, Failure::QueueFull.text());

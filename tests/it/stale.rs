@@ -1,0 +1,284 @@
+//! A site that changes under its server: who serves what, and how soon.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::harness::{Kind, Server, Setup, eventually, get};
+use crate::operate::{configuration, kill, reload, status, status_when, worker_pids};
+
+/// Longest wait for what happens by itself within seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn start(kind: Kind) -> Server {
+    Setup::new(kind).site("sites/stale").start()
+}
+
+fn write(server: &Server, name: &str, text: &str) {
+    fs::write(server.places.root().join(name), text).unwrap();
+}
+
+fn has(server: &Server, what: &str) -> bool {
+    let response = server.send(&get("/index.php"));
+    response.status() == 200 && response.text().contains(what)
+}
+
+/// How a change becomes the application.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum When {
+    /// With the next request but for the blink of an eye in which the kernel tells of it.
+    AtOnce,
+    /// By itself, after this many seconds at most on a machine that is not busy.
+    Seconds(u32),
+    /// By `tokamak reload`.
+    Reload,
+}
+
+impl When {
+    fn text(self) -> String {
+        match self {
+            When::AtOnce => "at once".into(),
+            When::Seconds(seconds) => format!("{seconds} s"),
+            When::Reload => "`tokamak reload`".into(),
+        }
+    }
+}
+
+/// What is changed: the text of the row, what is done, and what is then in the page.
+type Change = (&'static str, fn(&Server), &'static str, [When; 4]);
+
+const KINDS: [Kind; 4] = [Kind::Classic, Kind::Worker, Kind::Async, Kind::Sealed];
+
+const CHANGES: [Change; 6] = [
+    (
+        "a PHP file that requests load",
+        |server| write(server, "page.php", "<?php return 2;"),
+        "page 2",
+        [When::Seconds(2), When::Seconds(2), When::Seconds(2), When::Seconds(2)],
+    ),
+    (
+        "a PHP file that the boot loads",
+        |server| write(server, "constant.php", "<?php const CONSTANT = 2;"),
+        "constant 2",
+        [When::Seconds(2), When::Reload, When::Reload, When::AtOnce],
+    ),
+    (
+        "another file that the boot reads (`.env`, YAML)",
+        |server| write(server, ".env", "two"),
+        "setting two",
+        [When::AtOnce, When::Reload, When::Reload, When::AtOnce],
+    ),
+    (
+        "a file that the boot looked for and did not find (the first `config:cache`)",
+        |server| write(server, "cache.php", "<?php return 'two';"),
+        "cache two",
+        [When::AtOnce, When::Reload, When::Reload, When::AtOnce],
+    ),
+    (
+        "a file in a directory that the boot lists",
+        |server| write(server, "plugins/two.php", "<?php"),
+        "plugins 2",
+        [When::AtOnce, When::Reload, When::Reload, When::AtOnce],
+    ),
+    (
+        "the release: a link leads elsewhere, and the old folder is removed",
+        switch_release,
+        "page release",
+        [When::Seconds(3), When::Seconds(3), When::Seconds(3), When::Seconds(3)],
+    ),
+];
+
+/// The site is served through a link.
+fn serve_a_link(server: &Server) -> PathBuf {
+    let link = server.places.top().join("current");
+    symlink(server.places.root(), &link).unwrap();
+    let text = fs::read_to_string(configuration(server)).unwrap();
+    let through = text.replace(server.places.root().to_str().unwrap(), link.to_str().unwrap());
+    fs::write(configuration(server), through).unwrap();
+    reload(server).unwrap();
+    link
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to.join(entry.file_name()));
+        } else {
+            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+}
+
+fn switch_release(server: &Server) {
+    let link = serve_a_link(server);
+    let next = server.places.top().join("release-2");
+    copy(&server.places.root(), &next);
+    fs::write(next.join("page.php"), "<?php return 'release';").unwrap();
+    let new_link = server.places.top().join("next");
+    symlink(&next, &new_link).unwrap();
+    assert!(has(server, "page "));
+    fs::rename(&new_link, &link).unwrap();
+    fs::remove_dir_all(server.places.root()).unwrap();
+}
+
+/// The page of the documentation has this very table, and each of its cells holds.
+#[test]
+fn each_cell_of_the_table_holds() {
+    let mut page = String::new();
+    for (what, change, becomes, cells) in CHANGES {
+        let texts: Vec<_> = cells.iter().map(|when| when.text()).collect();
+        page += &format!("| {what} | {} |\n", texts.join(" | "));
+        std::thread::scope(|scope| {
+            for (kind, when) in KINDS.into_iter().zip(cells) {
+                scope.spawn(move || {
+                    let server = start(kind);
+                    assert!(has(&server, "constant 1") && !has(&server, becomes));
+                    let begun = Instant::now();
+                    change(&server);
+                    if when == When::Reload {
+                        // As nothing tells that it never happens, once has to do.
+                        assert!(!has(&server, becomes), "{kind:?}: {what}");
+                        reload(&server).unwrap();
+                        return assert!(has(&server, becomes), "{kind:?}: {what}");
+                    }
+                    let is_there = || has(&server, becomes).then_some(());
+                    eventually(PATIENCE, is_there)
+                        .unwrap_or_else(|| panic!("{kind:?}: {what} goes unnoticed"));
+                    println!("{kind:?}: {what}: {:.1} s", begun.elapsed().as_secs_f64());
+                });
+            }
+        });
+    }
+    let written =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/changes.md")).unwrap();
+    assert!(written.contains(&page), "docs/changes.md has another table than this:\n{page}");
+}
+
+/// A file that changes after the boot has read it and before the image is taken.
+#[test]
+fn what_changes_during_a_boot_is_in_no_image() {
+    let server = start(Kind::Sealed);
+    write(&server, "slow", "1500000");
+    eventually(PATIENCE, || server.log().contains("a new one is made").then_some(()))
+        .expect("a boot begins");
+    let boots = || {
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        all.filter_map(|entry| fs::read_link(entry.path().join("cwd")).ok()).count()
+    };
+    assert!(boots() > 0);
+    // The boot has read the constant in its first milliseconds, and sleeps.
+    std::thread::sleep(Duration::from_millis(700));
+    write(&server, "constant.php", "<?php const CONSTANT = 3;");
+    write(&server, "slow", "0");
+    eventually(PATIENCE, || has(&server, "constant 3").then_some(())).expect("the new constant");
+    status_when(&server, "a new image", |status| {
+        status["pools"][0]["renewals"].as_u64().unwrap() >= 1
+    });
+    for _ in 0..20 {
+        assert!(has(&server, "constant 3"), "it is back again");
+    }
+}
+
+/// A constant, and then a template that uses it: no request may find one without the other.
+#[test]
+fn a_deployment_of_two_files_is_never_half_served() {
+    let server = start(Kind::Sealed);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    server.get("/index.php").expect(200);
+                }
+            });
+        }
+        for version in 2..8 {
+            let constants = format!("<?php const CONSTANT = {version}; const NEW_{version} = 1;");
+            let renamed = server.places.root().join("constant.new");
+            fs::write(&renamed, constants).unwrap();
+            fs::rename(renamed, server.places.root().join("constant.php")).unwrap();
+            eventually(PATIENCE, || has(&server, &format!("constant {version}")).then_some(()))
+                .expect("the constant");
+            let page = format!("<?php return NEW_{version};");
+            fs::write(server.places.root().join("page.new"), page).unwrap();
+            fs::rename(
+                server.places.root().join("page.new"),
+                server.places.root().join("page.php"),
+            )
+            .unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(status(&server)["generation"], 1);
+}
+
+/// The message says what is gone, and where the site was looked for.
+#[test]
+fn a_folder_that_is_gone_is_named() {
+    let server = start(Kind::Worker);
+    let link = serve_a_link(&server);
+    let away = server.places.top().join("away");
+    fs::rename(server.places.root(), &away).unwrap();
+    let path = server.places.root().display().to_string();
+    server.log_line(&["ERROR", "[localhost]", &path, "is gone: requests fail until"]);
+    fs::remove_file(&link).unwrap();
+    symlink(&away, &link).unwrap();
+    server.log_line(&["WARN", "[localhost]", &path, "lead elsewhere now: everything is reloaded"]);
+    eventually(PATIENCE, || has(&server, "page 1").then_some(())).expect("it is found again");
+}
+
+/// No worker lives and none boots: nobody waits for one.
+#[test]
+fn nobody_waits_for_workers_that_do_not_boot() {
+    let server = start(Kind::Worker);
+    let old =
+        worker_pids(&status_when(&server, "workers", |status| status["pools"][0]["idle"] == 2));
+    write(&server, "constant.php", "<?php throw new Exception('half a deployment');");
+    old.iter().for_each(|pid| kill("KILL", *pid));
+    let refused = || {
+        let response = server.get("/index.php");
+        let text = response.text();
+        (response.status() == 503 && text.contains("application is not running")).then_some(())
+    };
+    eventually(PATIENCE, refused).expect("an answer without a wait");
+    server.log_line(&["ERROR", "workers do not boot", "worker.php"]);
+    server.log_line(&["half a deployment"]);
+    let pool = &status(&server)["pools"][0];
+    assert!(pool["failure"].as_str().is_some_and(|why| why.contains("do not boot")), "{pool:#}");
+    write(&server, "constant.php", "<?php const CONSTANT = 4;");
+    eventually(PATIENCE, || has(&server, "constant 4").then_some(())).expect("it boots again");
+}
+
+/// It fails after a few requests and its neighbour does not.
+#[test]
+fn a_worker_that_fails_alone_is_replaced() {
+    let server = start(Kind::Worker);
+    let page = "<?php Kept::$isBroken = Kept::$isBroken || @mkdir(__DIR__ . '/broken'); \
+                Kept::$isBroken && http_response_code(500); return getmypid();";
+    server.get("/index.php").expect(200);
+    fs::create_dir(server.places.root().join("broken")).unwrap();
+    write(&server, "page.php", page);
+    // Both have answered, so one is well when the other fails.
+    eventually(PATIENCE, || {
+        let workers = status(&server)["pools"][0]["workers"].as_array().unwrap().clone();
+        std::thread::scope(|scope| {
+            (0..4).for_each(|_| {
+                scope.spawn(|| server.get("/index.php"));
+            });
+        });
+        let have_served = workers.iter().filter(|worker| worker["requests"] != 0).count();
+        (have_served == 2).then_some(())
+    })
+    .expect("two workers that have served");
+    fs::remove_dir(server.places.root().join("broken")).unwrap();
+    let replaced = || {
+        server.get("/index.php");
+        server.log().contains("a worker is replaced: its last").then_some(())
+    };
+    eventually(PATIENCE, replaced).expect("the broken worker is replaced");
+    eventually(PATIENCE, || (server.get("/index.php").status() == 200).then_some(()))
+        .expect("all is well again");
+}

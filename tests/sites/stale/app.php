@@ -1,0 +1,20 @@
+<?php
+
+/** What a worker keeps. */
+final class Kept
+{
+    public static bool $isBroken = false;
+}
+
+// What a boot makes of its files; the page is a request's own.
+
+require __DIR__ . '/constant.php';
+usleep((int) @file_get_contents(__DIR__ . '/slow'));
+$setting = trim(@file_get_contents(__DIR__ . '/.env') ?: 'none');
+$cache = is_file(__DIR__ . '/cache.php') ? require __DIR__ . '/cache.php' : 'none';
+$plugins = count(glob(__DIR__ . '/plugins/*.php'));
+
+return static function () use ($setting, $cache, $plugins): void {
+    echo 'constant ', CONSTANT, ', setting ', $setting, ', cache ', $cache, ', plugins ', $plugins;
+    echo ', page ', require __DIR__ . '/page.php';
+};
