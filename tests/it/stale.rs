@@ -1,13 +1,16 @@
 //! A site that changes under its server: who serves what, and how soon.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::harness::{Kind, Server, Setup, eventually, get};
-use crate::operate::{configuration, kill, reload, status, status_when, worker_pids};
+use crate::operate::{configuration, kill, pid_in, reload, status, status_when, worker_pids};
 
 /// Longest wait for what happens by itself within seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -252,28 +255,61 @@ fn nobody_waits_for_workers_that_do_not_boot() {
     eventually(PATIENCE, || has(&server, "constant 4").then_some(())).expect("it boots again");
 }
 
+/// The library finds the connection of the boot closed in the middle of a request, and closes it,
+/// too: nothing is left to see at the worker, which would fail for ever.
+#[test]
+fn a_worker_that_loses_its_connection_in_a_request_is_replaced() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let peer = listener.local_addr().unwrap().to_string();
+    let (hangs_up, stops) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let answers = (hangs_up.clone(), stops.clone());
+    let serving = std::thread::spawn(move || {
+        for connection in listener.incoming().flatten() {
+            let (hangs_up, stops) = (answers.0.clone(), answers.1.clone());
+            if stops.load(Ordering::SeqCst) {
+                return;
+            }
+            std::thread::spawn(move || {
+                let mut line = String::new();
+                let mut reader = BufReader::new(&connection);
+                while reader.read_line(&mut line).is_ok_and(|read| read > 0)
+                    && !hangs_up.swap(false, Ordering::SeqCst)
+                {
+                    (&connection).write_all(b"well\n").unwrap();
+                }
+            });
+        }
+    });
+    let setup = Setup::new(Kind::Worker).site("sites/stale").worker("connected.php");
+    let server = setup.env("PEER", &peer).workers(1).start();
+    let answers = |status: u16| {
+        let response = server.get("/index.php");
+        assert_eq!(response.status(), status, "{response}");
+        response.text()
+    };
+    let pid = answers(200);
+    assert_eq!(answers(200), pid);
+    hangs_up.store(true, Ordering::SeqCst);
+    answers(500);
+    let other = answers(200);
+    assert_ne!(other, pid, "the same worker");
+    server.log_line(&["a connection of the application was closed by its peer; worker replaced"]);
+    stops.store(true, Ordering::SeqCst);
+    TcpStream::connect(&peer).unwrap();
+    serving.join().unwrap();
+}
+
 /// It fails after a few requests and its neighbour does not.
 #[test]
 fn a_worker_that_fails_alone_is_replaced() {
     let server = start(Kind::Worker);
-    let page = "<?php Kept::$isBroken = Kept::$isBroken || @mkdir(__DIR__ . '/broken'); \
-                Kept::$isBroken && http_response_code(500); return getmypid();";
-    server.get("/index.php").expect(200);
-    fs::create_dir(server.places.root().join("broken")).unwrap();
+    let page = "<?php $pid = getmypid(); \
+                (int) @file_get_contents(__DIR__ . '/broken') === $pid && http_response_code(500); \
+                return \" $pid\";";
     write(&server, "page.php", page);
-    // Both have answered, so one is well when the other fails.
-    eventually(PATIENCE, || {
-        let workers = status(&server)["pools"][0]["workers"].as_array().unwrap().clone();
-        std::thread::scope(|scope| {
-            (0..4).for_each(|_| {
-                scope.spawn(|| server.get("/index.php"));
-            });
-        });
-        let have_served = workers.iter().filter(|worker| worker["requests"] != 0).count();
-        (have_served == 2).then_some(())
-    })
-    .expect("two workers that have served");
-    fs::remove_dir(server.places.root().join("broken")).unwrap();
+    let page_is_there = || has(&server, "page  ").then(|| pid_in(&server.text("/index.php")));
+    let pid = eventually(PATIENCE, page_is_there).expect("the page");
+    write(&server, "broken", &pid.to_string());
     let replaced = || {
         server.get("/index.php");
         server.log().contains("a worker is replaced: its last").then_some(())

@@ -158,8 +158,8 @@ fn script_end(number: c_int) -> ScriptEnd {
 
 /// Boots with this script and takes the image, in the zygote; forks workers through
 /// `rust_fork_workers`. `is_boot`: the script only prepares and asks for no requests. `page_map`:
-/// see [`crate::zygote::page_map`]. `line`: a descriptor of the zygote's own that stays open, or -1.
-/// Returns when the boot failed, or in a worker without an image.
+/// see [`crate::zygote::page_map`]. `line`: a descriptor of the zygote's own that stays open, or
+/// -1. Returns when the boot failed, or in a worker without an image.
 pub fn run_sealed(
     script: Option<&CStr>,
     is_boot: bool,

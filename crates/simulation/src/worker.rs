@@ -267,7 +267,7 @@ impl Worker {
             Stage::Ending => {
                 self.under_way.remove(at).job.finish(Outcome::Complete);
                 self.served += 1;
-                self.consumer.board().count_request(1 << 20);
+                self.consumer.board().count_request(1 << 20, 200);
                 self.show(now);
                 if self.phase != Phase::Leaving {
                     self.next(Phase::Seeking, now + random.between(500, 20_000));

@@ -1,5 +1,5 @@
-//! A worker that fails while its neighbours do not: what it keeps from request to request is broken,
-//! and since errors are quick it draws the requests of the others.
+//! A worker that fails while its neighbours do not: what it keeps from request to request is
+//! broken, and since errors are quick it draws the requests of the others.
 
 use std::time::Duration;
 

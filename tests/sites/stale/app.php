@@ -1,11 +1,5 @@
 <?php
 
-/** What a worker keeps. */
-final class Kept
-{
-    public static bool $isBroken = false;
-}
-
 // What a boot makes of its files; the page is a request's own.
 
 require __DIR__ . '/constant.php';

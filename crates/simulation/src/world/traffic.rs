@@ -111,7 +111,7 @@ impl World {
                 (request.taken, request.orphaned) = (None, None);
                 event_loop.running.push(Running { number: id, exchange, body: Vec::new() });
             }
-            Err((Refused::Full, _)) => request.end = Some(End::Refused),
+            Err((Refused::Full | Refused::Barren, _)) => request.end = Some(End::Refused),
             Err((Refused::TooLarge, _)) => self.fail(format!("request {id} is too large")),
         }
     }
@@ -174,7 +174,7 @@ impl World {
             return self.submit_one(index, number, id);
         }
         match wrong {
-            Wrong::Waited => {
+            Wrong::Waited | Wrong::Barren => {
                 request.end = Some(End::Refused);
                 if request.taken.is_some() && is_sound {
                     self.fail(format!("request {id} is refused though a worker has it"));

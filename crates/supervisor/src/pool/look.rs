@@ -8,7 +8,7 @@ use tokamak_sys::process;
 use tokamak_sys::queue::{PoolNumber, Snapshot, WorkerState};
 
 use super::in_flight::lost;
-use super::{PROOF, Place, Pool, RenewalReason, fpm};
+use super::{PROOF, Pool, RenewalReason, fpm};
 use crate::failing;
 use crate::log::Level;
 use crate::machine::{Event, KillReason, Worker};
@@ -72,12 +72,8 @@ impl Pool {
         if !keeps || since(self.judged, now) < failing::EVERY {
             return;
         }
-        let record = |(index, place): (usize, &Place)| {
-            let entry = self.entry(index as u16);
-            let is_there = place.worker == Worker::Serving && entry.requests > 0;
-            is_there.then_some((index as u16, entry.errors))
-        };
-        let records: Vec<_> = self.places.iter().enumerate().filter_map(record).collect();
+        let serving = (0..).zip(&self.places).filter(|(_, place)| place.worker == Worker::Serving);
+        let records: Vec<_> = serving.map(|(index, _)| (index, self.entry(index).errors)).collect();
         let Some((index, errors)) = failing::outlier(&records) else { return };
         self.judged = now;
         let pid = self.places[usize::from(index)].pid.unwrap_or(0);

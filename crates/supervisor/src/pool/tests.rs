@@ -71,7 +71,7 @@ fn serves(pool: &Pool, (index, instance): (u16, u32), state: WorkerState) {
     let consumer = Consumer::new(pool.segment().clone(), bells(), index, instance);
     consumer.board().enter_at(instance, 3);
     consumer.board().set_state_at(state, 3);
-    consumer.board().count_request(0);
+    consumer.board().count_request(0, 200);
 }
 
 #[test]
