@@ -14,7 +14,7 @@ use tokamak_sys::queue::record::{Field, Writer};
 
 use crate::engine::{self, ScriptEnd};
 use crate::ffi;
-use crate::log::Level;
+use crate::log::{self, Level};
 use crate::settings::Settings;
 use crate::worker;
 use crate::zygote::{Newborn, Zygote, end, page_map};

@@ -170,7 +170,7 @@ impl Zygote {
         let bells = std::mem::take(&mut self.bells);
         let consumer = Consumer::new(self.segment.clone(), bells, index, instance);
         worker::settle(&settings, Arc::clone(&self.segment), consumer);
-        end(worker::serve(&settings, None))
+        end(worker::serve(&settings))
     }
 }
 
