@@ -30,6 +30,8 @@ pub struct Settings {
     pub site: String,
     /// How requests are served.
     pub mode: Mode,
+    /// This process serves a sealed site without its image.
+    pub stands_in: bool,
     /// The worker takes no request if something has changed that it has booted from.
     pub looks_at_boot: bool,
     /// Worker script: always in worker mode, perhaps in sealed mode.
@@ -136,6 +138,7 @@ impl Default for Settings {
         Settings {
             site: "-".to_owned(),
             mode: Mode::Classic,
+            stands_in: false,
             looks_at_boot: false,
             script: None,
             boot: None,

@@ -48,6 +48,8 @@ struct Worker {
     keeps_connections: bool,
     /// It takes no request if something has changed that it has booted from.
     looks_at_boot: bool,
+    /// It serves a sealed site without its image.
+    stands_in: bool,
     counts_calls: bool,
     /// Requests to warm up with before the image is taken; while one runs, what it answers is
     /// dropped.
@@ -113,6 +115,7 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
             Mode::Sealed => true,
         },
         looks_at_boot: settings.looks_at_boot,
+        stands_in: settings.stands_in,
         counts_calls: settings.count_calls,
         warm: Vec::new(),
         warming: false,
@@ -226,12 +229,16 @@ impl Worker {
                 return null();
             }
             let (looks, mut stale, mut outdated) = (self.keeps_connections, false, false);
-            let (segment, instance, looks_at_boot) =
-                (&self.segment, self.consumer.instance(), self.looks_at_boot);
+            let (segment, instance) = (&self.segment, self.consumer.instance());
+            let (stands_in, looks_at_boot) = (self.stands_in, self.looks_at_boot);
             let may_claim = |slot| {
                 engine::meet_slot(slot, segment);
-                outdated =
-                    segment.is_outdated(instance) || looks_at_boot && engine::boot_has_changed();
+                // What the zygote finds changed may be what a boot without the image has written.
+                outdated = if stands_in {
+                    looks_at_boot && engine::boot_has_changed()
+                } else {
+                    segment.is_outdated(instance)
+                };
                 stale = !outdated && looks && engine::has_stale_sockets();
                 if stale || outdated { Claim::Quit } else { Claim::Go }
             };

@@ -208,11 +208,11 @@ int dependencies_opened(const char *path, int flags, int result)
         if (is_missing(number)) {
             note(path, CONTENT, (file_mark){0}, false);
         }
-    } else if (fstat(result, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) {
+    } else if (fstat(result, &st) == 0 && S_ISREG(st.st_mode)) {
         if ((flags & O_ACCMODE) != O_RDONLY) {
             note_own(&st, false);
         } else if (!(flags & O_PATH)) {
-            note(path, CONTENT, mark_of(&st), S_ISDIR(st.st_mode));
+            note(path, CONTENT, mark_of(&st), false);
         }
         if (flags & O_CREAT) {
             note_own_directory_of(path);

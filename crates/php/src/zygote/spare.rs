@@ -181,6 +181,7 @@ fn standing_in(settings: &Settings, looks: bool) -> Settings {
     if settings.script.is_some() {
         settings.max_requests = 1;
     }
+    settings.stands_in = true;
     settings.looks_at_boot = looks && settings.script.is_some();
     settings.boot = None;
     settings.warm.clear();

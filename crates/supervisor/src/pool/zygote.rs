@@ -91,8 +91,10 @@ impl Pool {
             }
             FromZygote::Unsealable { reason } => self.go_without_image(&reason),
             FromZygote::Outdated { reason, newer } => {
+                // Later ones are of no image, or look by themselves before they take a request.
+                let is_first = self.renewal_reason.is_none();
                 self.outdate(&reason, newer, now);
-                if newer == Newer::Application {
+                if newer == Newer::Application && is_first {
                     self.retire_all(now, deaths);
                 }
             }
