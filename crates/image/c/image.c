@@ -51,6 +51,9 @@ static int prepare_to_take(void)
     if (!kept || kept->state != OPEN) {
         return -1;
     }
+    if (count < 0) {
+        return capture_refuse("/proc/self/status cannot be read; is /proc in the root folder?");
+    }
     if (count != 1) {
         return capture_refuse("%d threads run; an image can hold only one", count);
     }

@@ -308,6 +308,8 @@ static void settle_own(const char *path, dependency *entry)
     ssize_t found = LIBC(stat)(path, &st) == 0 ? find_own(st.st_dev, st.st_ino) : -1;
 
     entry->is_own = found >= 0;
+    entry->is_output = entry->is_own && !own[found].is_touched && !entry->is_directory &&
+                       (entry->kind == PRESENCE || entry->mark.inode == 0);
     if (entry->is_own) {
         entry->mark = own[found].is_touched ? own[found].mark : mark_of(&st);
     }

@@ -28,6 +28,7 @@ typedef struct {
     bool is_of_boot; /* not of a request to warm up with */
     bool is_named;   /* by the boot */
     bool is_own;     /* the boot itself has written it */
+    bool is_output;  /* it has only written it, and not read it */
     bool is_directory;
 } dependency;
 

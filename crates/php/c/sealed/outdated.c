@@ -127,6 +127,10 @@ void outdated_learn_files(void)
         ZEND_HASH_FOREACH_STR_KEY_PTR(noted, path, entry) {
             const bool is_code = zend_hash_exists(&EG(included_files), path);
             known_file *file;
+            /* A log or the like: requests go on writing to it. */
+            if (entry->is_output && !entry->is_named && !is_code) {
+                continue;
+            }
             /* Without timestamps files are declared to stay as they are. */
             if (!entry->is_named && !(looks_at_code && (entry->is_of_boot || is_code))) {
                 continue;

@@ -540,30 +540,29 @@ fn workers_have_their_own_root_and_user() {
         posix_getgroups()), ' ',
         __FILE__, ' ', json_encode(is_dir('/usr')), ' ', $_SERVER['SCRIPT_FILENAME'];";
     let files = [("a.php", code)];
-    for mode in ["classic", "sealed"] {
-        let settings = [
-            ("mode", mode),
-            ("fpm", "1"),
-            ("chroot", "%root%"),
-            ("chdir", "/"),
-            ("identity", "65534 65533 65533,65532"),
-            ("limit_extensions", ".php"),
-        ];
-        let mut site = Site::start(&files, &settings, 0);
-        std::os::unix::fs::chown(site.root(), Some(65534), None).unwrap();
-        site.spawn();
-        let inside = [("SCRIPT_FILENAME", "/a.php"), ("DOCUMENT_ROOT", "/")];
-        for _ in 0..2 {
-            let response = ask(&mut site, &inside);
-            assert_eq!(
-                response.text(),
-                "/ 65534:65533:65532,65533 /a.php false /a.php",
-                "{mode}\n{}",
-                site.log()
-            );
-        }
-        assert_eq!(ask(&mut site, &[]).status, 404);
+    // In such a root there is no /proc, without which no image can be taken.
+    let settings = [
+        ("mode", "classic"),
+        ("fpm", "1"),
+        ("chroot", "%root%"),
+        ("chdir", "/"),
+        ("identity", "65534 65533 65533,65532"),
+        ("limit_extensions", ".php"),
+    ];
+    let mut site = Site::start(&files, &settings, 0);
+    std::os::unix::fs::chown(site.root(), Some(65534), None).unwrap();
+    site.spawn();
+    let inside = [("SCRIPT_FILENAME", "/a.php"), ("DOCUMENT_ROOT", "/")];
+    for _ in 0..2 {
+        let response = ask(&mut site, &inside);
+        assert_eq!(
+            response.text(),
+            "/ 65534:65533:65532,65533 /a.php false /a.php",
+            "{}",
+            site.log()
+        );
     }
+    assert_eq!(ask(&mut site, &[]).status, 404);
 }
 
 fn show(what: &str, settings: &[&str]) -> String {
