@@ -62,9 +62,26 @@ static bool is_open(zend_object *connection)
     return Z_TYPE(result) == IS_LONG && Z_LVAL(result) == 0;
 }
 
+/* Calls the library's function with arguments of its own, as part of the call that PHP sees: who
+ * observes calls would count another one beside it. */
+static void connect_anew(zend_execute_data *execute_data, zval *return_value, zend_long flags)
+{
+    zend_execute_data *call = zend_vm_stack_push_call_frame(ZEND_CALL_NESTED_FUNCTION,
+                                                            known.connect, 2, NULL);
+
+    ZVAL_COPY(ZEND_CALL_ARG(call, 1), ZEND_CALL_ARG(execute_data, 1));
+    ZVAL_LONG(ZEND_CALL_ARG(call, 2), FORCE_NEW | flags);
+    call->prev_execute_data = execute_data;
+    EG(current_execute_data) = call;
+    real_connect(call, return_value);
+    EG(current_execute_data) = execute_data;
+    zend_vm_stack_free_args(call);
+    zend_vm_stack_free_call_frame(call);
+}
+
 static ZEND_NAMED_FUNCTION(notice_connect)
 {
-    zval arguments[2];
+    zend_string *text;
 
     if (!may_be_another(execute_data)) {
         real_connect(INTERNAL_FUNCTION_PARAM_PASSTHRU);
@@ -73,19 +90,17 @@ static ZEND_NAMED_FUNCTION(notice_connect)
         }
         return;
     }
-    ZVAL_COPY_VALUE(&arguments[0], ZEND_CALL_ARG(execute_data, 1));
+    text = Z_STR_P(ZEND_CALL_ARG(execute_data, 1));
     if (known.place && *known.place && serving->link_text &&
-        zend_string_equals(serving->link_text, Z_STR(arguments[0])) && is_open(*known.place)) {
+        zend_string_equals(serving->link_text, text) && is_open(*known.place)) {
         RETURN_OBJ_COPY(*known.place);
     }
-    ZVAL_LONG(&arguments[1], FORCE_NEW | (ZEND_CALL_NUM_ARGS(execute_data) > 1
-                                              ? Z_LVAL_P(ZEND_CALL_ARG(execute_data, 2))
-                                              : 0));
-    zend_call_known_function(known.connect, NULL, NULL, return_value, 2, arguments, NULL);
+    connect_anew(execute_data, return_value,
+                 ZEND_CALL_NUM_ARGS(execute_data) > 1 ? Z_LVAL_P(ZEND_CALL_ARG(execute_data, 2)) : 0);
     if (serving->link_text) {
         zend_string_release(serving->link_text);
     }
-    serving->link_text = zend_string_copy(Z_STR(arguments[0]));
+    serving->link_text = zend_string_copy(text);
 }
 
 void default_link_watch(void)

@@ -21,6 +21,9 @@
  * of a processor. */
 enum { MOST_PATHS = 16384, MOST_OWN = 1024 };
 
+/* The address sanitizer makes folders and opens files before it has made its own memory. */
+#define UNSANITIZED __attribute__((no_sanitize("address", "undefined")))
+
 static __thread bool is_noting;
 static struct timespec begun;
 static HashTable *noted;
@@ -108,7 +111,7 @@ static void note_own_directory_of(const char *path)
     }
 }
 
-int dependencies_touched(const char *path, int result)
+UNSANITIZED int dependencies_touched(const char *path, int result)
 {
     const int number = errno;
     struct stat st;
@@ -120,7 +123,7 @@ int dependencies_touched(const char *path, int result)
     return result;
 }
 
-int dependencies_wrote_beside(const char *path, int result)
+UNSANITIZED int dependencies_wrote_beside(const char *path, int result)
 {
     const int number = errno;
     struct stat st;
@@ -196,7 +199,7 @@ static bool is_missing(int number)
     return number == ENOENT || number == ENOTDIR;
 }
 
-int dependencies_opened(const char *path, int flags, int result)
+UNSANITIZED int dependencies_opened(const char *path, int flags, int result)
 {
     const int number = errno;
     struct stat st;
@@ -222,7 +225,7 @@ int dependencies_opened(const char *path, int flags, int result)
     return result;
 }
 
-int dependencies_looked(const char *path, const struct stat *found, int result)
+UNSANITIZED int dependencies_looked(const char *path, const struct stat *found, int result)
 {
     const int number = errno;
 
@@ -235,7 +238,7 @@ int dependencies_looked(const char *path, const struct stat *found, int result)
     return result;
 }
 
-int dependencies_missed(const char *path, int result)
+UNSANITIZED int dependencies_missed(const char *path, int result)
 {
     const int number = errno;
 
@@ -246,7 +249,7 @@ int dependencies_missed(const char *path, int result)
     return result;
 }
 
-int dependencies_sought(const char *path, int result)
+UNSANITIZED int dependencies_sought(const char *path, int result)
 {
     const int number = errno;
 
@@ -258,7 +261,7 @@ int dependencies_sought(const char *path, int result)
     return result;
 }
 
-void *dependencies_listed(const char *path, void *result)
+UNSANITIZED void *dependencies_listed(const char *path, void *result)
 {
     const int number = errno;
 
@@ -275,8 +278,8 @@ static void close_listed(void *directory)
 }
 
 /* libc's glob() opens directories by itself, unless it is given functions. */
-int dependencies_glob(const char *pattern, int flags, int (*failed)(const char *, int),
-                      glob_t *found)
+UNSANITIZED int dependencies_glob(const char *pattern, int flags,
+                                  int (*failed)(const char *, int), glob_t *found)
 {
     if (is_noting && !(flags & GLOB_ALTDIRFUNC)) {
         found->gl_opendir = (void *(*)(const char *))opendir;

@@ -51,18 +51,20 @@ impl Pool {
         self.mind_errors(now, deaths);
         self.resize(launch, now, deaths);
         self.finish(now);
-        self.segment.set_barren(self.is_barren(now));
+        let is_barren = self.is_barren(now);
+        self.segment.set_barren(is_barren);
     }
 
     /// Whether a request need not wait for a worker.
-    fn is_barren(&self, now: u64) -> bool {
+    fn is_barren(&mut self, now: u64) -> bool {
         let count = self.count(now);
         let living = count.idle + count.busy + count.draining;
+        self.has_lived |= living > 0;
         // Such a pool tries again when a request waits.
         let is_asked = matches!(self.site.pool.size, PoolSize::Ondemand { .. })
             && self.storm.allowed(1, count.starting, now) > 0;
         let failures = self.storm.failures().max(self.zygote.failures());
-        self.ending.is_none() && !is_asked && is_barren(failures, living)
+        self.ending.is_none() && !is_asked && is_barren(failures, living, self.has_lived)
     }
 
     /// Replaces a worker that fails alone. Only where a worker keeps something from request to
@@ -355,9 +357,11 @@ impl Pool {
 }
 
 /// Whether boots fail in a row and nobody is left to answer.
-fn is_barren(failures: u32, living: usize) -> bool {
-    // One failure may be an accident, and the next attempt follows in a tenth of a second.
-    failures >= 2 && living == 0
+fn is_barren(failures: u32, living: usize, has_lived: bool) -> bool {
+    // One failure may be an accident, and the next attempt follows in a tenth of a second. Where
+    // workers have lived, what they need may come back soon, such as a database that is restarted:
+    // the fifth failure in a row comes after three seconds.
+    failures >= if has_lived { 5 } else { 2 } && living == 0
 }
 
 /// What a worker does now.
@@ -418,10 +422,17 @@ mod tests {
 
     #[test]
     fn requests_wait_as_long_as_somebody_may_answer() {
-        for (failures, living, barren) in
-            [(0, 0, false), (1, 0, false), (2, 0, true), (9, 0, true), (2, 1, false), (0, 3, false)]
-        {
-            assert_eq!(is_barren(failures, living), barren, "{failures} {living}");
+        for (failures, living, has_lived, barren) in [
+            (0, 0, false, false),
+            (1, 0, false, false),
+            (2, 0, false, true),
+            (4, 0, true, false),
+            (5, 0, true, true),
+            (9, 1, true, false),
+            (0, 3, true, false),
+        ] {
+            let found = is_barren(failures, living, has_lived);
+            assert_eq!(found, barren, "{failures} {living} {has_lived}");
         }
     }
 

@@ -91,6 +91,8 @@ pub struct Pool {
     limits: Limits,
     zygote: Zygote,
     storm: Storm,
+    /// Whether a worker has been there for requests since the pool began.
+    has_lived: bool,
     places: Vec<Place>,
     /// Of the worker at each place, if it is caught; the last one is the zygote's.
     outputs: Vec<Option<Output>>,
@@ -181,6 +183,7 @@ impl Pool {
             },
             zygote: Zygote::default(),
             storm: Storm::default(),
+            has_lived: false,
             places: vec![empty; usize::from(geometry.workers)],
             outputs: (0..=geometry.workers).map(|_| None).collect(),
             told: in_flight::Told::default(),
