@@ -1,4 +1,4 @@
-//! Why a file cannot be opened, as whoever asked for it is to be told: one answer for all places
+//! Why a file cannot be opened, and which status a client gets for that: one answer for all places
 //! that open files for clients.
 
 use std::fmt;

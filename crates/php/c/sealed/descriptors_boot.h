@@ -11,7 +11,7 @@ typedef enum {
     SHARED,   /* by all workers, and perhaps with others: flags alone are put back */
     REOPENED, /* a file or a directory: each worker has opened it for itself */
     COUNTER,  /* an eventfd: made anew for each request */
-    HUNG_UP,  /* stands for a socket of the boot; whoever closes it finds it again */
+    HUNG_UP,  /* stands for a socket of the boot; the request that closes it finds it again */
     REFUSED   /* its state can neither be read nor put back */
 } descriptor_kind;
 
