@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::harness::{Kind, Server, Setup, eventually, in_parallel};
 use crate::services::mariadb::{MariaDb, PASSWORD};
+use crate::services::postgresql::PostgreSql;
 
 const WORKERS: usize = 4;
 
@@ -273,4 +274,32 @@ fn nothing_stays_open_in_classic_mode() {
 #[test]
 fn nothing_stays_open_under_php_fpm() {
     nothing_stays_open(Kind::Peer);
+}
+
+/// The library closes its socket with the failure, so nothing of the connection is left to look at:
+/// the worker would answer each later request with an error, and quicker than its neighbours.
+#[test]
+fn a_connection_of_the_boot_that_a_request_loses_ends_its_worker() {
+    let database = PostgreSql::start();
+    let dsn = format!("pgsql:host=127.0.0.1;port={};dbname=reactor", database.port());
+    let setup = Setup::new(Kind::Worker).site("sites/database").worker("lost.php").workers(2);
+    let server = setup.env("DSN", &dsn).env("PASSWORD", PASSWORD).start();
+    let lost = server.get("/?end").expect(500).header("worker").expect("its process").to_owned();
+
+    in_parallel(16, |_| {
+        let answer = server.get("/").expect(200);
+        assert_eq!(answer.text(), "42");
+        assert_ne!(answer.header("worker"), Some(lost.as_str()));
+    });
+    server.log_line(&["a worker is replaced: a connection", &format!("pid={lost}")]);
+}
+
+#[test]
+fn a_worker_script_without_a_loop_is_named_once() {
+    let server = Setup::new(Kind::Worker).site("sites/database").worker("once.php").workers(2).start();
+    for _ in 0..12 {
+        assert_eq!(server.get("/").expect(200).text(), "served");
+    }
+    let told = server.log().matches("asks for one request and ends").count();
+    assert_eq!(told, 1, "{}", server.log());
 }
