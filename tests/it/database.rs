@@ -296,7 +296,8 @@ fn a_connection_of_the_boot_that_a_request_loses_ends_its_worker() {
 
 #[test]
 fn a_worker_script_without_a_loop_is_named_once() {
-    let server = Setup::new(Kind::Worker).site("sites/database").worker("once.php").workers(2).start();
+    let server =
+        Setup::new(Kind::Worker).site("sites/database").worker("once.php").workers(2).start();
     for _ in 0..12 {
         assert_eq!(server.get("/").expect(200).text(), "served");
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::harness::extensions::scan_directory;
 use crate::harness::{Kind, Server, Setup, eventually, get};
 use crate::operate::{configuration, kill, pid_in, reload, status, status_when, worker_pids};
 
@@ -50,51 +51,58 @@ impl When {
 }
 
 /// What is changed: the text of the row, what is done, and what is then in the page.
-type Change = (&'static str, fn(&Server), &'static str, [When; 4]);
+type Change = (&'static str, fn(&Server), &'static str, [When; 5]);
 
-const KINDS: [Kind; 4] = [Kind::Classic, Kind::Worker, Kind::Async, Kind::Sealed];
+const KINDS: [Kind; 5] = [Kind::Classic, Kind::Worker, Kind::Async, Kind::Sealed, Kind::Fpm];
 
 const CHANGES: [Change; 6] = [
     (
         "a PHP file that requests load",
         |server| write(server, "page.php", "<?php return 2;"),
         "page 2",
-        [When::Seconds(2), When::Seconds(2), When::Seconds(2), When::Seconds(2)],
+        [When::Seconds(2); 5],
     ),
     (
         "a PHP file that the boot loads",
         |server| write(server, "constant.php", "<?php const CONSTANT = 2;"),
         "constant 2",
-        [When::Seconds(2), When::Reload, When::Reload, When::AtOnce],
+        [When::Seconds(2), When::Reload, When::Reload, When::AtOnce, When::Seconds(2)],
     ),
     (
         "another file that the boot reads (`.env`, YAML)",
         |server| write(server, ".env", "two"),
         "setting two",
-        [When::AtOnce, When::Reload, When::Reload, When::AtOnce],
+        [When::AtOnce, When::Reload, When::Reload, When::AtOnce, When::AtOnce],
     ),
     (
         "a file that the boot looked for and did not find (the first `config:cache`)",
         |server| write(server, "cache.php", "<?php return 'two';"),
         "cache two",
-        [When::AtOnce, When::Reload, When::Reload, When::AtOnce],
+        [When::AtOnce, When::Reload, When::Reload, When::AtOnce, When::AtOnce],
     ),
     (
         "a file in a directory that the boot lists",
         |server| write(server, "plugins/two.php", "<?php"),
         "plugins 2",
-        [When::AtOnce, When::Reload, When::Reload, When::AtOnce],
+        [When::AtOnce, When::Reload, When::Reload, When::AtOnce, When::AtOnce],
     ),
     (
         "the release: a link leads elsewhere, and the old folder is removed",
         switch_release,
         "page release",
-        [When::Seconds(3), When::Seconds(3), When::Seconds(3), When::Seconds(3)],
+        [When::Seconds(3); 5],
     ),
 ];
 
-/// The site is served through a link.
+/// The site is served through a link. Where a web server names the scripts, it names them by the
+/// path that it was started with.
 fn serve_a_link(server: &Server) -> PathBuf {
+    if server.kind == Kind::Fpm {
+        let first = server.places.top().join("release-1");
+        fs::rename(server.places.root(), &first).unwrap();
+        symlink(&first, server.places.root()).unwrap();
+        return server.places.root();
+    }
     let link = server.places.top().join("current");
     symlink(server.places.root(), &link).unwrap();
     let text = fs::read_to_string(configuration(server)).unwrap();
@@ -117,14 +125,15 @@ fn copy(from: &Path, to: &Path) {
 
 fn switch_release(server: &Server) {
     let link = serve_a_link(server);
+    let gone = link.canonicalize().unwrap();
     let next = server.places.top().join("release-2");
-    copy(&server.places.root(), &next);
+    copy(&gone, &next);
     fs::write(next.join("page.php"), "<?php return 'release';").unwrap();
     let new_link = server.places.top().join("next");
     symlink(&next, &new_link).unwrap();
     assert!(has(server, "page "));
     fs::rename(&new_link, &link).unwrap();
-    fs::remove_dir_all(server.places.root()).unwrap();
+    fs::remove_dir_all(gone).unwrap();
 }
 
 /// The page of the documentation has this very table, and each of its cells holds.
@@ -158,6 +167,31 @@ fn each_cell_of_the_table_holds() {
     let written =
         fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/changes.md")).unwrap();
     assert!(written.contains(&page), "docs/changes.md has another table than this:\n{page}");
+}
+
+/// While a package is upgraded the settings of its extension are away for a moment. An image of
+/// that moment would be without the extension until somebody reloads.
+#[test]
+fn settings_that_are_away_for_a_moment_are_in_no_image() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("own.ini");
+    let set = |value: &str| fs::write(&file, format!("highlight.string = \"{value}\"\n")).unwrap();
+    set("#111111");
+    let folders = format!("{}:{}", scan_directory(), folder.path().display());
+    let setup = Setup::new(Kind::Sealed).site("sites/stale").worker("settings.php");
+    let server = setup.server_env("PHP_INI_SCAN_DIR", &folders).start();
+    assert_eq!(server.text("/"), "#111111");
+
+    fs::remove_file(&file).unwrap();
+    // As an upgrade takes: nothing tells that the server has seen it and waits.
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(server.text("/"), "#111111");
+    set("#222222");
+    let renewed = eventually(PATIENCE, || match &*server.text("/") {
+        "#111111" => None,
+        value => Some(value.to_owned()),
+    });
+    assert_eq!(renewed.as_deref(), Some("#222222"), "{}", server.log());
 }
 
 /// A file that changes after the boot has read it and before the image is taken.

@@ -82,10 +82,8 @@ static counts find_counts(void)
     return (counts){find_count(seen, given), find_count(seen, mapped)};
 }
 
-static void discount(size_t given, size_t mapped)
+static void discount(counts now, size_t given, size_t mapped)
 {
-    counts now = find_counts();
-
     if (now.given && now.mapped) {
         *now.given = given;
         *now.mapped = mapped;
@@ -98,9 +96,11 @@ static void plug(int with_zeros)
     size_t size = ZEND_MM_PAGE_SIZE, before, given;
     uintptr_t chunk;
     char *block;
+    counts now;
 
-    heap_give_back(); /* no chunk in reserve: the request would take that */
     zend_set_memory_limit((size_t)Z_L(-1) >> 1);
+    now = find_counts(); /* before the plugs: it allocates, so it would open a chunk behind them */
+    heap_give_back(); /* no chunk in reserve: the request would take that */
     before = zend_memory_usage(1);
     given = zend_memory_usage(0);
     do {
@@ -122,7 +122,7 @@ static void plug(int with_zeros)
     do {
         block = take(size, with_zeros);
     } while (chunk_of(block) == chunk && chunk_of(block + ZEND_MM_PAGE_SIZE) == chunk);
-    discount(given, before);
+    discount(now, given, before);
     zend_set_memory_limit(PG(memory_limit));
 }
 
