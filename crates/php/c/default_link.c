@@ -26,6 +26,9 @@ static void find_place(const zval *opened)
     const zend_module_entry *pgsql = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("pgsql"));
     zend_object **at = pgsql ? pgsql->globals_ptr : NULL;
 
+    if (known.place || Z_TYPE_P(opened) != IS_OBJECT) {
+        return;
+    }
     for (size_t i = 0; at && i < pgsql->globals_size / sizeof(*at); i++) {
         if (at[i] == Z_OBJ_P(opened)) {
             known.place = &at[i];
@@ -37,9 +40,7 @@ static void find_place(const zval *opened)
 static ZEND_NAMED_FUNCTION(notice_pconnect)
 {
     real_pconnect(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    if (!known.place && Z_TYPE_P(return_value) == IS_OBJECT) {
-        find_place(return_value);
-    }
+    find_place(return_value);
 }
 
 /* Whether PHP may look for a connection that is open. */
@@ -85,9 +86,7 @@ static ZEND_NAMED_FUNCTION(notice_connect)
 
     if (!may_be_another(execute_data)) {
         real_connect(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-        if (!known.place && Z_TYPE_P(return_value) == IS_OBJECT) {
-            find_place(return_value);
-        }
+        find_place(return_value);
         return;
     }
     text = Z_STR_P(ZEND_CALL_ARG(execute_data, 1));
@@ -97,6 +96,7 @@ static ZEND_NAMED_FUNCTION(notice_connect)
     }
     connect_anew(execute_data, return_value,
                  ZEND_CALL_NUM_ARGS(execute_data) > 1 ? Z_LVAL_P(ZEND_CALL_ARG(execute_data, 2)) : 0);
+    find_place(return_value);
     if (serving->link_text) {
         zend_string_release(serving->link_text);
     }
