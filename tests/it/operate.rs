@@ -49,10 +49,11 @@ pub fn status_when(
     found.unwrap_or_else(|| panic!("the status never shows {what}: {:#}", status(server)))
 }
 
-/// Process ids of the first site's workers.
+/// Process ids of the first site's workers; one that is about to start has none yet.
 pub fn worker_pids(status: &serde_json::Value) -> Vec<u64> {
     let workers = status["pools"][0]["workers"].as_array().expect("a list of workers");
-    workers.iter().map(|worker| worker["pid"].as_u64().expect("a pid")).collect()
+    let pids = workers.iter().map(|worker| worker["pid"].as_u64().expect("a pid"));
+    pids.filter(|pid| *pid != 0).collect()
 }
 
 /// Sends a signal, by name, to any process.
