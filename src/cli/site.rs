@@ -2,6 +2,7 @@
 //! see.
 
 use std::env;
+use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -101,14 +102,21 @@ impl Wrong {
     /// Shows it: each error on a line of its own that begins with its place, as compilers do.
     pub fn report(&self) -> ExitCode {
         match self {
-            Wrong::Directory(error) => {
-                report(Err(format!("cannot find the current directory: {error}")))
-            }
+            Wrong::Directory(_) => report(Err(self.to_string())),
             Wrong::Configuration(errors) => {
                 eprintln!("{errors}");
                 let errors = plural(errors.count(), "error");
                 report(Err(format!("the configuration has {errors}")))
             }
+        }
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Wrong::Directory(error) => write!(f, "cannot find the current directory: {error}"),
+            Wrong::Configuration(errors) => write!(f, "{errors}"),
         }
     }
 }
@@ -157,11 +165,13 @@ impl Check {
     }
 }
 
-/// What only a look into the certificates and the files of users shows, and what may not be meant.
+/// What only a look at the machine's users, certificates and files of passwords shows, and what may
+/// not be meant.
 fn verify(server: &Server) -> Result<(), String> {
+    let closed = tokamak_supervisor::verify_identities(server)?;
     tokamak_supervisor::verify_users(server)?;
     let certificates = tokamak_supervisor::verify_certificates(server)?;
-    for warning in certificates.into_iter().chain(tokamak_config::warnings(server)) {
+    for warning in closed.into_iter().chain(certificates).chain(tokamak_config::warnings(server)) {
         eprintln!("tokamak: warning: {warning}");
     }
     let good = format!("configuration is good: {}\n", summary(server));

@@ -9,10 +9,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::Args;
 use tokamak_authority::store::{Outcome, Problem, Store};
 use tokamak_authority::{Authority, root, root_path};
-use tokamak_config::{option, state_directory};
+use tokamak_config::{CONFIG_VARIABLE, FILE_NAME, option, state_directory};
 use tokamak_sys::process;
 
-use super::{environment, print};
+use super::{environment, print, site};
 
 /// `tokamak trust`.
 #[derive(Args, Debug)]
@@ -20,6 +20,9 @@ pub struct Trust {
     /// Trust it no longer.
     #[arg(long)]
     remove: bool,
+    /// Configuration of the server, whose `state_dir` is meant; tokamak.toml here, if there is one.
+    #[arg(long, value_name = "FILE", conflicts_with = "state_dir")]
+    config: Option<PathBuf>,
     /// Directory in which the server keeps the authority; its `state_dir` [env: TOKAMAK_STATE_DIR].
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
@@ -35,7 +38,7 @@ impl Trust {
     /// # Errors
     /// Fails with what to do instead.
     pub fn run(self) -> Result<(), String> {
-        let state_dir = self.state_directory();
+        let state_dir = self.state_directory()?;
         // An authority of another user is read, and nothing is made for that user.
         let known = root(&state_dir)?;
         let certificate = match known {
@@ -70,13 +73,23 @@ impl Trust {
         print(text.as_bytes()).map_err(|error| error.to_string())
     }
 
-    fn state_directory(&self) -> PathBuf {
-        let variable = || {
+    /// As the server finds it. Without a file of its configuration no site need be here.
+    fn state_directory(&self) -> Result<PathBuf, String> {
+        let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+        let of_environment = || {
             let row = option::rows().find(|row| row.key() == "state_dir")?;
-            env::var_os(row.variable?).filter(|path| !path.is_empty())
+            variable(row.variable?).map(PathBuf::from)
         };
-        let named = self.state_dir.clone().or_else(|| variable().map(PathBuf::from));
-        named.unwrap_or_else(|| state_directory(&environment()))
+        let has_file = self.config.is_some()
+            || variable(CONFIG_VARIABLE).is_some()
+            || Path::new(FILE_NAME).is_file();
+        match self.state_dir.clone().or_else(of_environment) {
+            Some(named) => Ok(named),
+            None if has_file => site::request(None, self.config.clone(), Vec::new())
+                .and_then(|request| Ok(request.load()?.state_dir))
+                .map_err(|wrong| wrong.to_string()),
+            None => Ok(state_directory(&environment())),
+        }
     }
 
     fn explain(&self, problem: Problem, state_dir: &Path) -> String {

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 use crate::harness::extensions::{SCAN_DIRECTORY, scan_directory};
+use crate::harness::is_root;
 
 /// A directory to type commands in.
 struct Desk {
@@ -102,6 +103,34 @@ fn check_warns_of_what_does_not_hold_in_a_part_of_a_site() {
         assert!(line.starts_with("tokamak: warning: site ") && line.contains(part), "{answer:?}");
     }
     assert_eq!(lines.len(), 2, "{answer:?}");
+}
+
+/// Root may enter each folder, so that only the server's processes would find it closed.
+#[test]
+fn check_as_root_looks_with_the_eyes_of_the_servers_user() {
+    if !is_root() {
+        return;
+    }
+    let desk = Desk::new("user = 'no-such-user'\n");
+    let answer = desk.tokamak(&["check"], &[]);
+    assert!(
+        answer.code == 1 && answer.err.contains("there is no user \"no-such-user\""),
+        "{answer:?}"
+    );
+
+    desk.write("tokamak.toml", "user = 'nobody'\n[[site]]\nroot = 'closed/site'\n");
+    fs::create_dir_all(desk.path("closed/site")).unwrap();
+    let permit = |name: &str, mode| {
+        fs::set_permissions(desk.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    permit("", 0o755);
+    permit("closed", 0o700);
+    let answer = desk.tokamak(&["check"], &[]);
+    let said = format!("may not enter {}, so nothing of", desk.path("closed").display());
+    assert!(answer.code == 0 && answer.err.contains(&said), "{answer:?}");
+    permit("closed", 0o711);
+    let answer = desk.tokamak(&["check"], &[]);
+    assert!(answer.code == 0 && !answer.err.contains("may not enter"), "{answer:?}");
 }
 
 #[test]

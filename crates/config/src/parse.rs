@@ -65,8 +65,11 @@ fn document<'t>(text: &'t str, file: &Path, errors: &mut Errors) -> Option<Docum
     Document::parse(text)
         .map_err(|error| {
             let line = error.span().map(|span| line_at(text, span.start));
-            let problem =
+            let mut problem =
                 format!("this is not TOML: {}", error.message().trim().replace('\n', "; "));
+            if let Some(key) = error.span().filter(|_| problem.ends_with("duplicate key")) {
+                problem = format!("{problem} `{}`", &text[key]);
+            }
             errors.add(Location::File(file.to_owned(), line), "", problem);
         })
         .ok()

@@ -1,6 +1,9 @@
 //! The users that the processes of a generation run as. Only root can choose another user.
 
+use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use tokamak_config::{Mode, Server, Site, Upstream};
 use tokamak_fpm::Pool;
@@ -63,6 +66,53 @@ impl Identities {
     }
 }
 
+/// Looks up the users of a configuration, as its start would. What an operator should know about
+/// the folders that they cannot enter.
+///
+/// # Errors
+/// Fails if a user or group does not exist.
+pub fn verify(server: &Server) -> Result<Vec<String>, String> {
+    let found = Identities::of(server)
+        .map_err(|error| format!("{error}; correct `user` and `group`, or make them"))?;
+    Ok(unreadable_roots(server, &found))
+}
+
+/// A line for each site whose files its user does not get at.
+fn unreadable_roots(server: &Server, identities: &Identities) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (index, site) in server.sites.iter().enumerate() {
+        let Some(identity) = identities.site(index) else { continue };
+        if let Some(closed) = first_closed(identity, &site.root) {
+            let (name, root, closed) = (&site.name, site.root.display(), closed.display());
+            let uid = identity.uid();
+            lines.push(format!(
+                "site {name}: its user ({uid}) may not enter {closed}, so nothing of {root} is \
+                    served; permit it (chmod o+x, or the group), unless an access control list does"
+            ));
+        }
+    }
+    lines
+}
+
+/// The first folder on the way to this one that its permissions close to a user.
+fn first_closed(identity: &Identity, folder: &Path) -> Option<PathBuf> {
+    let real = fs::canonicalize(folder).ok()?;
+    let mut way: Vec<&Path> = real.ancestors().filter(|folder| folder.is_dir()).collect();
+    way.reverse();
+    way.into_iter().find(|folder| is_closed(identity, folder)).map(Path::to_owned)
+}
+
+fn is_closed(identity: &Identity, folder: &Path) -> bool {
+    let Ok(found) = fs::metadata(folder) else { return false };
+    let is_of_group = identity.gid() == found.gid() || identity.groups().contains(&found.gid());
+    let bit = match (identity.uid() == found.uid(), is_of_group) {
+        (true, _) => 0o100,
+        (false, true) => 0o010,
+        (false, false) => 0o001,
+    };
+    identity.uid() != 0 && found.mode() & bit == 0
+}
+
 /// What an operator should know about the users of the processes. php-fpm refuses what it does not
 /// like, and warns of nothing.
 pub fn warnings(server: &Server, is_root: bool) -> Vec<String> {
@@ -104,8 +154,6 @@ fn of_pool(pool: &Pool) -> io::Result<Option<Identity>> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::settings::tests::server;
 

@@ -57,6 +57,7 @@ pub use acme::{AcmeMain, AcmeStart};
 pub use application::Folder;
 pub use certificates::verify as verify_certificates;
 pub use front::{FrontMain, FrontStart, PoolLink};
+pub use identities::verify as verify_identities;
 pub use run::{Failure, Setup, serve};
 pub use shared_tickets::{TicketsMain, TicketsStart};
 pub use sockets::{listens, web_server_socket};

@@ -170,6 +170,29 @@ fn a_system_trusts_the_authority_and_forgets_it() {
 }
 
 #[test]
+fn the_authority_is_that_of_the_configuration() {
+    let folder = Folder::new();
+    fs::create_dir_all(folder.path("image/usr/local/share/ca-certificates")).unwrap();
+    fs::write(folder.path("index.php"), "").unwrap();
+    fs::write(folder.path("own.toml"), "state_dir = 'of-own'\n").unwrap();
+    fs::write(folder.path("tokamak.toml"), "state_dir = 'of-default'\n").unwrap();
+    let trust = |arguments: &[&str]| {
+        let mut command = Command::new(program());
+        command.args(["trust", "--root", "image"]).args(arguments);
+        let output = command.current_dir(folder.path("")).output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert!(trust(&["--config", "own.toml"]).0);
+    assert!(folder.path("of-own/local/root.pem").exists());
+    assert!(!folder.path("of-default").exists());
+    assert!(trust(&[]).0);
+    assert!(folder.path("of-default/local/root.pem").exists());
+    fs::write(folder.path("own.toml"), "state_dri = 'x'\n").unwrap();
+    let (is_done, said) = trust(&["--config", "own.toml"]);
+    assert!(!is_done && said.contains("own.toml:1: state_dri: unknown key"), "{said}");
+}
+
+#[test]
 fn root_trusts_nothing_else_of_another_user_and_makes_nothing_there() {
     let folder = Folder::new();
     let store = folder.path("image/usr/local/share/ca-certificates");

@@ -221,7 +221,15 @@ fn a_file_that_is_no_toml_names_the_line() {
     has(&place.errors("loops = 1\nlisten = [\n"), &["tokamak.toml:", "this is not TOML"]);
     has(
         &place.errors("loops = 1\nloops = 2\n"),
-        &["tokamak.toml:2: this is not TOML: duplicate key"],
+        &["tokamak.toml:2: this is not TOML: duplicate key `loops`"],
+    );
+    has(
+        &place.errors("[limits]\nbody = 1\n[cache]\n[limits]\nhead = 1\n"),
+        &["tokamak.toml:4: this is not TOML: duplicate key `limits`"],
+    );
+    has(
+        &place.errors("admin = {token = 's3cret', token = 's3cret'}\n"),
+        &["tokamak.toml:1: this is not TOML: duplicate key `token`"],
     );
     has(
         &place.errors("[site]\nroot = '.'\n"),
