@@ -72,6 +72,18 @@ extern PHPAPI char *php_ini_scanned_path;
 #define COMPAT_OWN_ROWS(ROW)
 #endif
 
+/* What mb_output_handler() keeps from call to call: a converter in 8.2, two numbers in 8.4. */
+#if PHP_VERSION_ID >= 80300
+#define COMPAT_MB_OUTPUT_ROW(globals)                                                    \
+    (own_row){&(globals)->outconv_enabled,                                               \
+              (size_t)((char *)(&(globals)->outconv_state + 1) -                         \
+                       (char *)&(globals)->outconv_enabled),                             \
+              own_row_clear, NULL}
+#else
+#define COMPAT_MB_OUTPUT_ROW(globals) \
+    (own_row){&(globals)->outconv, sizeof((globals)->outconv), own_row_clear, NULL}
+#endif
+
 /* An error for want of memory that PHP raises when the function that wanted it has returned, as 8.2
  * of Debian does: a request may wait before that. */
 #ifdef ZEND_HAS_OOM

@@ -13,6 +13,9 @@
 #if __has_include(<ext/mysqli/php_mysqli_structs.h>)
 #include <ext/mysqli/php_mysqli_structs.h>
 #endif
+#if __has_include(<ext/mbstring/mbstring.h>)
+#include <ext/mbstring/mbstring.h>
+#endif
 
 /* ---- how they begin and end ---- */
 
@@ -210,6 +213,20 @@ static size_t find_mysqli(own_row *row)
     return 0;
 }
 
+/* How far mb_output_handler() has come, which its last call ends. */
+static size_t find_mbstring(own_row *row)
+{
+#if __has_include(<ext/mbstring/mbstring.h>)
+    zend_mbstring_globals *mbstring = globals_of("mbstring");
+
+    if (mbstring) {
+        *row = COMPAT_MB_OUTPUT_ROW(mbstring);
+        return 1;
+    }
+#endif
+    return 0;
+}
+
 size_t own_extensions_find(own_row rows[MOST_EXTENSION_ROWS])
 {
     own_row *next = rows;
@@ -218,6 +235,7 @@ size_t own_extensions_find(own_row rows[MOST_EXTENSION_ROWS])
     next += find_xml(next);
     next += find_imap(next);
     next += find_mysqli(next);
+    next += find_mbstring(next);
     next += find_first(next, "posix", sizeof(int), NULL);
     next += find_first(next, "sockets", sizeof(int), NULL);
     next += find_first(next, "openssl", sizeof(void *), end_openssl_errors);
