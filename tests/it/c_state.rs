@@ -55,8 +55,9 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("kinds.c", "kinds"),
     (
         "libraries.c",
-        "clear_rrd_error learned locale magick mysql_statistics openssl_errors peek_openssl_error \
-         posix_error real_##function real_##function real_set_resource_limit sockets_error sqlite",
+        "clear_rrd_error learned locale magick mysql_statistics next_openssl_name openssl_errors \
+         peek_openssl_error posix_error real_##function real_##function real_##function \
+         real_set_resource_limit sockets_error sqlite was_used was_used",
     ),
     ("lifecycle.c", "first_directory own"),
     ("long_turns.c", "turns"),

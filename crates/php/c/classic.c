@@ -19,7 +19,9 @@
 #include "sealed/descriptors.h"
 #include "sealed/process_state.h"
 #include "sealed/program_memory.h"
+#include "sealed/semaphores.h"
 #include "state.h"
+#include "syscall_cache.h"
 #include "variables.h"
 
 static int is_learned;
@@ -130,6 +132,7 @@ static void look_closely(void)
     if (!program_memory_is_whole()) {
         process_state_taint("a request that called C changed the program's memory");
     }
+    syscall_cache_note_directory(); /* it may be another: PHP's is entered anew */
     serving->changes.called_c = 0;
     serving->changes.foreign_count = 0;
 }
@@ -195,6 +198,7 @@ void classic_end(void)
     if (!is_learned) {
         return;
     }
+    semaphores_restore();
     process_state_look(serving->changes.called_c);
     if (serving->changes.called_c) {
         look_closely();

@@ -8,6 +8,7 @@
  */
 #include <dlfcn.h>
 #include <locale.h>
+#include <syslog.h>
 
 #include "libraries.h"
 #include "sealed/process_state.h"
@@ -69,6 +70,32 @@ static int with_options(zend_execute_data *call)
     return ZEND_CALL_NUM_ARGS(call) > 5;
 }
 
+/* What a library reads when it is first used, it reads in the directory of the user and in the
+ * current one: .ldaprc, .imaprc. */
+static int is_elsewhere(void)
+{
+    return serving->changes.environment || serving->changes.directory;
+}
+
+static int is_first_of_ldap(zend_execute_data *call)
+{
+    static bool was_used;
+    const bool is_first = !was_used;
+
+    (void)call;
+    was_used = true;
+    return is_first && is_elsewhere();
+}
+
+static int is_first_of_imap(zend_execute_data *call)
+{
+    static bool was_used;
+    const bool is_first = !was_used;
+
+    was_used = true;
+    return with_options(call) || (is_first && is_elsewhere());
+}
+
 /* With OpenSSL as its library, curl tells OpenSSL itself: the engine is loaded for all that the
  * process encrypts, and used for it. */
 static int names_engine(zend_long option)
@@ -97,7 +124,7 @@ static int for_a_library(zend_execute_data *call)
 {
     static const char *const names[] = {
         "FONTCONFIG_", "GCONV_PATH", "GNUTLS_", "ICU_", "LDAP", "LOCALDOMAIN", "LOCPATH", "MAGICK_",
-        "OPENSSL_", "OUTPUT_CHARSET", "P11_KIT_", "RES_", "SASL_",
+        "ODBC", "OPENSSL_", "OUTPUT_CHARSET", "P11_KIT_", "RES_", "SASL_",
         "SSLKEYLOGFILE", /* GnuTLS would write the keys of all later visitors there */
         "XML_CATALOG"};
     const zval *text = ZEND_CALL_NUM_ARGS(call) > 0 ? ZEND_CALL_ARG(call, 1) : NULL;
@@ -114,7 +141,8 @@ static int for_a_library(zend_execute_data *call)
 /* Function, when it leaves something, why the worker is replaced. */
 #define REPLACING(ROW)                                                                           \
     ROW(ldap_set_option, without_connection, "a request set an LDAP option for all connections") \
-    ROW(imap_open, with_options, "a request set IMAP options for all connections")               \
+    ROW(ldap_connect, is_first_of_ldap, "a request used LDAP first, with files of its own")      \
+    ROW(imap_open, is_first_of_imap, "a request set IMAP options for all connections")           \
     ROW(snmp_set_enum_print, always, "a request set how SNMP prints values")                     \
     ROW(snmp_set_oid_output_format, always, "a request set how SNMP prints values")              \
     ROW(snmp_set_oid_numeric_print, always, "a request set how SNMP prints values")              \
@@ -213,7 +241,13 @@ static void put_back_settings(void)
         result = call("readline_clear_history", NO_KEY, NULL);
         zval_ptr_dtor(&result);
     }
-    serving->changes.settings = serving->changes.history = 0;
+    if (serving->changes.log) {
+        result = call("closelog", NO_KEY, NULL);
+        zval_ptr_dtor(&result);
+        openlog(NULL, 0, LOG_USER);
+        closelog();
+    }
+    serving->changes.settings = serving->changes.history = serving->changes.log = 0;
 }
 
 #define NOTICE(function, note)                                \
@@ -229,11 +263,37 @@ static void put_back_settings(void)
     ROW(snmp_set_quick_print, settings)     \
     ROW(snmp_set_valueretrieval, settings)  \
     ROW(imap_timeout, settings)             \
+    ROW(chdir, directory)                   \
+    ROW(openlog, log)                       \
     ROW(readline, history)                  \
     ROW(readline_add_history, history)      \
     ROW(readline_read_history, history)
 
 NOTICED(NOTICE)
+
+/* ---- names of OpenSSL's, which a file of settings adds to ---- */
+
+static int (*next_openssl_name)(int);
+
+#define LOOK_AFTER(function)                                  \
+    static zif_handler real_##function;                       \
+    static ZEND_NAMED_FUNCTION(look_after_##function)         \
+    {                                                         \
+        const int before = next_openssl_name(0);              \
+        real_##function(INTERNAL_FUNCTION_PARAM_PASSTHRU);    \
+        if (next_openssl_name(0) != before) {                 \
+            process_state_taint("a request told OpenSSL names of its own"); \
+        }                                                     \
+    }
+
+#define NAMING(ROW)        \
+    ROW(openssl_csr_new)   \
+    ROW(openssl_csr_sign)  \
+    ROW(openssl_pkey_new)  \
+    ROW(openssl_pkey_export) \
+    ROW(openssl_pkey_export_to_file)
+
+NAMING(LOOK_AFTER)
 
 /* ---- the locale, which libraries change behind PHP's back ---- */
 
@@ -449,6 +509,12 @@ void libraries_learn(void)
     libraries_stand_before(NULL, #function, &real_##function, replace_for_##function);
 #define STAND_BEFORE_NOTICED(function, note) \
     libraries_stand_before(NULL, #function, &real_##function, notice_##function);
+    *(void **)&next_openssl_name = dlsym(RTLD_DEFAULT, "OBJ_new_nid");
+#define STAND_BEFORE_NAMING(function) \
+    libraries_stand_before(NULL, #function, &real_##function, look_after_##function);
+    if (next_openssl_name) {
+        NAMING(STAND_BEFORE_NAMING)
+    }
     REPLACING(STAND_BEFORE_REPLACING)
     NOTICED(STAND_BEFORE_NOTICED)
     libraries_stand_before(NULL, "pcov\\start", &real_pcov_start, replace_for_pcov_start);
@@ -459,6 +525,7 @@ void libraries_learn(void)
 
 void libraries_put_back(void)
 {
+    serving->changes.directory = 0;
     put_back_locale();
     text_domains_put_back();
     put_back_sqlite();

@@ -75,7 +75,8 @@ enum { MOST_FOREIGN = 16, MOST_DOMAINS = 32 };
 /* What a request has changed of its process, for the files that put it back. */
 typedef struct {
     int environment, text_domain, locale; /* of libc */
-    int settings, history, limits;        /* of libraries */
+    int settings, history, limits, log;   /* of libraries */
+    int directory;                        /* by chdir() */
     int threads;                          /* it has made some; they may have ended */
     int called_c;                         /* by FFI */
     /* files and shared memory that were mapped since then */

@@ -312,6 +312,23 @@ return [
         worker: STAYS,
         needs: 'sysvsem',
     ),
+    'semaphore, acquired and not to be released' => new Channel(
+        pollute: function () {
+            Kept::$things[] = $kept = sem_get(ftok(file_for('kept'), 's'), 1, 0600, false);
+            sem_acquire($kept);
+        },
+        probe: function () {
+            $asked = sem_get(ftok(file_for('kept'), 's'), 1, 0600, false);
+            $is_free = sem_acquire($asked, true);
+            if ($is_free) {
+                sem_release($asked);
+            }
+            return $is_free;
+        },
+        fpm: STAYS,
+        worker: STAYS,
+        needs: 'sysvsem',
+    ),
     'transaction of SQLite3' => database_channel('sqlite3', 'DELETE', false),
     'transaction of SQLite3, WAL' => database_channel('logged-sqlite3', 'WAL', false),
     'transaction of PDO with SQLite' => database_channel('pdo-sqlite', 'DELETE', true),

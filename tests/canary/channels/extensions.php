@@ -1,6 +1,17 @@
 <?php
 // What extensions remember.
 
+/** Whether OpenSSL takes a name that only the settings of one request define. */
+function new_request_for_certificate(string $names): bool
+{
+    $file = note('openssl.cnf');
+    file_put_contents($file, "oid_section = own\n[req]\ndistinguished_name = dn\n[dn]\n$names");
+    $settings = ['config' => $file, 'private_key_type' => OPENSSL_KEYTYPE_EC, 'curve_name' => 'prime256v1', 'private_key_bits' => 2048];
+    $request = @openssl_csr_new(['polluted' => 'yes'], $key, $settings);
+    while (openssl_error_string() !== false) {} // these are a channel of their own
+    return $request && openssl_csr_get_subject($request) !== [];
+}
+
 return [
     'mt_srand()' => new Channel(
         pollute: function () { mt_srand(1); },
@@ -160,6 +171,14 @@ return [
         },
         probe: fn () => openssl_error_string() !== false,
         fpm: STAYS,
+        worker: STAYS,
+        needs: 'openssl',
+    ),
+    'OIDs of openssl_csr_new()' => new Channel(
+        pollute: function () { new_request_for_certificate("[own]\npolluted = 1.3.6.1.4.1.99999.1\n"); },
+        probe: fn () => new_request_for_certificate("[own]\n"),
+        fpm: STAYS,
+        classic: REPLACED,
         worker: STAYS,
         needs: 'openssl',
     ),

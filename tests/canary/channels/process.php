@@ -21,8 +21,41 @@ function libc(): FFI
         int personality(unsigned long persona);
         int fork(void);
         int usleep(unsigned microseconds);
+        long syscall(long number, ...);
+        int sigaltstack(const unsigned long *set, unsigned long *before);
+        int raise(int number);
         void _exit(int status);
     ');
+}
+
+/** A channel past the C library, by calls of the kernel as they are numbered on this machine. */
+function past_libc(Closure $pollute, Closure $probe, string $after_c = RESET, string ...$others): Channel
+{
+    return new Channel(...[
+        'pollute' => $pollute,
+        'probe' => $probe,
+        'fpm' => STAYS,
+        'classic' => $after_c,
+        'worker' => STAYS,
+        'sealed' => $after_c,
+        'needs' => 'ffi',
+        'exists' => php_uname('m') === 'x86_64',
+        ...$others,
+    ]);
+}
+
+/** A call of the kernel. */
+function kernel(int $number, mixed ...$arguments): int
+{
+    return libc()->syscall($number, ...$arguments);
+}
+
+/** What the kernel says of a number of this process, for a call that writes it. */
+function told_by_kernel(int $number, int $what): int
+{
+    $told = libc()->new('int');
+    kernel($number, $what, FFI::addr($told));
+    return $told->cdata;
 }
 
 /** One line of the kernel's view of this process. */
@@ -284,5 +317,97 @@ return [
         worker: STAYS,
         sealed: REPLACED,
         needs: 'ffi',
+    ),
+    'umask, past the C library' => past_libc(
+        fn () => kernel(95, 0o77),
+        fn () => process_status('Umask'),
+        fpm: RESET, // since an earlier request called PHP's umask(): it puts back what that found
+    ),
+    'directory, past the C library' => past_libc(
+        fn () => kernel(80, '/usr'),
+        fn () => readlink('/proc/self/cwd'),
+        fpm: RESET,
+    ),
+    'signal, blocked past the C library' => past_libc(
+        function () {
+            $set = libc()->new('unsigned long[1]');
+            $set[0] = 1 << 23 - 1; // SIGURG
+            kernel(14, 0, FFI::addr($set[0]), null, 8);
+        },
+        fn () => process_status('SigBlk'),
+    ),
+    'signal, waiting' => past_libc(
+        function () {
+            $set = libc()->new('unsigned long[1]');
+            $set[0] = 1 << WINDOW_SIGNAL - 1;
+            kernel(14, 0, FFI::addr($set[0]), null, 8);
+            libc()->raise(WINDOW_SIGNAL);
+        },
+        fn () => process_status('SigPnd'),
+        REPLACED,
+    ),
+    'stack of signals' => past_libc(
+        function () {
+            static $stack;
+            $stack = libc()->new('char[65536]', false);
+            $set = libc()->new('unsigned long[3]');
+            $set[0] = FFI::cast('unsigned long', FFI::addr($stack))->cdata;
+            $set[2] = 65536;
+            libc()->sigaltstack($set, null);
+        },
+        function () {
+            $before = libc()->new('unsigned long[3]');
+            libc()->sigaltstack(null, $before);
+            return $before[2];
+        },
+    ),
+    'timer, past the C library' => past_libc(
+        function () {
+            $timer = libc()->new('int');
+            kernel(222, 0, null, FFI::addr($timer));
+        },
+        fn () => substr_count(file_get_contents('/proc/self/timers'), 'ID: '),
+        REPLACED,
+    ),
+    'interval timer, past the C library' => past_libc(
+        function () {
+            $interval = libc()->new('long[4]');
+            $interval[2] = 1000;
+            kernel(38, 1, FFI::addr($interval[0]), null);
+        },
+        function () {
+            $now = libc()->new('long[4]');
+            libc()->getitimer(1, $now);
+            return $now[2] > 0;
+        },
+    ),
+    'standard input, another' => past_libc(
+        function () {
+            $other = libc()->open('/dev/zero', 0);
+            kernel(33, $other, 0);
+            libc()->close($other);
+        },
+        fn () => readlink('/proc/self/fd/0'),
+        REPLACED,
+    ),
+    'keyring of the session' => past_libc(
+        fn () => kernel(250, 1, null),
+        fn () => kernel(250, 0, -3, 0),
+        REPLACED,
+    ),
+    'adopting processes' => past_libc(
+        fn () => kernel(157, 36, 1),
+        fn () => told_by_kernel(157, 37),
+        REPLACED,
+    ),
+    'signal at the end of the parent' => past_libc(
+        fn () => kernel(157, 1, 10),
+        fn () => told_by_kernel(157, 2),
+        REPLACED,
+    ),
+    'new rights, never again' => past_libc(
+        fn () => kernel(157, 38, 1, 0, 0, 0),
+        fn () => process_status('NoNewPrivs'),
+        REPLACED,
     ),
 ];

@@ -6,6 +6,8 @@ use serde_json::Value;
 
 use crate::harness::{Connection, Kind, Multipart, Request, Response, Setup, get, on_every_server};
 
+/// Libraries whose first use decides for all later ones, and the system's log.
+mod first_use;
 /// The table in `docs`.
 mod page;
 /// No random value comes twice.

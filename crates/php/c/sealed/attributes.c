@@ -7,6 +7,8 @@
  * back (a lowered limit cannot, a namespace cannot), so the worker is replaced.
  */
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/keyctl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +35,8 @@ static void read_score(char *score, size_t size)
 static void read_all(process_attributes *now)
 {
     struct sched_param parameters = {0};
+    struct __user_cap_header_struct this_process = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct stat root;
 
     memset(now, 0, sizeof(*now));
     for (int i = 0; i < LIMITS; i++) {
@@ -64,6 +68,20 @@ static void read_all(process_attributes *now)
     now->timer_slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
     now->keeps_capabilities = prctl(PR_GET_KEEPCAPS, 0, 0, 0, 0);
     now->dumpable = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
+    now->secure_bits = prctl(PR_GET_SECUREBITS, 0, 0, 0, 0);
+    now->without_huge_pages = prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0);
+    now->memory_failure = prctl(PR_MCE_KILL_GET, 0, 0, 0, 0);
+    prctl(PR_GET_CHILD_SUBREAPER, &now->adopts_orphans);
+    prctl(PR_GET_PDEATHSIG, &now->signal_of_parent);
+    syscall(SYS_capget, &this_process, now->capabilities);
+    if (stat("/", &root) == 0) {
+        now->root.device = root.st_dev;
+        now->root.inode = root.st_ino;
+    }
+    for (int i = 0; i < KEYRINGS; i++) {
+        /* of the thread, the process and the session; where there are none, an error's number */
+        now->keyrings[i] = syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, -1 - i, 0);
+    }
 }
 
 void attributes_learn(attributes *learned)
@@ -105,6 +123,8 @@ const char *attributes_compare(const attributes *learned)
            : DIFFERS(family)     ? "its process group was changed"
            : DIFFERS(spaces)     ? "its namespaces were changed"
            : DIFFERS(name)       ? "its name was changed"
+           : DIFFERS(root)      ? "its root directory was changed"
+           : DIFFERS(keyrings)  ? "its keyrings were changed"
            : DIFFERS(score) ? "the order in which processes are ended without memory was changed"
                             : "its rights were changed";
 }

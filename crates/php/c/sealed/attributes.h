@@ -3,10 +3,12 @@
 #define TOKAMAK_ATTRIBUTES_H
 
 #include <fenv.h>
+#include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
-enum { LIMITS = RLIM_NLIMITS, NAMESPACES = 8, STREAMS = 3, MOST_GROUPS = 256, PROCESSORS = 8192 };
+enum { LIMITS = RLIM_NLIMITS, NAMESPACES = 8, STREAMS = 3, MOST_GROUPS = 256, PROCESSORS = 8192,
+       KEYRINGS = 3 };
 
 /* Those that are compared, byte by byte: zeroed before they are filled. */
 typedef struct {
@@ -28,6 +30,14 @@ typedef struct {
     char name[16];
     char score[16]; /* how soon the kernel ends it when memory is short */
     long personality, seccomp, no_new_privileges, timer_slack, keeps_capabilities, dumpable;
+    long secure_bits, adopts_orphans, without_huge_pages, memory_failure;
+    int signal_of_parent;
+    uint32_t capabilities[6];
+    struct {
+        dev_t device;
+        ino_t inode;
+    } root;
+    long keyrings[KEYRINGS];
 } process_attributes;
 
 typedef struct {

@@ -32,6 +32,9 @@ typedef struct {
     mode_t umask;
     char directory[PATH_MAX];
     struct sigaction signals[65];
+    stack_t signal_stack;
+    int timers;
+    struct stat streams[STREAMS];
     int has_children, has_opened_proc;
     time_t looked; /* at the attributes */
     attributes attributes;
@@ -64,6 +67,23 @@ const char *process_state_tainted_by(void)
 size_t process_state_size(void)
 {
     return sizeof(world);
+}
+
+/* The server's own, and a request's. How many: of each the kernel says its number first. */
+static int timers(void)
+{
+    char text[4096];
+    const int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/timers", O_RDONLY | O_CLOEXEC);
+    const long len = fd != -1 ? syscall(SYS_read, fd, text, sizeof(text)) : 0;
+    int count = 0;
+
+    for (long i = 0; i + 3 < len; i++) {
+        count += memcmp(text + i, "ID: ", 4) == 0;
+    }
+    if (fd != -1) {
+        syscall(SYS_close, fd);
+    }
+    return count;
 }
 
 /* ---- what is put back ---- */
@@ -158,11 +178,47 @@ static void bury_children(void)
     }
 }
 
+/* What code in C has done by system calls of its own is in no note: all is put back. */
+static void distrust_notes(void)
+{
+    kept_world->directory_changed = kept_world->umask_changed = kept_world->mask_changed = 1;
+    kept_world->timer_changed = kept_world->flags_changed = 1;
+    kept_world->signals_changed = UINT64_MAX;
+}
+
+static void look_at_what_no_note_says(void)
+{
+    sigset_t pending;
+    struct stat now;
+
+    distrust_notes();
+    syscall(SYS_munlockall);
+    sigaltstack(&kept_world->signal_stack, NULL);
+    if (timers() != kept_world->timers) {
+        process_state_taint("a request left a timer");
+    }
+    sigpending(&pending);
+    if (!sigisemptyset(&pending)) {
+        process_state_taint("a request left a signal");
+    }
+    for (int fd = 0; fd < STREAMS; fd++) {
+        const struct stat *was = &kept_world->streams[fd];
+
+        memset(&now, 0, sizeof(now));
+        if (fstat(fd, &now) != 0 || now.st_dev != was->st_dev || now.st_ino != was->st_ino) {
+            process_state_taint("a request changed standard input, output or error");
+        }
+    }
+}
+
 void process_state_look(int closely)
 {
     struct timespec now;
     const char *change;
 
+    if (closely) {
+        look_at_what_no_note_says();
+    }
     bury_children();
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     if (closely || kept_world->has_children || kept_world->has_opened_proc ||
@@ -218,7 +274,19 @@ void process_state_learn(void *memory)
     for (int n = 1; n < 65; n++) {
         sigaction(n, NULL, &w->signals[n]);
     }
+    sigaltstack(NULL, &w->signal_stack);
     kept_world = w;
+}
+
+/* Here and not with the image, since a worker may have other streams and timers than its boot. */
+void process_state_begin(void)
+{
+    attributes_learn(&kept_world->attributes);
+    kept_world->timers = timers();
+    for (int fd = 0; fd < STREAMS; fd++) {
+        fstat(fd, &kept_world->streams[fd]);
+    }
+    kept_world->is_watched = 1;
 }
 
 void process_state_watch(void)
@@ -226,14 +294,7 @@ void process_state_watch(void)
     static world own;
 
     process_state_learn(&own);
-    attributes_learn(&own.attributes);
-    own.is_watched = 1;
-}
-
-void process_state_begin(void)
-{
-    attributes_learn(&kept_world->attributes);
-    kept_world->is_watched = 1;
+    process_state_begin();
 }
 
 void process_state_put_back(void)

@@ -1,7 +1,8 @@
 /* System V semaphores that a request has acquired and not released.
  *
- * The kernel undoes operations with SEM_UNDO when the process ends. A process that is rolled back
- * goes on, so their sums are kept here, and undone when the request ends. Operations without
+ * The kernel undoes operations with SEM_UNDO when the process ends. A process that is rolled back,
+ * or serves the next request in classic mode, goes on, so their sums are kept here, and undone when
+ * the request ends. Operations without
  * SEM_UNDO are meant to stay. */
 #include <errno.h>
 #include <stdio.h>
@@ -61,7 +62,9 @@ int semaphores_operate(int set, struct sembuf *operations, size_t count,
 {
     int result = waiting_semtimedop(set, operations, count, patience);
 
-    for (size_t i = 0; result == 0 && shim.sealed && !shim.is_copy && i < count; i++) {
+    const bool is_undone = shim.sealed || process_state_is_watching();
+
+    for (size_t i = 0; result == 0 && is_undone && !shim.is_copy && i < count; i++) {
         if (operations[i].sem_flg & SEM_UNDO) {
             add(set, &operations[i]);
         }
@@ -97,7 +100,7 @@ void semaphores_restore(void)
         /* It may have been removed. */
         if (a->sum && syscall(SYS_semtimedop, a->set, &back, 1, NULL) != 0 && errno != EINVAL &&
             errno != EIDRM) {
-            image_note_doubt("a request has changed a semaphore");
+            process_state_taint("a request has changed a semaphore");
         }
     }
     done->count = 0;
