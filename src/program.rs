@@ -3,7 +3,7 @@
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The environment variable that names the program, for packagers and for trying another build of
 /// PHP.
@@ -50,6 +50,22 @@ pub fn show_php(what: &str, settings: &[(String, String)]) -> io::Result<()> {
     let arguments: Vec<String> =
         ["--show".to_owned(), what.to_owned()].into_iter().chain(settings).collect();
     become_php(&arguments)
+}
+
+/// All settings of PHP as a site without any of its own has them, by their names; those of the
+/// `php.ini` and `conf.d` of this SAPI, if one is named and has such files.
+///
+/// The file itself is `php.ini`, and each extension is `extension`.
+pub fn php_settings(ini_of: Option<&str>) -> io::Result<Vec<(String, String)>> {
+    let mut command = Command::new(tokamak_php()?);
+    command.args(["--show", "settings"]).args(ini_of.map(|sapi| format!("ini_of={sapi}")));
+    let output = command.stderr(Stdio::null()).output()?;
+    if !output.status.success() {
+        return Err(io::Error::other("PHP does not start; see tokamak php-info"));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let pairs = text.split('\0').filter_map(|pair| pair.split_once('='));
+    Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
 fn become_php(arguments: &[String]) -> io::Result<()> {

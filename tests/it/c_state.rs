@@ -51,6 +51,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("heap_roots.c", "answers"),
     ("heap_walk.c", "walk"),
     ("in_use.c", "in_use is_of_php"),
+    ("ini_files.c", "is_scanned_ours scanned scanned_before search"),
     ("kept.c", "kept"),
     ("kinds.c", "kinds"),
     (

@@ -64,6 +64,7 @@ impl PhpOptions {
         let mut settings = Vec::new();
         let mut set =
             |name: &str, value: &str| settings.push((name.to_string(), value.to_string()));
+        set(key::INI_OF, "fpm");
         if self.no_ini {
             set(key::NO_INI, "1");
         }
@@ -325,6 +326,7 @@ mod tests {
         let settings =
             good(&["-n", "-c", "/etc/php", "-e", "-dmemory_limit=1G", "-d", "x"]).php.settings();
         let expected = [
+            ("ini_of", "fpm"),
             ("no_ini", "1"),
             ("ini_file", "/etc/php"),
             ("extended_info", "1"),
@@ -332,7 +334,7 @@ mod tests {
             ("define.x", "1"),
         ];
         assert_eq!(settings, expected.map(|(name, value)| (name.to_string(), value.to_string())));
-        assert_eq!(good(&[]).php.settings(), []);
+        assert_eq!(good(&[]).php.settings(), [("ini_of".to_owned(), "fpm".to_owned())]);
     }
 
     #[test]

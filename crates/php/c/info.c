@@ -113,10 +113,27 @@ static void print_all(void)
     php_print_info(PHP_INFO_ALL);
 }
 
+/* What php.ini and all else made of them, and where that stands, for programs: `NAME=VALUE`, each
+ * ended by a NUL. */
+static void print_settings(void)
+{
+    zend_ini_entry *entry;
+    zend_module_entry *module;
+
+    php_printf("php.ini=%s%c", php_ini_opened_path ? php_ini_opened_path : "", 0);
+    ZEND_HASH_FOREACH_PTR(&module_registry, module) {
+        php_printf("extension=%s%c", module->name, 0);
+    } ZEND_HASH_FOREACH_END();
+    ZEND_HASH_MAP_FOREACH_PTR(EG(ini_directives), entry) {
+        php_printf("%s=%s%c", ZSTR_VAL(entry->name), entry->value ? ZSTR_VAL(entry->value) : "", 0);
+    } ZEND_HASH_FOREACH_END();
+}
+
 void shim_show(int what)
 {
-    print_with(what == SHIM_SHOW_VERSION   ? print_version
-               : what == SHIM_SHOW_MODULES ? print_modules
-                                           : print_all);
+    print_with(what == SHIM_SHOW_VERSION    ? print_version
+               : what == SHIM_SHOW_MODULES  ? print_modules
+               : what == SHIM_SHOW_SETTINGS ? print_settings
+                                            : print_all);
     fflush(stdout);
 }

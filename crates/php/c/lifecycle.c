@@ -22,6 +22,7 @@
 #include "encodings.h"
 #include "filter_input.h"
 #include "gateway.h"
+#include "ini_files.h"
 #include "sapi.h"
 #include "sealed/boot_reads.h"
 #include "sealed/dependencies.h"
@@ -74,9 +75,11 @@ int shim_start(const shim_config *config)
     shim_sapi.php_ini_ignore_cwd = 1;
     shim_sapi.php_ini_ignore = config->no_ini;
     shim_sapi.php_ini_path_override = (char *)config->ini_file;
+    shim_sapi.ini_defaults = ini_files_choose;
     if (shim_sapi.startup(&shim_sapi) == FAILURE) {
         return 1;
     }
+    ini_files_chosen();
     find_modules(&shim.modules);
     shim.filter_default = zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL("filter.default"));
     for (size_t i = 0; i < config->locked_count; i++) {

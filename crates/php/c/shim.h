@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHIM_VERSION 10
+#define SHIM_VERSION 11
 
 /* Bytes followed by a NUL that `len` does not count. */
 typedef struct {
@@ -176,6 +176,7 @@ typedef struct {
     /* what strings of the seal report's requests contain; NULL: nobody asks for a report */
     const char *report;
     const char *ini_file;       /* where php.ini is; NULL: where PHP looks for it */
+    const char *ini_of;         /* the SAPI whose php.ini and conf.d are read; NULL: libphp's own */
     uint32_t no_ini;            /* no php.ini */
     uint32_t extended_info;     /* scripts are compiled for debuggers */
     uint32_t concurrency;       /* requests under way at once, in async mode; 0: another mode */
@@ -192,7 +193,7 @@ typedef struct {
     int page_map;
 } shim_seat;
 
-enum { SHIM_SHOW_VERSION, SHIM_SHOW_MODULES, SHIM_SHOW_INFO };
+enum { SHIM_SHOW_VERSION, SHIM_SHOW_MODULES, SHIM_SHOW_INFO, SHIM_SHOW_SETTINGS };
 
 /* One worker, as fpm_get_status shows it. */
 typedef struct {
@@ -209,7 +210,7 @@ typedef struct {
 
 _Static_assert(sizeof(shim_text) == 16 && sizeof(shim_pair) == 32, "texts are two words");
 _Static_assert(sizeof(shim_request) == 16 * SHIM_FIELD_COUNT + 96, "no padding in a request");
-_Static_assert(sizeof(shim_config) == 96 && sizeof(shim_place) == 136 &&
+_Static_assert(sizeof(shim_config) == 104 && sizeof(shim_place) == 136 &&
                    sizeof(shim_gateway) == 16 && sizeof(shim_seat) == 12,
                "no padding in the rest");
 _Static_assert(sizeof(shim_doing) == 16 && sizeof(shim_peer) == 64 && sizeof(shim_calls) == 64,

@@ -34,6 +34,7 @@ pub fn start(settings: &Settings) -> Result<(), String> {
         root: if settings.root.is_empty() { null() } else { leak(&settings.root)? },
         report: settings.report.as_deref().map_or(Ok(null()), leak)?,
         ini_file: settings.ini_file.as_deref().map_or(Ok(null()), leak)?,
+        ini_of: settings.ini_of.as_deref().map_or(Ok(null()), leak)?,
         no_ini: settings.no_ini.into(),
         extended_info: settings.extended_info.into(),
         concurrency: settings.concurrency as u32,
@@ -65,11 +66,13 @@ pub fn print_info() {
     unsafe { ffi::shim_info() }
 }
 
-/// Prints what php-fpm does with `-v` (`version`), with `-m` (`modules`), or else with `-i`.
+/// Prints what php-fpm does with `-v` (`version`), with `-m` (`modules`), or with `-i`; or, for
+/// programs, all `settings`.
 pub fn show(what: &str) {
     let what = match what {
         "version" => ffi::SHOW_VERSION,
         "modules" => ffi::SHOW_MODULES,
+        "settings" => ffi::SHOW_SETTINGS,
         _ => ffi::SHOW_INFO,
     };
     // SAFETY: after `start`, outside a request.

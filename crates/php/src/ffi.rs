@@ -9,7 +9,7 @@ use tokamak_sys::queue::record::Field;
 use tokamak_sys::queue::{CallWords, Doing, Peer};
 
 /// `SHIM_VERSION`.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 
 /// `shim_text`: bytes followed by a NUL that `len` does not count.
 #[derive(Clone, Copy)]
@@ -76,6 +76,7 @@ pub struct Config {
     pub root: *const c_char,
     pub report: *const c_char,
     pub ini_file: *const c_char,
+    pub ini_of: *const c_char,
     pub no_ini: u32,
     pub extended_info: u32,
     pub concurrency: u32,
@@ -127,7 +128,7 @@ pub struct Pool {
 const _: () = assert!(size_of::<Text>() == 16 && size_of::<Pair>() == 32);
 const _: () = assert!(size_of::<Request>() == 16 * Field::ALL.len() + 96);
 const _: () =
-    assert!(size_of::<Config>() == 96 && size_of::<Place>() == 136 && size_of::<Gateway>() == 16);
+    assert!(size_of::<Config>() == 104 && size_of::<Place>() == 136 && size_of::<Gateway>() == 16);
 const _: () = assert!(size_of::<Seat>() == 12);
 // The names and their order are written twice, here and in SHIM_FIELDS; the last one gives a slip
 // away.
@@ -164,6 +165,8 @@ pub const DEBUG: c_int = 4;
 pub const SHOW_VERSION: c_int = 0;
 pub const SHOW_MODULES: c_int = 1;
 pub const SHOW_INFO: c_int = 2;
+/// `SHIM_SHOW_SETTINGS`.
+pub const SHOW_SETTINGS: c_int = 3;
 
 /// `shim_file_kind`.
 pub const IS_FILE: c_int = 1;

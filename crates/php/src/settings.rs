@@ -63,6 +63,8 @@ pub struct Settings {
     pub no_ini: bool,
     /// Where `php.ini` is.
     pub ini_file: Option<String>,
+    /// The SAPI whose `php.ini` and `conf.d` are read, if not libphp's own.
+    pub ini_of: Option<String>,
     /// Scripts are compiled for debuggers.
     pub extended_info: bool,
     /// Variables of the environment that PHP reads at its start and scripts do not see.
@@ -154,6 +156,7 @@ impl Default for Settings {
             define: Vec::new(),
             no_ini: false,
             ini_file: None,
+            ini_of: None,
             extended_info: false,
             hidden_env: Vec::new(),
             dumpable: false,
@@ -217,6 +220,7 @@ impl Settings {
             key::SEED => self.seed = understood(name, value, value.parse().ok(), "number")?,
             key::NO_INI => self.no_ini = true,
             key::INI_FILE => self.ini_file = Some(value.to_owned()),
+            key::INI_OF => self.ini_of = Some(value.to_owned()),
             key::EXTENDED_INFO => self.extended_info = true,
             key::HIDDEN_ENV => self.hidden_env = words(value),
             key::CATCH_OUTPUT => self.catch_output = true,

@@ -58,7 +58,7 @@ impl Application {
         let (channel, theirs) = Channel::pair()?;
         let mut pairs = settings::settings(site).map_err(|error| Failure(error.to_string()))?;
         pairs.push((key::REPORT.to_owned(), TOKEN.to_owned()));
-        let (environment, hidden) = settings::environment_of_php(site, std::env::vars_os());
+        let (environment, hidden) = settings::environment_of_php(site, None, std::env::vars_os());
         pairs.extend(hidden);
         // The report reads what the system says of the worker.
         pairs.push((key::DUMPABLE.to_owned(), String::new()));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use tokamak_config::{Mode, Reset, Secret, Server, Site, option};
 use tokamak_sys::control::{MAX_SETTINGS, key};
-use tokamak_sys::process::Identity;
+use tokamak_sys::process::{Account, Identity};
 use tokamak_sys::queue::Geometry;
 
 /// Most workers that a segment can seat, and most slots of one event loop.
@@ -202,16 +202,25 @@ fn is_private(name: &OsStr) -> bool {
 }
 
 /// The environment of a site's or an application's processes: the server's own, if they inherit it,
-/// then `given`.
+/// then `USER` and `HOME` of the user that they become, then `given`.
 pub fn environment(
     given: &BTreeMap<String, Secret>,
     inherit: bool,
+    account: Option<&Account>,
     own: impl Iterator<Item = (OsString, OsString)>,
 ) -> Variables {
-    let replaced = |name: &OsStr| given.keys().any(|other| name == other.as_str());
-    let inherited = own.filter(|(name, _)| inherit && !is_private(name) && !replaced(name));
+    let is_given = |name: &OsStr| given.keys().any(|other| name == other.as_str());
+    let becomes = |Account { name, home }: &Account| {
+        let pairs = [("USER", name), ("HOME", home)];
+        pairs.map(|(name, value)| (OsString::from(name), value.clone())).to_vec()
+    };
+    let mut becomes = account.map(becomes).unwrap_or_default();
+    becomes.retain(|(name, _)| !is_given(name));
+    let is_replaced = |name: &OsStr| is_given(name) || becomes.iter().any(|(own, _)| own == name);
+    let inherited = own.filter(|(name, _)| inherit && !is_private(name) && !is_replaced(name));
+    let inherited: Vec<_> = inherited.collect();
     let added = given.iter().map(|(name, value)| (name.into(), value.reveal().into()));
-    inherited.chain(added).collect()
+    inherited.into_iter().chain(becomes).chain(added).collect()
 }
 
 /// An environment: names and values.
@@ -224,10 +233,11 @@ const FOR_PHP: &[&str] = &["PHPRC", "PHP_INI_SCAN_DIR"];
 /// The environment of a site's zygote, and the pairs that name what of it no script may see.
 pub fn environment_of_php(
     site: &Site,
+    account: Option<&Account>,
     own: impl Iterator<Item = (OsString, OsString)>,
 ) -> (Variables, Vec<(String, String)>) {
     let own: Vec<_> = own.collect();
-    let mut all = environment(&site.env, site.inherit_env, own.iter().cloned());
+    let mut all = environment(&site.env, site.inherit_env, account, own.iter().cloned());
     let is_given = |name: &str| all.iter().any(|(given, _)| given == name);
     let hidden: Vec<&str> = FOR_PHP.iter().copied().filter(|name| !is_given(name)).collect();
     all.extend(own.into_iter().filter(|(name, _)| hidden.iter().any(|hidden| name == hidden)));
@@ -453,8 +463,12 @@ pub(crate) mod tests {
         };
         let pair = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
         let given = BTreeMap::from([("APP".to_owned(), Secret::new("x"))]);
-        assert_eq!(environment(&given, true, own()), [pair("PATH", "/bin"), pair("APP", "x")]);
-        assert_eq!(environment(&given, false, own()), [pair("APP", "x")]);
+        let environment = |inherit, account| environment(&given, inherit, account, own());
+        assert_eq!(environment(true, None), [pair("PATH", "/bin"), pair("APP", "x")]);
+        assert_eq!(environment(false, None), [pair("APP", "x")]);
+        let account = Account { name: "web".into(), home: "/srv/web".into() };
+        let of_account = [pair("USER", "web"), pair("HOME", "/srv/web"), pair("APP", "x")];
+        assert_eq!(environment(false, Some(&account)), of_account);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{self, ToZygote, ZYGOTE_ARGUMENT, key};
-use tokamak_sys::process::{Guard, Program};
+use tokamak_sys::process::{self, Account, Guard, Identity, Program};
 
 use crate::admin_socket::AdminSocket;
 use crate::bounds;
@@ -70,7 +70,11 @@ fn execute(php: &Path, start: ZygoteStart<'_>) -> io::Result<Started> {
     let identity = whose.filter(|_| entrance.is_empty());
     let guard = whose.filter(|_| !site.dumpable).and_then(|_| Guard::find());
     entrance.extend(guard.map(|guard| (key::GUARD.to_owned(), guard.number().to_string())));
-    let (environment, hidden) = settings::environment_of_php(site, std::env::vars_os());
+    // php-fpm also tells who they are to scripts of its own user, unless that is root.
+    let is_own = site.fpm.is_some() && whose.is_none() && !process::is_root();
+    let own = if is_own { Account::own() } else { None };
+    let account = whose.and_then(Identity::account).or(own.as_ref());
+    let (environment, hidden) = settings::environment_of_php(site, account, std::env::vars_os());
     let error = log::without_waiting();
     let program = Program {
         error: error.as_ref().map(AsFd::as_fd),

@@ -163,6 +163,9 @@ pub mod key {
     pub const NO_INI: &str = "no_ini";
     /// Where `php.ini` is: the file or its directory.
     pub const INI_FILE: &str = "ini_file";
+    /// The SAPI whose `php.ini` and `conf.d` are read if nothing else is said, as `fpm`, where the
+    /// distribution has files for each.
+    pub const INI_OF: &str = "ini_of";
     /// Scripts are compiled for debuggers; any value.
     pub const EXTENDED_INFO: &str = "extended_info";
     /// `env.NAME=value`: for `$_SERVER`; the process already has it in its environment.

@@ -26,7 +26,8 @@ pub use companion::end_with_parent;
 pub use privacy::{Guard, allow_tracing, forbid_tracing, open_own};
 pub use usage::{Demand, Memory, demand, memory, processor_time};
 pub use users::{
-    Identity, effective_uid, find_group, find_group_of, find_user, group_id, is_root, user_id,
+    Account, Identity, effective_uid, find_group, find_group_of, find_user, group_id, is_root,
+    user_id,
 };
 
 /// First descriptor after standard input, output and error.

@@ -11,6 +11,8 @@ mod examples;
 mod hostile;
 /// What PHP does with such requests.
 mod php;
+/// Which `php.ini` is read.
+mod php_ini;
 /// What a pool has of its own.
 mod pools;
 /// What the specification asks of an application.

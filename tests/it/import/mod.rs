@@ -90,6 +90,9 @@ impl Desk {
         let output = self.path("tokamak.toml");
         let mut command = Command::new(program());
         command.args(["import", language, "-o"]).arg(&output).arg(file);
+        // The settings of this machine are not the matter: the same for all kinds of PHP.
+        let none = self.write("php.ini", "");
+        command.env("PHPRC", none).env("PHP_INI_SCAN_DIR", "");
         command.args(["--prefix"]).arg(self.prefix(language)).output().unwrap()
     }
 

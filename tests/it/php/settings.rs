@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::harness::extensions::scan_directory;
-use crate::harness::{Kind, Setup, check, get, in_every_mode, on_every_server, row};
+use crate::harness::{Kind, Setup, check, get, in_every_mode, is_root, on_every_server, row};
 
 in_every_mode! { environment_of_the_server }
 on_every_server! {
@@ -27,11 +27,24 @@ fn environment(kind: Kind) {
                 .json("/SITE_VAR/getenv", "of the site"),
         ],
     );
-    let server =
-        Setup::new(kind).env("SITE_VAR", "x").php_value("variables_order", "EGPCS").start();
+    // Programs that scripts start look into the home directory, which must not be root's.
+    if is_root() {
+        let seen = server.get("/env.php").expect(200).json();
+        let of_user = [&seen["USER"]["getenv"], &seen["HOME"]["getenv"], &seen["HOME"]["server"]];
+        assert_eq!(of_user, ["www-data", "/var/www", "/var/www"]);
+    }
+    let server = Setup::new(kind)
+        .env("HOME", "/of/the/site")
+        .env("SITE_VAR", "x")
+        .php_value("variables_order", "EGPCS")
+        .start();
     check(
         &server,
-        vec![row("in $_ENV when asked for", get("/env.php")).json("/SITE_VAR/env", "x")],
+        vec![
+            row("in $_ENV when asked for", get("/env.php"))
+                .json("/SITE_VAR/env", "x")
+                .json("/HOME/getenv", "/of/the/site"),
+        ],
     );
 }
 

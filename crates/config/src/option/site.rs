@@ -185,7 +185,8 @@ section! {
         /// the user's cookies or credentials. Then that page can guess what is in the response, by
         /// its length (BREACH).
         compression_cross_site: bool = "false", ANY, Live, env "TOKAMAK_COMPRESSION_CROSS_SITE";
-        /// Environment of the PHP workers, also found in `$_SERVER`.
+        /// Environment of the PHP workers, also found in `$_SERVER`. `USER` and `HOME` are those of
+        /// the user that the server changes to, unless they stand here.
         env: BTreeMap<String, Secret> = "", ANY, Live;
         /// Whether the PHP workers see the server's own environment too.
         inherit_env: bool = "true", ANY, Live, env "TOKAMAK_INHERIT_ENV";

@@ -30,7 +30,8 @@ section! {
         shared: bool = "false", ANY, Live;
         /// Working directory of `spawn`; if not set, the directory of the file.
         directory: Option<PathBuf> = "", ANY, Live;
-        /// Environment of `spawn`.
+        /// Environment of `spawn`. `USER` and `HOME` are those of the user that it is started as by
+        /// root, unless they stand here.
         env: BTreeMap<String, Secret> = "", ANY, Live;
         /// Whether `spawn` sees the server's own environment too.
         inherit_env: bool = "true", ANY, Live;

@@ -108,7 +108,12 @@ impl Process {
         let arguments: Vec<&str> = spawn.arguments.iter().map(String::as_str).collect();
         let program = Program {
             arguments: &arguments,
-            environment: &settings::environment(&spawn.env, spawn.inherit_env, std::env::vars_os()),
+            environment: &settings::environment(
+                &spawn.env,
+                spawn.inherit_env,
+                identity.and_then(Identity::account),
+                std::env::vars_os(),
+            ),
             input: Some(socket),
             output: Some(theirs.as_fd()),
             identity,

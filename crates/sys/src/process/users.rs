@@ -1,8 +1,9 @@
 //! Users and groups: looked up by name and number, and taken on by a process.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
 use std::mem;
+use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 
 /// The identity of a process: user, group, and the groups of that user.
@@ -11,6 +12,23 @@ pub struct Identity {
     uid: libc::uid_t,
     gid: libc::gid_t,
     groups: Vec<libc::gid_t>,
+    account: Option<Account>,
+}
+
+/// What programs of a user find in their environment, as `USER` and `HOME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The user's name.
+    pub name: OsString,
+    /// The user's home directory.
+    pub home: OsString,
+}
+
+impl Account {
+    /// That of the user that this process acts as, if the system knows it.
+    pub fn own() -> Option<Account> {
+        user_by_number(effective_uid()).ok()?.map(|user| user.account)
+    }
 }
 
 impl Identity {
@@ -22,15 +40,14 @@ impl Identity {
         let group = group.map(group_id).transpose()?;
         if let Ok(uid) = user.parse() {
             let known = user_by_number(uid)?;
-            let own = known.as_ref().map(|(_, own)| *own);
+            let own = known.as_ref().map(|user| user.gid);
             let gid = group.or(own).ok_or_else(|| missing("group beside the user", user))?;
-            let groups = known.map_or_else(|| vec![gid], |(name, _)| groups_of(&name, gid));
-            return Ok(Identity { uid, gid, groups });
+            let groups = known.as_ref().map_or_else(|| vec![gid], |user| user.groups(gid));
+            return Ok(Identity { uid, gid, groups, account: known.map(|user| user.account) });
         }
-        let name = CString::new(user)?;
-        let (uid, own) = user_by_name(&name)?.ok_or_else(|| missing("user", user))?;
-        let gid = group.unwrap_or(own);
-        Ok(Identity { uid, gid, groups: groups_of(&name, gid) })
+        let user = user_by_name(&CString::new(user)?)?.ok_or_else(|| missing("user", user))?;
+        let gid = group.unwrap_or(user.gid);
+        Ok(Identity { uid: user.uid, gid, groups: user.groups(gid), account: Some(user.account) })
     }
 
     /// Becomes that user for good. Groups first: after `setuid` the right to change them is gone.
@@ -48,7 +65,7 @@ impl Identity {
 
     /// The identity with these numbers.
     pub fn numbered(uid: u32, gid: u32, groups: Vec<u32>) -> Identity {
-        Identity { uid, gid, groups }
+        Identity { uid, gid, groups, account: None }
     }
 
     /// The user's number.
@@ -59,6 +76,11 @@ impl Identity {
     /// The group's number.
     pub fn gid(&self) -> u32 {
         self.gid
+    }
+
+    /// What programs find of the user in their environment, if the system knows it.
+    pub fn account(&self) -> Option<&Account> {
+        self.account.as_ref()
     }
 
     /// The numbers of all its groups.
@@ -78,60 +100,77 @@ pub fn effective_uid() -> u32 {
     unsafe { libc::geteuid() }
 }
 
+/// An entry of the system's list of users.
+struct User {
+    uid: libc::uid_t,
+    gid: libc::gid_t,
+    account: Account,
+}
+
+impl User {
+    fn of(entry: &libc::passwd) -> User {
+        let text = |at: *const libc::c_char| {
+            // SAFETY: a text that the call has put into the buffer, which is still there.
+            let text = unsafe { at.as_ref().map(|at| CStr::from_ptr(at)) };
+            OsStr::from_bytes(text.unwrap_or_default().to_bytes()).to_owned()
+        };
+        let account = Account { name: text(entry.pw_name), home: text(entry.pw_dir) };
+        User { uid: entry.pw_uid, gid: entry.pw_gid, account }
+    }
+
+    /// The groups that it belongs to, with `gid` among them.
+    fn groups(&self, gid: libc::gid_t) -> Vec<libc::gid_t> {
+        let name = CString::new(self.account.name.as_bytes());
+        name.map_or_else(|_| vec![gid], |name| groups_of(&name, gid))
+    }
+}
+
 /// Calls a `get…_r` function with a buffer that grows until it suffices.
-fn look_up<T>(
+fn look_up<T, R>(
     mut call: impl FnMut(*mut T, &mut [libc::c_char], *mut *mut T) -> libc::c_int,
-    mut found: impl FnMut(&T) -> (libc::uid_t, libc::gid_t),
-) -> io::Result<Option<(libc::uid_t, libc::gid_t)>> {
+    found: impl Fn(&T) -> R,
+) -> io::Result<Option<R>> {
     let mut buffer = vec![0; 1024];
     loop {
         let mut entry = mem::MaybeUninit::<T>::uninit();
         let mut result = ptr::null_mut();
         match call(entry.as_mut_ptr(), &mut buffer, &mut result) {
             // SAFETY: `result`, when not null, points to `entry`, which the call has filled in.
-            0 => return Ok(unsafe { result.as_ref() }.map(&mut found)),
+            0 => return Ok(unsafe { result.as_ref() }.map(found)),
             libc::ERANGE if buffer.len() < 1 << 20 => buffer.resize(buffer.len() * 4, 0),
             error => return Err(io::Error::from_raw_os_error(error)),
         }
     }
 }
 
-fn user_by_name(name: &CStr) -> io::Result<Option<(libc::uid_t, libc::gid_t)>> {
-    look_up::<libc::passwd>(
+fn user_by_name(name: &CStr) -> io::Result<Option<User>> {
+    look_up(
         // SAFETY: all pointers are valid for the call, the length is the buffer's.
         |entry, buffer, result| unsafe {
             libc::getpwnam_r(name.as_ptr(), entry, buffer.as_mut_ptr(), buffer.len(), result)
         },
-        |entry| (entry.pw_uid, entry.pw_gid),
+        User::of,
     )
 }
 
-/// The name of a user and the number of that user's group.
-fn user_by_number(uid: libc::uid_t) -> io::Result<Option<(CString, libc::gid_t)>> {
-    let mut name = CString::default();
-    let found = look_up::<libc::passwd>(
+fn user_by_number(uid: libc::uid_t) -> io::Result<Option<User>> {
+    look_up(
         // SAFETY: as above.
         |entry, buffer, result| unsafe {
             libc::getpwuid_r(uid, entry, buffer.as_mut_ptr(), buffer.len(), result)
         },
-        |entry| {
-            // SAFETY: a text that the call has put into the buffer, which is still there.
-            name = unsafe { CStr::from_ptr(entry.pw_name) }.to_owned();
-            (entry.pw_uid, entry.pw_gid)
-        },
-    )?;
-    Ok(found.map(|(_, gid)| (name, gid)))
+        User::of,
+    )
 }
 
 fn group_by_name(name: &CStr) -> io::Result<Option<libc::gid_t>> {
-    let found = look_up::<libc::group>(
+    look_up(
         // SAFETY: as above.
         |entry, buffer, result| unsafe {
             libc::getgrnam_r(name.as_ptr(), entry, buffer.as_mut_ptr(), buffer.len(), result)
         },
-        |entry| (0, entry.gr_gid),
-    )?;
-    Ok(found.map(|(_, gid)| gid))
+        |entry: &libc::group| entry.gr_gid,
+    )
 }
 
 /// The number of a user, given by name or by the number itself.
@@ -142,7 +181,7 @@ pub fn user_id(name: &str) -> io::Result<u32> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
-    Ok(user_by_name(&CString::new(name)?)?.ok_or_else(|| missing("user", name))?.0)
+    Ok(user_by_name(&CString::new(name)?)?.ok_or_else(|| missing("user", name))?.uid)
 }
 
 /// The number of a group, given by name or by the number itself.
@@ -162,12 +201,12 @@ fn missing(what: &str, name: &str) -> io::Error {
 
 /// A user's number and that of its group, by name.
 pub fn find_user(name: &str) -> Option<(u32, u32)> {
-    user_by_name(&CString::new(name).ok()?).ok()?
+    user_by_name(&CString::new(name).ok()?).ok()?.map(|user| (user.uid, user.gid))
 }
 
 /// The number of a user's group, by the user's number.
 pub fn find_group_of(uid: u32) -> Option<u32> {
-    user_by_number(uid).ok()?.map(|(_, group)| group)
+    user_by_number(uid).ok()?.map(|user| user.gid)
 }
 
 /// A group's number, by name.

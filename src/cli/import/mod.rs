@@ -1,5 +1,7 @@
 //! `tokamak import`: a configuration of another server as a `tokamak.toml`.
 
+mod php_ini;
+
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -38,6 +40,16 @@ enum Server {
     Caddy,
 }
 
+impl Server {
+    /// Those of PHP that its sites use, as their folders of settings are named.
+    fn sapis(self) -> &'static [&'static str] {
+        match self {
+            Server::Nginx | Server::Caddy => &["fpm"],
+            Server::Apache => &["apache2", "fpm"],
+        }
+    }
+}
+
 impl Import {
     /// Writes the configuration, and what was not translated to standard error.
     ///
@@ -62,9 +74,11 @@ impl Import {
             return report(Err(problem));
         }
         imported.notes.iter().for_each(|note| eprintln!("{note}"));
-        match imported.notes.len() {
-            0 => ExitCode::SUCCESS,
-            _ => ExitCode::from(WITH_NOTES),
+        let settings = php_ini::compare(self.language.sapis());
+        settings.iter().for_each(|comparison| eprintln!("{}", comparison.text));
+        match imported.notes.is_empty() && settings.iter().all(|comparison| comparison.is_same) {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::from(WITH_NOTES),
         }
     }
 }
