@@ -153,8 +153,8 @@ impl From<&shm::WorkerError> for Failure {
         match fault {
             shm::WorkerError::Waited => Failure::QueueSlow,
             shm::WorkerError::Barren => Failure::NoWorkers,
-            shm::WorkerError::Died { death: shm::Death::Crashed, .. } => Failure::WorkerGone,
             shm::WorkerError::Died { death: shm::Death::TimedOut, .. } => Failure::WorkerSlow,
+            shm::WorkerError::Died { .. } => Failure::WorkerGone,
             shm::WorkerError::Malformed => Failure::WorkerBroken,
             shm::WorkerError::Spool => Failure::Internal,
         }
@@ -234,11 +234,14 @@ mod tests {
             (WorkerError::Waited, false),
             (WorkerError::Died { death: Death::Crashed, answered: false }, true),
             (WorkerError::Died { death: Death::Crashed, answered: true }, false),
+            (WorkerError::Died { death: Death::CrashedByIt, answered: false }, false),
+            (WorkerError::Died { death: Death::EndedByAnother, answered: false }, true),
+            (WorkerError::Died { death: Death::EndedByAnother, answered: true }, false),
             (WorkerError::Died { death: Death::TimedOut, answered: false }, false),
             (WorkerError::Malformed, false),
             (WorkerError::Spool, false),
         ] {
-            assert_eq!(fault.allows_another(), expected, "{fault:?}");
+            assert_eq!(fault.repeats() > 0, expected, "{fault:?}");
             let row = Failure::from(&fault).retry();
             assert!(!expected || row == Retry::Once, "{fault:?}: {row:?}");
         }

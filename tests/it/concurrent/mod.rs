@@ -2,6 +2,8 @@
 
 /// The example of a site that asks a database.
 mod cms;
+/// A request that ends its worker.
+mod ended;
 /// Clients that leave, in each phase of their request.
 mod left_clients;
 /// Libraries that talk to services, each used by many requests of one worker at once.

@@ -46,13 +46,13 @@ pub struct WorkerCall {
     /// The request's body, until it is queued.
     body: Body,
     exchange: Option<QueuedRequest>,
-    has_been_repeated: bool,
+    repeats: u32,
 }
 
 impl WorkerCall {
     /// A request with this body, which is still to be queued.
     pub fn new(body: Body) -> WorkerCall {
-        WorkerCall { body, exchange: None, has_been_repeated: false }
+        WorkerCall { body, exchange: None, repeats: 0 }
     }
 
     /// Queues the request and waits for the response to begin, passing interim responses on. The
@@ -92,7 +92,7 @@ impl WorkerCall {
                     if !self.may_be_repeated(call, &fault) {
                         return Poll::Ready(Err(fault.into()));
                     }
-                    self.has_been_repeated = true;
+                    self.repeats += 1;
                     self.exchange = None;
                 }
             }
@@ -102,8 +102,7 @@ impl WorkerCall {
     /// Whether the request may be given to another worker.
     fn may_be_repeated(&self, call: &BackendRequest<'_>, fault: &WorkerError) -> bool {
         call.is_repeatable
-            && !self.has_been_repeated
-            && fault.allows_another()
+            && self.repeats < fault.repeats()
             && Failure::from(fault).retry() == Retry::Once
     }
 }

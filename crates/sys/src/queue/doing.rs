@@ -8,7 +8,7 @@
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// `shim_doing` of `shim.h`.
 #[derive(Debug, Default)]
@@ -23,6 +23,11 @@ impl Doing {
     /// One that nobody reads.
     pub const fn unread() -> Doing {
         Doing { since: AtomicU64::new(0), state: AtomicU64::new(0) }
+    }
+
+    /// Whether the request runs.
+    pub(super) fn is_running(&self) -> bool {
+        self.state.load(Ordering::Acquire).to_le_bytes()[0] == RUNS
     }
 }
 
@@ -89,6 +94,7 @@ const OTHERS: &[(u8, &str)] = &[
     (15, "another request that resumes its Fiber"),
 ];
 
+const RUNS: u8 = 0;
 const READY: u8 = 1;
 const SLEEPS: u8 = 2;
 const DESCRIPTOR: u8 = 3;

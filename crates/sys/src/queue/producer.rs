@@ -326,6 +326,20 @@ impl Producer {
         }
     }
 
+    /// Whether it is this request that runs, of those that its worker has at once; none: a worker
+    /// has one at a time.
+    pub fn is_running(&self, id: SlotId) -> Option<bool> {
+        let words = &self.segment.slot(self.global(id)).worker;
+        (self.segment.geometry().doorbells > 0).then(|| words.doing.is_running())
+    }
+
+    /// Whether the request, which a worker has claimed, takes longer than requests may.
+    pub fn is_overdue(&self, id: SlotId) -> bool {
+        let words = &self.segment.slot(self.global(id)).worker;
+        let due = self.segment.due(words.claimed_at.load(Ordering::Acquire));
+        due.is_some_and(|due| due <= tokamak_cost::now())
+    }
+
     /// Whether the worker has begun to answer: it has published something.
     #[cfg(test)]
     pub(super) fn has_response(&self, id: SlotId) -> bool {

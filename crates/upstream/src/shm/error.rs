@@ -4,13 +4,30 @@ use std::fmt;
 
 use tokamak_cost::Phase;
 
-/// Why a worker died.
+/// Why a worker died, as one of its requests sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Death {
     /// It crashed or was killed.
     Crashed,
+    /// The same, and of the requests that it may have at once this one ran.
+    CrashedByIt,
+    /// Another of its requests ran: that one crashed it, or took too long.
+    EndedByAnother,
     /// It was ended because its request took too long.
     TimedOut,
+}
+
+impl Death {
+    /// What the death is to one of the requests that the worker had. `is_running`: whether it was
+    /// this one that ran, if the worker may have several.
+    pub(super) fn as_seen_by(self, is_running: Option<bool>, is_overdue: bool) -> Death {
+        match (self, is_running) {
+            (Death::Crashed, Some(true)) => Death::CrashedByIt,
+            (Death::Crashed, Some(false)) => Death::EndedByAnother,
+            (Death::TimedOut, Some(false)) if !is_overdue => Death::EndedByAnother,
+            _ => self,
+        }
+    }
 }
 
 /// Why a request has no response, or only a part of it.
@@ -61,6 +78,12 @@ impl fmt::Display for WorkerError {
             WorkerError::Waited => "no worker was free in time",
             WorkerError::Barren => "no worker is left, and none boots; the reason stands above",
             WorkerError::Died { death: Death::Crashed, .. } => "the worker died",
+            WorkerError::Died { death: Death::CrashedByIt, .. } => {
+                "the worker died while it ran the request"
+            }
+            WorkerError::Died { death: Death::EndedByAnother, .. } => {
+                "the worker died of another request, beside which it had this one"
+            }
             WorkerError::Died { death: Death::TimedOut, .. } => {
                 "the request took too long and its worker was ended"
             }
@@ -72,11 +95,21 @@ impl fmt::Display for WorkerError {
 
 impl std::error::Error for WorkerError {}
 
+/// How often a request is given to another worker if its own die of others. With one, two requests
+/// that crash would be enough to fail it; with ten times more, a worker that is wrong about which
+/// request it runs would be followed by dozens.
+const BYSTANDER: u32 = 3;
+
 impl WorkerError {
-    /// Whether another worker may be given the request, if it does no harm to run twice: its own
-    /// died by itself and had not begun to answer. Not if it was ended because the request took too
-    /// long: the next one would take as long.
-    pub fn allows_another(&self) -> bool {
-        matches!(self, WorkerError::Died { death: Death::Crashed, answered: false })
+    /// How often the request may be given to another worker, if it does no harm to run twice: its
+    /// own died by itself and had not begun to answer. Not if it was ended because the request took
+    /// too long: the next one would take as long. Nor if it died of this request, which would take
+    /// those with it that the next worker has.
+    pub fn repeats(&self) -> u32 {
+        match self {
+            WorkerError::Died { death: Death::Crashed, answered: false } => 1,
+            WorkerError::Died { death: Death::EndedByAnother, answered: false } => BYSTANDER,
+            _ => 0,
+        }
     }
 }

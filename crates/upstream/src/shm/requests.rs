@@ -545,8 +545,11 @@ impl Requests {
     fn lose(&mut self, key: usize, death: Death) {
         self.collect_within(key, usize::MAX);
         let state = &self.states[key];
-        if state.slot.is_some() {
+        if let Some(slot) = state.slot {
             let answered = state.answered;
+            let (is_running, is_overdue) =
+                (self.producer.is_running(slot), self.producer.is_overdue(slot));
+            let death = death.as_seen_by(is_running, is_overdue);
             self.fail(key, WorkerError::Died { death, answered });
         }
     }

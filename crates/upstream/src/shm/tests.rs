@@ -259,6 +259,22 @@ fn a_dead_workers_request_is_told() {
 }
 
 #[test]
+fn a_death_is_of_the_request_that_ran() {
+    use Death::{Crashed, CrashedByIt, EndedByAnother, TimedOut};
+    for (death, is_running, is_overdue, expected) in [
+        (Crashed, None, true, Crashed),
+        (Crashed, Some(true), false, CrashedByIt),
+        (Crashed, Some(false), true, EndedByAnother),
+        (TimedOut, None, true, TimedOut),
+        (TimedOut, Some(true), true, TimedOut),
+        (TimedOut, Some(false), true, TimedOut),
+        (TimedOut, Some(false), false, EndedByAnother),
+    ] {
+        assert_eq!(death.as_seen_by(is_running, is_overdue), expected);
+    }
+}
+
+#[test]
 fn a_queue_that_is_replaced_answers_what_it_has_and_gets_no_more() {
     let source = |number| {
         let segment =
