@@ -38,6 +38,22 @@ switch ($_GET['how']) {
         ini_set('memory_limit', '16M');
         $text = str_repeat('x', 64 << 20);
         // no break
+    case 'nested-arrays':
+        (static function (): void {
+            $array = 1;
+            while (true) {
+                $array = [$array];
+            }
+        })();
+        // no break
+    case 'linked-objects':
+        (static function (): void {
+            $object = null;
+            while (true) {
+                $object = (object) ['next' => $object];
+            }
+        })();
+        // no break
     case 'time':
         set_time_limit(1);
         while (true) {

@@ -1,4 +1,4 @@
-/* Every function of libc that this program stands in front of, and one of libphp, in one table.
+/* Every function of libc that this program stands in front of, and two of libphp, in one table.
  *
  * The dynamic linker resolves the references of libphp and of all extensions to the definitions of
  * the program, because build.rs exports the names of this table. A row tells the parts of the shim
@@ -46,6 +46,7 @@
 #include "classic.h"
 #include "image.h"
 #include "libraries.h"
+#include "out_of_memory.h"
 #include "sealed/connections.h"
 #include "sealed/dependencies.h"
 #include "sealed/descriptors.h"
@@ -540,6 +541,10 @@ INTERPOSE(char *, setlocale, (int category, const char *wanted),
           text_domains_follow(LIBC(setlocale)(category, wanted)))
 
 /* ---- memory ---- */
+#ifdef ZEND_HAS_OOM
+INTERPOSE(void, zend_handle_delayed_oom, (void),
+          NOTHING, out_of_memory_raise(LIBC(zend_handle_delayed_oom)))
+#endif
 INTERPOSE(void *, mmap,
           (void *address, size_t len, int protection, int flags, int fd, off_t offset),
           NOTHING, image_mmap(address, len, protection, flags, fd, offset, __builtin_return_address(0)))

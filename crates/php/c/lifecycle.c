@@ -23,6 +23,7 @@
 #include "filter_input.h"
 #include "gateway.h"
 #include "ini_files.h"
+#include "out_of_memory.h"
 #include "sapi.h"
 #include "sealed/boot_reads.h"
 #include "sealed/dependencies.h"
@@ -327,6 +328,7 @@ shim_outcome shim_serve(const shim_request *request)
     } zend_catch {
         outcome = SHIM_BAILED;
     } zend_end_try();
+    out_of_memory_settle();
     sapi_leave_copy();
 
     if (outcome == SHIM_NO_START && serving->stage == STAGE_REQUEST) {

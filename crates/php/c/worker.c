@@ -21,6 +21,7 @@
 #include "async/async.h"
 #include "classic.h"
 #include "lifecycle.h"
+#include "out_of_memory.h"
 #include "request_cycle.h"
 #include "reset.h"
 #include "sapi.h"
@@ -197,6 +198,7 @@ shim_exit shim_run_script(const char *script)
     } zend_catch {
         crashed = 1;
     } zend_end_try();
+    out_of_memory_settle();
     sapi_leave_copy();
     sapi_end_response();
     sapi_forget_request();

@@ -41,6 +41,13 @@ static size_t memory_limit(void)
     return limit < SIZE_MAX - critical_section.lost ? limit + critical_section.lost : SIZE_MAX;
 }
 
+void critical_section_limit_memory(void)
+{
+    if (zend_set_memory_limit(memory_limit()) != SUCCESS) {
+        zend_set_memory_limit(zend_memory_usage(true)); /* more than that is in use already */
+    }
+}
+
 void critical_section_end(void)
 {
     critical_section.is_on = false;
@@ -48,9 +55,7 @@ void critical_section_end(void)
     if (critical_section.was_interrupted) {
         zend_atomic_bool_store(&EG(vm_interrupt), true);
     }
-    if (zend_set_memory_limit(memory_limit()) != SUCCESS) {
-        zend_set_memory_limit(zend_memory_usage(true)); /* more than that is in use already */
-    }
+    critical_section_limit_memory();
 }
 
 bool critical_section_is_on(void)

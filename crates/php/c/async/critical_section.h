@@ -8,6 +8,8 @@ void critical_section_begin(void);
 /* Within it, after a setting was put back that may have set the limit anew. */
 void critical_section_lift_limit(void);
 void critical_section_end(void);
+/* As the setting says, beside what was lost. */
+void critical_section_limit_memory(void);
 /* Also asked in signal handlers. */
 bool critical_section_is_on(void);
 /* A request has died of a fatal error: nobody frees what it had. The worker takes no more requests,
