@@ -63,6 +63,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("lifecycle.c", "first_directory own"),
     ("long_turns.c", "turns"),
     ("mappings.c", "is_child watcher"),
+    ("out_of_memory.c", "is_limit_raised"),
     (
         "outdated.c",
         "file_count file_room files is_for_one_request reason told_of_cache younger_than_boot",
