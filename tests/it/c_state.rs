@@ -72,6 +72,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("own_extensions.c", "reset_xml_error"),
     ("own_loops.c", "is_exchanging loops"),
     ("own_memory.c", "learned"),
+    ("own_openssl.c", "openssl"),
     ("own_settings.c", "functions real_##set"),
     ("own_state.c", "put_environment real_##function xml_errors"),
     ("parts.c", "part_slot parts_have_breaks"),

@@ -18,6 +18,7 @@
 #include "async/own_connections.h"
 #include "async/own_loops.h"
 #include "async/own_memory.h"
+#include "async/own_openssl.h"
 #include "async/own_settings.h"
 #include "default_link.h"
 #include "encodings.h"
@@ -47,6 +48,7 @@ struct own_state {
     bool keeps_xml_errors;
     uint32_t unnamed; /* see superglobals_unnamed() */
     own_loops loops;
+    openssl_queue openssl_errors;
     zend_object *link; /* see default_link.h */
 };
 
@@ -375,6 +377,24 @@ void own_state_watch(void)
     own_settings_watch();
 }
 
+/* ---- errors of OpenSSL ---- */
+
+static void leave_openssl(own_state *state)
+{
+    own_openssl_leave(&state->openssl_errors);
+}
+
+static void enter_openssl(own_state *state)
+{
+    own_openssl_enter(&state->openssl_errors);
+}
+
+static void end_openssl(own_state *state)
+{
+    (void)state;
+    own_openssl_end();
+}
+
 /* ---- the table ---- */
 
 /* `end`: after what worker mode puts back. */
@@ -397,6 +417,7 @@ static const struct {
     {exchange_connections, exchange_connections, exchange_connections},
     {exchange_loops, exchange_loops, end_loops},
     {leave_link, enter_link, NULL},
+    {leave_openssl, enter_openssl, end_openssl},
 };
 
 enum { REST = sizeof(rest) / sizeof(*rest) };
@@ -407,6 +428,7 @@ bool own_state_learn(void)
 {
     own_settings_learn();
     own_loops_begin();
+    own_openssl_learn();
     put_environment = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("putenv"));
     xml_errors = zend_hash_str_find_ptr(CG(function_table),
                                         ZEND_STRL("libxml_use_internal_errors"));
