@@ -79,6 +79,8 @@ mod laravel;
 mod layers;
 /// Memory after each request, page by page.
 mod leaks;
+/// What functions leave for the next request, found by calling all of them.
+mod leftovers;
 /// What a client may send, and how long it may take.
 mod limits;
 /// Several listening sockets, some of them with sites of their own.
