@@ -413,12 +413,17 @@ fn raise_rule(rule: &Rule) -> Repeated<option::Rule> {
     let is_asked = rule.login.as_ref().is_some_and(|login| login.satisfy == Satisfy::Any);
     let has_status = rule.redirect.is_some() || (rule.refuses() && !is_asked);
     let unset = option::Rule::defaults();
-    let HeaderChanges { set, add, remove, cache_control, expires, always } = &rule.headers;
+    let HeaderChanges { set, add, remove, cache_control, expires, always, keeps_own } =
+        &rule.headers;
     let values = option::Rule {
         path: paths(&rule.paths),
         pattern: plain(rule.pattern.as_ref().map(|pattern| Text(pattern.text().to_owned()))),
         extension: texts(&rule.extensions),
         content_type: texts(&rule.content_types),
+        except: paths(&rule.except),
+        of_answer: plain(rule.of_answer),
+        last: plain(rule.is_last),
+        keep_own: plain(*keeps_own),
         unless_file: plain(rule.unless_file),
         redirect: template(&rule.redirect),
         rewrite: template(&rule.rewrite),

@@ -95,6 +95,7 @@ failures! {
     MethodNotAllowed      Client   Never  405  "This method is not allowed here."
     HeadSlow              Client   Never  408  "The request took too long to arrive."
     BodySlow              Client   Never  408  "The request's body took too long to arrive."
+    Gone                  Client   Never  410  "There was a page here, and it will not come back."
     PreconditionFailed    Client   Never  412  "A condition of the request does not hold."
     BodyTooLarge          Client   Never  413  "The request's body is too large."
     UriTooLong            Client   Never  414  "The requested address is too long."

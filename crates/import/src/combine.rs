@@ -256,7 +256,10 @@ fn hand_down(site: &mut Site, notes: &mut Notes) {
     for mount in &mut site.mounts {
         let path = mount.path.clone().unwrap_or_default();
         let mut own = Vec::new();
-        for rule in site.rules.iter().filter(|rule| refuses(rule) || is_of_all(rule)) {
+        let is_own =
+            |rule: &&Rule| rule.of_answer || (mount.owns_headers && !rule.headers.is_empty());
+        let rules = site.rules.iter().filter(|rule| refuses(rule) || is_of_all(rule));
+        for rule in rules.filter(|rule| !is_own(rule)) {
             let within = match &rule.scope.path {
                 None => Within::Everywhere,
                 Some(own) => path_behind(own, &path),
@@ -388,13 +391,22 @@ fn is_root(site: &Site) -> bool {
 
 /// A front controller answers for other paths without a question to the refusals for its own. Where
 /// there are any, it becomes a rewrite: after that, all refusals are asked again.
-fn guard_front_controller(site: &mut Site) {
+fn guard_front_controller(site: &mut Site, notes: &mut Notes) {
     let Some(script) = &site.front_controller else { return };
     let path = format!("/{script}");
-    let is_guarded = site
-        .rules
-        .iter()
-        .any(|rule| rule.guards() && !rule.scope.is_all() && rule.scope.fits(&path));
+    let is_guarded =
+        site.rules.iter().any(|rule| rule.guards() && !rule.scope.is_all() && rule.is_for(&path));
+    let all = |rule: &&Rule| {
+        let refused = Rule::at(&rule.place, rule.scope.clone());
+        [403, 404, 410]
+            .iter()
+            .any(|status| rule.action == refused.clone().refuse_all(*status).action)
+    };
+    let mut refusing = site.rules.iter().filter(|rule| !rule.scope.is_all() && rule.is_for(&path));
+    if let Some(rule) = refusing.find(all) {
+        let reason = format!("it is for {path}, too, so all pages that this makes are refused");
+        notes.refused(&rule.place, "", reason);
+    }
     if is_guarded {
         let rule = Rule { unless_file: true, ..Rule::at(&site.place, Scope::default()) };
         site.rules.push(rule.rewrite(path));
@@ -478,7 +490,12 @@ fn finish(site: &mut Site, disk: &dyn Disk, notes: &mut Notes) {
             is_name
         });
     }
-    guard_front_controller(site);
+    // Apache's `Header` comes after `ExpiresByType`, and that counts more than `ExpiresDefault`.
+    site.rules.sort_by_key(|rule| match rule.headers.keeps_own {
+        true => u8::from(!rule.content_types.is_empty()),
+        false => 2,
+    });
+    guard_front_controller(site, notes);
     listings(site, notes);
     logins::settle(site, notes);
     let mut is_closed = false;

@@ -37,7 +37,8 @@ pub(crate) fn settle(site: &mut Site) {
         return;
     }
     let rules = site.rules.iter_mut();
-    for rule in rules.filter(|rule| rule.scope.is_all() && rule.content_types.is_empty()) {
+    for rule in rules.filter(|it| it.scope.is_all() && it.content_types.is_empty() && !it.of_answer)
+    {
         let Headers { set, add, .. } = &mut rule.headers;
         for fields in [set, add] {
             fields.retain(|name, value| {

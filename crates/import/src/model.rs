@@ -114,6 +114,8 @@ pub(crate) struct Site {
     pub body: Option<u64>,
     pub rules: Vec<Rule>,
     pub mounts: Vec<Site>,
+    /// Whether the headers of the site around a mounted one are not its own.
+    pub owns_headers: bool,
     pub moved: Option<Moved>,
 }
 
@@ -147,6 +149,7 @@ impl Site {
             body: None,
             rules: Vec::new(),
             mounts: Vec::new(),
+            owns_headers: false,
             moved: None,
         }
     }
@@ -293,6 +296,8 @@ pub(crate) struct Headers {
     pub cache_control: Option<String>,
     /// Seconds.
     pub expires: Option<u64>,
+    /// Whether these two are only for responses that do not say it themselves.
+    pub keeps_own: bool,
     pub always: bool,
 }
 
@@ -308,6 +313,8 @@ pub(crate) struct Rule {
     pub place: Place,
     pub scope: Scope,
     pub content_types: Vec<String>,
+    /// Paths for which it does not hold.
+    pub except: Vec<String>,
     pub unless_file: bool,
     pub action: Option<Action>,
     pub scripts: Vec<String>,
@@ -319,6 +326,10 @@ pub(crate) struct Rule {
     pub body: Option<u64>,
     /// Whether requests are kept out of the access log.
     pub is_unlogged: bool,
+    /// Whether headers go by the path of what answers.
+    pub of_answer: bool,
+    /// Whether no later rule that goes by it holds where this one does.
+    pub is_last: bool,
     pub headers: Headers,
 }
 
@@ -329,6 +340,7 @@ impl Rule {
             place: place.clone(),
             scope,
             content_types: Vec::new(),
+            except: Vec::new(),
             unless_file: false,
             action: None,
             scripts: Vec::new(),
@@ -337,6 +349,8 @@ impl Rule {
             limit: None,
             body: None,
             is_unlogged: false,
+            of_answer: false,
+            is_last: false,
             headers: Headers::default(),
         }
     }
@@ -351,6 +365,12 @@ impl Rule {
     pub(crate) fn limit(mut self, limit: Limit) -> Rule {
         self.limit = Some(limit);
         self
+    }
+
+    /// Whether it is for a path, if it refuses.
+    pub(crate) fn is_for(&self, path: &str) -> bool {
+        let is_in = |own: &String| Scope::path(own.clone()).fits(path);
+        self.scope.fits(path) && !self.except.iter().any(is_in)
     }
 
     /// Whether it keeps clients out: by their address, or by a password.
@@ -410,6 +430,7 @@ impl Rule {
             && self.limit.is_none()
             && self.body.is_none()
             && !self.is_unlogged
+            && !self.is_last
             && self.headers.is_empty()
     }
 }

@@ -65,8 +65,8 @@ pub(crate) fn rule(rule: &Rule) -> Result<(), &'static str> {
     if let Some(own) = &rule.scope.path {
         path(own)?;
     }
-    for script in &rule.scripts {
-        path(script)?;
+    for own in rule.scripts.iter().chain(&rule.except) {
+        path(own)?;
     }
     let pattern = rule.scope.pattern.as_deref();
     match &rule.action {

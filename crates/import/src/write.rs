@@ -172,6 +172,7 @@ fn rule(rule: &Rule) -> Table {
     text(&mut table, "path", rule.scope.path.as_ref());
     text(&mut table, "pattern", rule.scope.pattern.as_ref());
     list(&mut table, "content_type", &rule.content_types);
+    list(&mut table, "except", &rule.except);
     if rule.unless_file {
         table.insert("unless_file", value(true));
     }
@@ -186,8 +187,8 @@ fn rule(rule: &Rule) -> Table {
         Some(Action::Refuse { allow, deny, status }) => {
             list(&mut table, "allow", allow);
             list(&mut table, "deny", deny);
-            if *status == 404 {
-                table.insert("status", value(404));
+            if *status != 403 {
+                table.insert("status", value(i64::from(*status)));
             }
         }
         Some(Action::Login(login)) => {
@@ -227,6 +228,11 @@ fn rule(rule: &Rule) -> Table {
     if rule.is_unlogged {
         table.insert("log", value(false));
     }
+    for (name, is_set) in [("of_answer", rule.of_answer), ("last", rule.is_last)] {
+        if is_set {
+            table.insert(name, value(true));
+        }
+    }
     headers(&mut table, &rule.headers);
     table
 }
@@ -241,6 +247,9 @@ fn headers(table: &mut Table, headers: &Headers) {
     text(table, "cache_control", headers.cache_control.as_ref());
     if let Some(seconds) = headers.expires {
         table.insert("expires", value(format!("{seconds}s")));
+    }
+    if headers.keeps_own {
+        table.insert("keep_own", value(true));
     }
     if headers.always && !headers.is_empty() {
         table.insert("always", value(true));

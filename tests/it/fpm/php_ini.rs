@@ -4,6 +4,9 @@ use std::process::Command;
 
 use crate::harness::{php_fpm, program};
 
+/// The arguments and the environment of a program.
+type Row<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)]);
+
 /// What a program says of the settings that it has read.
 fn told(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Vec<String> {
     let mut command = Command::new(program);
@@ -32,7 +35,7 @@ fn the_php_ini_is_that_of_php_fpm() {
     fs::write(scanned.join("last.ini"), "precision = 6\n").unwrap();
     let [file, folder] = [&*file, folder.path()].map(|path| path.to_str().unwrap());
     let (scanned, missing) = (scanned.to_str().unwrap(), format!("{folder}/none"));
-    let rows: [(&[&str], &[(&str, &str)]); 9] = [
+    let rows: [Row<'_>; 9] = [
         (&[], &[]),
         (&["-n"], &[]),
         (&["-c", file], &[]),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Desk, differs, same, status};
-use crate::harness::is_root;
+use crate::harness::{Connection, get, is_root};
 
 /// Starts Apache with this site, and Tokamak with what was imported from it.
 #[track_caller]
@@ -379,4 +379,45 @@ fn folders_are_listed_where_they_were() {
         differs(200, 200, "/tool/listed/"),
         status(404, "/none/"),
     ]);
+}
+
+/// Sections for names of files are for the file that answers in the end, also where the path goes
+/// on behind its name.
+#[test]
+fn what_is_said_of_files_is_for_what_answers() {
+    let mut desk = Desk::new(&["index.php", "a.css", "img/p.png", "uploads/a.txt"]);
+    let said = "<?php header('Cache-Control: private'); header('Content-Type: image/png');";
+    desk.write("site/own.php", said);
+    desk.write("site/uploads/evil.php", "<?php echo 'RUNS';");
+    desk.write(
+        "site/uploads/.htaccess",
+        "<FilesMatch \"\\.php$\">\nSetHandler none\n</FilesMatch>\n",
+    );
+    desk.write(
+        "site/.htaccess",
+        "DirectoryIndex index.php\nRedirect gone /old\nRedirectMatch 410 ^/tmp$\n\
+         RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\n\
+         RewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule ^ index.php [L]\n\
+         <FilesMatch \"\\.php$\">\nHeader set X-Frame-Options DENY\n</FilesMatch>\n\
+         <FilesMatch \"\\.(png|css)$\">\nHeader set Cache-Control \"public, max-age=31536000\"\n\
+         </FilesMatch>\nExpiresActive On\nExpiresByType image/png \"access plus 1 hour\"\n",
+    );
+    let site = "DocumentRoot $TOP/site\n<Directory $TOP/site>\nAllowOverride All\n\
+        Require all granted\n</Directory>\n";
+    serve(&mut desk, site, 0);
+    let targets = ["/", "/account", "/private/photo.png", "/img/p.png", "/a.css", "/index.php/x"];
+    desk.compare_fields(targets.map(same).into());
+    desk.compare(&[
+        status(410, "/old"),
+        status(410, "/old/page"),
+        status(410, "/tmp"),
+        status(200, "/account"),
+        status(200, "/uploads/a.txt"),
+        differs(200, 403, "/uploads/evil.php"),
+        differs(404, 403, "/uploads/evil.php/x"),
+        differs(404, 403, "/uploads/evil.php/x.png"),
+    ]);
+    // Apache adds its lifetime to what the script says; here that stays as it is.
+    let own = Connection::open(desk.ours).exchange(&get("/own.php").header("Host", "site.test"));
+    assert_eq!(own.header("cache-control"), Some("private"));
 }

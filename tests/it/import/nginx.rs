@@ -633,3 +633,69 @@ fn error_pages_replace_those_of_scripts() {
         }
     }
 }
+
+/// The headers of a location are for what it answers in the end, and for nothing else.
+#[test]
+fn headers_are_those_of_the_location_that_answers() {
+    let mut desk = Desk::new(&[
+        "index.php",
+        "other.php",
+        "about.html",
+        "a.txt",
+        "img/p.png",
+        "admin/index.php",
+        "admin/logo.png",
+        "open/x.png",
+    ]);
+    desk.write("users", super::USERS);
+    let fastcgi = "include /etc/nginx/fastcgi.conf; fastcgi_pass unix:$SOCKET;";
+    let server = r#"server {
+    listen $ADDRESS;
+    server_name site.test;
+    root $TOP/site;
+    index index.php;
+    add_header X-Of site;
+    location / { try_files $uri $uri/ /index.php$is_args$args; }
+    location ^~ /admin/ {
+        auth_basic staff;
+        auth_basic_user_file $TOP/users;
+        try_files $uri /admin/index.php$is_args$args;
+        location ~ \.php$ { add_header Cache-Control no-store; FASTCGI }
+    }
+    location ^~ /open/ { location ~ \.png$ { add_header X-Of open; add_header X-Of twice; } }
+    location ~* \.(png|css)$ {
+        try_files $uri /index.php$is_args$args;
+        expires 1y;
+        add_header Cache-Control public;
+    }
+    location = /about.html { add_header X-Of about; }
+    location ~ ^/index\.php(/|$) { add_header X-Of script; add_header X-Frame-Options DENY; FASTCGI }
+    location ~ \.php$ { return 404; }
+}"#;
+    serve(&mut desk, &server.replace("FASTCGI", fastcgi), 0);
+    let mut rows: Vec<_> = [
+        "/",
+        "/account",
+        "/private/photo.png",
+        "/sitemap.css?x=1",
+        "/img/p.png",
+        "/about.html",
+        "/a.txt",
+        "/open/x.png",
+        "/index.php",
+        "/index.php/account",
+    ]
+    .map(same)
+    .into();
+    for target in ["/admin/", "/admin/pay.png", "/admin/logo.png", "/admin/index.php"] {
+        rows.push(same(target).by_max());
+    }
+    desk.compare_fields(rows);
+    desk.compare(&[
+        status(200, "/account?a=b"),
+        status(200, "/private/photo.png"),
+        status(200, "/admin/pay.png").by_max(),
+        status(401, "/admin/pay.png"),
+        status(404, "/other.php"),
+    ]);
+}

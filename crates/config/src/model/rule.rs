@@ -21,6 +21,8 @@ pub struct Rule {
     /// Media types of the responses whose headers are changed, in lower case; `image/*` is for
     /// all that begin with `image/`.
     pub content_types: Vec<String>,
+    /// Paths for which it does not hold, as [`Rule::paths`].
+    pub except: Vec<String>,
     /// Whether it redirects and rewrites only paths without a file or folder.
     pub unless_file: bool,
     /// Where clients are sent.
@@ -47,6 +49,10 @@ pub struct Rule {
     pub body: Option<u64>,
     /// Whether requests are written to the access log.
     pub is_logged: bool,
+    /// Whether headers are changed by the path of what answers.
+    pub of_answer: bool,
+    /// Whether no later rule by the path of what answers holds where this one does.
+    pub is_last: bool,
     /// What is changed in the head of responses.
     pub headers: HeaderChanges,
 }
@@ -103,6 +109,8 @@ pub struct HeaderChanges {
     pub cache_control: Option<String>,
     /// How long browsers may keep the response.
     pub expires: Option<Duration>,
+    /// Whether these two are only for responses that do not say it themselves.
+    pub keeps_own: bool,
     /// Whether responses with a status from 400 are changed, too.
     pub always: bool,
 }
@@ -110,7 +118,8 @@ pub struct HeaderChanges {
 impl HeaderChanges {
     /// Whether nothing is changed.
     pub fn is_empty(&self) -> bool {
-        let HeaderChanges { set, add, remove, cache_control, expires, always: _ } = self;
+        let HeaderChanges { set, add, remove, cache_control, expires, always: _, keeps_own: _ } =
+            self;
         set.is_empty()
             && add.is_empty()
             && remove.is_empty()

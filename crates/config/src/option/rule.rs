@@ -24,6 +24,9 @@ section! {
         /// `".php"` may also stand in front of a slash, where `PATH_INFO` begins; with `deny`,
         /// `allow`, `auth_users`, `scripts` or `serve = "files"` all extensions may.
         extension: Vec<Text> = "", ANY, Live;
+        /// Paths for which it does not hold although the others fit, as those of `path`, and in
+        /// this spelling alone.
+        except: Vec<Text> = "", ANY, Live;
         /// Media types such as `"text/html"` or `"image/*"` of responses whose headers are changed.
         content_type: Vec<Text> = "", ANY, Live;
         /// Whether it redirects and rewrites only paths without a file or folder.
@@ -35,9 +38,9 @@ section! {
         /// request unless this ends with `?`. `REQUEST_URI` stays. The first rewrite that fits
         /// counts; then what the other rules refuse is asked again, for the new path.
         rewrite: Option<Text> = "", ANY, Live;
-        /// The status of a redirect (301, 302, 303, 307 or 308) or of a refusal (403 or 404);
+        /// The status of a redirect (301, 302, 303, 307 or 308) or of a refusal (403, 404 or 410);
         /// `"auto"` is 301 or 403.
-        status: Auto<Count> = "auto", within(301, 404), Live;
+        status: Auto<Count> = "auto", within(301, 410), Live;
         /// Clients that are not refused, as addresses or networks (`"10.0.0.0/8"`). Without `deny`,
         /// all others are refused.
         allow: Vec<Network> = "", ANY, Live;
@@ -80,6 +83,13 @@ section! {
         body: Option<Size> = "", ANY, Live;
         /// Whether requests are written to the access log; not if any rule that fits says `false`.
         log: bool = "true", ANY, Live;
+        /// Whether headers are changed by the path of what answers in the end, not by the path that
+        /// was asked for: by that of the script, without `PATH_INFO`, or of the index file. Then
+        /// `path`, `pattern` and `extension` do not see which page a front controller makes.
+        of_answer: bool = "false", ANY, Live;
+        /// Whether no later rule with `of_answer` holds where this one does, as nginx chooses one
+        /// `location`.
+        last: bool = "false", ANY, Live;
         /// Response headers that are set, in place of any of these names.
         set_headers: BTreeMap<String, String> = "", ANY, Live;
         /// Response headers that are added.
@@ -91,6 +101,9 @@ section! {
         /// How long browsers may keep a response: sets `Expires`, and `Cache-Control` unless
         /// `cache_control` does.
         expires: Option<Duration> = "", within(SECOND, 8760 * HOUR), Live;
+        /// Whether `cache_control` and `expires` leave a response alone that says by itself how
+        /// long it may be kept, with `Cache-Control` or `Expires`.
+        keep_own: bool = "false", ANY, Live;
         /// Whether headers are set and added in responses with a status from 400, too.
         always: bool = "false", ANY, Live;
     }

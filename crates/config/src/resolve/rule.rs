@@ -47,6 +47,7 @@ impl Reader<'_> {
             pattern: self.pattern(values),
             extensions: self.rule_extensions(values),
             content_types: self.media_types(values),
+            except: self.rule_paths("except", &values.except.value, values.except.origin),
             unless_file: values.unless_file.value,
             redirect: self.redirect(values),
             rewrite: self.rewrite(values),
@@ -60,6 +61,8 @@ impl Reader<'_> {
             limits: self.rule_limits(values),
             body: values.body.value.map(|Size(bytes)| bytes),
             is_logged: values.log.value,
+            of_answer: values.of_answer.value,
+            is_last: values.last.value,
             headers: self.header_changes(values),
         };
         self.fit(table, &rule);
@@ -88,7 +91,7 @@ impl Reader<'_> {
         let is_given = values.redirect.value.is_some() || values.rewrite.value.is_some();
         let limits = !rule.limits.is_empty() || rule.body.is_some() || !rule.is_logged;
         let is_of_request = is_given || rule.refuses() || restricts || limits;
-        if !is_of_request && rule.headers.is_empty() {
+        if !is_of_request && rule.headers.is_empty() && !(rule.of_answer && rule.is_last) {
             let problem = "does nothing; set `redirect`, `rewrite`, `deny`, `allow`, `auth_users`, \
                 `scripts`, `serve`, `index_listing`, `rate`, `connections`, `body`, `log` or \
                 headers";
@@ -107,6 +110,20 @@ impl Reader<'_> {
             let problem = "is known only when there is a response; it chooses whose headers are \
                 changed, and nothing else may stand in the same rule";
             self.complain("content_type", content_type.origin, problem);
+        }
+        if rule.of_answer && is_of_request {
+            let problem = "what answers is known only when the request has been judged; it chooses \
+                whose headers are changed, and nothing else may stand in the same rule";
+            self.complain("of_answer", values.of_answer.origin, problem);
+        }
+        let is_kept = rule.headers.cache_control.is_some() || rule.headers.expires.is_some();
+        if rule.headers.keeps_own && !is_kept {
+            let problem = "is only for `cache_control` and `expires`; remove it";
+            self.complain("keep_own", values.keep_own.origin, problem);
+        }
+        if rule.is_last && !rule.of_answer {
+            let problem = "is only for rules with `of_answer`; remove it";
+            self.complain("last", values.last.origin, problem);
         }
         if always.value && rule.headers.is_empty() {
             self.complain("always", always.origin, "no header is set or added; remove it");
@@ -244,7 +261,7 @@ impl Reader<'_> {
         };
         let (known, problem): (&[u16], _) = match redirects {
             true => (&[301, 302, 303, 307, 308], "a redirect has 301, 302, 303, 307 or 308"),
-            false => (&[403, 404], "a refusal has 403 or 404"),
+            false => (&[403, 404, 410], "a refusal has 403, 404 or 410"),
         };
         if !known.contains(&status) {
             self.complain("status", values.status.origin, format!("`{status}`: {problem}"));
@@ -325,6 +342,7 @@ impl Reader<'_> {
             cache_control,
             expires: values.expires.value,
             always: values.always.value,
+            keeps_own: values.keep_own.value,
         }
     }
 }

@@ -138,6 +138,7 @@ fn shown(site: &Site, own: &Decision, decision: Decision, file: &Path) -> Option
         Target::Application(..)
         | Target::Redirect(..)
         | Target::NotFound
+        | Target::Gone
         | Target::Forbidden
         | Target::Unreadable(..)
         | Target::BadRequest => None,

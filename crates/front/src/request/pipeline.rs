@@ -87,7 +87,7 @@ where
     };
     let site = context.site_of(client.addresses().listener, host(&request), request.uri());
     let mut guard = account::open((context, site), &client, &mut request, moments);
-    guard.changes = site.rules.changes(request.uri(), &site.router);
+    guard.changes = site.rules.changes(request.uri(), &site.router, None);
     guard.compression = site
         .compression
         .of(|| site.router.route_of(request.uri()))
@@ -130,7 +130,7 @@ where
         log::failed(&site.config.name, failure, failure.text(), &request);
         Pending::refuse(site, request, failure.into())
     } else {
-        Pending::begin((context, site), &caller, parts, (body, length), &mut guard.ledger)
+        Pending::begin((context, site), &caller, parts, (body, length), &mut guard)
     };
     match begun {
         Ok(response) => Serving::Now(Some(respond(response, guard))),
@@ -274,7 +274,7 @@ async fn own(context: &Arc<Context>, caller: &Caller, request: Request<Body>) ->
     let body = (Some(body), length);
     let listener = caller.addresses().listener;
     let site = context.site_of(listener, host_of(&parts.uri, &parts.headers), &parts.uri);
-    let response = match Pending::begin((context, site), caller, parts, body, &mut guard.ledger) {
+    let response = match Pending::begin((context, site), caller, parts, body, &mut guard) {
         Ok(response) => response,
         Err(pending) => pending.answer(context, caller, None, &mut guard.ledger).await,
     };
@@ -327,10 +327,16 @@ impl Pending {
         caller: &Caller,
         parts: Parts,
         (body, length): (Option<Body>, Option<u64>),
-        ledger: &mut Ledger,
+        guard: &mut RequestGuard,
     ) -> Result<Response<Source>, Pending> {
         let head_only = parts.method == http::Method::HEAD;
         if !site.hooks.is_empty() {
+            // Scripts have not chosen yet: without them, this would answer.
+            if site.rules.look_at_answers() {
+                let decision = site.decide_changed(caller, &parts, None);
+                guard.changes = site.rules.changes(&parts.uri, &site.router, Some(&decision));
+            }
+            let ledger = &mut guard.ledger;
             let (began, caller) = (ledger.start(), caller.clone());
             let work = Work::new(context.clone(), site.index, caller, parts, (body, length), began);
             let response = script::begin(context, work, ledger)
@@ -339,7 +345,10 @@ impl Pending {
         }
         let request = Request::from_parts(parts, ());
         let mut decision = site.decide(caller, &request);
-        ledger.mark(Phase::Route);
+        guard.ledger.mark(Phase::Route);
+        if site.rules.look_at_answers() {
+            guard.changes = site.rules.changes(request.uri(), &site.router, Some(&decision));
+        }
         let mut variables = Variables::new();
         if !decision.login.is_empty() {
             match login::check(site, caller, request.headers(), decision.login) {
@@ -480,6 +489,7 @@ fn at_once(
         },
         Target::Redirect(to, status) => return Ok(Ok(pages::redirect(&to, status))),
         Target::NotFound => Failure::NotFound,
+        Target::Gone => Failure::Gone,
         Target::Forbidden => Failure::Forbidden,
         Target::BadRequest => Failure::BadRequest,
         Target::Unreadable(failure, reason) => {

@@ -16,41 +16,39 @@ pub struct HeaderRule {
     /// Media types of the responses that are changed; none: all.
     content_types: Vec<String>,
     set: Vec<(HeaderName, HeaderValue)>,
+    cache_control: Option<HeaderValue>,
     add: Vec<(HeaderName, HeaderValue)>,
     remove: Vec<HeaderName>,
     /// How long a browser may keep the response.
     expires: Option<Duration>,
+    /// Whether a response that says by itself how long it may be kept is left so.
+    keeps_own: bool,
     /// Whether responses with a status from 400 are changed, too.
     always: bool,
 }
 
 impl HeaderRule {
-    /// The changes that a rule makes; `None` if it makes none. The configuration has been checked:
-    /// an invalid field is left out.
-    pub fn new(rule: &config::Rule) -> Option<HeaderRule> {
+    /// The changes that a rule makes. The configuration has been checked: an invalid field is left
+    /// out.
+    pub fn new(rule: &config::Rule) -> HeaderRule {
         let changes = &rule.headers;
-        if changes.is_empty() {
-            return None;
-        }
         let field = |(name, value): (&String, &String)| {
             let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
             Some((name, HeaderValue::from_str(value).ok()?))
         };
-        let mut set: Vec<_> = changes.set.iter().filter_map(field).collect();
         let max_age = |expires: Duration| format!("max-age={}", expires.as_secs());
         let cache_control = changes.cache_control.clone().or(changes.expires.map(max_age));
-        if let Some(value) = cache_control.and_then(|value| HeaderValue::from_str(&value).ok()) {
-            set.push((CACHE_CONTROL, value));
-        }
         let name = |name: &String| HeaderName::from_bytes(name.as_bytes()).ok();
-        Some(HeaderRule {
+        HeaderRule {
             content_types: rule.content_types.clone(),
-            set,
+            set: changes.set.iter().filter_map(field).collect(),
+            cache_control: cache_control.and_then(|value| HeaderValue::from_str(&value).ok()),
             add: changes.add.iter().filter_map(field).collect(),
             remove: changes.remove.iter().filter_map(name).collect(),
             expires: changes.expires,
+            keeps_own: changes.keeps_own,
             always: changes.always,
-        })
+        }
     }
 
     fn is_for(&self, headers: &HeaderMap) -> bool {
@@ -68,7 +66,8 @@ impl HeaderRule {
         })
     }
 
-    fn apply(&self, status: StatusCode, headers: &mut HeaderMap) {
+    /// `has_own`: the response says by itself how long it may be kept.
+    fn apply(&self, status: StatusCode, has_own: bool, headers: &mut HeaderMap) {
         for name in &self.remove {
             headers.remove(name);
         }
@@ -80,6 +79,12 @@ impl HeaderRule {
         }
         for (name, value) in &self.add {
             headers.append(name, value.clone());
+        }
+        if self.keeps_own && has_own {
+            return;
+        }
+        if let Some(value) = &self.cache_control {
+            headers.insert(CACHE_CONTROL, value.clone());
         }
         if let Some(expires) = self.expires {
             let date = httpdate::fmt_http_date(SystemTime::now() + expires);
@@ -106,10 +111,12 @@ impl HeaderChanges {
     /// Changes a response, rule after rule.
     pub fn apply(&self, response: &mut Response<Source>) {
         let status = response.status();
+        let headers = response.headers();
+        let has_own = headers.contains_key(CACHE_CONTROL) || headers.contains_key(EXPIRES);
         for index in &self.fitting {
             let rule = &self.rules[usize::from(*index)];
             if rule.is_for(response.headers()) {
-                rule.apply(status, response.headers_mut());
+                rule.apply(status, has_own, response.headers_mut());
             }
         }
     }

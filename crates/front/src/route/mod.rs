@@ -75,6 +75,8 @@ pub enum Target {
     Redirect(String, StatusCode),
     /// There is no such file, or it is hidden.
     NotFound,
+    /// A rule says that there is nothing any more.
+    Gone,
     /// The file exists, but the server may not read it.
     Forbidden,
     /// The file cannot be opened now, or is broken: the failure, and the reason for the log.

@@ -70,6 +70,7 @@ fn told(router: &Router, target: &str) -> String {
         Target::Listing(folder) => format!("list {}", short(folder.as_os_str().as_bytes())),
         Target::NotFound => "404".into(),
         Target::Forbidden => "403".into(),
+        Target::Gone => "410".into(),
         Target::Unreadable(failure, _) => failure.status().as_str().into(),
         Target::BadRequest => "400".into(),
     }

@@ -71,13 +71,13 @@ impl Flags {
                 "qsd" | "qsdiscard" => flags.drops_query = true,
                 "e" | "env" => flags.sets_variable = true,
                 "f" | "forbidden" => flags.refuses = Some(403),
-                "g" | "gone" => flags.refuses = Some(404),
+                "g" | "gone" => flags.refuses = Some(410),
                 "r" | "redirect" => match value {
                     "" => flags.redirect = Some(302),
                     "permanent" => flags.redirect = Some(301),
                     status => match status.parse() {
                         Ok(status @ 300..400) => flags.redirect = Some(status),
-                        Ok(404 | 410) => flags.refuses = Some(404),
+                        Ok(status @ (404 | 410)) => flags.refuses = Some(status),
                         _ => flags.refuses = Some(403),
                     },
                 },

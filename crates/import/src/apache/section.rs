@@ -510,7 +510,10 @@ impl Reader<'_> {
             self.notes.left(&directive.place, &directive.line(), problem);
             return;
         }
-        site.rules.push(Rule { headers, ..Rule::at(&directive.place, area.scope.clone()) });
+        // Apache asks where the file lies that answers in the end.
+        let of_answer = !area.scope.is_all();
+        let rule = Rule::at(&directive.place, area.scope.clone());
+        site.rules.push(Rule { headers, of_answer, ..rule });
     }
 
     fn expires(&mut self, directive: &Directive, area: &Area, site: &mut Site) {
@@ -522,6 +525,9 @@ impl Reader<'_> {
             return;
         };
         let mut rule = Rule::at(&directive.place, area.scope.clone());
+        rule.of_answer = !area.scope.is_all();
+        // Apache leaves alone what a script says itself of its page, or adds to it.
+        rule.headers.keeps_own = true;
         rule.headers.cache_control = Some(format!("max-age={seconds}"));
         rule.headers.expires = Some(seconds).filter(|it| (1..=365 * 86_400).contains(it));
         if is_of_type {
@@ -570,7 +576,7 @@ impl Reader<'_> {
                 Ok(expression) => Scope::pattern(pattern::refusing(&expression)),
                 Err(_) => Scope::default(),
             };
-            let status = if matches!(status, 404 | 410) { 404 } else { 403 };
+            let status = if matches!(status, 404 | 410) { status } else { 403 };
             site.rules.push(Rule::at(place, scope).refuse_all(status));
             return;
         }

@@ -258,7 +258,11 @@ impl Reader<'_> {
             let reason = "it is for what no `handle` answers; here all that fits is refused";
             self.notes.differs(&directive.place, &directive.line(), reason);
         }
-        let status = if status == "404" { 404 } else { 403 };
+        let status = match status {
+            "404" => 404,
+            "410" => 410,
+            _ => 403,
+        };
         self.refuse(directive, matcher, status, site, None);
     }
 

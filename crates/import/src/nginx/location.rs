@@ -14,7 +14,8 @@ use crate::source::Place;
 use super::Reader;
 use super::block::Block;
 use super::php;
-use super::server::{Plan, headers, hidden_headers};
+use super::regions::{self, Region};
+use super::server::{Plan, hidden_headers};
 use super::sizes;
 use super::steps::{End, closed, only};
 use super::target;
@@ -52,6 +53,30 @@ impl Match {
         matches!(self, Match::Pattern(own) if pattern::is_in(own, "/a.php"))
     }
 
+    /// The scripts that locations which nginx prefers to this one run, if this one is for scripts,
+    /// and whether these run with more behind their names, too.
+    fn scripts_before(&self, locations: &Locations) -> Vec<(String, bool)> {
+        if !self.runs_scripts() {
+            return Vec::new();
+        }
+        let finals = locations.final_prefixes();
+        let before = locations.all.iter().take_while(|(_, found, _)| found != self);
+        let named = |scripts: php::Scripts| -> Vec<(String, bool)> {
+            scripts.names.into_iter().map(|name| (name, scripts.has_path_info)).collect()
+        };
+        let scripts = before.map(|(_, found, inner)| match found {
+            Match::Prefix(path, true) if inner.iter().any(runs_all_scripts) => {
+                let below = format!("{path}*");
+                if finals.contains(&below) { vec![(below, true)] } else { Vec::new() }
+            }
+            _ if inner.iter().all(|it| it.name != "fastcgi_pass") => Vec::new(),
+            Match::Exact(path) if path.ends_with(".php") => vec![(path.clone(), false)],
+            Match::Pattern(own) => php::of_expression(own).map(named).unwrap_or_default(),
+            _ => Vec::new(),
+        });
+        scripts.flatten().collect()
+    }
+
     /// What nginx prefers comes first: rules are asked in their order.
     fn rank(&self) -> (u8, std::cmp::Reverse<usize>) {
         use std::cmp::Reverse;
@@ -73,6 +98,21 @@ pub(super) struct Locations {
     pub named: Vec<(String, Vec<Directive>)>,
     /// The root that `location /` names.
     pub root: Option<String>,
+}
+
+impl Locations {
+    /// The paths below which no expression is asked.
+    fn final_prefixes(&self) -> Vec<String> {
+        let prefixes = self.all.iter().filter_map(|(_, found, _)| match found {
+            Match::Prefix(path, is_final) => Some((path, *is_final)),
+            _ => None,
+        });
+        let asks = |path: &String| {
+            prefixes.clone().any(|(other, is_final)| !is_final && other.starts_with(path.as_str()))
+        };
+        let finals = prefixes.clone().filter(|(path, is_final)| *is_final && !asks(path));
+        finals.map(|(path, _)| format!("{path}*")).collect()
+    }
 }
 
 impl Reader<'_> {
@@ -187,7 +227,9 @@ impl Reader<'_> {
             refuse(self, place, "root, alias", "only a folder can lie elsewhere");
             return;
         }
-        let refusals = self.access(place, &found.refused(), &block, outer);
+        let mut refusals = self.access(place, &found.refused(), &block, outer);
+        let runs_elsewhere = found.scripts_before(locations);
+        except(&mut refusals, 0, &runs_elsewhere);
         self.precedence(place, found, &refusals, locations, &name);
         let is_refused = refusals
             .iter()
@@ -196,7 +238,10 @@ impl Reader<'_> {
         if is_refused {
             return;
         }
-        if self.steps(&block.steps, &scope, false, site) == End::Answered {
+        let before = site.rules.len();
+        let end = self.steps(&block.steps, &scope, false, site);
+        except(&mut site.rules, before, &runs_elsewhere);
+        if end == End::Answered {
             return;
         }
         if block.is_internal && block.fastcgi.is_none() {
@@ -227,7 +272,12 @@ impl Reader<'_> {
             let serve = if is_closed { Serve::Files } else { Serve::Existing };
             site.rules.push(only(place, &scope, serve));
         }
-        self.location_headers(place, found, &block, outer, site);
+        if matches!(found, Match::Pattern(_)) {
+            // nginx asks no expression below such a prefix, so its front controller answers there.
+            let own = site.rules[before..].iter_mut().filter(|it| it.serve == Serve::Existing);
+            own.for_each(|rule| rule.except.extend(locations.final_prefixes()));
+        }
+        plan.regions.push(Region::of(place, found, &block));
         for (status, (place, page)) in &block.error_pages {
             if outer.error_pages.get(status).is_none_or(|(_, own)| own != page) {
                 let line = format!("error_page {status} {page}");
@@ -339,7 +389,7 @@ impl Reader<'_> {
         let none = Locations::default();
         let limits = self.limits(Some((&around, &none)), &Scope::default(), block, outer);
         mount.rules.extend(limits);
-        mount.rules.extend(headers(place, &Scope::default(), block, outer));
+        mount.owns_headers = block.headers != outer.headers || block.expires != outer.expires;
         if !block.steps.is_empty() || block.fastcgi.is_some() {
             let step = block.steps.first().or(block.fastcgi.as_ref()).map(Directive::line);
             let reason = "not translated in a folder that lies elsewhere; all of it is refused";
@@ -394,6 +444,7 @@ impl Reader<'_> {
             is_before_php &= !directives.iter().any(|it| it.name == "fastcgi_pass");
         }
         self.depth -= 1;
+        regions::settle(place, &plan.regions, block, &mut mount);
         self.conclude(place, &Block::default(), plan, &mut mount);
         site.mounts.push(mount);
     }
@@ -430,17 +481,7 @@ impl Reader<'_> {
             return;
         }
         if block.is_internal {
-            let index = site.index.iter().flatten();
-            let is_index = index
-                .clone()
-                .any(|own| scripts.names.iter().any(|name| name.trim_start_matches('/') == own));
-            match is_index {
-                true => {
-                    let reason = "an index file can be asked for by its name here";
-                    self.notes.differs(place, "internal", reason);
-                }
-                false => site.rules.push(Rule::at(place, found.refused()).refuse_all(404)),
-            }
+            plan.internal.push((place.clone(), found.refused(), scripts.names.clone()));
         }
         if let Some(directive) = &block.try_files {
             match directive.args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -547,34 +588,6 @@ impl Reader<'_> {
         plan.fallback.extend(own.rules);
     }
 
-    fn location_headers(
-        &mut self,
-        place: &Place,
-        found: &Match,
-        block: &Block,
-        outer: &Block,
-        site: &mut Site,
-    ) {
-        // The location for scripts is not that of files.
-        let is_script = block.fastcgi.is_some();
-        let scope = match found {
-            Match::Pattern(_) if is_script => Scope::pattern("\\.php(?:/|$)"),
-            other => other.scope(),
-        };
-        let own = |name: &str| block.headers.iter().any(|own| own.name.eq_ignore_ascii_case(name));
-        let dropped = outer.headers.iter().filter(|header| !own(&header.name));
-        let dropped: Vec<&str> = dropped.map(|header| &*header.name).collect();
-        if block.headers != outer.headers && !dropped.is_empty() {
-            let reason = format!(
-                "nginx does not send {} here, because `add_header` is not inherited beside \
-                    others; here all are sent",
-                dropped.join(", ")
-            );
-            self.notes.differs(place, "add_header", reason);
-        }
-        site.rules.extend(headers(place, &scope, block, outer));
-    }
-
     fn nested(
         &mut self,
         place: &Place,
@@ -649,6 +662,8 @@ impl Reader<'_> {
             &mut own,
         );
         plan.intercepts.extend(own.intercepts);
+        plan.internal.extend(own.internal);
+        plan.regions.extend(own.regions.into_iter().map(|region| region.within(path)));
         for scripts in own.php {
             let is_all = scripts.names.is_empty();
             let names = if is_all { vec![format!("{path}*")] } else { scripts.names };
@@ -688,6 +703,22 @@ fn mounted(block: &Block, found: &Match, is_other_root: bool) -> Option<String> 
     Some(format!("{}{}", root.trim_end_matches('/'), path.trim_end_matches('/')))
 }
 
+/// Leaves scripts that other locations run out of refusals, but not what stands behind their names
+/// if nobody runs that.
+fn except(rules: &mut Vec<Rule>, from: usize, scripts: &[(String, bool)]) {
+    let mut behind = Vec::new();
+    for rule in rules[from..].iter_mut().filter(|rule| rule.guards()) {
+        for (name, _) in scripts.iter().filter(|(_, has_path_info)| !has_path_info) {
+            if rule.scope.fits(&format!("{name}/a")) {
+                let pattern = format!("^{}/", regex_lite::escape(name));
+                behind.push(Rule { scope: Scope::pattern(pattern), ..rule.clone() });
+            }
+        }
+        rule.except.extend(scripts.iter().map(|(name, _)| name.clone()));
+    }
+    rules.extend(behind);
+}
+
 /// A rule for paths without a file.
 fn missing(place: &Place, scope: &Scope) -> Rule {
     Rule { unless_file: true, ..Rule::at(place, scope.clone()) }
@@ -707,6 +738,15 @@ fn is_script(target: &str) -> bool {
 fn has_fastcgi(directive: &Directive) -> bool {
     let block = directive.block.iter().flatten();
     block.clone().any(|inner| inner.name == "fastcgi_pass")
+}
+
+/// Whether it is a location that runs all scripts.
+fn runs_all_scripts(directive: &Directive) -> bool {
+    let is_expression =
+        directive.name == "location" && matches!(kind(&directive.args).0, "~" | "~*");
+    is_expression
+        && has_fastcgi(directive)
+        && php::of_expression(kind(&directive.args).1).is_some_and(|it| it.names.is_empty())
 }
 
 /// A location as in the file.

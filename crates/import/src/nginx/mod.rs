@@ -8,6 +8,7 @@ mod limits;
 mod location;
 mod parse;
 mod php;
+mod regions;
 mod server;
 mod sizes;
 mod steps;

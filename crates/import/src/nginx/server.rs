@@ -1,14 +1,15 @@
 //! One `server` block as a site.
 
 use crate::directive::Directive;
-use crate::model::{COMBINED, Headers, Listen, Rule, Scope, Serve, Site};
+use crate::model::{Action, COMBINED, Listen, Rule, Scope, Serve, Site};
 use crate::source::Place;
 use crate::validity;
 
 use super::Reader;
-use super::block::{Block, Expires};
+use super::block::Block;
 use super::location::{Locations, Match, describe};
 use super::php::Scripts;
+use super::regions::{self, Region};
 use super::sizes;
 use super::steps::{End, only};
 
@@ -23,6 +24,10 @@ pub(super) struct Plan {
     pub intercepts: Vec<(Place, bool)>,
     /// Rewrites for paths without a file.
     pub fallback: Vec<Rule>,
+    /// Scripts that clients cannot ask for by their names: their paths, and those names.
+    pub internal: Vec<(Place, Scope, Vec<String>)>,
+    /// The headers of the locations.
+    pub regions: Vec<Region>,
     /// Which locations list folders; those that nginx prefers come first.
     pub listings: Vec<(Place, Scope, bool)>,
 }
@@ -80,13 +85,17 @@ impl Reader<'_> {
         let refusals = self.access(place, &everything, &block, &Block::default());
         site.rules.extend(refusals);
         site.rules.extend(self.limits(None, &everything, &block, &Block::default()));
-        self.whole_headers(place, &block, &mut site);
+        if !block.hidden_headers.is_empty() {
+            site.rules.push(hidden(place, Scope::default(), &block));
+        }
         // Without any log, the server's own is off.
         if block.is_unlogged && self.has_log {
             site.rules.push(sizes::unlogged(place, Scope::default()));
         }
         let mut plan = Plan::default();
         self.all_locations(&locations, &block, &mut site, &mut plan);
+        site.owns_headers = true;
+        regions::settle(place, &plan.regions, &block, &mut site);
         match site.moved {
             None => {
                 self.conclude(place, &block, plan, &mut site);
@@ -154,14 +163,6 @@ impl Reader<'_> {
         }
     }
 
-    /// The headers of the whole site.
-    fn whole_headers(&mut self, place: &Place, block: &Block, site: &mut Site) {
-        site.rules.extend(headers(place, &Scope::default(), block, &Block::default()));
-        if !block.hidden_headers.is_empty() {
-            site.rules.push(hidden(place, Scope::default(), block));
-        }
-    }
-
     /// What only all locations together say.
     pub(super) fn conclude(&mut self, place: &Place, block: &Block, plan: Plan, site: &mut Site) {
         if !plan.has_fallback
@@ -192,9 +193,30 @@ impl Reader<'_> {
                 None => rule.serve(Serve::Files),
             });
         }
+        self.internal(&plan, site);
         self.intercepts(&plan.intercepts, site);
         site.rules.extend(plan.fallback);
         listings(&plan.listings, site);
+    }
+
+    /// Refuses what clients cannot ask for, unless it answers for other paths.
+    fn internal(&mut self, plan: &Plan, site: &mut Site) {
+        let index = site.index.iter().flatten().chain(&site.front_controller);
+        let mut answering: Vec<String> = index.map(|name| format!("/{name}")).collect();
+        let rewrites = plan.fallback.iter().chain(&site.rules);
+        answering.extend(rewrites.filter_map(|rule| match &rule.action {
+            Some(Action::Rewrite(to)) => to.split(['?', '$']).next().map(str::to_owned),
+            _ => None,
+        }));
+        for (place, scope, names) in &plan.internal {
+            if names.iter().any(|name| answering.contains(name)) {
+                let reason = "a script that answers for other paths can be asked for by its name, \
+                    too";
+                self.notes.differs(place, "internal", reason);
+            } else {
+                site.rules.push(Rule::at(place, scope.clone()).refuse_all(404));
+            }
+        }
     }
 
     /// Whether error pages replace what scripts answer, which is so for all of a site or for none.
@@ -244,57 +266,6 @@ fn listings(listings: &[(Place, Scope, bool)], site: &mut Site) {
             site.rules.push(Rule::at(place, scope.clone()).list(*lists));
         }
     }
-}
-
-/// The headers of a block that are not those of the block around it.
-pub(super) fn headers(place: &Place, scope: &Scope, block: &Block, outer: &Block) -> Vec<Rule> {
-    let mut rules = Vec::new();
-    if block.headers != outer.headers {
-        for always in [false, true] {
-            let own = block.headers.iter().filter(|header| header.always == always);
-            let mut changes = Headers { always, ..Headers::default() };
-            for header in own {
-                let is_same =
-                    |other: &&super::block::Header| other.name.eq_ignore_ascii_case(&header.name);
-                let is_around = outer.headers.iter().any(|other| is_same(&other));
-                let is_twice = block.headers.iter().filter(is_same).count() > 1;
-                if header.name.eq_ignore_ascii_case("cache-control") {
-                    let value = match changes.cache_control.take() {
-                        Some(before) => format!("{before}, {}", header.value),
-                        None => header.value.clone(),
-                    };
-                    changes.cache_control = Some(value);
-                } else if is_around || is_twice {
-                    changes.set.insert(header.name.clone(), header.value.clone());
-                } else {
-                    changes.add.insert(header.name.clone(), header.value.clone());
-                }
-            }
-            let place = block.headers.first().map_or(place, |header| &header.place);
-            rules.push(Rule { headers: changes, ..Rule::at(place, scope.clone()) });
-        }
-    }
-    if block.expires != outer.expires
-        && let Some(expires) = &block.expires
-    {
-        let mut rule = Rule::at(place, scope.clone());
-        let own = rules.iter().find_map(|rule: &Rule| rule.headers.cache_control.clone());
-        let more = own.map_or_else(String::new, |own| format!(", {own}"));
-        match expires {
-            Expires::Never => rule.headers.cache_control = Some(format!("no-cache{more}")),
-            Expires::Seconds(seconds) => {
-                rule.headers.cache_control = Some(format!("max-age={seconds}{more}"));
-                // A rule's longest time; `max-age` counts for all newer browsers.
-                rule.headers.expires = Some(*seconds).filter(|seconds| *seconds <= 365 * 86_400);
-            }
-        }
-        for other in &mut rules {
-            other.headers.cache_control = None;
-        }
-        rules.push(rule);
-    }
-    rules.retain(|rule| !rule.is_idle());
-    rules
 }
 
 /// The headers of scripts that are not passed on.

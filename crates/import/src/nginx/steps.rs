@@ -161,7 +161,7 @@ impl Reader<'_> {
             }
             // 444 closes the connection, without an answer.
             400..=499 => {
-                let status = if matches!(status, 404 | 410) { 404 } else { 403 };
+                let status = if matches!(status, 404 | 410) { status } else { 403 };
                 site.rules.push(Rule::at(place, closed(scope)).refuse_all(status));
             }
             _ => {

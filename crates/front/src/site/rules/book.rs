@@ -101,6 +101,7 @@ impl RuleBook {
             }
             Target::Listing(folder) => Ruling::Listing(folder),
             Target::NotFound => Ruling::Refused(StatusCode::NOT_FOUND),
+            Target::Gone => Ruling::Refused(StatusCode::GONE),
             Target::Forbidden => Ruling::Refused(StatusCode::FORBIDDEN),
             Target::BadRequest => Ruling::Refused(StatusCode::BAD_REQUEST),
             Target::Unreadable(failure, _) => Ruling::Refused(failure.status()),
@@ -112,7 +113,7 @@ impl RuleBook {
         let mut response = Response::new(Source::Empty);
         *response.status_mut() = status;
         *response.headers_mut() = headers;
-        if let Some(changes) = self.rules.changes(uri, &self.router) {
+        if let Some(changes) = self.rules.changes(uri, &self.router, None) {
             changes.apply(&mut response);
         }
         std::mem::take(response.headers_mut())

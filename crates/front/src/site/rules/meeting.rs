@@ -15,7 +15,7 @@ use crate::route::{self, Router};
 /// The paths that a request could be for.
 pub struct Meeting {
     /// The one that the client asks for.
-    own: Vec<u8>,
+    pub(super) own: Vec<u8>,
     /// The others.
     others: Readings,
 }

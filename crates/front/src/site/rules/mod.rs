@@ -9,7 +9,8 @@
 //!    whatever a rewrite leads to.
 //! 4. The restrictions of all rules that fit the path that is served: what may run there. If a
 //!    directory's index file answers, refusals and restrictions hold for its path, too; if a script
-//!    answers with PATH_INFO, refusals hold for the page that this could stand for.
+//!    answers with PATH_INFO, they hold for the script's own path, and refusals for the page that
+//!    PATH_INFO could stand for.
 //!
 //! They also say which rules ask for a password: those for the path of the request, for the one
 //! that a rewrite leads to, for an index file and for PATH_INFO. The password is asked for before
@@ -64,6 +65,8 @@ pub struct Rules {
     /// Those that change the heads of responses, and what they do.
     of_responses: Vec<config::Rule>,
     headers: Arc<[HeaderRule]>,
+    /// Whether any of these goes by what answers.
+    looks_at_answers: bool,
     /// Those that limit bodies.
     of_bodies: Vec<config::Rule>,
     /// Those for requests that are not logged.
@@ -89,9 +92,9 @@ impl Rules {
                 || rule.index_listing.is_some()
                 || !rule.scripts.is_empty()
         };
-        let changes = |rule: &config::Rule| Some((rule.clone(), HeaderRule::new(rule)?));
-        let (of_responses, headers): (Vec<_>, Vec<_>) =
-            site.rules.iter().filter_map(changes).unzip();
+        let changes = |rule: &&config::Rule| !rule.headers.is_empty() || rule.is_last;
+        let of_responses: Vec<_> = site.rules.iter().filter(changes).cloned().collect();
+        let headers: Vec<_> = of_responses.iter().map(HeaderRule::new).collect();
         Rules {
             canonical_host: site.canonical_host.clone(),
             has_logins: site.rules.iter().any(|rule| rule.login.is_some()),
@@ -103,6 +106,7 @@ impl Rules {
             }),
             has_guards: site.rules.iter().any(|rule| rule.login.is_some() || rule.refuses()),
             rules: site.rules.iter().filter(looks).cloned().collect(),
+            looks_at_answers: of_responses.iter().any(|rule| rule.of_answer),
             of_responses,
             headers: headers.into(),
             of_bodies: site.rules.iter().filter(|rule| rule.body.is_some()).cloned().collect(),
@@ -133,15 +137,37 @@ impl Rules {
         self.rules.is_empty() && self.canonical_host.is_none()
     }
 
-    /// What is changed in the head of the response to a request for `uri`, if anything.
-    pub fn changes(&self, uri: &Uri, router: &Router) -> Option<Box<HeaderChanges>> {
+    /// Whether what is changed in the head of a response depends on what answers.
+    pub fn look_at_answers(&self) -> bool {
+        self.looks_at_answers
+    }
+
+    /// What is changed in the head of the response to a request for `uri`, if anything; `decision`:
+    /// what answers, if that is known. Otherwise it is taken for what stands at the path.
+    pub fn changes(
+        &self,
+        uri: &Uri,
+        router: &Router,
+        decision: Option<&Decision>,
+    ) -> Option<Box<HeaderChanges>> {
         if self.of_responses.is_empty() {
             return None;
         }
         let meeting = Meeting::new(uri, router);
+        let answer = decision.and_then(|decision| answer_of(decision, router));
+        let answer = answer.as_deref().unwrap_or(&meeting.own);
+        let mut is_over = false;
+        let mut holds = |rule: &config::Rule| {
+            if !rule.of_answer {
+                return meeting.describes(rule);
+            }
+            let holds = !is_over && fits(rule, answer);
+            is_over |= holds && rule.is_last;
+            holds
+        };
         let fitting = self.of_responses.iter().enumerate();
         let fitting: SmallVec<[u16; 12]> = fitting
-            .filter(|(_, rule)| meeting.describes(rule))
+            .filter(|(_, rule)| holds(rule))
             .filter_map(|(index, _)| u16::try_from(index).ok())
             .collect();
         let is_any = !fitting.is_empty();
@@ -266,6 +292,15 @@ impl Rules {
         }
         if let Some(refusal) = self.guard_pages(&mut decision, path, client, router) {
             return Decision::settled(refusal);
+        }
+        if let Some(own) = path_before_info(&decision.target, path, router) {
+            if let Some(refusal) = self.refusal(own, client) {
+                return Decision::settled(refusal);
+            }
+            self.ask_to_log_in(&mut decision, own, client);
+            if !self.may_run(own, own) {
+                return Decision::settled(Target::Forbidden);
+            }
         }
         if let Target::Script(script) | Target::Application(script, _) = &decision.target {
             let name = &script.script_name[router.mount().len()..];
@@ -402,6 +437,28 @@ impl Rules {
     }
 }
 
+/// The path of what answers, if it is another one than that of the request: that of the script, or
+/// of an index file.
+fn answer_of(decision: &Decision, router: &Router) -> Option<Vec<u8>> {
+    match &decision.target {
+        Target::Script(script) | Target::Application(script, _) => {
+            script.script_name.get(router.mount().len()..).map(<[u8]>::to_vec)
+        }
+        target => {
+            let own = Some(&decision.path).filter(|path| !path.is_empty());
+            own.map(|path| router.index_of(path, target).unwrap_or_else(|| path.clone()))
+        }
+    }
+}
+
+/// The path of a script that answers for a longer one, with PATH_INFO: an expression such as
+/// `\.php$` fits it alone.
+fn path_before_info<'a>(target: &Target, path: &'a [u8], router: &Router) -> Option<&'a [u8]> {
+    let (Target::Script(script) | Target::Application(script, _)) = target else { return None };
+    let own = path.strip_suffix(script.path_info()).filter(|own| own.len() < path.len())?;
+    script.script_name.get(router.mount().len()..).filter(|name| *name == own).map(|_| own)
+}
+
 /// Where a rule that fits redirects a request, and with which status.
 fn redirect(rule: &config::Rule, text: &str, uri: &Uri) -> Option<(String, StatusCode)> {
     let to = target::location(rule.redirect.as_ref()?, &groups(rule, text), uri.query());
@@ -415,6 +472,7 @@ fn redirect(rule: &config::Rule, text: &str, uri: &Uri) -> Option<(String, Statu
 fn refusal(rule: &config::Rule, client: IpAddr) -> Option<Target> {
     (is_refused(rule, client) && !takes_either(rule)).then_some(match rule.status {
         404 => Target::NotFound,
+        410 => Target::Gone,
         _ => Target::Forbidden,
     })
 }
@@ -442,6 +500,9 @@ fn groups<'a>(rule: &config::Rule, text: &'a str) -> Vec<&'a str> {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod answers;
 
 #[cfg(test)]
 mod spellings;

@@ -117,7 +117,7 @@ fn what_describes_a_page_holds_behind_the_front_controller_alone() {
         let meeting = Meeting::new(&uri, &place.router);
         assert_eq!(meeting.describes(&place.site.rules[0]), describes, "{target}");
         assert_eq!(place.rules.is_logged(&uri, &place.router), !describes, "{target}");
-        assert_eq!(place.rules.changes(&uri, &place.router).is_some(), describes, "{target}");
+        assert_eq!(place.rules.changes(&uri, &place.router, None).is_some(), describes, "{target}");
     }
 }
 

@@ -77,6 +77,7 @@ impl Place {
             Target::Listing(folder) => format!("list {}", name(&folder)),
             Target::NotFound => "404".into(),
             Target::Forbidden => "403".into(),
+            Target::Gone => "410".into(),
             Target::BadRequest => "400".into(),
             Target::Unreadable(failure, _) => failure.status().as_str().into(),
         }
@@ -86,7 +87,7 @@ impl Place {
         self.from("192.0.2.1", target)
     }
 
-    fn check(&self, rows: &[(&str, &str)]) {
+    pub fn check(&self, rows: &[(&str, &str)]) {
         for (target, expected) in rows {
             assert_eq!(self.get(target), *expected, "{target}");
         }
@@ -484,7 +485,11 @@ fn headers_are_changed_by_path_and_type() {
         headers.insert("content-type", kind.parse().unwrap());
         headers.insert("x-powered-by", "PHP".parse().unwrap());
         headers.insert("link", "</b>".parse().unwrap());
-        place.rules.changes(&target.parse().unwrap(), &place.router).unwrap().apply(&mut response);
+        place
+            .rules
+            .changes(&target.parse().unwrap(), &place.router, None)
+            .unwrap()
+            .apply(&mut response);
         let headers = response.headers();
         let values = |name| {
             let values = headers.get_all(name).iter().map(|value| value.to_str().unwrap());

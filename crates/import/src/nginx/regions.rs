@@ -1,0 +1,174 @@
+//! The headers of locations. nginx sends those of the one location that it has chosen for what
+//! answers in the end: after `try_files`, index files and rewrites. So they become rules by the
+//! path of what answers, in the order in which nginx chooses, each of which is the last that holds.
+
+use crate::model::{Headers, Rule, Scope, Site};
+use crate::source::Place;
+
+use super::block::{Block, Expires, Header};
+use super::location::Match;
+
+/// A location, and what it sends.
+#[derive(Clone, Debug)]
+pub(super) struct Region {
+    place: Place,
+    found: Match,
+    /// The prefix that it stands in, if it is an expression.
+    parent: Option<String>,
+    sent: Sent,
+}
+
+/// Header fields, and how long responses may be kept.
+#[derive(Clone, Debug, PartialEq)]
+struct Sent {
+    headers: Vec<Header>,
+    expires: Option<Expires>,
+}
+
+impl Sent {
+    fn of(block: &Block) -> Sent {
+        Sent { headers: block.headers.clone(), expires: block.expires.clone() }
+    }
+}
+
+impl Region {
+    pub(super) fn of(place: &Place, found: &Match, block: &Block) -> Region {
+        let (place, found) = (place.clone(), found.clone());
+        Region { place, found, parent: None, sent: Sent::of(block) }
+    }
+
+    /// The same within a location with a prefix.
+    pub(super) fn within(self, prefix: &str) -> Region {
+        Region { parent: self.parent.or_else(|| Some(prefix.to_owned())), ..self }
+    }
+
+    fn prefix(&self) -> Option<(&str, bool)> {
+        match &self.found {
+            Match::Prefix(path, is_final) => Some((path, *is_final)),
+            _ => None,
+        }
+    }
+
+    fn is_pattern_in(&self, parent: Option<&str>) -> bool {
+        matches!(self.found, Match::Pattern(_)) && self.parent.as_deref() == parent
+    }
+}
+
+/// Writes the headers of a site whose own block is `block`.
+pub(super) fn settle(place: &Place, regions: &[Region], block: &Block, site: &mut Site) {
+    let own = Sent::of(block);
+    if regions.iter().all(|region| region.sent == own) {
+        if site.owns_headers {
+            site.rules.extend(rules(place, &Scope::default(), &own));
+        }
+        return;
+    }
+    site.owns_headers = true;
+    for mount in site.mounts.iter_mut().filter(|mount| !mount.owns_headers) {
+        mount.owns_headers = true;
+        mount.rules.extend(rules(place, &Scope::default(), &own));
+    }
+    let mut order = order(regions);
+    order.push((place, Scope::default(), &own));
+    // The last ones may all send what is sent anyway.
+    while order.len() > 1 && order[order.len() - 2].2 == &own {
+        order.remove(order.len() - 2);
+    }
+    for (place, scope, sent) in order {
+        let mut rules = rules(place, &scope, sent);
+        if rules.is_empty() {
+            rules.push(Rule::at(place, scope));
+        }
+        rules.iter_mut().for_each(|rule| rule.of_answer = true);
+        rules.last_mut().into_iter().for_each(|rule| rule.is_last = true);
+        site.rules.extend(rules);
+    }
+}
+
+/// The paths of the regions, in the order in which nginx asks: what fits first is chosen.
+///
+/// The longest prefix decides whether expressions are asked, and which ones: those within it, then
+/// those beside it, unless it says `^~`. Where no prefix says anything of that, the expressions
+/// come once before all prefixes.
+fn order(regions: &[Region]) -> Vec<(&Place, Scope, &Sent)> {
+    let whole = |region: &Region| region.found.scope();
+    let exact = regions.iter().filter(|region| matches!(region.found, Match::Exact(_)));
+    let mut order: Vec<(&Region, Scope)> = exact.map(|region| (region, whole(region))).collect();
+    let mut prefixes: Vec<(&Region, &str, bool)> = regions
+        .iter()
+        .filter_map(|region| region.prefix().map(|(path, is_final)| (region, path, is_final)))
+        .collect();
+    prefixes.sort_by_key(|(_, path, _)| std::cmp::Reverse(path.len()));
+    let is_special = |path: &str| {
+        prefixes.iter().any(|(_, other, is_final)| {
+            path.starts_with(other) && (*is_final || patterns_in(regions, Some(other)).count() > 0)
+        })
+    };
+    let (special, plain): (Vec<_>, Vec<_>) =
+        prefixes.iter().partition(|(_, path, _)| is_special(path));
+    for &(region, path, is_final) in special {
+        let below = |inner| {
+            let path = (path != "/").then(|| format!("{path}*"));
+            (inner, Scope { path, pattern: whole(inner).pattern })
+        };
+        order.extend(patterns_in(regions, Some(path)).map(below));
+        if !is_final {
+            order.extend(patterns_in(regions, None).map(below));
+        }
+        order.push((region, whole(region)));
+    }
+    order.extend(patterns_in(regions, None).map(|region| (region, whole(region))));
+    order.extend(plain.iter().map(|(region, _, _)| (*region, whole(region))));
+    order.into_iter().map(|(region, scope)| (&region.place, scope, &region.sent)).collect()
+}
+
+/// The expressions that stand within a prefix, or beside all.
+fn patterns_in<'a>(
+    regions: &'a [Region],
+    parent: Option<&str>,
+) -> impl Iterator<Item = &'a Region> {
+    regions.iter().filter(move |it| it.is_pattern_in(parent))
+}
+
+/// What a location sends, as rules for a scope.
+fn rules(place: &Place, scope: &Scope, sent: &Sent) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    let place = sent.headers.first().map_or(place, |header| &header.place);
+    let is_cache_control = |header: &&Header| header.name.eq_ignore_ascii_case("cache-control");
+    if let Some(expires) = &sent.expires {
+        let mut rule = Rule::at(place, scope.clone());
+        let more = sent.headers.iter().filter(is_cache_control);
+        let more: String = more.map(|header| format!(", {}", header.value)).collect();
+        match expires {
+            Expires::Never => rule.headers.cache_control = Some(format!("no-cache{more}")),
+            Expires::Seconds(seconds) => {
+                rule.headers.cache_control = Some(format!("max-age={seconds}{more}"));
+                // A rule's longest time; `max-age` counts for all newer browsers.
+                rule.headers.expires = Some(*seconds).filter(|seconds| *seconds <= 365 * 86_400);
+            }
+        }
+        rules.push(rule);
+    }
+    let own = sent.headers.iter().filter(|it| sent.expires.is_none() || !is_cache_control(it));
+    for header in own {
+        // One table has a name once; what is added twice stands in two.
+        let takes = |rule: &&mut Rule| {
+            let changes = &rule.headers;
+            let is_same = |name: &String| name.eq_ignore_ascii_case(&header.name);
+            changes.cache_control.is_none()
+                && changes.always == header.always
+                && !changes.add.keys().any(is_same)
+        };
+        let (name, value) = (header.name.clone(), header.value.clone());
+        match rules.iter_mut().find(takes) {
+            Some(rule) => drop(rule.headers.add.insert(name, value)),
+            None => {
+                let headers = Headers { always: header.always, ..Headers::default() };
+                let mut rule = Rule { headers, ..Rule::at(place, scope.clone()) };
+                rule.headers.add.insert(name, value);
+                rules.push(rule);
+            }
+        }
+    }
+    rules
+}
