@@ -121,11 +121,13 @@ const RULES: &[Rule] = &[
     Rule { name: "text", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
     // Text in, text and bytes out.
     Rule { name: "profile", ours: &["text"], never: &["tokio", "hyper", "http", "libc", "serde"] },
+    // HTTP/2 by the C library: bytes in, events out. It knows no sockets and no time.
+    Rule { name: "nghttp2", ours: &[], never: REACTOR },
     Rule {
         name: "front",
         ours: &[
-            "auth", "cache", "config", "cost", "fastcgi", "fpm", "lua", "metrics", "otlp",
-            "outbound", "profile", "tls", "trace", "upstream",
+            "auth", "cache", "config", "cost", "fastcgi", "fpm", "lua", "metrics", "nghttp2",
+            "otlp", "outbound", "profile", "tls", "trace", "upstream",
         ],
         never: &["toml_edit", "serde"],
     },
@@ -193,7 +195,7 @@ const ROOT: &[&str] = &[
 
 /// Crates in which `unsafe` may stand; every other one takes the workspace's lints, which forbid
 /// it.
-const UNSAFE_ROOMS: &[&str] = &["lua", "php", "sys"];
+const UNSAFE_ROOMS: &[&str] = &["lua", "nghttp2", "php", "sys"];
 
 /// Lines that a source file may have, tests aside: beyond this it has more than one reason to
 /// exist.

@@ -8,6 +8,7 @@ mod flow;
 mod frames;
 mod limits;
 mod load;
+mod malformed;
 mod priorities;
 pub mod secured;
 mod secured_frames;

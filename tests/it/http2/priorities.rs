@@ -41,8 +41,9 @@ fn start(lines: &[&str]) -> Server {
 /// Asks for all of these on one connection, and reads nothing before the server has seen the last
 /// of them.
 fn ask(server: &Server, all: &[Asked<'_>]) -> Raw {
-    let window = [&[0, 4][..], &LARGEST_WINDOW.to_be_bytes()].concat();
-    let mut raw = Raw::open(server, &window);
+    // And without the older priorities (RFC 9218 section 2.1), as browsers say.
+    let settings = [&[0, 4][..], &LARGEST_WINDOW.to_be_bytes(), &[0, 9, 0, 0, 0, 1]].concat();
+    let mut raw = Raw::open(server, &settings);
     raw.frame(WINDOW_UPDATE, 0, 0, &(LARGEST_WINDOW - DEFAULT_WINDOW).to_be_bytes());
     let before = metrics::samples(server)["tokamak_http2_requests_total"];
     for (number, (path, priority)) in all.iter().enumerate() {
@@ -164,4 +165,32 @@ fn a_closed_window_keeps_nobody_back() {
         let (_, _, stream, payload) = raw.frame_of(&[DATA]);
         *came.entry(stream).or_default() += payload.len();
     }
+}
+
+/// A client changes its mind (PRIORITY_UPDATE), about a request under way and one that has not
+/// come.
+#[test]
+fn an_update_of_the_priority_counts() {
+    const PRIORITY_UPDATE: u8 = 16;
+    let server = start(&[]);
+    let mut page = page_with(("/script.js", "u=7, i"));
+    page.push(("/style.css", "u=7, i"));
+    let mut raw = ask(&server, &page[..page.len() - 1]);
+    let (script, style) = (2 * IMAGES + 1, 2 * IMAGES + 3);
+    for stream in [script, style] {
+        let payload = [&stream.to_be_bytes()[..], b"u=0"].concat();
+        raw.frame(PRIORITY_UPDATE, 0, 0, &payload);
+    }
+    raw.frame(HEADERS, 5, style, &[head("GET", "/style.css"), field("priority", "u=7")].concat());
+    metrics::samples_when(&server, "tokamak_http2_requests_total", page.len() as f64);
+    let (mut others, mut ended) = (0, 0);
+    while ended < 2 {
+        let (_, flags, stream, payload) = raw.frame_of(&[DATA]);
+        if stream < script {
+            others += payload.len();
+        } else if flags & 1 != 0 {
+            ended += 1;
+        }
+    }
+    assert!(others < 2 * UNDER_WAY, "{others} bytes of images came before their end");
 }

@@ -2,22 +2,26 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
-use ::h2::RecvStream;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 
+use super::shared::Shared;
 use super::stream::Stream;
 use crate::client::Client;
 use crate::request::body::Cut;
 
 /// A body that has not been read.
 pub struct StreamBody {
-    stream: RecvStream,
+    session: Arc<Shared>,
+    /// The number of its stream.
+    id: u32,
     /// Its length, if the client says it.
     length: Option<u64>,
+    /// Whether all of it has been read.
+    is_read: bool,
     /// The client, if it waits for `100 Continue` before it sends the body.
     waiting: Option<Arc<Stream>>,
 }
@@ -25,11 +29,13 @@ pub struct StreamBody {
 impl StreamBody {
     /// The body of a request. `waiting`: its client, if it wants `100 Continue` first.
     pub fn new(
-        stream: RecvStream,
+        session: Arc<Shared>,
+        id: u32,
         length: Option<u64>,
         waiting: Option<Arc<Stream>>,
     ) -> StreamBody {
-        StreamBody { stream, length, waiting }
+        let is_read = session.lock().session.is_body_taken(id);
+        StreamBody { session, id, length, is_read, waiting }
     }
 }
 
@@ -41,33 +47,55 @@ impl Body for StreamBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
-        if let Some(client) = self.waiting.take()
-            && !self.stream.is_end_stream()
+        let this = &mut *self;
+        if this.is_read {
+            return Poll::Ready(None);
+        }
+        let id = this.id;
+        // What is taken is in memory or in a file, so the client may send as much again.
+        let bytes = this.session.change(|session| session.take_body(id));
+        let mut inner = this.session.lock();
+        let is_read = inner.session.is_body_taken(id);
+        let polled = if !bytes.is_empty() {
+            Poll::Ready(Some(Ok(Frame::data(bytes))))
+        } else if is_read {
+            // Trailers are left out, as those of HTTP/1 are: nothing behind this reads them.
+            Poll::Ready(None)
+        } else if inner.end_of(id).is_some() {
+            Poll::Ready(Some(Err(Cut::Lost)))
+        } else {
+            if let Some(kept) = inner.session.data(id) {
+                kept.reader = Some(cx.waker().clone());
+            }
+            Poll::Pending
+        };
+        drop(inner);
+        this.is_read = is_read;
+        if let Some(client) = this.waiting.take()
+            && polled.is_pending()
         {
             client.send_interim(StatusCode::CONTINUE, &HeaderMap::new());
         }
-        let frame = match ready!(self.stream.poll_data(cx)) {
-            // Trailers are left out, as those of HTTP/1 are: nothing behind this reads them.
-            None => None,
-            Some(Ok(data)) => {
-                // What has been read is in memory or in a file, so the client may send as much
-                // again.
-                let released = self.stream.flow_control().release_capacity(data.len());
-                Some(released.map(|()| Frame::data(data)).map_err(|_| Cut::Lost))
-            }
-            Some(Err(_)) => Some(Err(Cut::Lost)),
-        };
-        Poll::Ready(frame)
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.stream.is_end_stream()
+        self.is_read
     }
 
     fn size_hint(&self) -> SizeHint {
-        if self.stream.is_end_stream() {
+        if self.is_read {
             return SizeHint::with_exact(0);
         }
         self.length.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+impl Drop for StreamBody {
+    fn drop(&mut self) {
+        let id = self.id;
+        if !self.is_read {
+            self.session.change(|session| session.drop_body(id));
+        }
     }
 }

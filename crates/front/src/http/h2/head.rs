@@ -1,14 +1,18 @@
 //! The same rules for the head of a request as for one of HTTP/1, where the HTTP library has none,
 //! and the same shape: behind this module a request looks as if it had come over HTTP/1.
 //!
-//! The library has refused pseudo-header fields that are missing, doubled or out of place, fields
-//! of connections, and a body whose length differs from its `Content-Length`; it ends such a stream
-//! or connection, and the client gets no page.
+//! The library has refused what HTTP/2 itself forbids: pseudo-header fields that are missing,
+//! doubled or out of place, fields of connections, names and values with bytes that may not stand
+//! in them, and a body whose length differs from its `Content-Length`. It ends such a stream, and
+//! the client gets no page.
 
-use http::header::{CONTENT_LENGTH, COOKIE, HOST, HeaderValue};
-use http::uri::Scheme;
-use http::{HeaderMap, Method, Request, Uri};
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, COOKIE, HOST, HeaderName, HeaderValue};
+use http::{HeaderMap, Method, Request, Uri, Version};
 use tokamak_config::Limits;
+use tokamak_nghttp2::Head;
 
 use crate::http::h1::screen::{Violation, rules};
 
@@ -16,55 +20,77 @@ use crate::http::h1::screen::{Violation, rules};
 /// limit of a head is the same.
 const AROUND_FIELD: usize = 4;
 
-/// Checks the head of a request, and gives it the shape that it has in HTTP/1: the target in origin
-/// form, the authority in `Host`, all cookies in one field. Returns the length of its body, if the
+/// Whether the response to this request has no body, whatever its head says.
+pub fn is_head(head: &Head) -> bool {
+    head.fields().any(|(name, value)| name == b":method" && value == "HEAD")
+}
+
+/// Makes a request of its head, in the shape that it has in HTTP/1: the target in origin form, the
+/// authority in `Host`, all cookies in one field. Returns the length of its body, too, if the
 /// client says it.
 ///
 /// # Errors
 /// Fails with the first rule that the head breaks.
-pub fn check<B>(limits: &Limits, request: &mut Request<B>) -> Result<Option<u64>, Violation> {
-    let method = rules::method(request.method().as_str().as_bytes())?;
-    let uri = request.uri().clone();
-    check_size(limits, request.method(), &uri, request.headers())?;
-    let headers = request.headers_mut();
-    join_cookies(headers);
-    if headers.len() > limits.headers {
-        return Err(Violation::TooManyFields);
+pub fn request(limits: &Limits, head: &Head) -> Result<(Request<()>, Option<u64>), Violation> {
+    let mut pseudo = Pseudo::default();
+    let mut headers = HeaderMap::with_capacity(head.len());
+    let mut size = 0;
+    for (name, value) in head.fields() {
+        match name {
+            b":method" => pseudo.method = value,
+            b":scheme" => pseudo.scheme = value,
+            b":authority" => pseudo.authority = Some(value),
+            b":path" => pseudo.path = value,
+            _ => {
+                size += name.len() + value.len() + AROUND_FIELD;
+                let name = HeaderName::from_bytes(name).map_err(|_| Violation::BadFieldName)?;
+                let value = HeaderValue::from_maybe_shared(value);
+                headers.append(name, value.map_err(|_| Violation::ControlByte)?);
+            }
+        }
     }
-    if uri.scheme().is_some_and(|scheme| *scheme != Scheme::HTTP && *scheme != Scheme::HTTPS) {
-        return Err(Violation::BadTarget);
-    }
-    set_host(&uri, headers)?;
-    let length = length(headers)?;
-    let path = uri.into_parts().path_and_query.ok_or(Violation::BadTarget)?;
-    rules::target(path.as_str().as_bytes(), method)?;
-    let target = Uri::from(path);
-    // The library drops a fragment, after which nothing may be left. And a whole URL is no path.
-    if !target.path().starts_with(['/', '*']) {
-        return Err(Violation::BadTarget);
-    }
-    *request.uri_mut() = target;
-    Ok(length)
-}
-
-fn check_size(
-    limits: &Limits,
-    method: &Method,
-    uri: &Uri,
-    headers: &HeaderMap,
-) -> Result<(), Violation> {
-    let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
-    let line = method.as_str().len() + path + " HTTP/1.1".len();
+    let method = rules::method(&pseudo.method)?;
+    let line = pseudo.method.len() + pseudo.path.len() + " HTTP/1.1".len();
     if line > limits.head {
         return Err(Violation::TargetTooLong);
     }
-    let authority = uri.authority().map_or(0, |authority| authority.as_str().len());
-    let fields = headers.iter();
-    let fields = fields.map(|(name, value)| name.as_str().len() + value.len() + AROUND_FIELD);
-    if line + authority + fields.sum::<usize>() > limits.head {
+    if head.is_cut || line + pseudo.authority.as_ref().map_or(0, Bytes::len) + size > limits.head {
         return Err(Violation::HeadTooLarge);
     }
-    Ok(())
+    join_cookies(&mut headers);
+    if headers.len() > limits.headers {
+        return Err(Violation::TooManyFields);
+    }
+    let is_known = |scheme| pseudo.scheme.eq_ignore_ascii_case(scheme);
+    if !is_known(b"http") && !is_known(b"https") {
+        return Err(Violation::BadTarget);
+    }
+    set_host(pseudo.authority, &mut headers)?;
+    let length = length(&headers)?;
+    // A whole URL is no path.
+    if !pseudo.path.starts_with(b"/") && pseudo.path != "*" {
+        return Err(Violation::BadTarget);
+    }
+    rules::target(&pseudo.path, method)?;
+    let target = match rules::encoded(&pseudo.path) {
+        Cow::Borrowed(_) => Uri::from_maybe_shared(pseudo.path),
+        Cow::Owned(encoded) => Uri::from_maybe_shared(encoded),
+    };
+    let mut request = Request::new(());
+    *request.method_mut() = Method::from_bytes(&pseudo.method).map_err(|_| Violation::BadMethod)?;
+    *request.uri_mut() = target.map_err(|_| Violation::BadTarget)?;
+    *request.version_mut() = Version::HTTP_2;
+    *request.headers_mut() = headers;
+    Ok((request, length))
+}
+
+/// The pseudo-header fields of a request.
+#[derive(Default)]
+struct Pseudo {
+    method: Bytes,
+    scheme: Bytes,
+    authority: Option<Bytes>,
+    path: Bytes,
 }
 
 /// Joins the cookies that browsers send in many fields (RFC 9113 section 8.2.3).
@@ -83,21 +109,20 @@ fn join_cookies(headers: &mut HeaderMap) {
 }
 
 /// Puts the authority of the request into `Host`, as HTTP/1 has it.
-fn set_host(uri: &Uri, headers: &mut HeaderMap) -> Result<(), Violation> {
+fn set_host(authority: Option<Bytes>, headers: &mut HeaderMap) -> Result<(), Violation> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = hosts.next();
     if hosts.next().is_some() {
         return Err(Violation::TwoHosts);
     }
-    let Some(authority) = uri.authority() else {
+    let Some(authority) = authority else {
         return rules::host(host.ok_or(Violation::NoHost)?.as_bytes());
     };
-    let authority = authority.as_str().as_bytes();
-    rules::host(authority)?;
-    if host.is_some_and(|host| !host.as_bytes().eq_ignore_ascii_case(authority)) {
+    rules::host(&authority)?;
+    if host.is_some_and(|host| !host.as_bytes().eq_ignore_ascii_case(&authority)) {
         return Err(Violation::OtherHost);
     }
-    let value = HeaderValue::from_bytes(authority).map_err(|_| Violation::BadHost)?;
+    let value = HeaderValue::from_maybe_shared(authority).map_err(|_| Violation::BadHost)?;
     headers.insert(HOST, value);
     Ok(())
 }
@@ -129,17 +154,20 @@ mod tests {
         client: tokamak_config::ClientLimits::NONE,
     };
 
-    fn request(method: &str, uri: &str, fields: &[(&str, &str)]) -> Request<()> {
-        let mut request = Request::builder().method(method).uri(uri);
-        for (name, value) in fields {
-            request = request.header(*name, *value);
+    fn head(method: &str, url: &str, fields: &[(&str, &str)]) -> Head {
+        let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+        let at = rest.find(['/', '?', '*']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(at);
+        let mut all = vec![(":method", method), (":scheme", scheme), (":path", path)];
+        if !authority.is_empty() {
+            all.push((":authority", authority));
         }
-        request.body(()).unwrap()
+        all.extend_from_slice(fields);
+        all.into_iter().collect()
     }
 
-    fn checked(method: &str, uri: &str, fields: &[(&str, &str)]) -> Result<Request<()>, Violation> {
-        let mut request = request(method, uri, fields);
-        check(&LIMITS, &mut request).map(|_| request)
+    fn checked(method: &str, url: &str, fields: &[(&str, &str)]) -> Result<Request<()>, Violation> {
+        request(&LIMITS, &head(method, url, fields)).map(|(request, _)| request)
     }
 
     #[test]
@@ -184,6 +212,28 @@ mod tests {
         assert!(checked("GET", "http://a/", &many).is_ok(), "cookies count as one field");
     }
 
+    /// The same as over HTTP/1: see `rules::target`.
+    #[test]
+    fn targets_are_those_of_http_1() {
+        for (path, expected) in [
+            ("/a?q={\"a\":1}", Some("/a?q={%22a%22:1}")),
+            ("/`?`<b>", Some("/%60?`%3Cb%3E")),
+            ("/\u{e4}|^\\[]", Some("/\u{e4}|^\\[]")),
+            ("/a#b", None),
+            ("/a?b#c", None),
+            ("/a b", None),
+            ("/a\u{7f}", None),
+            ("http://a/", None),
+            ("a", None),
+            ("", None),
+        ] {
+            let fields = [(":method", "GET"), (":scheme", "http"), (":path", path), ("host", "a")];
+            let request = request(&LIMITS, &fields.into_iter().collect());
+            let target = request.ok().map(|(request, _)| request.uri().to_string());
+            assert_eq!(target.as_deref(), expected, "{path}");
+        }
+    }
+
     proptest! {
         #[test]
         fn what_passes_has_one_host_and_a_path(
@@ -191,22 +241,16 @@ mod tests {
             authority in "[!-~]{0,12}",
             hosts in prop::collection::vec("[ -~]{0,12}", 0..3),
         ) {
-            let uri = Uri::builder().path_and_query(path);
-            let uri = if authority.is_empty() { uri } else {
-                uri.scheme("http").authority(authority)
-            };
-            if let Ok(uri) = uri.build() {
-                let mut request = Request::new(());
-                *request.uri_mut() = uri;
-                for host in &hosts {
-                    request.headers_mut().append(HOST, HeaderValue::from_str(host).unwrap());
-                }
-                if check(&LIMITS, &mut request).is_ok() {
-                    prop_assert_eq!(request.headers().get_all(HOST).iter().count(), 1);
-                    prop_assert!(rules::host(request.headers()[HOST].as_bytes()).is_ok());
-                    prop_assert!(request.uri().scheme().is_none());
-                    prop_assert!(request.uri().path().starts_with('/'));
-                }
+            let mut fields = vec![(":method", "GET"), (":scheme", "http"), (":path", &*path)];
+            if !authority.is_empty() {
+                fields.push((":authority", &*authority));
+            }
+            fields.extend(hosts.iter().map(|host| ("host", &**host)));
+            if let Ok((request, _)) = request(&LIMITS, &fields.into_iter().collect()) {
+                prop_assert_eq!(request.headers().get_all(HOST).iter().count(), 1);
+                prop_assert!(rules::host(request.headers()[HOST].as_bytes()).is_ok());
+                prop_assert!(request.uri().scheme().is_none());
+                prop_assert!(request.uri().path().starts_with('/'));
             }
         }
     }

@@ -5,20 +5,23 @@ use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use super::meter::{Flood, Meter};
+use super::meter::{Breach, Meter};
 use super::state::ConnState;
 
 /// Bytes of frames that are collected before they are sent. Ten times more would hold as much for a
 /// client that takes nothing; a tenth would take a system call for each frame.
-const COLLECTED: usize = 64 * 1024;
+pub const COLLECTED: usize = 64 * 1024;
+
+/// Bytes that are read at a time: a frame of the usual largest size with its head, and some more.
+const READ: usize = 20 * 1024;
 
 /// How long a client may take to read the last frames, as a refused one of HTTP/1.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -27,10 +30,12 @@ thread_local! {
     /// A buffer for output that no connection needs at the moment. Nearly always the kernel takes
     /// all output, so one buffer serves all connections of an event loop.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    /// The buffer for input. What is in it is used up at once.
+    static INPUT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// The transport of a connection, and what is on its way through it.
-struct Inner<T> {
+pub struct H2Io<T> {
     transport: T,
     state: Arc<ConnState>,
     meter: Meter,
@@ -42,25 +47,24 @@ struct Inner<T> {
     sent: usize,
     /// Whether the transport may hold bytes back.
     is_unflushed: bool,
-    flood: Option<Flood>,
     /// Ends the time for the last frames.
     farewell: Option<Pin<Box<Sleep>>>,
 }
 
-/// A connection's bytes. The HTTP library has one handle of it, and the connection's task another
-/// one, by which it sends what the library has written.
-pub struct H2Io<T>(Arc<Mutex<Inner<T>>>);
-
-impl<T> Clone for H2Io<T> {
-    fn clone(&self) -> H2Io<T> {
-        H2Io(self.0.clone())
-    }
+/// What reading has led to.
+pub enum Came<R> {
+    /// Bytes, and what they led to.
+    Bytes(R),
+    /// The client sends no more.
+    End,
+    /// The client does something too often, or on a stream that has ended.
+    Breach(Breach),
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> H2Io<T> {
     /// The bytes of a connection, of which these have been read already.
     pub fn new(transport: T, first: Bytes, state: Arc<ConnState>, meter: Meter) -> H2Io<T> {
-        H2Io(Arc::new(Mutex::new(Inner {
+        H2Io {
             transport,
             state,
             meter,
@@ -68,65 +72,88 @@ impl<T: AsyncRead + AsyncWrite + Unpin> H2Io<T> {
             output: Vec::new(),
             sent: 0,
             is_unflushed: false,
-            flood: None,
             farewell: None,
-        })))
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner<T>> {
-        // Only the connection's task uses it; if that has panicked, the connection is closed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What the client has done too often. Then nothing more is read from it.
-    pub fn flood(&self) -> Option<Flood> {
-        self.inner().flood
+        }
     }
 
     /// Counts a request that has been accepted.
-    pub fn accepted(&self) {
-        self.inner().meter.accepted();
+    pub fn accepted(&mut self) {
+        self.meter.accepted();
     }
 
-    /// Sends what the library has written.
+    /// Whether the client has begun to speak HTTP/2.
+    pub fn has_begun(&self) -> bool {
+        self.meter.has_begun()
+    }
+
+    /// Reads what has come, and gives it to `take`.
     ///
     /// # Errors
     /// Fails if the connection has ended.
-    pub fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.inner().poll_send(cx)
+    pub fn poll_read<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        take: impl FnOnce(&[u8]) -> R,
+    ) -> Poll<io::Result<Came<R>>> {
+        if !self.first.is_empty() {
+            let first = std::mem::take(&mut self.first);
+            return Poll::Ready(Ok(self.feed(&first, take)));
+        }
+        let mut room = INPUT.take();
+        room.resize(READ, 0);
+        let mut buffer = ReadBuf::new(&mut room);
+        let polled = Pin::new(&mut self.transport).poll_read(cx, &mut buffer);
+        let came = match polled {
+            Poll::Ready(Ok(())) if buffer.filled().is_empty() => Poll::Ready(Ok(Came::End)),
+            Poll::Ready(Ok(())) => Poll::Ready(Ok(self.feed(buffer.filled(), take))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => Poll::Pending,
+        };
+        INPUT.set(room);
+        came
     }
-}
 
-impl<T: AsyncRead + AsyncWrite + Unpin> Inner<T> {
     /// Follows bytes that have come.
-    fn feed(&mut self, bytes: &[u8]) {
+    fn feed<R>(&mut self, bytes: &[u8], take: impl FnOnce(&[u8]) -> R) -> Came<R> {
         let now = tokamak_cost::coarse();
-        self.flood = self.meter.feed(bytes, now).err();
+        let verdict = self.meter.feed(bytes, now);
         self.state.received(bytes.len(), self.meter.is_in_head(), now);
+        match verdict {
+            Ok(()) => Came::Bytes(take(bytes)),
+            Err(breach) => Came::Breach(breach),
+        }
     }
 
-    /// Collects bytes. Sends the earlier ones first if there are too many, or if the client does
-    /// not take them: what is not collected may still be overtaken.
-    fn poll_collect(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let is_much = self.output.len() - self.sent + bytes.len() > COLLECTED;
-        if !self.output.is_empty() && (is_much || self.state.is_stalled()) {
-            ready!(self.poll_send(cx))?;
+    /// Has `write` put frames behind those that wait, as long as these are few and the client takes
+    /// what it is sent: what is not collected may still be overtaken. Returns whether anything
+    /// waits.
+    pub fn collect(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+        if self.output.is_empty() || !self.state.is_stalled() {
+            if self.output.capacity() == 0 {
+                self.output = SPARE.take();
+            }
+            if self.sent > 0 {
+                // A slow client never takes everything: what it has taken would stay for as long
+                // as the response lasts.
+                self.output.drain(..self.sent);
+                self.sent = 0;
+            }
+            let before = self.output.len();
+            write(&mut self.output);
+            self.meter.sent(self.output.len() - before);
         }
-        if self.output.capacity() == 0 {
-            self.output = SPARE.take();
+        let waits = !self.output.is_empty();
+        if !waits {
+            self.give_back();
         }
-        if self.sent > 0 {
-            // A slow client never takes everything: what it has taken would stay for as long as
-            // the response lasts.
-            self.output.drain(..self.sent);
-            self.sent = 0;
-        }
-        self.output.extend_from_slice(bytes);
-        self.meter.sent(bytes.len());
-        Poll::Ready(Ok(bytes.len()))
+        waits
     }
 
-    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Sends what has been collected.
+    ///
+    /// # Errors
+    /// Fails if the connection has ended.
+    pub fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut moved = 0;
         while self.sent < self.output.len() {
             let bytes = &self.output[self.sent..];
@@ -151,18 +178,25 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Inner<T> {
             self.is_unflushed = false;
             self.sent = 0;
             self.output.clear();
-            let spare = std::mem::take(&mut self.output);
-            if spare.capacity() <= 2 * COLLECTED {
-                SPARE.set(spare);
-            }
+            self.give_back();
             self.state.sending(false, moved);
         }
         Poll::Ready(Ok(()))
     }
 
+    fn give_back(&mut self) {
+        let spare = std::mem::take(&mut self.output);
+        if spare.capacity() <= 2 * COLLECTED {
+            SPARE.set(spare);
+        }
+    }
+
     /// Closes the connection for output, and gives the client a moment to read what has been sent:
     /// closing with unread bytes would reset the connection and take the last frames with it.
-    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    ///
+    /// # Errors
+    /// Fails if the connection has ended.
+    pub fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_send(cx))?;
         if self.farewell.is_none() {
             ready!(Pin::new(&mut self.transport).poll_shutdown(cx))?;
@@ -182,49 +216,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Inner<T> {
                 Poll::Pending => return Poll::Pending,
             }
         }
-    }
-}
-
-impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for H2Io<T> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        out: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let inner = &mut *self.inner();
-        if inner.flood.is_some() {
-            // The connection's task ends the connection when the library has nothing to do.
-            return Poll::Pending;
-        }
-        let before = out.filled().len();
-        if inner.first.is_empty() {
-            ready!(Pin::new(&mut inner.transport).poll_read(cx, out))?;
-        } else {
-            let count = inner.first.len().min(out.remaining());
-            out.put_slice(&inner.first[..count]);
-            inner.first.advance(count);
-        }
-        inner.feed(&out.filled()[before..]);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for H2Io<T> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.inner().poll_collect(cx, bytes)
-    }
-
-    // The connection's task sends when the library has nothing more to write.
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.inner().poll_part(cx)
     }
 }
 
@@ -291,13 +282,16 @@ mod tests {
             let mut io = slow(each);
             let mut collected = 0;
             for _ in 0..2000 {
-                if Pin::new(&mut io).poll_write(&mut cx, &[0; 16 * 1024]).is_ready() {
-                    collected += 16 * 1024;
-                }
+                let write = |output: &mut Vec<u8>| {
+                    if output.len() < COLLECTED {
+                        output.extend_from_slice(&[0; 16 * 1024]);
+                        collected += 16 * 1024;
+                    }
+                };
+                io.collect(write);
                 let _ = io.poll_send(&mut cx);
-                let inner = io.inner();
-                assert!(inner.output.len() <= 2 * COLLECTED, "{}", inner.output.len());
-                assert!(inner.output.capacity() <= 4 * COLLECTED);
+                assert!(io.output.len() <= 2 * COLLECTED, "{}", io.output.len());
+                assert!(io.output.capacity() <= 4 * COLLECTED);
             }
             assert!(collected > 10 * COLLECTED, "{each}: {collected}");
         }
@@ -307,7 +301,7 @@ mod tests {
     #[tokio::test]
     async fn the_time_for_the_last_frames_ends() {
         let mut io = slow(COLLECTED);
-        let ended = std::future::poll_fn(|cx| Pin::new(&mut io).poll_shutdown(cx));
+        let ended = std::future::poll_fn(|cx| io.poll_part(cx));
         tokio::time::timeout(20 * LAST_WORDS, ended).await.expect("an end").unwrap();
     }
 }

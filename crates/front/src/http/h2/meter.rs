@@ -4,6 +4,9 @@
 //! in part: it answers any number of PING and SETTINGS frames, and takes any number of requests
 //! that are cancelled at once. So the meter sees every byte before the library, and counts.
 
+use tokamak_nghttp2::Reason;
+
+use super::order::Order;
 use crate::counters::Http2Fault;
 
 /// The bytes that begin a connection (RFC 9113 section 3.4).
@@ -22,6 +25,10 @@ const DUE_WITH_REQUEST: u64 = 10;
 /// window updates, at most for every DATA frame, the smallest of which have some twenty bytes.
 const BYTES_FOR_DUE: u64 = 16;
 
+/// DATA frames with nothing in them that a client may send. None is of use but the last of a body;
+/// ten times fewer would end connections of clients that flush their buffers often.
+const EMPTY_PIECES: usize = 100;
+
 /// Bytes of a frame's head.
 const FRAME_HEAD: usize = 9;
 
@@ -39,32 +46,55 @@ const CONTINUATION: u8 = 9;
 const DATA: u8 = 0;
 /// The flag of PING and SETTINGS frames that answer one. They are not answered.
 const ACK: u8 = 1;
+/// The flag of DATA that ends a body.
+const END_STREAM: u8 = 1;
 /// The flag of HEADERS and CONTINUATION that ends a head.
 const END_HEADERS: u8 = 4;
 
-/// What a client does too often.
+/// Why a connection ends though the library would go on with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flood {
+pub enum Breach {
     /// It cancels requests.
     Resets,
     /// It sends frames that belong to no request.
     ControlFrames,
+    /// It sends pieces of a body with nothing in them.
+    EmptyPieces,
+    /// It sends more on a stream that it has ended.
+    Ended,
+    /// It begins a stream that should have been begun before another one.
+    Backwards,
 }
 
-impl Flood {
+impl Breach {
     /// What it counts as.
     pub fn fault(self) -> Http2Fault {
         match self {
-            Flood::Resets => Http2Fault::Resets,
-            Flood::ControlFrames => Http2Fault::ControlFrames,
+            Breach::Resets => Http2Fault::Resets,
+            Breach::ControlFrames => Http2Fault::ControlFrames,
+            Breach::EmptyPieces | Breach::Ended | Breach::Backwards => Http2Fault::Protocol,
+        }
+    }
+
+    /// What the client is told.
+    pub fn code(self) -> Reason {
+        match self {
+            Breach::Resets | Breach::ControlFrames | Breach::EmptyPieces => {
+                Reason::ENHANCE_YOUR_CALM
+            }
+            Breach::Ended => Reason::STREAM_CLOSED,
+            Breach::Backwards => Reason::PROTOCOL_ERROR,
         }
     }
 
     /// The text for the log.
     pub fn reason(self) -> &'static str {
         match self {
-            Flood::Resets => "too many cancelled requests (http2.resets)",
-            Flood::ControlFrames => "too many control frames (http2.control_frames)",
+            Breach::Resets => "too many cancelled requests (http2.resets)",
+            Breach::ControlFrames => "too many control frames (http2.control_frames)",
+            Breach::EmptyPieces => "ENHANCE_YOUR_CALM (too many empty DATA frames)",
+            Breach::Ended => "STREAM_CLOSED (a frame on a stream that the client has ended)",
+            Breach::Backwards => "PROTOCOL_ERROR (the streams are not in their order)",
         }
     }
 }
@@ -123,10 +153,13 @@ pub struct Meter {
     in_head: bool,
     resets: Budget,
     control: Budget,
+    empty: Budget,
     /// Heads that may come before a request is accepted. The others are refused, or are trailers.
     streams: usize,
     /// Heads that have come and are no accepted requests, at most `streams`.
     unaccepted: usize,
+    /// Which streams the client has ended.
+    order: Order,
     /// Bytes of answers to control frames, which are due to be sent. They earn nothing: frames
     /// that are answered would pay for themselves.
     answers: u64,
@@ -142,8 +175,10 @@ impl Meter {
             in_head: true,
             resets: Budget::new(resets, now),
             control: Budget::new(control, now),
+            empty: Budget::new(EMPTY_PIECES, now),
             streams,
             unaccepted: 0,
+            order: Order::default(),
             answers: 0,
         }
     }
@@ -151,8 +186,8 @@ impl Meter {
     /// Follows the next bytes of the client. `now` is in nanoseconds.
     ///
     /// # Errors
-    /// Fails if the client sends too many frames of a kind.
-    pub fn feed(&mut self, mut bytes: &[u8], now: u64) -> Result<(), Flood> {
+    /// Fails if the client sends too many frames of a kind, or one on a stream that has ended.
+    pub fn feed(&mut self, mut bytes: &[u8], now: u64) -> Result<(), Breach> {
         while !bytes.is_empty() {
             let used = match self.position {
                 Position::Preface(missing) => {
@@ -202,12 +237,24 @@ impl Meter {
         self.in_head
     }
 
+    /// Whether the client has begun a connection of HTTP/2.
+    pub fn has_begun(&self) -> bool {
+        !matches!(self.position, Position::Preface(_))
+    }
+
     /// A frame's head is complete.
-    fn frame(&mut self, now: u64) -> Result<(), Flood> {
-        let [a, b, c, kind, flags, ..] = self.head;
+    fn frame(&mut self, now: u64) -> Result<(), Breach> {
+        let [a, b, c, kind, flags, stream @ ..] = self.head;
+        // The first bit says nothing (RFC 9113 section 4.1).
+        let stream = u32::from_be_bytes(stream) & u32::MAX >> 1;
+        let is_end = flags & END_STREAM != 0;
         match kind {
-            DATA => {}
+            DATA if [a, b, c] == [0; 3] && !is_end && !self.empty.spend(now) => {
+                return Err(Breach::EmptyPieces);
+            }
+            DATA => self.order.data(stream, is_end)?,
             HEADERS => {
+                self.order.head(stream, is_end)?;
                 self.in_head = true;
                 if self.unaccepted < self.streams {
                     self.unaccepted += 1;
@@ -215,12 +262,12 @@ impl Meter {
                 } else if self.control.spend(now) {
                     self.answers += RST_SIZE;
                 } else {
-                    return Err(Flood::ControlFrames);
+                    return Err(Breach::ControlFrames);
                 }
             }
-            RST_STREAM if !self.resets.spend(now) => return Err(Flood::Resets),
-            RST_STREAM => {}
-            _ if !self.control.spend(now) => return Err(Flood::ControlFrames),
+            RST_STREAM if !self.resets.spend(now) => return Err(Breach::Resets),
+            RST_STREAM => self.order.end(stream),
+            _ if !self.control.spend(now) => return Err(Breach::ControlFrames),
             PING if flags & ACK == 0 => self.answers += PING_SIZE,
             SETTINGS if flags & ACK == 0 => self.answers += FRAME_HEAD as u64,
             _ => {}
@@ -269,12 +316,12 @@ mod tests {
 
     #[test]
     fn each_limit_holds_for_ten_seconds() {
-        for (kind, flood) in [(RST_STREAM, Flood::Resets), (PING, Flood::ControlFrames)] {
+        for (kind, breach) in [(RST_STREAM, Breach::Resets), (PING, Breach::ControlFrames)] {
             let mut meter = begun(20, 20);
             for _ in 0..20 {
                 assert_eq!(meter.feed(&frame(kind, 0, 4), SECOND), Ok(()));
             }
-            assert_eq!(meter.feed(&frame(kind, 0, 4), SECOND), Err(flood));
+            assert_eq!(meter.feed(&frame(kind, 0, 4), SECOND), Err(breach));
             let mut meter = begun(20, 20);
             for second in 0..100 {
                 assert_eq!(meter.feed(&frame(kind, 0, 4), second * SECOND), Ok(()));
@@ -326,7 +373,7 @@ mod tests {
                 meter.sent(10 * RST_SIZE as usize);
             }
         }
-        assert_eq!(meter.feed(&head, 0), Err(Flood::ControlFrames));
+        assert_eq!(meter.feed(&head, 0), Err(Breach::ControlFrames));
         // Requests with trailers are none.
         let mut meter = begun(20, 20);
         for _ in 0..1000 {

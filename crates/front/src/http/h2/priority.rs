@@ -1,6 +1,6 @@
 //! The priority of a response (RFC 9218): how urgent it is, and whether a part of it is of use.
 
-use http::header::{HeaderMap, HeaderName};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 const PRIORITY: HeaderName = HeaderName::from_static("priority");
 
@@ -19,23 +19,34 @@ impl Priority {
     /// side, and the first one may be endless.
     pub const UNKNOWN: Priority = Priority { urgency: 3, is_incremental: true };
 
+    /// That of one which says something, but not this.
+    const UNSAID: Priority = Priority { urgency: 3, is_incremental: false };
+
     /// What a request asks for.
     pub fn of_request(headers: &HeaderMap) -> Priority {
-        let unsaid = Priority { urgency: 3, is_incremental: false };
-        unsaid.changed(headers).unwrap_or(Priority::UNKNOWN)
+        Priority::UNSAID.with_fields(headers).unwrap_or(Priority::UNKNOWN)
     }
 
-    /// The same, unless the response says otherwise (section 8).
-    pub fn with_response(self, headers: &HeaderMap) -> Priority {
-        self.changed(headers).unwrap_or(self)
+    /// What a PRIORITY_UPDATE frame asks for (section 7): the value of the field.
+    pub fn of_update(value: &[u8]) -> Priority {
+        Priority::UNSAID.with_values(std::iter::once(value))
     }
 
-    /// The same with what `Priority` says; `None`: it is not there. It is a dictionary of
-    /// structured fields (RFC 9651): what is unknown or no value for its key is ignored.
-    fn changed(mut self, headers: &HeaderMap) -> Option<Priority> {
+    /// The same with what the fields of a response say (section 8); `None`: they say nothing.
+    pub fn with_response(self, headers: &HeaderMap) -> Option<Priority> {
+        self.with_fields(headers)
+    }
+
+    fn with_fields(self, headers: &HeaderMap) -> Option<Priority> {
         let mut values = headers.get_all(PRIORITY).iter().peekable();
         values.peek()?;
-        for member in values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')) {
+        Some(self.with_values(values.map(HeaderValue::as_bytes)))
+    }
+
+    /// The same with what values of `Priority` say. They are a dictionary of structured fields (RFC
+    /// 9651): what is unknown or no value for its key is ignored.
+    fn with_values<'a>(mut self, values: impl Iterator<Item = &'a [u8]>) -> Priority {
+        for member in values.flat_map(|value| value.split(|byte| *byte == b',')) {
             let without_parameters = member.split(|byte| *byte == b';').next().unwrap_or_default();
             match without_parameters.trim_ascii() {
                 [b'u', b'=', digit @ b'0'..=b'7'] => self.urgency = digit - b'0',
@@ -44,14 +55,18 @@ impl Priority {
                 _ => {}
             }
         }
-        Some(self)
+        self
+    }
+}
+
+impl Default for Priority {
+    fn default() -> Priority {
+        Priority::UNKNOWN
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     fn headers(values: &[&'static str]) -> HeaderMap {
@@ -77,14 +92,17 @@ mod tests {
             (&["u=8, i=1, U=0, u, =, ;;, u=-1, u=1.0, x=\"u=0\""], said(3, false)),
         ] {
             assert_eq!(Priority::of_request(&headers(values)), expected, "{values:?}");
+            if let [value] = values {
+                assert_eq!(Priority::of_update(value.as_bytes()), expected, "{value}");
+            }
         }
     }
 
     #[test]
     fn a_response_may_change_what_the_request_asks_for() {
         let asked = said(5, true);
-        assert_eq!(asked.with_response(&headers(&[])), asked);
-        assert_eq!(asked.with_response(&headers(&["u=1"])), said(1, true));
-        assert_eq!(asked.with_response(&headers(&["i=?0"])), said(5, false));
+        assert_eq!(asked.with_response(&headers(&[])), None);
+        assert_eq!(asked.with_response(&headers(&["u=1"])), Some(said(1, true)));
+        assert_eq!(asked.with_response(&headers(&["i=?0"])), Some(said(5, false)));
     }
 }

@@ -66,6 +66,18 @@ impl Scheduler {
         Poll::Pending
     }
 
+    /// The response of this request has another priority from now on.
+    pub fn change(&self, number: u32, priority: Priority) {
+        if self.has_waiting.load(Ordering::Relaxed) {
+            let line = &mut *self.waiting();
+            let waiters = line.waiters.iter_mut();
+            for waiter in waiters.filter(|waiter| waiter.number == number) {
+                waiter.priority = priority;
+            }
+            self.wake_first(line);
+        }
+    }
+
     /// So many bytes have been handed over.
     pub fn handed_over(&self, count: usize) {
         self.unsent.fetch_add(count, Ordering::Relaxed);
@@ -252,6 +264,18 @@ mod tests {
         assert_eq!(world.run(SEND_BUFFER), [1]);
         world.scheduler.sent(SEND_BUFFER);
         assert_eq!(world.run(SEND_BUFFER), [2]);
+    }
+
+    #[test]
+    fn a_response_gets_another_place_when_its_priority_changes() {
+        let world = World::new(&[priority(3, false), priority(3, false), priority(3, false)]);
+        assert!(world.try_send(0, SEND_BUFFER));
+        (1..3).for_each(|number| assert!(!world.try_send(number, 0)));
+        world.scheduler.change(2, priority(0, false));
+        assert_eq!(world.run(0), [0; 0], "there is no room");
+        world.scheduler.sent(SEND_BUFFER);
+        assert!(world.responses[2].1.0.swap(false, Ordering::Relaxed), "it is woken");
+        assert!(!world.responses[1].1.0.load(Ordering::Relaxed));
     }
 
     /// One that has its turn and cannot use it, because of its window, keeps nobody back.

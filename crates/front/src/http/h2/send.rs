@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ::h2::Reason;
 use bytes::Bytes;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING,
@@ -15,9 +14,9 @@ use http::header::{
 };
 use http::{Response, StatusCode};
 use http_body::Body;
+use tokamak_nghttp2::Reason;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::priority::Priority;
 use super::scheduler::SEND_BUFFER;
 use super::stream::Stream;
 use crate::client::activity::time_of;
@@ -27,7 +26,6 @@ use crate::response::Reply;
 pub struct Sending {
     stream: Arc<Stream>,
     body: Reply,
-    priority: Priority,
     /// The piece that is being sent.
     piece: Bytes,
     pace: Pace,
@@ -68,12 +66,11 @@ impl Sending {
         {
             parts.headers.entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
         }
-        let priority = stream.priority(&parts.headers);
-        let has_body = stream.respond(Response::from_parts(parts, ()), is_end);
+        stream.settle_priority(&parts.headers);
+        let has_body = stream.respond(&Response::from_parts(parts, ()), is_end);
         has_body.then(|| Sending {
             stream,
             body,
-            priority,
             piece: Bytes::new(),
             pace,
             deadline: None,
@@ -146,7 +143,7 @@ impl Future for Sending {
                 }
                 continue;
             }
-            if sending.stream.poll_turn(sending.priority, cx).is_pending() {
+            if sending.stream.poll_turn(cx).is_pending() {
                 return sending.excuse();
             }
             let Some(capacity) = ready!(sending.poll_capacity(cx)) else { return Poll::Ready(()) };

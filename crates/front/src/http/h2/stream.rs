@@ -1,53 +1,54 @@
 //! One request of an HTTP/2 connection, as the client that waits for its response.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use ::h2::server::SendResponse;
-use ::h2::{Reason, SendStream};
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
+use smallvec::SmallVec;
+use tokamak_nghttp2::{Field, Reason};
 use tokamak_upstream::Flow;
 
 use super::priority::Priority;
+use super::scheduler::SEND_BUFFER;
+use super::shared::{Half, Kept, Shared};
 use super::state::ConnState;
 use crate::client::{Addresses, Client};
 use crate::failure::Failure;
 
-/// The way to the client.
-enum Half {
-    /// The response has not begun.
-    Waiting(SendResponse<Bytes>),
-    /// The head of the response has been handed over.
-    Sending(SendStream<Bytes>),
-    /// The response is complete, or cannot be sent.
-    Done,
-}
+/// Fields of a response for which there is room without an allocation: most have fewer.
+const USUAL_FIELDS: usize = 24;
 
-/// A request and the client that waits for its response. Only the task of the request uses the way
-/// to the client, so the lock is always free; the trait [`Client`] wants one.
+/// A request and the client that waits for its response.
 pub struct Stream {
     connection: Arc<ConnState>,
+    session: Arc<Shared>,
+    /// The number of the stream.
+    id: u32,
     /// The number of the request on its connection, from 1.
     number: u32,
-    /// How urgent it is for its client; `None`: the connection is not one client's.
-    priority: Option<Priority>,
-    half: Mutex<Half>,
-    is_gone: AtomicBool,
+    /// Whether responses have an order: the connection is one client's.
+    has_priority: bool,
 }
 
 impl Stream {
-    /// A request that begins. `number`: how many requests have come on the connection, with it.
+    /// A request that begins, on the stream `id`. `number`: how many requests have come on the
+    /// connection, with it. `priority`: how urgent it is for its client; `None`: the connection is
+    /// not one client's.
     pub fn new(
         connection: Arc<ConnState>,
+        session: Arc<Shared>,
+        id: u32,
         number: u32,
         priority: Option<Priority>,
-        respond: SendResponse<Bytes>,
     ) -> Arc<Stream> {
-        let half = Mutex::new(Half::Waiting(respond));
-        Arc::new(Stream { connection, number, priority, half, is_gone: AtomicBool::new(false) })
+        let has_priority = priority.is_some();
+        if let Some(kept) = session.lock().session.data(id) {
+            kept.number = number;
+            kept.priority = priority.unwrap_or(Priority::UNKNOWN);
+        }
+        Arc::new(Stream { connection, session, id, number, has_priority })
     }
 
     /// The address of the client.
@@ -55,9 +56,15 @@ impl Stream {
         self.connection.addresses.peer
     }
 
-    /// The priority of a response with these fields.
-    pub fn priority(&self, headers: &HeaderMap) -> Priority {
-        self.priority.map_or(Priority::UNKNOWN, |asked| asked.with_response(headers))
+    /// The response has these fields, which may say how urgent it is.
+    pub fn settle_priority(&self, headers: &HeaderMap) {
+        if self.has_priority
+            && let Some(kept) = self.session.lock().session.data(self.id)
+            && let Some(said) = kept.priority.with_response(headers)
+        {
+            kept.priority = said;
+            kept.is_settled = true;
+        }
     }
 
     /// Requests of the connection that are not answered completely: they share its line.
@@ -65,8 +72,10 @@ impl Stream {
         self.connection.open()
     }
 
-    /// Waits until the response, of this priority, may be sent.
-    pub fn poll_turn(&self, priority: Priority, cx: &mut Context<'_>) -> Poll<()> {
+    /// Waits until the response may be sent.
+    pub fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let priority = self.session.lock().session.data(self.id).map(|kept| kept.priority);
+        let priority = priority.unwrap_or(Priority::UNKNOWN);
         self.connection.scheduler.poll_turn(self.number, priority, cx)
     }
 
@@ -75,68 +84,112 @@ impl Stream {
         self.connection.scheduler.leave(self.number);
     }
 
-    fn half(&self) -> MutexGuard<'_, Half> {
-        // Each change under the lock is a single assignment.
-        self.half.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sends the head of the response, and the end of the response if it has no body. Returns
     /// whether the body is to be sent.
-    pub fn respond(&self, head: Response<()>, is_end: bool) -> bool {
-        let half = &mut *self.half();
-        let Half::Waiting(respond) = half else { return false };
-        // It fails if the client has cancelled the request.
-        let sending = respond.send_response(head, is_end);
-        *half = match sending {
-            Ok(stream) if !is_end => Half::Sending(stream),
-            _ => Half::Done,
-        };
-        matches!(half, Half::Sending(_))
+    pub fn respond(&self, head: &Response<()>, is_end: bool) -> bool {
+        let status = head.status();
+        let fields = fields(status.as_str(), head.headers());
+        self.session.change(|session| {
+            if session.data(self.id).is_none_or(|kept| kept.half != Half::Waiting) {
+                return false;
+            }
+            // It fails if the client has cancelled the request.
+            let goes_on = session.respond(self.id, &fields, is_end) && !is_end;
+            if let Some(kept) = session.data(self.id) {
+                kept.half = if goes_on { Half::Sending } else { Half::Done };
+            }
+            goes_on
+        })
     }
 
     /// Waits until the client may be sent some of so many bytes. `None`: the client has gone.
     pub fn poll_capacity(&self, wanted: usize, cx: &mut Context<'_>) -> Poll<Option<usize>> {
-        let Half::Sending(stream) = &mut *self.half() else { return Poll::Ready(None) };
-        stream.reserve_capacity(wanted);
-        match stream.capacity() {
-            0 => stream.poll_capacity(cx).map(|capacity| capacity?.ok()),
-            capacity => Poll::Ready(Some(capacity)),
+        let inner = &mut *self.session.lock();
+        if inner.end_of(self.id).is_some() {
+            return Poll::Ready(None);
+        }
+        let capacity = inner.session.capacity(self.id, SEND_BUFFER).min(wanted);
+        match inner.session.data(self.id) {
+            Some(kept) if kept.half == Half::Sending => {
+                if capacity > 0 {
+                    return Poll::Ready(Some(capacity));
+                }
+                kept.writer = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            _ => Poll::Ready(None),
         }
     }
 
     /// Sends bytes for which there is capacity. Returns whether more can be sent after them.
     pub fn send(&self, bytes: Bytes, is_end: bool) -> bool {
-        let half = &mut *self.half();
-        let Half::Sending(stream) = half else { return false };
-        self.connection.scheduler.handed_over(bytes.len());
-        let is_sent = stream.send_data(bytes, is_end).is_ok();
-        if is_end || !is_sent {
-            *half = Half::Done;
+        let count = bytes.len();
+        let is_sent =
+            self.while_sending(is_end, |session| session.send_data(self.id, bytes, is_end));
+        if is_sent {
+            self.connection.scheduler.handed_over(count);
         }
         is_sent && !is_end
     }
 
     /// Ends the response with fields that follow its body.
     pub fn send_trailers(&self, mut trailers: HeaderMap) {
-        let half = &mut *self.half();
-        if let Half::Sending(stream) = half {
-            super::send::remove_connection_fields(&mut trailers);
-            // It fails if the client has cancelled the request.
-            let _ = stream.send_trailers(trailers);
-            *half = Half::Done;
-        }
+        super::send::remove_connection_fields(&mut trailers);
+        let own = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+            (Bytes::copy_from_slice(name.as_ref()), Bytes::copy_from_slice(value.as_bytes()))
+        };
+        let fields = trailers.iter().map(own).collect();
+        self.while_sending(true, |session| session.send_trailers(self.id, fields));
+    }
+
+    /// Does something to a response whose head has been sent. Returns whether that could be done.
+    fn while_sending(
+        &self,
+        is_last: bool,
+        act: impl FnOnce(&mut tokamak_nghttp2::Session<Kept>) -> bool,
+    ) -> bool {
+        self.session.change(|session| {
+            if session.data(self.id).is_none_or(|kept| kept.half != Half::Sending) {
+                return false;
+            }
+            let is_done = act(session);
+            if (is_last || !is_done)
+                && let Some(kept) = session.data(self.id)
+            {
+                kept.half = Half::Done;
+            }
+            is_done
+        })
     }
 
     /// Tells the client that the response breaks off.
     pub fn reset(&self, reason: Reason) {
-        let half = &mut *self.half();
-        match half {
-            Half::Waiting(respond) => respond.send_reset(reason),
-            Half::Sending(stream) => stream.send_reset(reason),
-            Half::Done => {}
-        }
-        *half = Half::Done;
+        self.session.change(|session| {
+            if let Some(kept) = session.data(self.id)
+                && kept.half != Half::Done
+            {
+                kept.half = Half::Done;
+                session.reset(self.id, reason);
+            }
+        });
     }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.session.change(|session| session.release(self.id));
+    }
+}
+
+/// The fields of a response, as the library takes them.
+fn fields<'a>(status: &'a str, headers: &'a HeaderMap) -> SmallVec<[Field<'a>; USUAL_FIELDS]> {
+    let status = Field { name: b":status", value: status.as_bytes(), is_secret: false };
+    let others = headers.iter().map(|(name, value)| Field {
+        name: name.as_str().as_bytes(),
+        value: value.as_bytes(),
+        is_secret: value.is_sensitive(),
+    });
+    std::iter::once(status).chain(others).collect()
 }
 
 impl Client for Stream {
@@ -157,30 +210,30 @@ impl Client for Stream {
     }
 
     fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let reset = match &mut *self.half() {
-            Half::Waiting(respond) => respond.poll_reset(cx),
-            Half::Sending(stream) => stream.poll_reset(cx),
-            Half::Done => return Poll::Pending,
-        };
-        if reset.is_ready() {
-            self.is_gone.store(true, Ordering::Relaxed);
+        let inner = &mut *self.session.lock();
+        let has_ended = inner.end_of(self.id).is_some();
+        match inner.session.data(self.id) {
+            Some(kept) if kept.half == Half::Done => Poll::Pending,
+            _ if has_ended => Poll::Ready(()),
+            Some(kept) => {
+                kept.watcher = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            None => Poll::Ready(()),
         }
-        reset.map(drop)
     }
 
     fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
-        // The library would send it after the client has cancelled the request, too.
-        if self.is_gone.load(Ordering::Relaxed) {
-            return;
-        }
-        if let Half::Waiting(respond) = &mut *self.half() {
-            let mut head = Response::new(());
-            *head.status_mut() = status;
-            *head.headers_mut() = headers.clone();
-            super::send::remove_connection_fields(head.headers_mut());
-            // It fails if the connection has ended: the final response will find that out.
-            let _ = respond.send_informational(head);
-        }
+        let mut headers = headers.clone();
+        super::send::remove_connection_fields(&mut headers);
+        let fields = fields(status.as_str(), &headers);
+        self.session.change(|session| {
+            if session.closed(self.id).is_none()
+                && session.data(self.id).is_some_and(|kept| kept.half == Half::Waiting)
+            {
+                session.respond_interim(self.id, &fields);
+            }
+        });
     }
 
     // The library has ended the stream of a client that broke a rule.

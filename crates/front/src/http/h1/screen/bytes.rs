@@ -21,17 +21,44 @@ const VALUE: [bool; 256] = {
     map
 };
 /// Byte may stand unencoded in a path. A few more than RFC 3986 has, because clients send them;
-/// never more than the HTTP library takes once [`Screen::encode`] has been there, so that it finds
+/// never more than the HTTP library takes once [`is_encoded`] bytes are encoded, so that it finds
 /// nothing left to refuse.
-///
-/// [`Screen::encode`]: super::Screen::encode
-pub(super) const PATH: [bool; 256] = high(table(b"!\"$%&'()*+,-./:;=@[\\]^_`{|}~"));
+pub(super) const PATH: [bool; 256] = high(table(b"!\"$%&'()*+,-./:;<=>@[\\]^_`{|}~"));
 /// Byte may stand unencoded in a query: what may stand in a path, and the question mark.
 pub(super) const QUERY: [bool; 256] = {
     let mut map = PATH;
     map[b'?' as usize] = true;
     map
 };
+
+/// Whether the HTTP library refuses a byte that may stand unencoded there, so that it is
+/// percent-encoded, as browsers do.
+pub(super) const fn is_encoded(byte: u8, is_query: bool) -> bool {
+    match byte {
+        b'<' | b'>' => true,
+        b'"' => is_query,
+        b'`' => !is_query,
+        _ => false,
+    }
+}
+
+/// Whether [`is_encoded`] holds for the byte in a path or in a query.
+pub(super) const MAYBE_ENCODED: [bool; 256] = {
+    let mut map = [false; 256];
+    let mut at = 0;
+    while at < 256 {
+        map[at] = is_encoded(at as u8, false) || is_encoded(at as u8, true);
+        at += 1;
+    }
+    map
+};
+
+/// Writes a byte percent-encoded.
+pub(super) fn encode(byte: u8, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    out.push(b'%');
+    out.extend([byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]));
+}
 
 const fn table(extra: &[u8]) -> [bool; 256] {
     let mut map = [false; 256];

@@ -36,7 +36,7 @@ pub use violation::Violation;
 
 use std::borrow::Cow;
 
-use bytes::{target_span, token_span, trim, value_span};
+use bytes::{MAYBE_ENCODED, is_encoded, target_span, token_span, trim, value_span};
 use rules::{Field, Method};
 use state::{Framing, State};
 
@@ -168,9 +168,8 @@ impl Screen {
         self.clean
     }
 
-    /// The last read, or the beginning of it, for the HTTP library. The library refuses `"` in a
-    /// query and a backtick in a path, though it takes either in the other place; clients send
-    /// both, and other servers take them. So these are percent-encoded, as browsers do. It also
+    /// The last read, or the beginning of it, for the HTTP library. The library refuses some bytes
+    /// of targets that clients send and other servers take. So these are percent-encoded. It also
     /// refuses HTTP/1.2 to 1.9, which are answered as 1.1 is (RFC 9110 section 2.5).
     pub fn encode<'a>(&self, read: &'a [u8]) -> Cow<'a, [u8]> {
         if self.unencoded.is_empty() {
@@ -180,11 +179,10 @@ impl Screen {
         let mut from = 0;
         for &at in self.unencoded.iter().take_while(|&&at| at < read.len()) {
             encoded.extend_from_slice(&read[from..at]);
-            encoded.extend_from_slice(match read[at] {
-                b'"' => b"%22",
-                b'`' => b"%60",
-                _ => b"1",
-            });
+            match read[at] {
+                b'2'..=b'9' => encoded.push(b'1'),
+                byte => bytes::encode(byte, &mut encoded),
+            }
             from = at + 1;
         }
         encoded.extend_from_slice(&read[from..]);
@@ -325,14 +323,15 @@ impl Screen {
     /// Notes the bytes to encode in a part of the target that stands at `at` in the read. Returns
     /// how many there are.
     fn find_unencoded(&mut self, part: &[u8], at: usize) -> usize {
-        if memchr::memchr2(b'"', b'`', part).is_none() {
+        // Most targets are short: searching with vectors would take longer.
+        if !part.iter().any(|&byte| MAYBE_ENCODED[usize::from(byte)]) {
             return 0;
         }
         let before = self.unencoded.len();
         let mut is_query = self.carry.contains(&b'?');
         for (offset, &byte) in part.iter().enumerate() {
             is_query |= byte == b'?';
-            if byte == if is_query { b'"' } else { b'`' } {
+            if is_encoded(byte, is_query) {
                 self.unencoded.push(at + offset);
             }
         }

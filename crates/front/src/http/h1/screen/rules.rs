@@ -1,7 +1,9 @@
 //! Checks of whole elements of the head: pure functions of a slice. Some are for every protocol.
 
+use std::borrow::Cow;
+
 use super::Violation;
-use super::bytes::{PATH, QUERY, TOKEN, trim};
+use super::bytes::{self, PATH, QUERY, TOKEN, trim};
 use crate::client::host::is_host;
 
 /// Fields that decide where a message ends or which host it is for.
@@ -35,8 +37,9 @@ pub enum Method {
     Other,
 }
 
-/// Checks a method. CONNECT (a tunnel) and TRACE (an echo of the head with its cookies) are
-/// refused, because no application serves them. Every other token is left to the application.
+/// Checks a method, which is a token. CONNECT (a tunnel) and TRACE (an echo of the head with its
+/// cookies) are refused, because no application serves them. Every other token is left to the
+/// application.
 pub fn method(name: &[u8]) -> Result<Method, Violation> {
     match name {
         b"" => Err(Violation::BadMethod),
@@ -84,6 +87,24 @@ fn path_and_query(target: &[u8]) -> Result<(), Violation> {
         && query.iter().all(|&byte| QUERY[usize::from(byte)])
         && (target.is_ascii() || std::str::from_utf8(target).is_ok());
     good.then_some(()).ok_or(Violation::BadTarget)
+}
+
+/// A target that has been checked, for the HTTP library: what the library refuses is encoded.
+pub fn encoded(target: &[u8]) -> Cow<'_, [u8]> {
+    let start = memchr::memchr(b'?', target).unwrap_or(target.len());
+    let mut bytes = target.iter().enumerate();
+    if !bytes.any(|(at, &byte)| bytes::is_encoded(byte, at > start)) {
+        return Cow::Borrowed(target);
+    }
+    let mut encoded = Vec::with_capacity(target.len() + 16);
+    for (at, &byte) in target.iter().enumerate() {
+        if bytes::is_encoded(byte, at > start) {
+            bytes::encode(byte, &mut encoded);
+        } else {
+            encoded.push(byte);
+        }
+    }
+    Cow::Owned(encoded)
 }
 
 /// Checks a host with an optional port.

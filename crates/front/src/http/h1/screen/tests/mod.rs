@@ -124,8 +124,9 @@ fn limits_are_met_exactly() {
 
 #[test]
 fn what_the_library_refuses_is_encoded_wherever_the_read_ends() {
-    let sent = b"GET /\"`?\"` HTTP/1.1\r\nHost: a\r\nX: \"`\r\n\r\nGET /`?a=\" HTTP/1.2\r\n";
-    let passed = "GET /\"%60?%22` HTTP/1.1\r\nHost: a\r\nX: \"`\r\n\r\nGET /%60?a=%22 HTTP/1.1\r\n";
+    let sent = b"GET /\"`?\"`<> HTTP/1.1\r\nHost: a\r\nX: \"`<\r\n\r\nGET /`>?a=\" HTTP/1.2\r\n";
+    let passed = "GET /\"%60?%22`%3C%3E HTTP/1.1\r\nHost: a\r\nX: \"`<\r\n\r\n\
+                  GET /%60%3E?a=%22 HTTP/1.1\r\n";
     for size in 1..=sent.len() {
         let mut screen = Screen::new(LIMITS);
         let mut whole = Vec::new();

@@ -155,7 +155,7 @@ fn request_lines() {
         (line("INVALID CONNECTION PREFACE"), Some(NotHttp)),
         (line("HELO EXAMPLE COM"), Some(NotHttp)),
         (line("GET /a#b HTTP/1.1"), Some(BadTarget)),
-        (line("GET /a<b HTTP/1.1"), Some(BadTarget)),
+        (line("GET /a<b?> HTTP/1.1"), None),
         (line("GET /a\tb HTTP/1.1"), Some(BadTarget)),
         (line("GET  / HTTP/1.1"), Some(BadTarget)),
         (line("GET / a HTTP/1.1"), Some(BadVersion)),

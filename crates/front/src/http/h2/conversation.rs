@@ -1,0 +1,425 @@
+//! The task of a connection.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{self, Poll, ready};
+
+use bytes::Bytes;
+use http::header::EXPECT;
+use tokamak_config as config;
+use tokamak_cost::Ledger;
+use tokamak_metrics::Counter;
+use tokamak_nghttp2::{Broken, Event, Head, Limits, Reason, Session};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Sleep, sleep};
+
+use super::body::StreamBody;
+use super::head;
+use super::io::{COLLECTED, Came, H2Io};
+use super::meter::Meter;
+use super::priority::Priority;
+use super::send::{Pace, Sending};
+use super::shared::Shared;
+use super::state::ConnState;
+use super::stream::Stream;
+use crate::client::activity::DRAIN_IDLE;
+use crate::context::Context;
+use crate::counters::{Http2Counters, Http2Fault};
+use crate::http::h1::screen::Violation;
+use crate::log;
+use crate::request::pipeline::{self, Moments, Serving};
+use crate::response::{Reply, RequestGuard, pages};
+
+/// Requests that a connection begins before other tasks of the event loop get their turn. Ten times
+/// more would let one connection hold up all others for as long; a tenth would poll the connection
+/// ten times as often.
+const AT_ONCE: u32 = 16;
+
+/// Requests of a connection that may end by an error of their client. One error in a thousand
+/// requests is a visitor behind a balancer; more are an attack, since each costs a little.
+const ERRORS: u32 = 1024;
+
+/// Bytes of a head in one frame: what clients may send without being asked.
+const FRAME: usize = 16 * 1024;
+
+/// Frames of a head beside those that a head of the largest size fills: clients may send short
+/// ones.
+const SHORT_FRAMES: usize = 5;
+
+/// Priorities that are kept of requests which have not come: a client asks for some files of a page
+/// at a time.
+const KEPT_PRIORITIES: usize = 32;
+
+/// Serves the requests of one connection until it ends. `first`: bytes of the client that have been
+/// read already.
+pub fn converse<T>(
+    context: Arc<Context>,
+    transport: T,
+    first: Bytes,
+    state: Arc<ConnState>,
+) -> impl Future<Output = ()> + Send
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let config::Server { http2, .. } = &*context.config;
+    let now = tokamak_cost::coarse();
+    let meter = Meter::new(http2.resets, http2.control_frames, http2.streams, now);
+    // Over TLS nothing has come yet: the time for the preface begins.
+    state.received(0, meter.is_in_head(), now);
+    let addresses = &state.addresses;
+    let is_from_proxy =
+        addresses.is_for_unnamed || context.config.proxies.trusts(addresses.peer.ip());
+    let session = Session::new(limits(&context.config)).map(Shared::new);
+    let io = H2Io::new(transport, first, state.clone(), meter);
+    async move {
+        // It fails only without memory.
+        let Ok(session) = session else { return };
+        let (counted, wished, left) = (Told::default(), VecDeque::new(), None);
+        let mut serving =
+            Conversation { context, state, io, session, is_from_proxy, wished, left, counted };
+        // Most errors are clients that have gone, which nobody wants to read of.
+        let _ = poll_fn(|cx| serving.poll(cx)).await;
+    }
+}
+
+/// The limits of the configuration for the library.
+fn limits(config: &config::Server) -> Limits {
+    let config::Server { http2, limits, .. } = config;
+    let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+    // Twice the limit, so that a head that is somewhat too large gets the right page.
+    let head = 2 * limits.head;
+    Limits {
+        streams: size(http2.streams),
+        window: size(http2.window),
+        connection_window: size(http2.connection_window),
+        head: size(head),
+        continuations: head / FRAME + SHORT_FRAMES,
+        errors: ERRORS,
+    }
+}
+
+/// Counts one, if anybody can see the number.
+fn count(context: &Context, of: impl Fn(&Http2Counters) -> &Counter) {
+    if let Some(counters) = &context.counters {
+        of(&counters.http2).add(1);
+    }
+}
+
+/// What has been counted and logged of a connection.
+#[derive(Default)]
+struct Told {
+    /// That it has begun.
+    beginning: bool,
+    /// That it is closed because of its client.
+    fault: bool,
+}
+
+/// The end of a connection, once it is near.
+struct Leaving {
+    /// Whether the client has been told which of its requests is the last one.
+    is_final: bool,
+    /// When it is told so if it does not answer before.
+    deadline: Pin<Box<Sleep>>,
+}
+
+/// The serving of one connection.
+struct Conversation<T> {
+    context: Arc<Context>,
+    state: Arc<ConnState>,
+    io: H2Io<T>,
+    session: Arc<Shared>,
+    /// Whether a proxy has opened it: its requests are of many clients, whose priorities say
+    /// nothing of each other's.
+    is_from_proxy: bool,
+    /// Priorities of requests that have not come, by their streams.
+    wished: VecDeque<(u32, Priority)>,
+    /// Set when the client was told to open no more requests.
+    left: Option<Leaving>,
+    counted: Told,
+}
+
+impl<T> Conversation<T>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    /// Reads, begins requests and sends, until there is nothing to do.
+    fn poll(&mut self, cx: &mut task::Context<'_>) -> Poll<io::Result<()>> {
+        self.state.activity.listen(cx.waker());
+        self.session.awake();
+        let is_open = self.poll_receive(cx)?;
+        self.poll_leave(cx);
+        let sent = self.poll_send(cx);
+        self.report();
+        if !is_open {
+            return Poll::Ready(Ok(()));
+        }
+        if sent?.is_ready() && self.session.lock().session.is_over() {
+            return self.io.poll_part(cx);
+        }
+        self.session.rest(cx.waker());
+        Poll::Pending
+    }
+
+    /// Takes what has come. Returns whether more may come.
+    fn poll_receive(&mut self, cx: &mut task::Context<'_>) -> io::Result<bool> {
+        let mut begun = 0;
+        loop {
+            while begun < AT_ONCE
+                && let Some(event) = self.next_event()
+            {
+                begun += u32::from(matches!(event, Event::Request { .. }));
+                self.handle(event, cx);
+            }
+            if begun == AT_ONCE {
+                cx.waker().wake_by_ref();
+                return Ok(true);
+            }
+            if self.counted.fault {
+                // Nothing more is read from it; it is told so, and closed.
+                return Ok(true);
+            }
+            let session = &self.session;
+            let take = |bytes: &[u8]| session.lock().session.receive(bytes);
+            match self.io.poll_read(cx, take)? {
+                Poll::Pending => return Ok(true),
+                Poll::Ready(Came::End) => return Ok(false),
+                Poll::Ready(Came::Bytes(Ok(()))) => {
+                    if !self.counted.beginning && self.io.has_begun() {
+                        self.counted.beginning = true;
+                        count(&self.context, |http2| &http2.connections);
+                    }
+                }
+                Poll::Ready(Came::Bytes(Err(broken))) => self.give_up(broken),
+                Poll::Ready(Came::Breach(breach)) => {
+                    self.fault(breach.fault(), breach.reason());
+                    self.session.lock().session.abort(breach.code());
+                }
+            }
+        }
+    }
+
+    fn next_event(&self) -> Option<Event> {
+        self.session.lock().session.next_event()
+    }
+
+    /// The library cannot go on.
+    fn give_up(&mut self, broken: Broken) {
+        let reason = broken.reason().unwrap_or(Reason::PROTOCOL_ERROR);
+        self.fault(Http2Fault::Protocol, &format!("{reason} ({broken})"));
+        self.session.lock().session.abort(reason);
+    }
+
+    /// Logs once why the connection ends, if the client is to blame.
+    fn fault(&mut self, fault: Http2Fault, reason: &str) {
+        if !std::mem::replace(&mut self.counted.fault, true) {
+            count(&self.context, |http2| &http2.closed[fault as usize]);
+            log::closed(&self.state.addresses.peer, reason);
+        }
+    }
+
+    /// Logs why the library has ended the connection, if it has.
+    fn report(&mut self) {
+        let ended = self.session.lock().session.ended().cloned();
+        if !self.counted.fault
+            && let Some((reason, text)) = ended
+        {
+            let reason =
+                if text.is_empty() { reason.to_string() } else { format!("{reason} ({text})") };
+            self.fault(Http2Fault::Protocol, &reason);
+        }
+    }
+
+    fn handle(&mut self, event: Event, cx: &mut task::Context<'_>) {
+        match event {
+            Event::Request { stream, head } => self.begin(stream, &head, cx),
+            Event::Refused => count(&self.context, |http2| &http2.refused),
+            Event::Body(stream) => self.session.lock().has_come(stream),
+            Event::Window(stream) => self.session.lock().has_room(stream),
+            Event::Closed(stream) => self.session.lock().closed(stream),
+            Event::Priority { stream, value } if !self.is_from_proxy => {
+                self.prioritise(stream, Priority::of_update(&value));
+            }
+            Event::Priority { .. } => {}
+            Event::Answered => self.end(),
+        }
+    }
+
+    /// A request has another priority from now on, or from its beginning.
+    fn prioritise(&mut self, stream: u32, priority: Priority) {
+        let mut inner = self.session.lock();
+        // One whose head has come, but is looked at after this, has no number yet.
+        if let Some(kept) = inner.session.data(stream)
+            && kept.number > 0
+        {
+            if !kept.is_settled {
+                kept.priority = priority;
+                self.state.scheduler.change(kept.number, priority);
+            }
+            return;
+        }
+        drop(inner);
+        self.wished.retain(|(other, _)| *other != stream);
+        self.wished.push_back((stream, priority));
+        if self.wished.len() > KEPT_PRIORITIES {
+            self.wished.pop_front();
+        }
+    }
+
+    /// Tells the client that the connection ends, once it is to be told.
+    fn poll_leave(&mut self, cx: &mut task::Context<'_>) {
+        if self.state.is_leaving() && self.left.is_none() {
+            let deadline = Box::pin(sleep(DRAIN_IDLE));
+            self.left = Some(Leaving { is_final: false, deadline });
+            let session = &mut self.session.lock().session;
+            if session.open() > 0 {
+                // The PING stands before the GOAWAY: clients exist that take no frame after one.
+                session.ping();
+                session.announce_end();
+            }
+        }
+        let Some(leaving) = &mut self.left else { return };
+        if leaving.is_final {
+            return;
+        }
+        // Without a request under way there is nothing to wait for: one that is on its way now is
+        // behind the last one of the GOAWAY, so that its client sends it again elsewhere.
+        let is_idle = self.session.lock().session.open() == 0;
+        if is_idle || leaving.deadline.as_mut().poll(cx).is_ready() {
+            self.end();
+        }
+    }
+
+    /// Tells the client which of its requests is the last one.
+    fn end(&mut self) {
+        if let Some(leaving) = &mut self.left
+            && !std::mem::replace(&mut leaving.is_final, true)
+        {
+            self.session.lock().session.end();
+        }
+    }
+
+    /// Sends what is to be sent, as far as the client takes it.
+    fn poll_send(&mut self, cx: &mut task::Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            let session = &self.session;
+            let mut verdict = Ok(());
+            let write = |output: &mut Vec<u8>| {
+                let inner = &mut *session.lock();
+                let before = output.len();
+                verdict = inner.session.send(output, COLLECTED);
+                if output.len() > before {
+                    // What is held has become less.
+                    inner.has_room(0);
+                }
+            };
+            let waits = self.io.collect(write);
+            if verdict.is_err() {
+                return Poll::Ready(Err(io::ErrorKind::OutOfMemory.into()));
+            }
+            if !waits {
+                break;
+            }
+            ready!(self.io.poll_send(cx))?;
+        }
+        self.state.scheduler.sent_all();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Begins to answer a request.
+    fn begin(&mut self, id: u32, head: &Head, cx: &mut task::Context<'_>) {
+        let Conversation { context, state, io, session, is_from_proxy, wished, .. } = self;
+        let is_exact = context.wants_exact_times();
+        let now = if is_exact { tokamak_cost::now() } else { tokamak_cost::coarse() };
+        count(context, |http2| &http2.requests);
+        io.accepted();
+        let number = state.begin(now);
+        if number as usize >= context.config.http2.requests {
+            state.leave(now);
+        }
+        let parsed = head::request(&context.config.limits, head);
+        let wish = wished.iter().position(|(stream, _)| *stream == id);
+        let wish = wish.and_then(|index| wished.remove(index)).map(|(_, priority)| priority);
+        let said = |request: &http::Request<()>| Priority::of_request(request.headers());
+        let priority = wish.or_else(|| parsed.as_ref().ok().map(|(request, _)| said(request)));
+        let priority = priority.filter(|_| !*is_from_proxy);
+        let client = Stream::new(state.clone(), session.clone(), id, number, priority);
+        let is_head = head::is_head(head);
+        let serving = match parsed {
+            Ok((request, length)) => {
+                let waits = request
+                    .headers()
+                    .get(EXPECT)
+                    .is_some_and(|expect| expect.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+                let waiting = waits.then(|| client.clone());
+                let body = StreamBody::new(session.clone(), id, length, waiting);
+                let request = request.map(|()| body);
+                pipeline::serve(context, client.clone(), request, Moments { began: now, now })
+            }
+            Err(violation) => {
+                session.change(|session| session.drop_body(id));
+                refuse(&client, violation, now)
+            }
+        };
+        let mut answer = Answer { client, serving, is_head, context: context.clone() };
+        if !matches!(answer.serving, Serving::Now(_)) {
+            tokio::spawn(answer.send());
+        } else if let Some(mut sending) = answer.now()
+            && Pin::new(&mut sending).poll(cx).is_pending()
+        {
+            tokio::spawn(sending);
+        }
+    }
+}
+
+impl<T> Drop for Conversation<T> {
+    fn drop(&mut self) {
+        self.session.close();
+        self.state.scheduler.close();
+    }
+}
+
+/// The page for a request that breaks a rule. It is not written into the access log, as one of
+/// HTTP/1 is not.
+fn refuse(client: &Arc<Stream>, violation: Violation, now: u64) -> Serving {
+    let failure = violation.failure();
+    let peer = &client.peer();
+    log::refused(peer, failure.status().as_u16(), violation.reason());
+    let guard = RequestGuard::new(Some(client.clone()), Ledger::unread(now));
+    Serving::Now(Some(Reply::respond(pages::failed(failure), guard)))
+}
+
+/// The answer to a request.
+struct Answer {
+    client: Arc<Stream>,
+    serving: Serving,
+    is_head: bool,
+    context: Arc<Context>,
+}
+
+impl Answer {
+    /// Begins a response that is there. `None`: that was all of it.
+    fn now(&mut self) -> Option<Sending> {
+        let Serving::Now(response) = &mut self.serving else { return None };
+        let response = response.take()?;
+        self.begin(response)
+    }
+
+    /// Waits for the response and sends it.
+    async fn send(mut self) {
+        // If the client goes before, nothing is to be sent.
+        if let Ok(response) = poll_fn(|cx| Pin::new(&mut self.serving).poll(cx)).await
+            && let Some(sending) = self.begin(response)
+        {
+            sending.await;
+        }
+    }
+
+    fn begin(&self, response: http::Response<Reply>) -> Option<Sending> {
+        let config::Server { timeouts, limits, .. } = &*self.context.config;
+        let pace = Pace { patience: timeouts.send, rate: limits.send_rate };
+        Sending::begin(self.client.clone(), response, self.is_head, pace)
+    }
+}

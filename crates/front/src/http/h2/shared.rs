@@ -1,0 +1,137 @@
+//! The library's session of a connection, shared by the connection's task and its requests.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use tokamak_nghttp2::{Reason, Session};
+
+use super::priority::Priority;
+
+/// How far the response to a request is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Half {
+    /// It has not begun.
+    #[default]
+    Waiting,
+    /// Its head has been handed over.
+    Sending,
+    /// It is complete, or cannot be sent.
+    Done,
+}
+
+/// What is kept with each stream.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// The number of the request on its connection.
+    pub number: u32,
+    /// How far its response is.
+    pub half: Half,
+    /// How urgent it is.
+    pub priority: Priority,
+    /// Whether that is what its response says, so that the client changes it no more.
+    pub is_settled: bool,
+    /// Waits for bytes of the body.
+    pub reader: Option<Waker>,
+    /// Waits until the client takes bytes.
+    pub writer: Option<Waker>,
+    /// Waits for the end of the stream.
+    pub watcher: Option<Waker>,
+}
+
+impl Kept {
+    fn wake_all(&mut self) {
+        for waker in [&mut self.reader, &mut self.writer, &mut self.watcher] {
+            wake(waker);
+        }
+    }
+}
+
+/// Wakes the task that waits, if one does.
+pub fn wake(waker: &mut Option<Waker>) {
+    if let Some(waker) = waker.take() {
+        waker.wake();
+    }
+}
+
+/// A session.
+pub struct Shared(Mutex<Inner>);
+
+/// What the lock is for.
+pub struct Inner {
+    /// The library's session.
+    pub session: Session<Kept>,
+    /// The connection's task, while it sleeps.
+    task: Option<Waker>,
+    /// Whether the connection has ended.
+    pub is_over: bool,
+}
+
+impl Shared {
+    /// Shares a new session.
+    pub fn new(session: Session<Kept>) -> Arc<Shared> {
+        Arc::new(Shared(Mutex::new(Inner { session, task: None, is_over: false })))
+    }
+
+    /// The session. All tasks of a connection run in one event loop, so the lock is always free.
+    pub fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic under the lock is one of ours, between two calls of the library.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes something, and has sent what is to be sent because of it.
+    pub fn change<R>(&self, change: impl FnOnce(&mut Session<Kept>) -> R) -> R {
+        let inner = &mut *self.lock();
+        let result = change(&mut inner.session);
+        if inner.task.is_some() && inner.session.wants_send() {
+            wake(&mut inner.task);
+        }
+        result
+    }
+
+    /// The connection's task runs, so nobody need wake it.
+    pub fn awake(&self) {
+        self.lock().task = None;
+    }
+
+    /// The connection's task sleeps, and is woken when there is something to send.
+    pub fn rest(&self, waker: &Waker) {
+        self.lock().task = Some(waker.clone());
+    }
+
+    /// The connection has ended: nobody need wait.
+    pub fn close(&self) {
+        let inner = &mut *self.lock();
+        inner.is_over = true;
+        inner.session.all_data().for_each(Kept::wake_all);
+    }
+}
+
+impl Inner {
+    /// The stream is closed: nobody need wait for it.
+    pub fn closed(&mut self, stream: u32) {
+        if let Some(kept) = self.session.data(stream) {
+            kept.wake_all();
+        }
+    }
+
+    /// More of the body has come.
+    pub fn has_come(&mut self, stream: u32) {
+        if let Some(kept) = self.session.data(stream) {
+            wake(&mut kept.reader);
+        }
+    }
+
+    /// More bytes may be sent, of this stream or (0) of all.
+    pub fn has_room(&mut self, stream: u32) {
+        if stream == 0 {
+            self.session.all_data().for_each(|kept| wake(&mut kept.writer));
+        } else if let Some(kept) = self.session.data(stream) {
+            wake(&mut kept.writer);
+        }
+    }
+
+    /// Why the stream has ended, once it has.
+    pub fn end_of(&self, stream: u32) -> Option<Reason> {
+        if self.is_over { Some(Reason::CANCEL) } else { self.session.closed(stream) }
+    }
+}
