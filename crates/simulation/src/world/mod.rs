@@ -566,8 +566,8 @@ impl World {
             return;
         };
         request.runs += 1;
-        let most = if request.is_get { 2 } else { 1 };
-        if is_sound && request.runs > most.min(request.tries) {
+        let most = if request.is_get { request.tries } else { request.tries.min(1) };
+        if is_sound && request.runs > most {
             let (runs, tries) = (request.runs, request.tries);
             self.fail(format!("request {number} runs {runs} times after {tries} tries"));
         } else if is_sound && request.end == Some(End::Refused) {

@@ -170,7 +170,7 @@ impl World {
         let request = &mut self.requests[id as usize];
         let is_sound = !self.spoiled.contains(&request.key);
         // As the front does.
-        if wrong.allows_another() && request.is_get && request.tries < 2 {
+        if request.is_get && request.tries <= wrong.repeats() {
             return self.submit_one(index, number, id);
         }
         match wrong {

@@ -25,9 +25,10 @@ impl Doing {
         Doing { since: AtomicU64::new(0), state: AtomicU64::new(0) }
     }
 
-    /// Whether the request runs.
+    /// Whether the request runs; it has begun.
     pub(super) fn is_running(&self) -> bool {
-        self.state.load(Ordering::Acquire).to_le_bytes()[0] == RUNS
+        self.since.load(Ordering::Acquire) != 0
+            && self.state.load(Ordering::Acquire).to_le_bytes()[0] == RUNS
     }
 }
 

@@ -328,6 +328,8 @@ impl Requests {
             let Some(id) = self.states[key].slot else { continue };
             let dead = Holder::Worker(instance);
             if self.producer.holder(id) == dead || self.states[key].holder == Some(dead) {
+                let is_running = self.producer.is_running(id);
+                let death = death.as_seen_by(is_running, self.producer.is_overdue(id));
                 self.lose(key, death);
             }
         }
@@ -545,11 +547,8 @@ impl Requests {
     fn lose(&mut self, key: usize, death: Death) {
         self.collect_within(key, usize::MAX);
         let state = &self.states[key];
-        if let Some(slot) = state.slot {
+        if state.slot.is_some() {
             let answered = state.answered;
-            let (is_running, is_overdue) =
-                (self.producer.is_running(slot), self.producer.is_overdue(slot));
-            let death = death.as_seen_by(is_running, is_overdue);
             self.fail(key, WorkerError::Died { death, answered });
         }
     }
