@@ -85,6 +85,8 @@ mod leftovers;
 mod limits;
 /// Several listening sockets, some of them with sites of their own.
 mod listeners;
+/// Locks of memory that processes of a site share, and workers that are killed inside.
+mod locks;
 /// The access log.
 mod logs;
 /// Lua scripts in the server, beside lighttpd's.

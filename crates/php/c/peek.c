@@ -11,6 +11,8 @@
 
 #include "peek.h"
 
+#include <Zend/zend_signal.h>
+
 static pid_t target;
 static int target_memory; /* its /proc/PID/mem, -1: none */
 static shim_request request_copy;
@@ -29,6 +31,20 @@ int peek(void *to, const void *from, size_t len)
         return pread(target_memory, to, len, (off_t)(uintptr_t)from) == (ssize_t)len;
     }
     return process_vm_readv(target, &here, 1, &there, 1, 0) == (ssize_t)len;
+}
+
+int shim_is_in_locks(int pid, int memory)
+{
+#ifdef ZEND_SIGNALS
+    int depth;
+
+    peek_at(pid, memory);
+    return peek(&depth, &SIGG(depth), sizeof(depth)) && depth > 0;
+#else
+    (void)pid;
+    (void)memory;
+    return 0;
+#endif
 }
 
 const shim_request *peek_request(const request_state *state)

@@ -278,6 +278,10 @@ uint32_t shim_held(void);
  * in async mode, or of what runs (SHIM_NOBODY). The memory is the worker's /proc/self/mem, or -1. 0
  * bytes: it cannot be read. The text lives until the next one. */
 size_t shim_stack(int pid, int memory, uint32_t slot, const char **text);
+/* Whether a process, which is stopped, is in memory that it shares with others (APCu's, opcache's):
+ * extensions let PHP put signals off as long as they hold a lock of such memory, or wait for one.
+ * 0 if that cannot be known. */
+int shim_is_in_locks(int pid, int memory);
 /* Has a worker whose memory cannot be read write that to its standard error, on that signal. */
 void shim_backtrace(int pid, uint32_t slot, int signal_number);
 /* For the slow log of a pool of php-fpm: the script's file in a line, then one for each call, the

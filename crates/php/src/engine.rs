@@ -276,6 +276,12 @@ pub fn stack(pid: libc::pid_t, memory: c_int, slot: Option<u32>) -> Option<Strin
     text_of(|text| unsafe { ffi::shim_stack(pid, memory, slot.unwrap_or(ffi::NOBODY), text) })
 }
 
+/// Whether a stopped worker is in memory that it shares with others. `memory`: as for [`trace`].
+pub fn is_in_locks(pid: libc::pid_t, memory: c_int) -> bool {
+    // SAFETY: reads the memory of another process, and fails where there is none.
+    unsafe { ffi::shim_is_in_locks(pid, memory) != 0 }
+}
+
 /// What C says to the text of `backtrace.c`, and the length of which it answers; none if that is 0.
 fn text_of(say: impl FnOnce(*mut *const c_char) -> usize) -> Option<String> {
     let mut text = null();

@@ -3,6 +3,7 @@
 //! Workers are copies of it, so they share its code, its data until they write to it, and opcache's
 //! memory.
 
+mod locks;
 mod spare;
 
 use std::collections::BTreeMap;
@@ -57,6 +58,14 @@ const MOST_RESTLESS: u32 = 8;
 /// How long the zygote waits for what a new worker gives it, which takes microseconds. Somebody may
 /// stop the worker first: no other could start until then.
 const HAND_OVER: Duration = Duration::from_secs(1);
+
+/// Signals a child.
+fn kill(pid: libc::pid_t, number: c_int) {
+    // SAFETY: a child that has not been reaped, so that no other process has its number.
+    unsafe {
+        libc::kill(pid, number);
+    }
+}
 
 /// What a new worker gives its zygote to read it by; none if it takes too long.
 fn hand_over(line: &Channel) -> Option<OwnedFd> {
@@ -458,10 +467,9 @@ impl Zygote {
                 }
                 engine::backtrace(pid, slot, signal.number());
             }
-            // SAFETY: signals our child, which we have not reaped.
-            Signal::Kill => unsafe {
-                libc::kill(place.pid, signal.number());
-            },
+            Signal::Kill => kill(place.pid, signal.number()),
+            Signal::KillOutsideLocks => locks::kill_if(place.pid, place.memory(), false),
+            Signal::KillInsideLocks => locks::kill_if(place.pid, place.memory(), true),
         }
         Ok(())
     }

@@ -116,7 +116,10 @@ impl Zygote {
             Heard::Message(ToZygote::Spawn { index, instance }, _) => {
                 wishes.push(Query::Fork { index, instance });
             }
-            Heard::Message(ToZygote::Kill { index, instance, signal: Signal::Kill }, _) => {
+            Heard::Message(
+                ToZygote::Kill { index, instance, signal: Signal::Kill | Signal::KillOutsideLocks },
+                _,
+            ) => {
                 wishes.push(Query::Kill { index, instance });
             }
             Heard::Message(ToZygote::Ask, _) => self.line.send(&FromZygote::Alive),

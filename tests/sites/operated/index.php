@@ -37,6 +37,25 @@ switch ($_GET['do'] ?? '') {
         $apcu = function_exists('apcu_fetch') ? apcu_fetch('first') : 'none';
         echo "apcu=$apcu opcache=", opcache_get_status(false)['opcache_statistics']['start_time'], ' ';
         break;
+    case 'lock':
+        // In the middle of a change of memory that all processes of the site share.
+        apcu_entry('locked', function () use ($number): int {
+            if ($number === 0) {
+                posix_kill(getmypid(), SIGKILL);
+            }
+            wait_for_nothing($number);
+            return 1;
+        });
+        break;
+    case 'store':
+        echo apcu_store('stored', $number) ? 'stored ' : 'not stored ';
+        break;
+    case 'semaphore':
+        $semaphore = sem_get(ftok(__FILE__, 's'));
+        $has_it = sem_acquire($semaphore, true);
+        wait_for_nothing($number);
+        echo $has_it ? 'acquired ' : 'held by another ';
+        break;
     case 'spoil':
         require __DIR__ . '/spoil.php';
         break;

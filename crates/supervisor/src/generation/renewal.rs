@@ -149,6 +149,15 @@ impl Generation {
                 );
                 pool.say(Level::Error, message);
             }
+            Some(RenewalReason::Locked) => {
+                pool.say(
+                    Level::Error,
+                    format_args!(
+                        "a lock of shared memory is held for ever by a worker that was killed, \
+                            other processes start"
+                    ),
+                );
+            }
             Some(RenewalReason::Changed(reason)) => {
                 pool.say(
                     Level::Error,
@@ -263,6 +272,7 @@ impl Generation {
         self.seats[next].role = Role::Serving;
         self.seats[next].handover = Handover::Since(now);
         self.seats[before].role = Role::Leaving(now);
+        self.seats[before].pool.note_succession();
         // No worker takes requests from a spoiled queue: those in it are lost, and tried again
         // elsewhere.
         self.seats[before].has_left |=

@@ -8,7 +8,7 @@ use tokamak_sys::process;
 use tokamak_sys::queue::{PoolNumber, Snapshot, WorkerState};
 
 use super::in_flight::lost;
-use super::{PROOF, Pool, RenewalReason, fpm};
+use super::{PROOF, Place, Pool, RenewalReason, fpm};
 use crate::failing;
 use crate::log::Level;
 use crate::machine::{Event, KillReason, Worker};
@@ -31,6 +31,15 @@ const SHORT: Duration = Duration::from_millis(1);
 /// Time after which an orphan counts as dead although its end was not seen: its process id is
 /// unknown.
 const ORPHAN_LIMIT: Duration = Duration::from_secs(1);
+/// Time that a worker which is to be killed has to give back locks of shared memory. Who holds one
+/// needs it for microseconds, or for as long as a script's own function runs. With a tenth, a
+/// worker that uses such memory all the time might be killed inside; with ten times more, others
+/// that need the lock would wait that much longer.
+const LOCKS_HELD: Duration = Duration::from_secs(1);
+/// Time after which a worker that is inside of such memory waits for a lock whose holder is dead,
+/// and time between two looks.
+const FREE_EVERY: Duration = Duration::from_secs(1);
+
 impl Pool {
     /// Looks at the board, the limits and the size.
     pub fn tick(&mut self, launch: Launch<'_>, now: u64, deaths: &mut Vec<ToFront>) {
@@ -46,6 +55,7 @@ impl Pool {
         for index in 0..self.places.len() as u16 {
             self.look(index, measure, now, deaths);
         }
+        self.free_waiting(now);
         self.mind_slow(now);
         self.end_late_slow_entries(now);
         self.mind_errors(now, deaths);
@@ -90,11 +100,49 @@ impl Pool {
         self.act(index, Event::Retire, now, deaths);
     }
 
+    /// A worker that was to be killed is still there.
+    fn insist(&mut self, index: u16, now: u64) {
+        let place = &mut self.places[usize::from(index)];
+        if place.is_forced {
+            return;
+        }
+        let (instance, pid) = (place.instance, place.pid.unwrap_or(0));
+        place.is_forced = since(place.changed, now) > LOCKS_HELD;
+        let signal = if place.is_forced { Signal::Kill } else { Signal::KillOutsideLocks };
+        if signal == Signal::Kill {
+            self.say(
+                Level::Warn,
+                format_args!(
+                    "a worker is killed although it holds a lock of shared memory, pid={pid}"
+                ),
+            );
+        }
+        self.send(Some(&ToZygote::Kill { index, instance, signal }), now);
+    }
+
+    /// Kills those that wait for a lock whose holder is dead; their requests may be repeated, and
+    /// the pool that has succeeded this one has other locks.
+    fn free_waiting(&mut self, now: u64) {
+        if self.freed.is_none_or(|freed| since(freed, now) < FREE_EVERY) {
+            return;
+        }
+        self.freed = Some(now);
+        for index in 0..self.places.len() as u16 {
+            let Place { worker, instance, .. } = self.places[usize::from(index)];
+            let is_there = matches!(worker, Worker::Serving | Worker::Leaving);
+            if is_there && since(self.entry(index).since, now) > FREE_EVERY {
+                let signal = Signal::KillInsideLocks;
+                self.send(Some(&ToZygote::Kill { index, instance, signal }), now);
+            }
+        }
+    }
+
     fn look(&mut self, index: u16, measure: bool, now: u64, deaths: &mut Vec<ToFront>) {
         let place = &self.places[usize::from(index)];
         let (worker, pid, changed) = (place.worker, place.pid, place.changed);
         match worker {
-            Worker::Absent | Worker::Killed(_) => return,
+            Worker::Absent => return,
+            Worker::Killed(_) => return self.insist(index, now),
             Worker::Orphan if since(changed, now) > ORPHAN_LIMIT => {
                 return self.act(index, Event::Exited(Status::Signal(9)), now, deaths);
             }

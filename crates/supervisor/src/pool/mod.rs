@@ -61,6 +61,8 @@ pub struct Place {
     demand: Option<Demand>,
     /// It leaves because it fails alone.
     is_failing: bool,
+    /// It was killed although it held a lock of shared memory.
+    is_forced: bool,
 }
 
 /// Why a site is to get other processes.
@@ -72,6 +74,8 @@ pub enum RenewalReason {
     Spoiled(String),
     /// The zygote gives no sign of life.
     Silent,
+    /// A worker had to be killed while it held a lock of memory that all of them share.
+    Locked,
     /// What somebody has changed of what the zygote's workers inherit.
     Changed(String),
 }
@@ -127,6 +131,8 @@ pub struct Pool {
     exposes_php: bool,
     /// Whether it had too few workers when it was last looked at, and no more were allowed.
     was_short: bool,
+    /// When workers were last looked at that wait for such a lock; none: there is none.
+    freed: Option<u64>,
     /// When workers died of faults in memory; emptied when it is read.
     faults: Vec<u64>,
 }
@@ -167,6 +173,7 @@ impl Pool {
             seen: Seen::default(),
             demand: None,
             is_failing: false,
+            is_forced: false,
         };
         Ok(Pool {
             site_index,
@@ -207,6 +214,7 @@ impl Pool {
             version: None,
             exposes_php: false,
             was_short: false,
+            freed: None,
             faults: Vec::new(),
             site,
         })
@@ -306,6 +314,13 @@ impl Pool {
     pub fn spoiled(&mut self, reason: String) {
         if !self.watchdog.is_zero() {
             self.renewal_reason = Some(RenewalReason::Spoiled(reason));
+        }
+    }
+
+    /// Other processes take its requests from now on.
+    pub fn note_succession(&mut self) {
+        if self.renewal_reason == Some(RenewalReason::Locked) {
+            self.freed = Some(0);
         }
     }
 

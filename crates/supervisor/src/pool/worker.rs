@@ -7,7 +7,7 @@ use tokamak_sys::queue::WorkerState;
 
 use super::endings::Ending;
 use super::in_flight::lost;
-use super::{PROOF, Place, Pool, fpm};
+use super::{PROOF, Place, Pool, RenewalReason, fpm};
 use crate::log::Level;
 use crate::machine::{Act, Event, Fate, Worker, step};
 use crate::watch::{Seen, since};
@@ -46,13 +46,15 @@ impl Pool {
                     seen: Seen::default(),
                     demand: None,
                     is_failing: false,
+                    is_forced: false,
                 };
                 self.send(Some(&ToZygote::Spawn { index, instance }), now);
             }
             Act::AskToLeave => self.segment.retire(index),
             Act::Kill => {
                 let instance = place.instance;
-                self.send(Some(&ToZygote::Kill { index, instance, signal: Signal::Kill }), now);
+                let signal = Signal::KillOutsideLocks;
+                self.send(Some(&ToZygote::Kill { index, instance, signal }), now);
             }
             Act::Reap(why, fate) => self.reap(index, before, why, fate, now, deaths),
         }
@@ -77,6 +79,9 @@ impl Pool {
             ending => ending,
         };
         self.book(index, ending);
+        if self.places[usize::from(index)].is_forced {
+            self.renewal_reason.get_or_insert(RenewalReason::Locked);
+        }
         // The front takes the slots back when it hears of the death.
         let held = self.in_flight_of(instance, now);
         deaths.push(ToFront::Death { pool: self.number, index, instance, why });

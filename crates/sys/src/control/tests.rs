@@ -5,7 +5,12 @@ use super::wire::VERSION;
 use super::*;
 
 fn to_zygote() -> impl Strategy<Value = ToZygote> {
-    let signal = prop_oneof![any::<Option<u32>>().prop_map(Signal::Backtrace), Just(Signal::Kill)];
+    let signal = prop_oneof![
+        any::<Option<u32>>().prop_map(Signal::Backtrace),
+        Just(Signal::Kill),
+        Just(Signal::KillOutsideLocks),
+        Just(Signal::KillInsideLocks),
+    ];
     prop_oneof![
         vec((".{0,20}", ".{0,40}"), 0..20).prop_map(ToZygote::Settings),
         (any::<u16>(), 1..=u32::MAX)

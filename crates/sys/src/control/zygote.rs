@@ -51,6 +51,11 @@ pub enum Signal {
     Backtrace(Option<u32>),
     /// End, wherever it is.
     Kill,
+    /// End, unless it is in memory that it shares with others: what it holds there would be locked
+    /// for ever.
+    KillOutsideLocks,
+    /// End, if it is in such memory: it waits for a lock that is never given back.
+    KillInsideLocks,
 }
 
 impl Signal {
@@ -59,7 +64,7 @@ impl Signal {
     pub fn number(self) -> i32 {
         match self {
             Signal::Backtrace(_) => libc::SIGRTMIN() + 7,
-            Signal::Kill => libc::SIGKILL,
+            Signal::Kill | Signal::KillOutsideLocks | Signal::KillInsideLocks => libc::SIGKILL,
         }
     }
 }
@@ -191,6 +196,8 @@ impl Message for ToZygote {
                 match *signal {
                     Signal::Backtrace(None) => message.u8(1).end(),
                     Signal::Kill => message.u8(2).end(),
+                    Signal::KillOutsideLocks => message.u8(4).end(),
+                    Signal::KillInsideLocks => message.u8(5).end(),
                     Signal::Backtrace(Some(slot)) => message.u8(3).u32(slot).end(),
                 }
             }
@@ -219,6 +226,8 @@ impl Message for ToZygote {
                 let signal = match from.u8()? {
                     1 => Signal::Backtrace(None),
                     2 => Signal::Kill,
+                    4 => Signal::KillOutsideLocks,
+                    5 => Signal::KillInsideLocks,
                     3 => Signal::Backtrace(Some(from.u32()?)),
                     _ => return Err(BadMessage("unknown signal")),
                 };
