@@ -358,8 +358,9 @@ fn missing_and_unreadable() {
             "{path}: the page tells where the site is"
         );
     }
-    for script in ["/missing.php", "/locked.php"] {
-        server.log_line(&[script]);
+    server.log_line(&["/missing.php"]);
+    for name in ["locked.php", "locked.txt"] {
+        server.log_line(&["Permission denied", root.join(name).to_str().unwrap()]);
     }
 }
 

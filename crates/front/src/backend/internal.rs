@@ -154,6 +154,7 @@ fn by_path(call: &BackendRequest<'_>, internal: &Internal, path: &Path) -> Searc
 fn file(target: Target) -> Searched {
     match target {
         Target::File(found) => Ok(Some(found)),
+        Target::Unreadable(Failure::Forbidden, _) => Ok(None),
         Target::Unreadable(failure, reason) => Err(BackendError { failure, reason: reason.into() }),
         _ => Ok(None),
     }

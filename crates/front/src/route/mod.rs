@@ -77,9 +77,10 @@ pub enum Target {
     NotFound,
     /// A rule says that there is nothing any more.
     Gone,
-    /// The file exists, but the server may not read it.
+    /// A folder that is not listed, or what a rule forbids.
     Forbidden,
-    /// The file cannot be opened now, or is broken: the failure, and the reason for the log.
+    /// The file may not be read, cannot be opened now, or is broken: the failure, and the reason for
+    /// the log.
     Unreadable(Failure, String),
     /// The target is invalid.
     BadRequest,
@@ -436,8 +437,10 @@ impl Router {
                 Ok(_) => {}
                 // What the server may not read is the application's to answer for.
                 Err(error) => {
-                    if let Some(unreadable @ Target::Unreadable(..)) = refused(&full, &error) {
-                        return unreadable;
+                    if let Some(Target::Unreadable(failure, reason)) = refused(&full, &error)
+                        && failure != Failure::Forbidden
+                    {
+                        return Target::Unreadable(failure, reason);
                     }
                 }
             }
@@ -676,7 +679,6 @@ pub fn is_below(path: &[u8], route: &str) -> bool {
 fn refused(path: &Path, error: &io::Error) -> Option<Target> {
     match Unopened::of(error) {
         Unopened::Missing => None,
-        Unopened::Denied => Some(Target::Forbidden),
         unopened => Some(Target::Unreadable(unopened.into(), unopened::reason(path, error))),
     }
 }

@@ -210,7 +210,7 @@ fn pipes_and_unreadable_files_are_not_sent() {
     }
     let because = |number| refused(Path::new("/a"), &io::Error::from_raw_os_error(number));
     assert!(because(libc::ENOTDIR).is_none());
-    assert!(matches!(because(libc::EACCES), Some(Target::Forbidden)));
+    assert!(matches!(because(libc::EACCES), Some(Target::Unreadable(Failure::Forbidden, _))));
     assert!(matches!(because(libc::EMFILE), Some(Target::Unreadable(Failure::FileUnavailable, _))));
     assert!(matches!(because(libc::EIO), Some(Target::Unreadable(Failure::FileBroken, _))));
 }

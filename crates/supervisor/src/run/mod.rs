@@ -182,8 +182,10 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     process::adopt_orphans().map_err(failure)?;
     // It holds the settings of all sites, and may run as the same user as their scripts.
     process::forbid_tracing();
-    let of_users = crate::identities::warnings(&setup.server, process::is_root());
-    for warning in of_users.into_iter().chain(tokamak_config::warnings(&setup.server)) {
+    let mut warnings = crate::identities::warnings(&setup.server, process::is_root());
+    // A user that does not exist is told below, by the first who needs it.
+    warnings.extend(crate::identities::verify(&setup.server).unwrap_or_default());
+    for warning in warnings.into_iter().chain(tokamak_config::warnings(&setup.server)) {
         log::line(Level::Warn, format_args!("{warning}"));
     }
     let signals = Signals::take().map_err(failure)?;
