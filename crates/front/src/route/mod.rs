@@ -79,8 +79,8 @@ pub enum Target {
     Gone,
     /// A folder that is not listed, or what a rule forbids.
     Forbidden,
-    /// The file may not be read, cannot be opened now, or is broken: the failure, and the reason for
-    /// the log.
+    /// The file may not be read, cannot be opened now, or is broken: the failure, and the reason
+    /// for the log.
     Unreadable(Failure, String),
     /// The target is invalid.
     BadRequest,

@@ -183,17 +183,16 @@ where
             }
             let session = &self.session;
             let take = |bytes: &[u8]| session.lock().session.receive(bytes);
-            match self.io.poll_read(cx, take)? {
-                Poll::Pending => return Ok(true),
-                Poll::Ready(Came::End) => return Ok(false),
-                Poll::Ready(Came::Bytes(Ok(()))) => {
-                    if !self.counted.beginning && self.io.has_begun() {
-                        self.counted.beginning = true;
-                        count(&self.context, |http2| &http2.connections);
-                    }
-                }
-                Poll::Ready(Came::Bytes(Err(broken))) => self.give_up(broken),
-                Poll::Ready(Came::Breach(breach)) => {
+            let Poll::Ready(came) = self.io.poll_read(cx, take)? else { return Ok(true) };
+            if !self.counted.beginning && self.io.has_begun() {
+                self.counted.beginning = true;
+                count(&self.context, |http2| &http2.connections);
+            }
+            match came {
+                Came::End => return Ok(false),
+                Came::Bytes(Ok(())) => {}
+                Came::Bytes(Err(broken)) => self.give_up(broken),
+                Came::Breach(breach) => {
                     self.fault(breach.fault(), breach.reason());
                     self.session.lock().session.abort(breach.code());
                 }
