@@ -93,6 +93,7 @@ static void discount(counts now, size_t given, size_t mapped)
 
 static void plug(int with_zeros)
 {
+    static size_t counted;
     size_t size = ZEND_MM_PAGE_SIZE, before, given;
     uintptr_t chunk;
     char *block;
@@ -122,8 +123,12 @@ static void plug(int with_zeros)
     do {
         block = take(size, with_zeros);
     } while (chunk_of(block) == chunk && chunk_of(block + ZEND_MM_PAGE_SIZE) == chunk);
-    /* The request's first allocation makes a chunk, which is counted in place of the boot's last. */
-    discount(now, given, before - ZEND_MM_CHUNK_SIZE);
+    /* The request's first allocation makes a chunk, which is counted in place of the boot's last.
+     * The heap may be plugged again before that. */
+    if (before != counted) {
+        counted = before - ZEND_MM_CHUNK_SIZE;
+    }
+    discount(now, given, counted);
     zend_set_memory_limit(PG(memory_limit));
 }
 
