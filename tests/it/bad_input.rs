@@ -188,7 +188,7 @@ fn refusal_is_plain_and_logged() {
     let response = connection.response().expect(400);
     assert!(!response.text().contains("alert"), "{response}");
     assert!(response.text().len() < 2000, "{response}");
-    server.log_line(&["malformed", "127.0.0.1"]);
+    server.log_line(&["white space between header name and colon", "127.0.0.1"]);
 }
 
 /// Requests that hang up half-way leave nothing behind.
