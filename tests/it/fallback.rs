@@ -68,8 +68,10 @@ fn a_watched_file_makes_a_new_image() {
     let server = start(false);
     fs::write(server.places.root().join("data.txt"), "two").unwrap();
     let renewed = || server.get("/").text().starts_with("image two").then_some(());
-    eventually(PATIENCE, renewed).expect("the new data is in the image");
+    eventually(PATIENCE, renewed).expect("the boot finds the new data");
     let images = || server.log().matches("a new one is made: ").count();
+    let serves = || server.log().contains("new processes serve").then_some(());
+    eventually(PATIENCE, serves).expect("they are in an image");
     assert_eq!(images(), 1);
     fs::write(server.places.root().join("not-yet.txt"), "").unwrap();
     eventually(PATIENCE, || (images() == 2).then_some(()))

@@ -194,6 +194,28 @@ fn settings_that_are_away_for_a_moment_are_in_no_image() {
     assert_eq!(renewed.as_deref(), Some("#222222"), "{}", server.log());
 }
 
+/// What a page needs of the boot script is there, too, while its site has no image.
+#[test]
+fn without_an_image_requests_run_the_boot_script_first() {
+    let with = |boot| Setup::new(Kind::Sealed).site("sites/stale").boot(boot).workers(1).start();
+    let server = with("booted.php");
+    let page = || server.get("/uses.php").expect(200).text().to_owned();
+    assert_eq!(page(), "the boot says 1");
+    write(&server, "constant.php", "<?php const CONSTANT = 2;");
+    // The first ones without an image, the last ones with the new one.
+    let is_renewed = || {
+        let page = page();
+        assert!(["the boot says 1", "the boot says 2"].contains(&&*page), "{page}");
+        server.log().contains("new processes serve").then_some(page)
+    };
+    assert_eq!(eventually(PATIENCE, is_renewed).as_deref(), Some("the boot says 2"));
+
+    let locked = with("locking.php");
+    assert_eq!(locked.get("/uses.php").expect(200).text(), "the boot says 1");
+    locked.log_line(&["no image can be taken", "runs in classic mode"]);
+    assert_eq!(locked.get("/uses.php").expect(200).text(), "the boot says 1");
+}
+
 /// A file that changes after the boot has read it and before the image is taken.
 #[test]
 fn what_changes_during_a_boot_is_in_no_image() {

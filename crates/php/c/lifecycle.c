@@ -273,6 +273,25 @@ void lifecycle_execute(const char *path, size_t len)
     }
 }
 
+/* Of a site that has no image: a setting of the site's own goes before it. */
+static const char *boot_script;
+
+void shim_boot_each_request(const char *script)
+{
+    boot_script = script;
+}
+
+static void execute_with_boot(const shim_text *path)
+{
+    char *const prepended = PG(auto_prepend_file);
+
+    if (boot_script && !(prepended && prepended[0])) {
+        PG(auto_prepend_file) = (char *)boot_script;
+    }
+    lifecycle_execute(path->at, path->len);
+    PG(auto_prepend_file) = prepended;
+}
+
 void lifecycle_run(const shim_request *request)
 {
     const shim_text *path = &request->field[SHIM_SCRIPT_FILENAME];
@@ -287,7 +306,7 @@ void lifecycle_run(const shim_request *request)
     } else if (status != 0) {
         refuse(status, path);
     } else {
-        lifecycle_execute(path->at, path->len);
+        execute_with_boot(path);
     }
     gateway_note_failure();
 }

@@ -258,6 +258,8 @@ int shim_watch_boot(void);
 /* In a process that stands in for an image: no cache answers for a file without a look at it. If it
  * boots for one request, what the boot depends on is noted from here on. */
 void shim_boots_afresh(int for_one_request);
+/* In classic mode: requests run this script first. The text stays. */
+void shim_boot_each_request(const char *script);
 /* In the zygote, before it forks: what the kernel keeps for it is as it should be. */
 void shim_zygote_begins(void);
 /* In the zygote: what of that was changed from outside; NULL: nothing. */

@@ -209,6 +209,15 @@ pub fn boot_afresh(for_one_request: bool) {
     unsafe { ffi::shim_boots_afresh(c_int::from(for_one_request)) }
 }
 
+/// From here on each request of classic mode runs this script before its own, as the image of the
+/// site would have.
+pub fn boot_each_request(script: &str) {
+    if let Ok(script) = CString::new(script) {
+        // SAFETY: the text is never freed, and this process has one thread.
+        unsafe { ffi::shim_boot_each_request(script.into_raw()) }
+    }
+}
+
 /// The zygote is as its workers are to be: limits, priority, user and the like.
 pub fn zygote_begins() {
     // SAFETY: no precondition; touches the shim's own state.

@@ -194,6 +194,7 @@ unsafe extern "C" {
     pub fn shim_boot_changed() -> c_int;
     pub fn shim_watch_boot() -> c_int;
     pub fn shim_boots_afresh(for_one_request: c_int);
+    pub fn shim_boot_each_request(script: *const c_char);
     pub fn shim_zygote_begins();
     pub fn shim_zygote_changed() -> *const c_char;
     pub fn image_prepare();

@@ -271,9 +271,10 @@ impl Settings {
             Mode::Worker | Mode::Async => self.script.is_some(),
             Mode::Sealed => self.script.is_none() || self.boot.is_none(),
         };
-        let has_sealed = self.boot.is_some() || !self.warm.is_empty();
+        let may_boot = matches!(self.mode, Mode::Sealed | Mode::Classic);
         has_only_own
-            && (self.mode == Mode::Sealed || !has_sealed)
+            && (self.mode == Mode::Sealed || self.warm.is_empty())
+            && (may_boot || self.boot.is_none())
             && (self.mode == Mode::Async) == (self.concurrency > 0)
     }
 
@@ -411,7 +412,9 @@ mod tests {
         assert!(read(&[("mode", "classic"), ("script", "/w.php")]).is_err());
         assert!(read(&[("mode", "sealed"), ("script", "/w.php"), ("boot", "/b.php")]).is_err());
         assert!(read(&[("mode", "worker"), ("script", "/w.php"), ("warm.0", "/")]).is_err());
-        assert!(read(&[("boot", "/b.php")]).is_err());
+        assert!(read(&[("mode", "worker"), ("script", "/w.php"), ("boot", "/b.php")]).is_err());
+        // Of a site of which no image can be taken.
+        assert!(read(&[("mode", "classic"), ("boot", "/b.php")]).is_ok());
     }
 
     #[test]

@@ -133,6 +133,9 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
 
 /// Serves requests until the worker is to leave; returns the process's exit status.
 pub fn serve(settings: &Settings) -> u8 {
+    if let Some(boot) = settings.boot.as_deref().filter(|_| settings.mode == Mode::Classic) {
+        engine::boot_each_request(boot);
+    }
     match settings.script.as_deref().map(CString::new) {
         None => serve_classic(),
         Some(Ok(script)) => serve_script(&script),

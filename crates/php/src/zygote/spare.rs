@@ -183,7 +183,6 @@ fn standing_in(settings: &Settings, looks: bool) -> Settings {
     }
     settings.stands_in = true;
     settings.looks_at_boot = looks && settings.script.is_some();
-    settings.boot = None;
     settings.warm.clear();
     settings
 }

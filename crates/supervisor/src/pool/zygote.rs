@@ -139,8 +139,8 @@ impl Pool {
             format_args!("no image can be taken: {reason}; this site runs in {word} mode"),
         );
         self.site.mode = mode;
-        let is_of_sealed = |key: &str| key == key::BOOT || key.starts_with(key::WARM);
-        self.settings.retain(|(key, _)| !is_of_sealed(key));
+        // Requests of classic mode run the boot script before their own.
+        self.settings.retain(|(key, _)| !key.starts_with(key::WARM));
         let of_mode = self.settings.iter_mut().filter(|(key, _)| key == key::MODE);
         of_mode.for_each(|(_, value)| *value = name.to_owned());
     }

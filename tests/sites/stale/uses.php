@@ -1,0 +1,3 @@
+<?php
+
+echo 'the boot says ', of_the_boot();
