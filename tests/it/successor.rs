@@ -28,10 +28,11 @@ fn gets_a_successor(server: &Server, ends: impl FnOnce() -> Response) -> Respons
     server.holds("1");
     let before = status_when(server, "the long request", |status| states(status) == ["busy"]);
     let last = ends();
-    let between = status_when(server, "both workers", |status| {
-        status["pools"][0]["draining"] == 1 && states(status) == ["draining", "idle"]
+    status_when(server, "both workers", |status| {
+        status["pools"][0]["draining"] == 1
+            && states(status) == ["draining", "idle"]
+            && worker_pids(status).len() == 2
     });
-    assert_eq!(worker_pids(&between).len(), 2);
     let new = pid_in(&server.text("/index.php"));
     assert!(!worker_pids(&before).contains(&new), "the old one takes no more");
     server.let_go("1");
