@@ -48,6 +48,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("functions.c", "fed shim_module"),
     ("gateway.c", "gateway"),
     ("handlers.c", "error exception"),
+    ("heap.c", "counted"),
     ("heap_roots.c", "answers"),
     ("heap_walk.c", "walk"),
     ("in_use.c", "in_use is_of_php"),
@@ -60,7 +61,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
          peek_openssl_error posix_error real_##function real_##function real_##function \
          real_set_resource_limit sockets_error sqlite was_used was_used",
     ),
-    ("lifecycle.c", "first_directory own"),
+    ("lifecycle.c", "boot_script first_directory own"),
     ("long_turns.c", "turns"),
     ("mappings.c", "is_child watcher"),
     ("out_of_memory.c", "is_limit_raised"),
