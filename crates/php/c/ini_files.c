@@ -11,7 +11,9 @@
 #include "state.h"
 
 #define SCANNED "PHP_INI_SCAN_DIR"
-#define LONGEST (4 * PATH_MAX) /* lists of folders, chosen arbitrarily */
+/* Bytes of a list of folders: php.ini's has two paths, that of conf.d seldom has more than four.
+ * PHP reads a longer one as it stands, since a list that is cut names other folders. */
+#define LONGEST (4 * PATH_MAX)
 
 /* PHP keeps a pointer into the latter, and getenv() gives what putenv() was given. */
 static char search[LONGEST], scanned[LONGEST];
@@ -49,15 +51,18 @@ static bool find_beside(char *beside, size_t size, const char *own, const char *
 static void choose_php_ini(const char *folder)
 {
     const char *given = getenv("PHPRC");
+    int len;
 
     if (!given || !*given) {
-        snprintf(search, sizeof(search), "%s", folder);
+        len = snprintf(search, sizeof(search), "%s", folder);
     } else if (is_kind(given, false)) {
-        snprintf(search, sizeof(search), "%s", given);
+        len = snprintf(search, sizeof(search), "%s", given);
     } else {
-        snprintf(search, sizeof(search), "%s:%s", given, folder);
+        len = snprintf(search, sizeof(search), "%s:%s", given, folder);
     }
-    sapi_module.php_ini_path_override = search;
+    if (len < (int)sizeof(search)) {
+        sapi_module.php_ini_path_override = search;
+    }
 }
 
 /* conf.d: that of this folder, which is also meant by an empty one in a list of folders. */
@@ -76,7 +81,7 @@ static void choose_scanned(const char *folder, const char *below)
         len += (size_t)(end == at ? snprintf(rest, room, "%s%s", folder, below)
                                   : snprintf(rest, room, "%.*s", (int)(end - at), at));
         if (len + 2 > sizeof(scanned)) {
-            return; /* too long for us: as PHP reads it */
+            return;
         }
         if (!*end) {
             break;
