@@ -101,6 +101,7 @@ fn serve_a_link(server: &Server) -> PathBuf {
         let first = server.places.top().join("release-1");
         fs::rename(server.places.root(), &first).unwrap();
         symlink(&first, server.places.root()).unwrap();
+        renew_processes(server);
         return server.places.root();
     }
     let link = server.places.top().join("current");
@@ -110,6 +111,15 @@ fn serve_a_link(server: &Server) -> PathBuf {
     fs::write(configuration(server), through).unwrap();
     reload(server).unwrap();
     link
+}
+
+/// Those of `tokamak fpm` remember where paths led when they first came there.
+fn renew_processes(server: &Server) {
+    let log = server.log();
+    let pid = log.split_once("fpm is running, pid ").and_then(|(_, rest)| rest.lines().next());
+    kill("USR2", pid.and_then(|pid| pid.trim().parse().ok()).expect("its process"));
+    let is_ready = || server.log().matches("ready to handle connections").count() == 2;
+    eventually(PATIENCE, || is_ready().then_some(())).expect("new processes");
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -160,6 +170,9 @@ fn each_cell_of_the_table_holds() {
                     eventually(PATIENCE, is_there)
                         .unwrap_or_else(|| panic!("{kind:?}: {what} goes unnoticed"));
                     println!("{kind:?}: {what}: {:.1} s", begun.elapsed().as_secs_f64());
+                    if kind == Kind::Fpm && becomes == "page release" {
+                        server.log_line(&["what PHP remembered of paths is forgotten"]);
+                    }
                 });
             }
         });
