@@ -168,7 +168,7 @@ fn obey(
             };
             if let Err(problem) = credentials.and_then(|all| front.renew_credentials(&all)) {
                 // The supervisor has read them already, so this is not for its reader to correct.
-                eprintln!("tokamak: new certificates are not used: {problem}");
+                tokamak_front::warn(&format!("new certificates are not used: {problem}"));
             }
             insist(channel, &FromFront::Certificates { number });
         }
@@ -179,7 +179,7 @@ fn obey(
                 None => Err("they came without their file".into()),
             };
             if let Err(problem) = users.and_then(|users| front.renew_users(&users)) {
-                eprintln!("tokamak: new files of users are not used: {problem}");
+                tokamak_front::warn(&format!("new files of users are not used: {problem}"));
             }
         }
         ToFront::Declined { name } => front.decline(&name),

@@ -179,7 +179,14 @@ fn a_reload_is_answered_even_if_nothing_is_drained() {
 #[test]
 fn without_a_token_this_machine_may_look() {
     let (server, port) = on_a_port("");
-    assert_eq!(ask(connect(port), "GET /status", "").0, 200);
+    // But not what visitors typed.
+    server.get("/index.php?token=visitors");
+    assert!(status(&server).to_string().contains("/index.php?token=visitors"));
+    for path in ["/status", "/dashboard.json"] {
+        let (code, body) = ask(connect(port), &format!("GET {path}"), "");
+        assert!(code == 200 && body.contains("\"/index.php\""), "{path}: {code} {body}");
+        assert!(!body.contains("visitors"), "{path}: {body}");
+    }
     // A page in a browser whose name leads here.
     let foreign = ask(connect(port), "GET /status", "Host: a.example\r\n");
     assert!([400, 403].contains(&foreign.0), "{foreign:?}");

@@ -185,14 +185,20 @@ fn scripts_see_the_client_and_may_refuse_it() {
     let script = folder.path().join("deny.lua");
     let text = "local r = lighty.r.req_attr\n\
                 if r[\"request.remote-addr\"] == \"192.0.2.66\" then return 403 end\n\
-                if r[\"uri.scheme\"] == \"https\" then return 404 end\n";
+                if r[\"uri.scheme\"] == \"https\" then return 404 end\n\
+                local port = r[\"request.remote-port\"]\n\
+                if port == \"\" or port == \"4711\" then return port == \"\" and 410 or 409 end\n";
     fs::write(&script, text).unwrap();
     fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let line = format!("lua_raw_url = \"{}\"", script.display());
     let server = trusting(Kind::Classic, "\"127.0.0.1\"").site_line(&line).start();
     server.send(&with(&[("X-Forwarded-For", "192.0.2.66")])).expect(403);
     server.send(&with(&[("X-Forwarded-Proto", "https")])).expect(404);
-    server.send(&with(&[("X-Forwarded-For", "192.0.2.66, 192.0.2.1")])).expect(200);
+    // Who is last in the chain is the client.
+    let ported = "192.0.2.66, 192.0.2.1:4711";
+    server.send(&with(&[("X-Forwarded-For", ported)])).expect(409);
+    server.send(&with(&[("X-Forwarded-For", "192.0.2.66, 192.0.2.1")])).expect(410);
+    server.send(&with(&[])).expect(200);
 }
 
 #[test]

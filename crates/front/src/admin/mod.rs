@@ -8,6 +8,7 @@ mod figures;
 mod io;
 mod page;
 mod profile;
+mod queries;
 mod questions;
 mod room;
 mod route;
@@ -196,10 +197,16 @@ impl Service {
             Wish::Figures => self.document().await,
             Wish::Profile(order) => self.profiles.answer(&self.questions, order).await,
             Wish::Command { line, json, .. } => match self.questions.command(line).await {
+                Ok(answer) if right == Right::Look => translated(self.shown(answer), json),
                 Ok(answer) => translated(answer, json),
                 Err(why) => unanswered(why),
             },
         }
+    }
+
+    /// A report of the supervisor as far as whoever may look here may see it.
+    fn shown(&self, report: String) -> String {
+        if self.access == Access::Local { queries::hidden(&report) } else { report }
     }
 
     async fn metrics(&self, headers: &http::HeaderMap) -> Response<Full<Bytes>> {
@@ -218,6 +225,7 @@ impl Service {
         let samples = self.samples(lines.as_deref());
         let slowest = self.figures.slowest(now);
         let sites = &self.figures.config.sites;
+        let status = status.map(|status| self.shown(status));
         let status = status.as_deref();
         let document = document::document(&samples, (&slowest, sites), status, (self.began, now));
         with(text(StatusCode::OK, document), CONTENT_TYPE, "application/json")

@@ -63,7 +63,11 @@ impl Origin<'_> {
             Attribute::Uri => target(uri),
             Attribute::OrigUri => target(self.original),
             Attribute::RemoteIp | Attribute::RemoteAddr => &self.addresses.text().peer,
-            Attribute::RemotePort => return Some(self.addresses.peer.port().to_string().into()),
+            // Empty, as `REMOTE_PORT` is, for a client that a proxy names without its port.
+            Attribute::RemotePort => match self.addresses.peer.port() {
+                0 => "",
+                port => return Some(port.to_string().into()),
+            },
             Attribute::ServerAddr => &self.addresses.text().local,
             Attribute::ServerPort => return Some(self.addresses.local.port().to_string().into()),
             Attribute::Protocol => protocol(self.parts.version),
