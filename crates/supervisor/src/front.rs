@@ -1,10 +1,9 @@
 //! The front as the supervisor sees it: a forked child, a channel to it, its messages.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use tokamak_auth::UserFiles;
 use tokamak_config::{Admin, Server};
 use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{FromFront, Heard, ToFront};
+use tokamak_sys::log_file;
 use tokamak_sys::process;
 use tokamak_sys::queue::Segment;
 use tokamak_tls::Credentials;
@@ -273,8 +273,7 @@ fn descriptors(start: &FrontStart) -> Vec<RawFd> {
 
 /// Opens a log file for appending, made if it is not there.
 pub fn open_log(path: &Path) -> io::Result<File> {
-    let open = OpenOptions::new().append(true).create(true).mode(0o640).open(path);
-    open.map_err(|error| {
+    log_file::open(path, 0o640).map_err(|error| {
         io::Error::new(error.kind(), format!("cannot open the log {}: {error}", path.display()))
     })
 }

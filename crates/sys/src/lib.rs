@@ -7,6 +7,7 @@ pub mod access_list;
 pub mod channel;
 pub mod control;
 pub mod file_lock;
+pub mod log_file;
 pub mod memory_file;
 pub mod outlet;
 pub mod process;

@@ -1,12 +1,11 @@
 //! An entry of a pool's slow log, from what its zygote has read in the memory of a worker.
 
-use std::fs::OpenOptions;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::time::SystemTime;
 
 use tokamak_fpm::slow::{self, Frame};
 use tokamak_fpm::{Level, Pool};
+use tokamak_sys::log_file;
 
 use crate::log;
 
@@ -25,7 +24,7 @@ pub fn tell(pool: &Pool, pid: u32, trace: &str) {
         slow.trace_depth as usize,
     );
     // Opened each time: entries are rare, and the file may be moved away at any time.
-    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&slow.file);
+    let file = log_file::open(&slow.file, 0o600);
     if let Err(error) = file.and_then(|mut file| file.write_all(entry.as_bytes())) {
         let path = slow.file.display();
         log::pool(
