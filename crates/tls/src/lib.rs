@@ -8,6 +8,8 @@
 mod certificate;
 mod challenge;
 mod credentials;
+mod greeting;
+mod kept_sessions;
 mod names;
 mod pair;
 mod session;
@@ -19,6 +21,7 @@ mod tickets;
 pub use certificate::{Certificate, InvalidCertificate};
 pub use challenge::{ACME_PROTOCOL, challenge_config};
 pub use credentials::{Challenge, Credentials, Entry, Malformed, PairFiles};
+pub use greeting::fragment_length;
 pub use names::Names;
 pub use pair::{Pair, PairError, authorities, certificate, only_certificate};
 pub use session::{ClientCertificate, Session};

@@ -6,6 +6,7 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{ServerConfig, SupportedProtocolVersion, version};
 
 use crate::credentials::Credentials;
+use crate::kept_sessions::KeptSessions;
 use crate::names::{NamedPairs, Names};
 use crate::pair::{Pair, authorities};
 use crate::provider;
@@ -90,8 +91,11 @@ pub fn server_config(
     } else {
         config.send_tls13_tickets = 0;
     }
-    // Sessions are in the clients' tickets, not here.
-    config.session_storage = Arc::new(NoServerSessionStorage {});
+    // As with tickets, a session would stand for the client's certificate.
+    config.session_storage = match settings.client_auth {
+        ClientAuth::None => Arc::new(KeptSessions::default()),
+        ClientAuth::Optional | ClientAuth::Required => Arc::new(NoServerSessionStorage {}),
+    };
     Ok((Arc::new(config), names))
 }
 

@@ -9,6 +9,7 @@ mod local;
 mod python;
 mod sessions;
 mod shared_tickets;
+mod small_clients;
 mod suites;
 pub mod wire;
 

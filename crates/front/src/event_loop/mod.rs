@@ -302,7 +302,7 @@ impl EventLoop {
         Some(match secured.protocol {
             Protocol::Http1 => {
                 let history = ConnHistory { addresses, requests: 0 };
-                let halves = transport::secured(secured.stream);
+                let halves = transport::secured(secured.stream, secured.fragment);
                 let (io, state) = H1Io::new(halves, history, self.screen(), false);
                 self.connections().replace(open.position, Watched::Http(state.clone()));
                 let serving = h1::converse(context, io, state);

@@ -51,6 +51,11 @@ impl EventLoop {
             if now.saturating_sub(since) > limit.as_nanos() as u64
                 && !(waiting == Waiting::Idle && watched.leave(now))
             {
+                if matches!(waiting, Waiting::Idle | Waiting::Head)
+                    && let Watched::Http(state) = watched
+                {
+                    state.say_goodbye();
+                }
                 task.abort();
             }
         }

@@ -39,9 +39,10 @@ pub fn plain(stream: TcpStream) -> (ReadHalf, WriteHalf) {
 }
 
 /// The halves of a connection with TLS whose handshake is over.
-pub fn secured(stream: TlsStream<TcpStream>) -> (ReadHalf, WriteHalf) {
+/// No record has more than `fragment` bytes, if there is such a bound.
+pub fn secured(stream: TlsStream<TcpStream>, fragment: Option<usize>) -> (ReadHalf, WriteHalf) {
     let (tcp, session) = stream.into_inner();
-    let io = Arc::new(TlsIo(Mutex::new(Inner { tcp, session, moved: 0 })));
+    let io = Arc::new(TlsIo(Mutex::new(Inner { tcp, session, fragment, moved: 0 })));
     (ReadHalf::Tls(io.clone()), WriteHalf::Tls(io))
 }
 
@@ -81,7 +82,13 @@ impl WriteHalf {
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             WriteHalf::Tcp(write) => write.try_write(bytes),
-            WriteHalf::Tls(io) => io.lock().try_write(|session| session.writer().write(bytes)),
+            WriteHalf::Tls(io) => {
+                let inner = &mut *io.lock();
+                if inner.fragment.is_some() {
+                    return inner.try_write_vectored(&[IoSlice::new(bytes)]);
+                }
+                inner.try_write(|session| session.writer().write(bytes))
+            }
         }
     }
 
@@ -90,9 +97,7 @@ impl WriteHalf {
     pub fn try_write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             WriteHalf::Tcp(write) => write.try_write_vectored(pieces),
-            WriteHalf::Tls(io) => {
-                io.lock().try_write(|session| session.writer().write_vectored(pieces))
-            }
+            WriteHalf::Tls(io) => io.lock().try_write_vectored(pieces),
         }
     }
 
@@ -148,6 +153,16 @@ impl WriteHalf {
         }
     }
 
+    /// As [`WriteHalf::poll_end`], for a connection that is closed at once: what the kernel has no
+    /// room for is lost.
+    pub fn end_now(&self) {
+        if let WriteHalf::Tls(io) = self {
+            let inner = &mut *io.lock();
+            inner.session.send_close_notify();
+            let _ = inner.send();
+        }
+    }
+
     /// Shuts down the socket.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         match self {
@@ -193,6 +208,10 @@ pub struct TlsIo(Mutex<Inner>);
 struct Inner {
     tcp: TcpStream,
     session: ServerConnection,
+    /// The most bytes of a record, if the client has little room. The messages of the handshake
+    /// keep their size, because Mbed TLS up to 3.6.2 asks for short fragments too, and cannot read
+    /// a certificate in pieces.
+    fragment: Option<usize>,
     /// Bytes that the kernel has taken since this was last asked.
     moved: u64,
 }
@@ -285,6 +304,23 @@ impl Inner {
             // The client has closed the connection, or says that it sends no more.
             _ => Poll::Ready(()),
         }
+    }
+
+    fn try_write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let Some(fragment) = self.fragment else {
+            return self.try_write(|session| session.writer().write_vectored(pieces));
+        };
+        let mut taken = 0;
+        // What is written at once becomes one record.
+        for part in pieces.iter().flat_map(|piece| piece.chunks(fragment)) {
+            match self.try_write(|session| session.writer().write(part)) {
+                Ok(count) if count == part.len() => taken += count,
+                Ok(count) => return Ok(taken + count),
+                Err(_) if taken > 0 => return Ok(taken),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(taken)
     }
 
     fn try_write(

@@ -9,11 +9,12 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::task::Poll;
+use std::task::{Poll, ready};
 
 use bytes::Bytes;
 use tokamak_config::{self as config, ClientAuth, TlsVersion, UnknownName};
 use tokamak_tls::{Credentials, Names, ServerConfig, Session, Settings};
+use tokio::io::ReadBuf;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_rustls::LazyConfigAcceptor;
@@ -31,6 +32,10 @@ const HANDSHAKE: u8 = 0x16;
 
 /// What the TLS library says if no certificate is for a client.
 const NO_CERTIFICATE: &str = "no server certificate chain resolved";
+
+/// How much of a greeting is looked at. That of a client with little memory has some hundred bytes;
+/// a tenth would not hold it, and ten times more would only hold the keys of browsers.
+const GREETING: usize = 1024;
 
 /// What event loops need for handshakes.
 pub struct Tls {
@@ -81,6 +86,8 @@ pub struct Secured {
     pub session: Session,
     /// The protocol inside of it.
     pub protocol: Protocol,
+    /// The longest fragment that the client has room for, if it says so.
+    pub fragment: Option<usize>,
 }
 
 /// Why there is no connection.
@@ -195,15 +202,14 @@ impl Tls {
     ) -> Result<Secured, NotSecured> {
         let mut end = self.counters.begin();
         // A connection without a byte so far takes no memory for TLS.
-        let mut first = [0];
-        match stream.peek(&mut first).await {
-            Ok(1..) if first[0] == HANDSHAKE => {}
-            Ok(1..) => {
+        let fragment = match peek(&stream).await {
+            Ok((Some(HANDSHAKE), fragment)) => fragment,
+            Ok((Some(_), _)) => {
                 end.is(Failed::Plain);
                 return Err(NotSecured::Plain(stream));
             }
-            Ok(0) | Err(_) => return Err(end.failed(Failed::Closed, None)),
-        }
+            Ok((None, _)) | Err(_) => return Err(end.failed(Failed::Closed, None)),
+        };
         let closed = |error: io::Error| match error.kind() {
             io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::Other => {
                 (Failed::Refused, Some(error))
@@ -253,8 +259,21 @@ impl Tls {
         let session = Session::of(connection, asks_client);
         let protocol = Protocol::of(connection.alpn_protocol());
         end.succeeded(&session);
-        Ok(Secured { stream, session, protocol })
+        Ok(Secured { stream, session, protocol, fragment })
     }
+}
+
+/// The first byte of a client, and the longest fragment that it has room for, if it says so. No byte:
+/// the client sends nothing.
+async fn peek(stream: &TcpStream) -> io::Result<(Option<u8>, Option<usize>)> {
+    poll_fn(|cx| {
+        let mut room = [0; GREETING];
+        let mut come = ReadBuf::new(&mut room);
+        ready!(stream.poll_peek(cx, &mut come))?;
+        let come = come.filled();
+        Poll::Ready(Ok((come.first().copied(), tokamak_tls::fragment_length(come))))
+    })
+    .await
 }
 
 /// Names the host for which there is no certificate, since the library does not.

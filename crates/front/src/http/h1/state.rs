@@ -151,6 +151,12 @@ impl ConnState {
         self.is_resting.load(Ordering::Relaxed)
     }
 
+    /// Tells the client that the connection is closed now, if TLS has words for it. Not during a
+    /// response: it would look whole.
+    pub fn say_goodbye(&self) {
+        self.write.end_now();
+    }
+
     /// Records that the connection does not rest any longer.
     pub fn wake(&self) {
         self.is_resting.store(false, Ordering::Relaxed);

@@ -1,0 +1,119 @@
+//! Clients with little memory or old habits: short records, sessions by their number, and a word at
+//! the end of each connection.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::{Secured, secured, secured_in, with_clients};
+use crate::harness::{Kind, Setup};
+use crate::operate::reload;
+
+const LARGE: &str =
+    "GET /large.php?bytes=200000 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+
+/// The lengths of the records with data that the server sends.
+fn data_records(printed: &str) -> Vec<usize> {
+    let mut lines = printed.lines();
+    let mut lengths = Vec::new();
+    while let Some(line) = lines.next() {
+        // The data before it may end in the middle of a line.
+        if !(line.contains("<<< ") && line.contains("RecordHeader")) {
+            continue;
+        }
+        let bytes = lines.next().unwrap().split_whitespace();
+        let mut bytes = bytes.map(|byte| usize::from_str_radix(byte, 16));
+        if bytes.next() == Some(Ok(0x17)) {
+            let mut length = bytes.skip(2).flatten();
+            lengths.push(length.next().unwrap() << 8 | length.next().unwrap());
+        }
+    }
+    lengths
+}
+
+#[test]
+fn clients_with_little_memory_get_short_records() {
+    let secured = secured(Kind::Classic, &[], &[]);
+    let longest = |flags: &[&str]| {
+        let flags = [&["-servername", "localhost", "-ign_eof", "-msg"], flags].concat();
+        let printed = secured.s_client(&flags, LARGE);
+        assert!(printed.contains("HTTP/1.1 200"), "{printed}");
+        let lengths = data_records(&printed);
+        (lengths.iter().max().copied().unwrap(), lengths.iter().sum::<usize>())
+    };
+    let (whole, total) = longest(&["-tls1_2"]);
+    assert!(whole > 10_000 && total > 100_000, "{whole} {total}");
+    // A nonce and a tag beside the bytes.
+    for length in [512, 4096] {
+        let (short, total) = longest(&["-tls1_2", "-maxfraglen", &length.to_string()]);
+        assert!((length..=length + 24).contains(&short) && total > 100_000, "{short} {total}");
+    }
+}
+
+#[test]
+fn sessions_of_tls_1_2_are_resumed_without_tickets() {
+    let secured = secured(Kind::Classic, &[], &[]);
+    assert!(!is_resumed(&secured, "-sess_out") && is_resumed(&secured, "-sess_in"));
+    // As with tickets, a session would stand for a certificate.
+    let lines = ["tls.client_auth = \"optional\"", "tls.client_ca = '$FOLDERauthority.pem'"];
+    let setup = Setup::new(Kind::Classic);
+    let asking = secured_in(with_clients(), setup, &lines, &[]);
+    is_resumed(&asking, "-sess_out");
+    assert!(!asking.folder.path("session").exists(), "there is nothing to resume");
+}
+
+/// Whether the connection of a client without tickets is a resumed one.
+fn is_resumed(secured: &Secured, flag: &str) -> bool {
+    let flags = ["-tls1_2", "-no_ticket", "-servername", "localhost", "-ign_eof", flag, "session"];
+    let printed = secured.s_client(&flags, LARGE);
+    assert!(printed.contains("HTTP/1.1 200"), "{printed}");
+    printed.contains("\nReused, ")
+}
+
+/// Keeps a connection after a response, and writes how it ends.
+const KEEPS: &str = r#"
+import socket, ssl, sys
+context = ssl.create_default_context(cafile=sys.argv[2])
+raw = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 30)
+tls = context.wrap_socket(raw, server_hostname="localhost", suppress_ragged_eofs=False)
+tls.sendall(b"GET /hello.php HTTP/1.1\r\nHost: localhost\r\n\r\n")
+while b"Hello" not in tls.recv(65536):
+    pass
+print("kept", flush=True)
+try:
+    while tls.recv(65536):
+        pass
+    print("told")
+except (ssl.SSLError, OSError) as error:
+    print(error)
+"#;
+
+fn ending(port: u16, authority: &Path, meanwhile: impl FnOnce()) -> String {
+    let mut client = Command::new("/usr/bin/python3")
+        .args(["-c", KEEPS, &port.to_string()])
+        .arg(authority)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3 runs");
+    let mut said = BufReader::new(client.stdout.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert_eq!(line, "kept\n");
+    meanwhile();
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    client.wait().unwrap();
+    rest
+}
+
+#[test]
+fn kept_connections_are_told_that_they_end() {
+    let secured = secured(Kind::Classic, &["timeouts.idle = \"2s\""], &[]);
+    let port = secured.address.port();
+    let authority = secured.folder.path("localhost.pem");
+    assert_eq!(ending(port, &authority, || {}), "told\n", "at the end of its time");
+    let reloaded = || {
+        reload(&secured.server).unwrap();
+    };
+    assert_eq!(ending(port, &authority, reloaded), "told\n", "at a reload");
+}
