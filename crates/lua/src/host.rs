@@ -97,7 +97,8 @@ attributes! {
     RemoteIp "request.remote-ip" true "The client's address; `request.remote-addr` by its newer \
         name.",
     RemoteAddr "request.remote-addr" true "The client's address.",
-    RemotePort "request.remote-port" true "The client's port.",
+    RemotePort "request.remote-port" true "The client's port; empty if a proxy names the client \
+        without it.",
     ServerAddr "request.server-addr" false "The address that the client connected to.",
     ServerPort "request.server-port" false "The port that the client connected to.",
     Protocol "request.protocol" true "`HTTP/1.1` or `HTTP/1.0`; only the change to `HTTP/1.0` is \

@@ -263,8 +263,8 @@ impl Tls {
     }
 }
 
-/// The first byte of a client, and the longest fragment that it has room for, if it says so. No byte:
-/// the client sends nothing.
+/// The first byte of a client, and the longest fragment that it has room for, if it says so.
+/// No byte: the client sends nothing.
 async fn peek(stream: &TcpStream) -> io::Result<(Option<u8>, Option<usize>)> {
     poll_fn(|cx| {
         let mut room = [0; GREETING];
