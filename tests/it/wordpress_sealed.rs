@@ -104,7 +104,10 @@ fn a_blog_changes(depth: &str) {
 
     // The theme's templates are in the image; what an editor makes of one is in the database.
     let ours = "<!-- wp:paragraph --><p>Our own page</p><!-- /wp:paragraph -->";
-    let template = "templates/twentytwentythree//single";
+    let theme = blog
+        .database
+        .query("SELECT option_value FROM blog.wp_options WHERE option_name = 'stylesheet'");
+    let template = &format!("templates/{theme}//single");
     assert!(!blog.visitor().get("/2020/criticality/").text().contains("Our own page"));
     save(&mut editor, template, json!({"content": ours}));
     blog.shows("/2020/criticality/", "Our own page");
