@@ -5,7 +5,7 @@
 #
 # RFC 3875, section 6.2.3: a script that prints an absolute `Location` and neither `Status` nor a
 # body asks for a redirect, and the server has to make it a 302. nginx 1.22.1, lighttpd 1.4.69 and
-# HAProxy 2.6.12 do so for the same application.
+# HAProxy 2.6.12 do so for the same application; h2o 2.2.5 and Caddy 2.6.2 do as Apache does.
 #
 # Seen: mod_proxy_fcgi passes the header on and leaves the status at 200:
 #     HTTP/1.1 200 OK
