@@ -351,6 +351,27 @@ impl<T: Default> Session<T> {
         };
     }
 
+    /// Ends a stream whose client goes on after the end of its request, before the library sees
+    /// that: it would end the connection. What comes on the stream from now on is ignored. Returns
+    /// whether the stream was open.
+    pub fn close(&mut self, stream: u32) -> bool {
+        if self.closed(stream).is_some() {
+            return false;
+        }
+        self.reset(stream, Reason::STREAM_CLOSED);
+        // The library knows the stream until its RST_STREAM is written, which comes before what is
+        // left of responses.
+        let mut output = Vec::new();
+        while self.closed(stream).is_none() {
+            let before = output.len();
+            if self.send(&mut output, before + 1).is_err() || output.len() == before {
+                break;
+            }
+        }
+        self.state().output = output;
+        true
+    }
+
     /// Takes the bytes of a body that have come; the client may send as many again.
     pub fn take_body(&mut self, id: u32) -> Bytes {
         let Some(stream) = self.state().streams.get_mut(&id) else { return Bytes::new() };

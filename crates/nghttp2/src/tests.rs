@@ -155,6 +155,34 @@ fn a_malformed_request_ends_alone() {
     }
 }
 
+/// RFC 9113 section 5.1: more after the end of a request ends this request, whatever else waits.
+#[test]
+fn a_stream_is_closed_at_once_and_what_comes_on_it_is_ignored() {
+    let mut session = begun();
+    request(&mut session, 1, 1);
+    request(&mut session, 3, 1);
+    assert!(session.respond(1, &[STATUS], false));
+    assert!(session.send_data(1, Bytes::from(vec![0; 20_000]), true));
+    assert!(session.respond(3, &[STATUS], false));
+    assert!(session.close(3) && !session.close(3));
+    assert_eq!(session.closed(3), Some(Reason::STREAM_CLOSED));
+    // More than the window of the connection: it is given back.
+    for _ in 0..10 {
+        session.receive(&frame(0, 0, 3, &[0; 10_000])).unwrap();
+    }
+    session.receive(&frame(1, 5, 3, &field("x-sum", b"1"))).unwrap();
+    let frames = take(&mut session);
+    let of = |kind: u8, stream: u32| {
+        let of = frames.iter().filter(move |frame| (frame.0, frame.2) == (kind, stream));
+        of.map(|frame| &frame.3[..]).collect::<Vec<_>>().concat()
+    };
+    assert_eq!(of(3, 3), [0, 0, 0, 5]);
+    assert!(!of(8, 0).is_empty());
+    assert_eq!(of(0, 1).len(), 20_000);
+    assert!(session.ended().is_none());
+    assert!(!session.close(1), "its response is complete");
+}
+
 #[test]
 fn more_requests_than_told_are_refused_and_the_others_live() {
     let mut session = begun();

@@ -127,6 +127,38 @@ fn malformed_trailers_end_their_request_alone() {
     }
 }
 
+/// More after the end of a request ends this request, as long as it is under way (RFC 9113 section
+/// 5.1).
+#[test]
+fn more_after_the_end_of_a_request_ends_it_alone() {
+    let server = Setup::new(Kind::Classic).workers(3).start();
+    for (number, (kind, flags, payload)) in [
+        (DATA, 0, b"more".to_vec()),
+        (DATA, 1, Vec::new()),
+        (HEADERS, WHOLE, raw_field(b"x-sum", b"1")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut raw = Raw::open(&server, b"");
+        let names = ["other", "late"].map(|name| format!("{name}{number}"));
+        for (stream, name) in [1, 3].into_iter().zip(&names) {
+            raw.get(stream, &format!("/hold.php?name={name}"));
+            server.holds(name);
+        }
+        // Twice, since a second one may be on its way when the first one is answered.
+        (0..2).for_each(|_| assert!(raw.frame(kind, flags, 3, &payload)));
+        let (answer, _, stream, code) = raw.frame_of(&[HEADERS, RST_STREAM, GOAWAY]);
+        assert_eq!((answer, stream, &code[..]), (RST_STREAM, 3, &[0, 0, 0, 5][..]), "{number}");
+        names.iter().for_each(|name| server.let_go(name));
+        raw.get(5, "/hello.php");
+        let mut answers = [(); 2].map(|()| raw.frame_of(&[HEADERS, RST_STREAM, GOAWAY]));
+        answers.sort_by_key(|(_, _, stream, _)| *stream);
+        let answers = answers.map(|(kind, _, stream, fields)| (kind, stream, fields[0]));
+        assert_eq!(answers, [(HEADERS, 1, 0x88), (HEADERS, 5, 0x88)], "{number}");
+    }
+}
+
 /// What HTTP/1 takes, and how PHP gets it.
 #[test]
 fn a_target_is_the_same_over_both_protocols() {

@@ -19,7 +19,7 @@ use tokio::time::{Sleep, sleep};
 use super::body::StreamBody;
 use super::head;
 use super::io::{COLLECTED, Came, H2Io};
-use super::meter::Meter;
+use super::meter::{Breach, Meter};
 use super::priority::Priority;
 use super::send::{Pace, Sending};
 use super::shared::Shared;
@@ -191,17 +191,30 @@ where
             match came {
                 Came::End => return Ok(false),
                 Came::Bytes(Ok(())) => {}
-                Came::Bytes(Err(broken)) => self.give_up(broken),
-                Came::Breach(breach) => {
-                    self.fault(breach.fault(), breach.reason());
-                    self.session.lock().session.abort(breach.code());
-                }
+                Came::Bytes(Err(broken)) | Came::Late(Err(broken), _) => self.give_up(broken),
+                Came::Late(Ok(()), stream) => self.close(stream),
+                Came::Breach(breach) => self.breach(breach),
             }
         }
     }
 
     fn next_event(&self) -> Option<Event> {
         self.session.lock().session.next_event()
+    }
+
+    /// The client sends more after the end of its request. That ends the request alone if it is
+    /// under way (RFC 9113 section 5.1).
+    fn close(&mut self, stream: u32) {
+        if self.session.lock().session.close(stream) {
+            self.io.ignore(stream);
+        } else {
+            self.breach(Breach::Ended(stream));
+        }
+    }
+
+    fn breach(&mut self, breach: Breach) {
+        self.fault(breach.fault(), breach.reason());
+        self.session.lock().session.abort(breach.code());
     }
 
     /// The library cannot go on.

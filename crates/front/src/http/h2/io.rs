@@ -57,7 +57,9 @@ pub enum Came<R> {
     Bytes(R),
     /// The client sends no more.
     End,
-    /// The client does something too often, or on a stream that has ended.
+    /// Bytes, what they led to, and then a frame on this stream, which the client has ended.
+    Late(R, u32),
+    /// The client does something too often.
     Breach(Breach),
 }
 
@@ -116,12 +118,23 @@ impl<T: AsyncRead + AsyncWrite + Unpin> H2Io<T> {
     /// Follows bytes that have come.
     fn feed<R>(&mut self, bytes: &[u8], take: impl FnOnce(&[u8]) -> R) -> Came<R> {
         let now = tokamak_cost::coarse();
-        let verdict = self.meter.feed(bytes, now);
-        self.state.received(bytes.len(), self.meter.is_in_head(), now);
+        let mut rest = bytes;
+        let verdict = self.meter.feed(&mut rest, now);
+        let (right, rest) = bytes.split_at(bytes.len() - rest.len());
+        self.state.received(right.len(), self.meter.is_in_head(), now);
         match verdict {
-            Ok(()) => Came::Bytes(take(bytes)),
+            Ok(()) => Came::Bytes(take(right)),
+            Err(Breach::Ended(stream)) => {
+                self.first = Bytes::copy_from_slice(rest);
+                Came::Late(take(right), stream)
+            }
             Err(breach) => Came::Breach(breach),
         }
+    }
+
+    /// What the client sends on this stream from now on is none of the meter's business.
+    pub fn ignore(&mut self, stream: u32) {
+        self.meter.ignore(stream);
     }
 
     /// Has `write` put frames behind those that wait, as long as these are few and the client takes

@@ -60,8 +60,8 @@ pub enum Breach {
     ControlFrames,
     /// It sends pieces of a body with nothing in them.
     EmptyPieces,
-    /// It sends more on a stream that it has ended.
-    Ended,
+    /// It sends more on this stream, which it has ended.
+    Ended(u32),
     /// It begins a stream that should have been begun before another one.
     Backwards,
 }
@@ -72,7 +72,7 @@ impl Breach {
         match self {
             Breach::Resets => Http2Fault::Resets,
             Breach::ControlFrames => Http2Fault::ControlFrames,
-            Breach::EmptyPieces | Breach::Ended | Breach::Backwards => Http2Fault::Protocol,
+            Breach::EmptyPieces | Breach::Ended(_) | Breach::Backwards => Http2Fault::Protocol,
         }
     }
 
@@ -82,7 +82,7 @@ impl Breach {
             Breach::Resets | Breach::ControlFrames | Breach::EmptyPieces => {
                 Reason::ENHANCE_YOUR_CALM
             }
-            Breach::Ended => Reason::STREAM_CLOSED,
+            Breach::Ended(_) => Reason::STREAM_CLOSED,
             Breach::Backwards => Reason::PROTOCOL_ERROR,
         }
     }
@@ -93,7 +93,7 @@ impl Breach {
             Breach::Resets => "too many cancelled requests (http2.resets)",
             Breach::ControlFrames => "too many control frames (http2.control_frames)",
             Breach::EmptyPieces => "ENHANCE_YOUR_CALM (too many empty DATA frames)",
-            Breach::Ended => "STREAM_CLOSED (a frame on a stream that the client has ended)",
+            Breach::Ended(_) => "STREAM_CLOSED (a frame on a stream that the client has ended)",
             Breach::Backwards => "PROTOCOL_ERROR (the streams are not in their order)",
         }
     }
@@ -186,8 +186,9 @@ impl Meter {
     /// Follows the next bytes of the client. `now` is in nanoseconds.
     ///
     /// # Errors
-    /// Fails if the client sends too many frames of a kind, or one on a stream that has ended.
-    pub fn feed(&mut self, mut bytes: &[u8], now: u64) -> Result<(), Breach> {
+    /// Fails if the client sends too many frames of a kind, or one on a stream that has ended. The
+    /// bytes that have not been followed then begin in the head of that frame.
+    pub fn feed(&mut self, bytes: &mut &[u8], now: u64) -> Result<(), Breach> {
         while !bytes.is_empty() {
             let used = match self.position {
                 Position::Preface(missing) => {
@@ -203,8 +204,13 @@ impl Meter {
                     let used = (FRAME_HEAD - come).min(bytes.len());
                     self.head[come..come + used].copy_from_slice(&bytes[..used]);
                     self.position = Position::Head(come + used);
-                    if come + used == FRAME_HEAD {
-                        self.frame(now)?;
+                    if come + used == FRAME_HEAD
+                        && let Err(breach) = self.frame(now)
+                    {
+                        // Without its last byte, nobody sees a frame in it.
+                        self.position = Position::Head(FRAME_HEAD - 1);
+                        *bytes = &bytes[used - 1..];
+                        return Err(breach);
                     }
                     used
                 }
@@ -214,9 +220,14 @@ impl Meter {
                     used
                 }
             };
-            bytes = &bytes[used..];
+            *bytes = &bytes[used..];
         }
         Ok(())
+    }
+
+    /// What comes on this stream, which the client has ended, is no breach from now on.
+    pub fn ignore(&mut self, stream: u32) {
+        self.order.ignore(stream);
     }
 
     /// Counts bytes that are sent to the client.
@@ -306,10 +317,14 @@ mod tests {
         frame
     }
 
+    fn feed(meter: &mut Meter, mut bytes: &[u8], now: u64) -> Result<(), Breach> {
+        meter.feed(&mut bytes, now)
+    }
+
     fn begun(resets: usize, control: usize) -> Meter {
         let mut meter = Meter::new(resets, control, STREAMS, 0);
         assert!(meter.is_in_head(), "the preface is missing");
-        meter.feed(PREFACE, 0).unwrap();
+        feed(&mut meter, PREFACE, 0).unwrap();
         assert!(!meter.is_in_head());
         meter
     }
@@ -319,13 +334,13 @@ mod tests {
         for (kind, breach) in [(RST_STREAM, Breach::Resets), (PING, Breach::ControlFrames)] {
             let mut meter = begun(20, 20);
             for _ in 0..20 {
-                assert_eq!(meter.feed(&frame(kind, 0, 4), SECOND), Ok(()));
+                assert_eq!(feed(&mut meter, &frame(kind, 0, 4), SECOND), Ok(()));
             }
-            assert_eq!(meter.feed(&frame(kind, 0, 4), SECOND), Err(breach));
+            assert_eq!(feed(&mut meter, &frame(kind, 0, 4), SECOND), Err(breach));
             let mut meter = begun(20, 20);
             for second in 0..100 {
-                assert_eq!(meter.feed(&frame(kind, 0, 4), second * SECOND), Ok(()));
-                assert_eq!(meter.feed(&frame(kind, 0, 4), second * SECOND), Ok(()));
+                assert_eq!(feed(&mut meter, &frame(kind, 0, 4), second * SECOND), Ok(()));
+                assert_eq!(feed(&mut meter, &frame(kind, 0, 4), second * SECOND), Ok(()));
             }
         }
     }
@@ -334,14 +349,14 @@ mod tests {
     fn requests_and_responses_make_control_frames_due() {
         let mut meter = begun(20, 20);
         for _ in 0..1000 {
-            meter.feed(&frame(HEADERS, END_HEADERS, 30), 0).unwrap();
+            feed(&mut meter, &frame(HEADERS, END_HEADERS, 30), 0).unwrap();
             meter.accepted();
             for _ in 0..DUE_WITH_REQUEST {
-                assert_eq!(meter.feed(&frame(2, 0, 5), 0), Ok(()));
+                assert_eq!(feed(&mut meter, &frame(2, 0, 5), 0), Ok(()));
             }
             meter.sent(64);
             for _ in 0..4 {
-                assert_eq!(meter.feed(&frame(8, 0, 4), 0), Ok(()));
+                assert_eq!(feed(&mut meter, &frame(8, 0, 4), 0), Ok(()));
             }
         }
     }
@@ -354,7 +369,7 @@ mod tests {
             let answer = if kind == PING { 17 } else { 9 };
             let count = (0..10_000)
                 .take_while(|_| {
-                    let verdict = meter.feed(&frame(kind, 0, size), 0);
+                    let verdict = feed(&mut meter, &frame(kind, 0, size), 0);
                     meter.sent(answer);
                     verdict.is_ok()
                 })
@@ -368,18 +383,18 @@ mod tests {
         let head = frame(HEADERS, END_HEADERS, 30);
         let mut meter = begun(20, 20);
         for number in 0..STREAMS + 20 {
-            assert_eq!(meter.feed(&head, 0), Ok(()));
+            assert_eq!(feed(&mut meter, &head, 0), Ok(()));
             if number == STREAMS + 9 {
                 meter.sent(10 * RST_SIZE as usize);
             }
         }
-        assert_eq!(meter.feed(&head, 0), Err(Breach::ControlFrames));
+        assert_eq!(feed(&mut meter, &head, 0), Err(Breach::ControlFrames));
         // Requests with trailers are none.
         let mut meter = begun(20, 20);
         for _ in 0..1000 {
-            assert_eq!(meter.feed(&head, 0), Ok(()));
+            assert_eq!(feed(&mut meter, &head, 0), Ok(()));
             meter.accepted();
-            assert_eq!(meter.feed(&head, 0), Ok(()));
+            assert_eq!(feed(&mut meter, &head, 0), Ok(()));
         }
     }
 
@@ -387,7 +402,7 @@ mod tests {
     fn a_head_is_seen_until_its_end() {
         let mut meter = begun(20, 20);
         let is_in_head = |meter: &mut Meter, bytes: &[u8]| {
-            meter.feed(bytes, 0).unwrap();
+            feed(meter, bytes, 0).unwrap();
             meter.is_in_head()
         };
         let head = frame(HEADERS, 0, 30);
@@ -400,6 +415,20 @@ mod tests {
         assert!(!is_in_head(&mut meter, &frame(HEADERS, END_HEADERS, 0)));
     }
 
+    #[test]
+    fn a_frame_on_an_ended_stream_is_not_followed_unless_it_is_ignored() {
+        let late = frame(DATA, END_STREAM, 3);
+        let bytes = [frame(HEADERS, END_HEADERS | END_STREAM, 30), late.clone()].concat();
+        let mut meter = begun(20, 20);
+        let mut rest = &bytes[..];
+        assert_eq!(meter.feed(&mut rest, 0), Err(Breach::Ended(1)));
+        assert_eq!(rest, &late[FRAME_HEAD - 1..]);
+        assert_eq!(meter.feed(&mut rest, 0), Err(Breach::Ended(1)));
+        meter.ignore(1);
+        assert_eq!((meter.feed(&mut rest, 0), rest), (Ok(()), &[][..]));
+        assert_eq!(feed(&mut meter, &frame(PING, 0, 8), 0), Ok(()));
+    }
+
     proptest! {
         #[test]
         fn it_does_not_matter_how_the_bytes_are_split(
@@ -409,13 +438,13 @@ mod tests {
             let mut bytes = PREFACE.to_vec();
             frames.iter().for_each(|&(kind, flags, size)| bytes.extend(frame(kind, flags, size)));
             let mut whole = Meter::new(9, 20, STREAMS, 0);
-            let expected = whole.feed(&bytes, 0);
+            let expected = feed(&mut whole, &bytes, 0);
             let mut split = Meter::new(9, 20, STREAMS, 0);
             let mut rest = &bytes[..];
             let mut verdict = Ok(());
             for size in sizes.iter().cycle() {
                 let (piece, after) = rest.split_at((*size).min(rest.len()));
-                verdict = split.feed(piece, 0);
+                verdict = feed(&mut split, piece, 0);
                 rest = after;
                 if rest.is_empty() || verdict.is_err() {
                     break;

@@ -11,6 +11,9 @@ use super::meter::Breach;
 /// connection, and a look with every DATA frame.
 const KEPT: usize = 8;
 
+/// Stands with the number of a stream on which more may come. Numbers have 31 bits.
+const IGNORED: u32 = 1 << 31;
+
 /// What is known of the streams of a connection.
 #[derive(Debug, Default)]
 pub struct Order {
@@ -47,7 +50,7 @@ impl Order {
     /// Fails if the stream has ended.
     pub fn data(&mut self, stream: u32, is_end: bool) -> Result<(), Breach> {
         if self.ended.contains(&stream) {
-            return Err(Breach::Ended);
+            return Err(Breach::Ended(stream));
         }
         if is_end {
             self.end(stream);
@@ -55,9 +58,15 @@ impl Order {
         Ok(())
     }
 
+    /// What comes on the stream, which has ended, is right from now on.
+    pub fn ignore(&mut self, stream: u32) {
+        let ended = self.ended.iter_mut().filter(|ended| **ended == stream);
+        ended.for_each(|ended| *ended |= IGNORED);
+    }
+
     /// The client has ended the stream. It may cancel one whose body it has ended.
     pub fn end(&mut self, stream: u32) {
-        if !self.ended.contains(&stream) {
+        if !self.ended.contains(&stream) && !self.ended.contains(&(stream | IGNORED)) {
             self.ended[self.next] = stream;
             self.next = (self.next + 1) % KEPT;
         }
@@ -79,8 +88,10 @@ mod tests {
         order.end(5);
         order.end(5);
         for stream in [1, 3, 5] {
-            assert_eq!(order.head(stream, false), Err(Breach::Ended));
-            assert_eq!(order.data(stream, true), Err(Breach::Ended));
+            assert_eq!(order.head(stream, false), Err(Breach::Ended(stream)));
+            assert_eq!(order.data(stream, true), Err(Breach::Ended(stream)));
+            order.ignore(stream);
+            assert_eq!((order.data(stream, true), order.data(stream, true)), (Ok(()), Ok(())));
         }
     }
 
