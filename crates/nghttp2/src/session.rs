@@ -59,7 +59,7 @@ impl fmt::Debug for Broken {
 
 /// One connection with a client; `T` is kept with each stream.
 pub struct Session<T: Default> {
-    raw: NonNull<ffi::Session>,
+    pub(crate) raw: NonNull<ffi::Session>,
     state: NonNull<State<T>>,
     owned: PhantomData<State<T>>,
 }

@@ -272,6 +272,47 @@ fn a_connection_ends_when_its_requests_have() {
     assert!(session.is_over());
 }
 
+/// RFC 8441, by which WebSocket goes over HTTP/2. No session offers it yet; this one shows that the
+/// library and this crate carry it.
+#[test]
+fn an_extended_connect_goes_both_ways() {
+    const ENABLE_CONNECT_PROTOCOL: i32 = 8;
+    let connect = [
+        (":method", "CONNECT"),
+        (":protocol", "websocket"),
+        (":scheme", "https"),
+        (":path", "/chat"),
+        (":authority", "a"),
+        ("sec-websocket-version", "13"),
+    ];
+    let head: Vec<u8> =
+        connect.iter().flat_map(|(name, value)| field(name, value.as_bytes())).collect();
+    let mut session = begun();
+    session.receive(&frame(1, 4, 1, &head)).unwrap();
+    assert_eq!(take(&mut session), [(3, 0, 1, vec![0, 0, 0, 1])], "it is not offered");
+    let setting = ffi::Setting { id: ENABLE_CONNECT_PROTOCOL, value: 1 };
+    // SAFETY: the session is alive, and copies the setting.
+    let code = unsafe { ffi::nghttp2_submit_settings(session.raw.as_ptr(), 0, &setting, 1) };
+    assert_eq!((code, take(&mut session)), (0, vec![(4, 0, 0, vec![0, 8, 0, 0, 0, 1])]));
+    session.receive(&frame(1, 4, 3, &head)).unwrap();
+    let told = std::iter::from_fn(|| session.next_event());
+    let head = told.filter_map(|event| match event {
+        Event::Request { stream: 3, head } => Some(head),
+        _ => None,
+    });
+    let head = head.last().expect("a request");
+    assert!(head.fields().eq(connect.map(|(name, value)| (name.as_bytes(), Bytes::from(value)))));
+    assert!(session.respond(3, &[STATUS], false));
+    session.receive(&frame(0, 0, 3, b"ping")).unwrap();
+    let body = session.take_body(3);
+    assert!(session.send_data(3, body, false));
+    assert_eq!(take(&mut session).last().unwrap(), &(0, 0, 3, b"ping".to_vec()));
+    session.receive(&frame(0, 1, 3, b"")).unwrap();
+    assert!(session.is_body_taken(3) && session.send_data(3, Bytes::new(), true));
+    take(&mut session);
+    assert_eq!(session.closed(3), Some(Reason::NO_ERROR));
+}
+
 #[test]
 fn what_is_no_http_2_is_refused() {
     let mut session: Kept = Session::new(LIMITS).unwrap();
