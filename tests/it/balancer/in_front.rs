@@ -9,7 +9,7 @@ use crate::balancer::{some, with};
 use crate::harness::{Connection, Kind, Process, Server, Setup, eventually, free_address, get};
 
 /// Starts a proxy with a configuration, and waits until it accepts.
-fn start(name: &str, arguments: &[&str], server: &Server, at: SocketAddr) -> Process {
+pub fn start(name: &str, arguments: &[&str], server: &Server, at: SocketAddr) -> Process {
     let program = ["/usr/sbin", "/usr/bin"].map(|folder| Path::new(folder).join(name));
     let program: Option<PathBuf> = program.into_iter().find(|program| program.exists());
     let program = program.unwrap_or_else(|| panic!("{name} is missing: run scripts/setup test"));

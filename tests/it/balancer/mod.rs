@@ -1,6 +1,7 @@
 //! Behind a balancer: what is believed of proxies and what of nobody, PROXY headers, names of
 //! requests, and a stop that balancers notice in time.
 
+mod apache;
 mod cached;
 mod deployed;
 mod drain;

@@ -2,8 +2,7 @@
 //! the end of each connection.
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use super::{Secured, secured, secured_in, with_clients};
 use crate::harness::{Kind, Setup};
@@ -73,47 +72,71 @@ fn is_resumed(secured: &Secured, flag: &str) -> bool {
 /// Keeps a connection after a response, and writes how it ends.
 const KEEPS: &str = r#"
 import socket, ssl, sys
-context = ssl.create_default_context(cafile=sys.argv[2])
-raw = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 30)
+import h2.connection, h2.events
+port, authority, protocol = sys.argv[1:]
+context = ssl.create_default_context(cafile=authority)
+context.set_alpn_protocols([protocol])
+# Python before 3.12 takes any end for a good one.
+context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
+raw = socket.create_connection(("127.0.0.1", int(port)), 30)
 tls = context.wrap_socket(raw, server_hostname="localhost", suppress_ragged_eofs=False)
-tls.sendall(b"GET /hello.php HTTP/1.1\r\nHost: localhost\r\n\r\n")
-while b"Hello" not in tls.recv(65536):
-    pass
+if protocol == "h2":
+    client, events = h2.connection.H2Connection(), []
+    client.initiate_connection()
+    fields = [(":method", "GET"), (":scheme", "https"), (":authority", "localhost")]
+    client.send_headers(1, [*fields, (":path", "/hello.php")], end_stream=True)
+    while not any(isinstance(event, h2.events.StreamEnded) for event in events):
+        tls.sendall(client.data_to_send())
+        events = client.receive_data(tls.recv(65536))
+else:
+    tls.sendall(b"GET /hello.php HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    while b"Hello" not in tls.recv(65536):
+        pass
 print("kept", flush=True)
 try:
-    while tls.recv(65536):
-        pass
-    print("told")
+    while come := tls.recv(65536):
+        for event in client.receive_data(come):
+            if isinstance(event, h2.events.ConnectionTerminated):
+                print("GOAWAY", event.last_stream_id)
+    print("close_notify")
 except (ssl.SSLError, OSError) as error:
     print(error)
 "#;
 
-fn ending(port: u16, authority: &Path, meanwhile: impl FnOnce()) -> String {
-    let mut client = Command::new("/usr/bin/python3")
-        .args(["-c", KEEPS, &port.to_string()])
-        .arg(authority)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("python3 runs");
-    let mut said = BufReader::new(client.stdout.take().unwrap());
-    let mut line = String::new();
-    said.read_line(&mut line).unwrap();
-    assert_eq!(line, "kept\n");
-    meanwhile();
-    let mut rest = String::new();
-    said.read_to_string(&mut rest).unwrap();
-    client.wait().unwrap();
-    rest
+/// A client that has been answered, and what it writes.
+struct Keeping(Child, BufReader<ChildStdout>);
+
+impl Keeping {
+    fn begin(secured: &Secured, protocol: &str) -> Keeping {
+        let mut client = Command::new("/usr/bin/python3")
+            .args(["-c", KEEPS, &secured.address.port().to_string()])
+            .arg(secured.folder.path("localhost.pem"))
+            .arg(protocol)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("python3 runs");
+        let mut said = BufReader::new(client.stdout.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert_eq!(line, "kept\n");
+        Keeping(client, said)
+    }
+
+    fn ending(mut self) -> String {
+        let mut rest = String::new();
+        self.1.read_to_string(&mut rest).unwrap();
+        self.0.wait().unwrap();
+        rest
+    }
 }
 
 #[test]
 fn kept_connections_are_told_that_they_end() {
     let secured = secured(Kind::Classic, &["timeouts.idle = \"2s\""], &[]);
-    let port = secured.address.port();
-    let authority = secured.folder.path("localhost.pem");
-    assert_eq!(ending(port, &authority, || {}), "told\n", "at the end of its time");
-    let reloaded = || {
-        reload(&secured.server).unwrap();
-    };
-    assert_eq!(ending(port, &authority, reloaded), "told\n", "at a reload");
+    let clients = || ["http/1.1", "h2"].map(|protocol| Keeping::begin(&secured, protocol));
+    let told = ["close_notify\n", "GOAWAY 1\nclose_notify\n"];
+    assert_eq!(clients().map(Keeping::ending), told, "at the end of their time");
+    let clients = clients();
+    reload(&secured.server).unwrap();
+    assert_eq!(clients.map(Keeping::ending), told, "at a reload");
 }

@@ -209,7 +209,7 @@ struct Inner {
     tcp: TcpStream,
     session: ServerConnection,
     /// The most bytes of a record, if the client has little room. The messages of the handshake
-    /// keep their size, because Mbed TLS up to 3.6.2 asks for short fragments too, and cannot read
+    /// keep their size, because Mbed TLS 2.28.3 asks for short fragments too, and cannot read
     /// a certificate in pieces.
     fragment: Option<usize>,
     /// Bytes that the kernel has taken since this was last asked.

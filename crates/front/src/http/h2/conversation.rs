@@ -6,6 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{self, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::EXPECT;
@@ -48,6 +49,12 @@ const FRAME: usize = 16 * 1024;
 /// Frames of a head beside those that a head of the largest size fills: clients may send short
 /// ones.
 const SHORT_FRAMES: usize = 5;
+
+/// At a reload or stop, requests that end within this time end before their client is told of
+/// anything: there are clients (httpcore 1.0) that lose what is under way when a GOAWAY comes. A
+/// tenth would be too short for many pages; ten times more would only delay the end of connections
+/// that are never without a request.
+const SILENCE: Duration = Duration::from_millis(500);
 
 /// Priorities that are kept of requests which have not come: a client asks for some files of a page
 /// at a time.
@@ -117,11 +124,21 @@ struct Told {
     fault: bool,
 }
 
+/// What the client has been told of the end of its connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Farewell {
+    /// Nothing: its requests may end soon.
+    None,
+    /// To open no more requests.
+    Announced,
+    /// Which of its requests is the last one.
+    Final,
+}
+
 /// The end of a connection, once it is near.
 struct Leaving {
-    /// Whether the client has been told which of its requests is the last one.
-    is_final: bool,
-    /// When it is told so if it does not answer before.
+    told: Farewell,
+    /// When it is told more, whatever it does.
     deadline: Pin<Box<Sleep>>,
 }
 
@@ -151,7 +168,12 @@ where
         self.session.awake();
         let is_open = self.poll_receive(cx)?;
         self.poll_leave(cx);
-        let sent = self.poll_send(cx);
+        let mut sent = self.poll_send(cx);
+        if self.left.is_some() && matches!(sent, Poll::Ready(Ok(()))) {
+            // That may have been the end of the last response, which the farewell follows.
+            self.poll_leave(cx);
+            sent = self.poll_send(cx);
+        }
         self.report();
         if !is_open {
             return Poll::Ready(Ok(()));
@@ -283,31 +305,57 @@ where
     /// Tells the client that the connection ends, once it is to be told.
     fn poll_leave(&mut self, cx: &mut task::Context<'_>) {
         if self.state.is_leaving() && self.left.is_none() {
-            let deadline = Box::pin(sleep(DRAIN_IDLE));
-            self.left = Some(Leaving { is_final: false, deadline });
-            let session = &mut self.session.lock().session;
-            if session.open() > 0 {
-                // The PING stands before the GOAWAY: clients exist that take no frame after one.
-                session.ping();
-                session.announce_end();
+            let config::Server { http2, timeouts, .. } = &*self.context.config;
+            let is_draining = self.context.is_draining();
+            let is_full = self.state.requests() as usize >= http2.requests;
+            if !is_draining && !is_full && self.session.lock().session.open() > 0 {
+                // It was idle for too long, but has a request now.
+                self.state.stay();
+                return;
+            }
+            let silence =
+                if is_draining { SILENCE.min(timeouts.drain / 4) } else { Duration::ZERO };
+            let deadline = Box::pin(sleep(silence));
+            self.left = Some(Leaving { told: Farewell::None, deadline });
+            if !is_draining {
+                self.announce();
             }
         }
-        let Some(leaving) = &mut self.left else { return };
-        if leaving.is_final {
-            return;
+        while let Some(leaving) = &mut self.left
+            && leaving.told != Farewell::Final
+        {
+            // Without a request under way there is nothing to wait for: one that is on its way now
+            // is behind the last one of the GOAWAY, so that its client sends it again elsewhere.
+            if self.session.lock().session.open() == 0 {
+                self.end();
+            } else if leaving.deadline.as_mut().poll(cx).is_pending() {
+                return;
+            } else if leaving.told == Farewell::None {
+                self.announce();
+            } else {
+                self.end();
+            }
         }
-        // Without a request under way there is nothing to wait for: one that is on its way now is
-        // behind the last one of the GOAWAY, so that its client sends it again elsewhere.
-        let is_idle = self.session.lock().session.open() == 0;
-        if is_idle || leaving.deadline.as_mut().poll(cx).is_ready() {
-            self.end();
+    }
+
+    /// Tells the client to open no more requests. The last one is told when it answers.
+    fn announce(&mut self) {
+        let session = &mut self.session.lock().session;
+        if session.open() > 0
+            && let Some(leaving) = &mut self.left
+        {
+            // The PING stands before the GOAWAY: clients exist that take no frame after one.
+            session.ping();
+            session.announce_end();
+            let deadline = Box::pin(sleep(DRAIN_IDLE));
+            *leaving = Leaving { told: Farewell::Announced, deadline };
         }
     }
 
     /// Tells the client which of its requests is the last one.
     fn end(&mut self) {
         if let Some(leaving) = &mut self.left
-            && !std::mem::replace(&mut leaving.is_final, true)
+            && std::mem::replace(&mut leaving.told, Farewell::Final) != Farewell::Final
         {
             self.session.lock().session.end();
         }

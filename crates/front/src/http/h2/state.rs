@@ -57,6 +57,11 @@ impl ConnState {
         self.requests.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
+    /// How many requests have begun.
+    pub fn requests(&self) -> u32 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
     /// Records that a request has been answered, or its client has gone.
     pub fn end(&self, now: u64) {
         self.open.fetch_sub(1, Ordering::Relaxed);
@@ -113,6 +118,11 @@ impl ConnState {
         }
         self.activity.call();
         true
+    }
+
+    /// The client need not be told after all.
+    pub fn stay(&self) {
+        self.is_leaving.store(false, Ordering::Relaxed);
     }
 
     /// Sets what the connection waits for.
