@@ -253,10 +253,11 @@ impl EventLoop {
                 let this = self.clone();
                 self.watch(Watched::Handshake(activity), |open| async move {
                     // Boxed, because what follows needs less, and may take much longer.
-                    let serving = Box::pin(this.secure(stream, addresses, open)).await;
+                    let serving = Box::pin(this.secure(stream, addresses, &open)).await;
                     if let Some(serving) = serving {
                         serving.await;
                     }
+                    drop(open);
                 });
             }
             Accepted::Fastcgi(stream, socket) => {
@@ -274,7 +275,7 @@ impl EventLoop {
         self: Arc<Self>,
         stream: TcpStream,
         addresses: Arc<Addresses>,
-        open: OpenConnection,
+        open: &OpenConnection,
     ) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
         // Without it there is no such listener.
         let tls = self.context.tls.as_ref()?;
@@ -305,21 +306,13 @@ impl EventLoop {
                 let halves = transport::secured(secured.stream, secured.fragment);
                 let (io, state) = H1Io::new(halves, history, self.screen(), false);
                 self.connections().replace(open.position, Watched::Http(state.clone()));
-                let serving = h1::converse(context, io, state);
-                Box::pin(async move {
-                    serving.await;
-                    drop(open);
-                })
+                Box::pin(async move { drop(h1::converse(context, io, state).await) })
             }
             Protocol::Http2 => {
                 let state = Arc::new(h2::ConnState::new(addresses));
                 self.connections().replace(open.position, Watched::Http2(state.clone()));
                 h2::bound_unsent(secured.stream.get_ref().0);
-                let serving = h2::converse(context, secured.stream, Bytes::new(), state);
-                Box::pin(async move {
-                    serving.await;
-                    drop(open);
-                })
+                Box::pin(h2::converse(context, secured.stream, Bytes::new(), state))
             }
         })
     }

@@ -81,15 +81,17 @@ where
         addresses.is_for_unnamed || context.config.proxies.trusts(addresses.peer.ip());
     let session = Session::new(limits(&context.config)).map(Shared::new);
     let io = H2Io::new(transport, first, state.clone(), meter);
-    async move {
-        // It fails only without memory.
-        let Ok(session) = session else { return };
+    // It fails only without memory.
+    let mut serving = session.ok().map(|session| {
         let (counted, wished, left) = (Told::default(), VecDeque::new(), None);
-        let mut serving =
-            Conversation { context, state, io, session, is_from_proxy, wished, left, counted };
+        Conversation { context, state, io, session, is_from_proxy, wished, left, counted }
+    });
+    // An async block would have room for all of it twice, which an idle connection would hold.
+    poll_fn(move |cx| match &mut serving {
         // Most errors are clients that have gone, which nobody wants to read of.
-        let _ = poll_fn(|cx| serving.poll(cx)).await;
-    }
+        Some(serving) => serving.poll(cx).map(drop),
+        None => Poll::Ready(()),
+    })
 }
 
 /// The limits of the configuration for the library.
