@@ -19,32 +19,26 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# Ends unless this version of a Debian package is installed.
-needs() {
-    [ "$(dpkg-query -W -f '${Version}' "$1" 2>/dev/null)" = "$2" ] ||
-        { echo "needs $1 of version $2" >&2; exit 2; }
-}
-
-# Prints where the files of a Debian package of this version lie: nothing if it is installed, else
-# a folder it was unpacked into.
+# Unpacks Debian packages of these versions, and what they need that is not installed, in $root.
+root=$folder/root
 debian() {
-    if [ "$(dpkg-query -W -f '${Version}' "$1" 2>/dev/null)" != "$2" ]; then
-        (cd "$folder" && apt-get download "$1=$2" >log 2>&1) ||
-            { echo "there is no $1 of version $2 to be had" >&2; exit 2; }
-        dpkg -x "$folder/$1"_*.deb "$folder/$1"
-        echo "$folder/$1"
-    fi
+    mkdir -p "$folder/archives/partial"
+    timeout 300 apt-get install --download-only --reinstall --yes --no-install-recommends \
+        --allow-downgrades -o Debug::NoLocking=1 -o "Dir::Cache::archives=$folder/archives" \
+        "$@" >"$folder/log" 2>&1 ||
+        { echo "these packages cannot be had: $*" >&2; exit 2; }
+    for package in "$folder"/archives/*.deb; do dpkg -x "$package" "$root"; done
 }
 
-needs libwww-perl 6.68-1
-needs libnet-http-perl 6.22-1
-needs lua-socket 3.1.0-1+b1
-needs lua5.1 5.1.5-9
-tcl=$(debian tcl8.6 8.6.13+dfsg-2)
-library=$(debian libtcl8.6 8.6.13+dfsg-2)
-export TCL_LIBRARY=$library/usr/share/tcltk/tcl8.6
-export LD_LIBRARY_PATH=$library/usr/lib/x86_64-linux-gnu
-export folder tcl
+debian libwww-perl=6.68-1 libnet-http-perl=6.22-1 lua-socket=3.1.0-1+b1 lua5.1=5.1.5-9 \
+    tcl8.6=8.6.13+dfsg-2 libtcl8.6=8.6.13+dfsg-2
+library=$root/usr/lib/x86_64-linux-gnu
+export PERL5LIB=$root/usr/share/perl5:$library/perl5/5.36
+PERL5LIB=$PERL5LIB:$root/usr/share/perl/5.36:$library/perl/5.36
+export LUA_PATH="$root/usr/share/lua/5.1/?.lua" LUA_CPATH="$library/lua/5.1/?.so"
+export TCL_LIBRARY=$root/usr/share/tcltk/tcl8.6 TCL8_6_TM_PATH=$root/usr/share/tcltk/tcl8.6/tcl8
+export LD_LIBRARY_PATH=$library
+export root folder
 cat >"$folder/get.tcl" <<'TCL'
 package require http 2.9.8
 set token [http::geturl [lindex $argv 0] -timeout 5000]
@@ -63,7 +57,7 @@ PERL
 timeout 120 python3 - <<'PYTHON'
 import os, socket, subprocess, sys, threading
 
-folder, tcl = os.environ["folder"], os.environ["tcl"]
+root, folder = os.environ["root"], os.environ["folder"]
 PAGE = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n"
     b"Connection: close\r\n\r\npage")
@@ -88,8 +82,8 @@ listener = socket.create_server(("127.0.0.1", 0))
 threading.Thread(target=serve, args=(listener,), daemon=True).start()
 CLIENTS = {
     "LWP": ["perl", f"{folder}/get.pl"],
-    "LuaSocket": ["lua5.1", f"{folder}/get.lua"],
-    "Tcl": [f"{tcl}/usr/bin/tclsh8.6", f"{folder}/get.tcl"],
+    "LuaSocket": [f"{root}/usr/bin/lua5.1", f"{folder}/get.lua"],
+    "Tcl": [f"{root}/usr/bin/tclsh8.6", f"{folder}/get.tcl"],
 }
 EXPECTED = {
     "LWP": ("200 OK, success, no error, 'page'", "103 Early Hints, no success, no error, ''"),

@@ -17,14 +17,19 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# Ends unless this version of a Debian package is installed.
-needs() {
-    [ "$(dpkg-query -W -f '${Version}' "$1" 2>/dev/null)" = "$2" ] ||
-        { echo "needs $1 of version $2" >&2; exit 2; }
+# Unpacks Debian packages of these versions, and what they need that is not installed, in $root.
+root=$folder/root
+debian() {
+    mkdir -p "$folder/archives/partial"
+    timeout 300 apt-get install --download-only --reinstall --yes --no-install-recommends \
+        --allow-downgrades -o Debug::NoLocking=1 -o "Dir::Cache::archives=$folder/archives" \
+        "$@" >"$folder/log" 2>&1 ||
+        { echo "these packages cannot be had: $*" >&2; exit 2; }
+    for package in "$folder"/archives/*.deb; do dpkg -x "$package" "$root"; done
 }
 
-needs libfcgi0ldbl 2.4.2-2+deb12u1
-needs libfcgi-dev 2.4.2-2+deb12u1
+debian libfcgi0ldbl=2.4.2-2+deb12u1 libfcgi-dev=2.4.2-2+deb12u1
+library=$root/usr/lib/x86_64-linux-gnu
 export folder
 cat >"$folder/hello.c" <<'C'
 #include <fcgi_stdio.h>
@@ -35,7 +40,8 @@ int main(void)
     return 0;
 }
 C
-cc -o "$folder/hello" "$folder/hello.c" -lfcgi
+cc -o "$folder/hello" -I "$root/usr/include" "$folder/hello.c" \
+    -L "$library" -Wl,-rpath,"$library" -lfcgi
 timeout 60 python3 - <<'PYTHON'
 import os, socket, struct, subprocess, sys
 

@@ -21,17 +21,24 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# Ends unless this version of a Debian package is installed.
-needs() {
-    [ "$(dpkg-query -W -f '${Version}' "$1" 2>/dev/null)" = "$2" ] ||
-        { echo "needs $1 of version $2" >&2; exit 2; }
+# Unpacks Debian packages of these versions, and what they need that is not installed, in $root.
+root=$folder/root
+debian() {
+    mkdir -p "$folder/archives/partial"
+    timeout 300 apt-get install --download-only --reinstall --yes --no-install-recommends \
+        --allow-downgrades -o Debug::NoLocking=1 -o "Dir::Cache::archives=$folder/archives" \
+        "$@" >"$folder/log" 2>&1 ||
+        { echo "these packages cannot be had: $*" >&2; exit 2; }
+    for package in "$folder"/archives/*.deb; do dpkg -x "$package" "$root"; done
 }
 
+packages=(php8.2-imagick=3.7.0-4)
 for extension in fpm common mbstring snmp imap ldap; do
-    needs "php8.2-$extension" 8.2.36-1~deb12u1
+    packages+=("php8.2-$extension=8.2.36-1~deb12u1")
 done
-needs php8.2-imagick 3.7.0-4
-export folder MIBS=''
+debian "${packages[@]}"
+export root folder MIBS=''
+export LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu:$root/usr/lib
 cat >"$folder/script.php" <<'PHP'
 <?php
 $settings = [
@@ -56,7 +63,7 @@ PHP
 timeout 60 python3 - <<'PYTHON'
 import os, socket, struct, subprocess, sys, time
 
-folder = os.environ["folder"]
+root, folder = os.environ["root"], os.environ["folder"]
 
 
 def record(kind, request, content=b""):
@@ -81,7 +88,8 @@ class Worker:
                 f"[www]\nlisten={self.socket}\nuser=root\ngroup=root\n"
                 "pm=static\npm.max_children=1\n")
         self.process = subprocess.Popen(
-            ["php-fpm8.2", "-n", "-R", "-y", f"{folder}/fpm.conf", *options],
+            [f"{root}/usr/sbin/php-fpm8.2", "-n", "-R", "-y", f"{folder}/fpm.conf",
+             "-d", f"extension_dir={root}/usr/lib/php/20220829", *options],
             stderr=subprocess.DEVNULL)
 
     def ask(self, query):

@@ -17,15 +17,20 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# Ends unless this version of a Debian package is installed.
-needs() {
-    [ "$(dpkg-query -W -f '${Version}' "$1" 2>/dev/null)" = "$2" ] ||
-        { echo "needs $1 of version $2" >&2; exit 2; }
+# Unpacks Debian packages of these versions, and what they need that is not installed, in $root.
+root=$folder/root
+debian() {
+    mkdir -p "$folder/archives/partial"
+    timeout 300 apt-get install --download-only --reinstall --yes --no-install-recommends \
+        --allow-downgrades -o Debug::NoLocking=1 -o "Dir::Cache::archives=$folder/archives" \
+        "$@" >"$folder/log" 2>&1 ||
+        { echo "these packages cannot be had: $*" >&2; exit 2; }
+    for package in "$folder"/archives/*.deb; do dpkg -x "$package" "$root"; done
 }
 
-needs php8.2-cli 8.2.36-1~deb12u1
-needs php8.2-soap 8.2.36-1~deb12u1
-export folder
+debian php8.2-cli=8.2.36-1~deb12u1 php8.2-soap=8.2.36-1~deb12u1
+export root folder
+export LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu
 cat >"$folder/call.php" <<'PHP'
 <?php
 ini_set('default_socket_timeout', 5);
@@ -45,7 +50,7 @@ PHP
 timeout 60 python3 - <<'PYTHON'
 import os, socket, subprocess, sys, threading
 
-folder = os.environ["folder"]
+root, folder = os.environ["root"], os.environ["folder"]
 BODY = (
     b'<?xml version="1.0"?><s:Envelope xmlns:s="http://schemas.xmlsoap.org/soap/envelope/">'
     b'<s:Body><n:buyResponse xmlns:n="urn:shop"><answer>7</answer></n:buyResponse></s:Body>'
@@ -82,10 +87,11 @@ changed = False
 for path in INTERIM:
     for script in "get", "call":
         url = f"http://127.0.0.1:{listener.getsockname()[1]}{path}"
-        options = ["-n", "-d", "extension=soap"] if script == "call" else ["-n"]
+        soap = f"extension={root}/usr/lib/php/20220829/soap.so"
+        options = ["-n", "-d", soap] if script == "call" else ["-n"]
         found = subprocess.run(
-            ["php8.2", *options, f"{folder}/{script}.php", url], capture_output=True, text=True,
-            timeout=20).stdout
+            [f"{root}/usr/bin/php8.2", *options, f"{folder}/{script}.php", url],
+            capture_output=True, text=True, timeout=20).stdout
         print(f"{script} {path}: {found}")
         broken = script == "call" and path in ("/102", "/103")
         changed |= found != (FAULT if broken else "answer 7")

@@ -18,27 +18,20 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# Ends unless this version of a Debian package is installed.
-needs() {
-    [ "$(dpkg-query -W -f '${Version}' "$1" 2>/dev/null)" = "$2" ] ||
-        { echo "needs $1 of version $2" >&2; exit 2; }
-}
-
-# Prints where the files of a Debian package of this version lie: nothing if it is installed, else
-# a folder it was unpacked into.
+# Unpacks Debian packages of these versions, and what they need that is not installed, in $root.
+root=$folder/root
 debian() {
-    if [ "$(dpkg-query -W -f '${Version}' "$1" 2>/dev/null)" != "$2" ]; then
-        (cd "$folder" && apt-get download "$1=$2" >log 2>&1) ||
-            { echo "there is no $1 of version $2 to be had" >&2; exit 2; }
-        dpkg -x "$folder/$1"_*.deb "$folder/$1"
-        echo "$folder/$1"
-    fi
+    mkdir -p "$folder/archives/partial"
+    timeout 300 apt-get install --download-only --reinstall --yes --no-install-recommends \
+        --allow-downgrades -o Debug::NoLocking=1 -o "Dir::Cache::archives=$folder/archives" \
+        "$@" >"$folder/log" 2>&1 ||
+        { echo "these packages cannot be had: $*" >&2; exit 2; }
+    for package in "$folder"/archives/*.deb; do dpkg -x "$package" "$root"; done
 }
 
-needs php8.2-fpm 8.2.36-1~deb12u1
-root=$(debian php8.2-uopz 7.1.1+6.1.2-7)
-export folder
-export extensions=$root/usr/lib/php/20220829
+debian php8.2-fpm=8.2.36-1~deb12u1 php8.2-uopz=7.1.1+6.1.2-7
+export root folder
+export LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu
 cat >"$folder/script.php" <<'PHP'
 <?php
 $changes = [
@@ -63,7 +56,7 @@ PHP
 timeout 60 python3 - <<'PYTHON'
 import os, socket, struct, subprocess, sys, time
 
-folder, extensions = os.environ["folder"], os.environ["extensions"]
+root, folder = os.environ["root"], os.environ["folder"]
 
 
 def record(kind, request, content=b""):
@@ -88,7 +81,8 @@ class Worker:
                 f"[www]\nlisten={self.socket}\nuser=root\ngroup=root\n"
                 "pm=static\npm.max_children=1\n")
         self.process = subprocess.Popen(
-            ["php-fpm8.2", "-n", "-R", "-y", f"{folder}/fpm.conf", *options],
+            [f"{root}/usr/sbin/php-fpm8.2", "-n", "-R", "-y", f"{folder}/fpm.conf",
+             "-d", f"extension_dir={root}/usr/lib/php/20220829", *options],
             stderr=subprocess.DEVNULL)
 
     def ask(self, query):
@@ -126,7 +120,7 @@ EXPECTED = {
     "class constant": ('"Y-m-d\\\\TH:i:sP"', '"Y"'),
     "constant": ("false", "false"),
 }
-worker = Worker(folder, "-d", f"extension={extensions}/uopz.so", "-d", "uopz.exit=1")
+worker = Worker(folder, "-d", "extension=uopz", "-d", "uopz.exit=1")
 try:
     changed = False
     for name, expected in EXPECTED.items():

@@ -19,18 +19,24 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# Ends unless this version of a Debian package is installed.
-needs() {
-    [ "$(dpkg-query -W -f '${Version}' "$1" 2>/dev/null)" = "$2" ] ||
-        { echo "needs $1 of version $2" >&2; exit 2; }
+# Unpacks Debian packages of these versions, and what they need that is not installed, in $root.
+root=$folder/root
+debian() {
+    mkdir -p "$folder/archives/partial"
+    timeout 300 apt-get install --download-only --reinstall --yes --no-install-recommends \
+        --allow-downgrades -o Debug::NoLocking=1 -o "Dir::Cache::archives=$folder/archives" \
+        "$@" >"$folder/log" 2>&1 ||
+        { echo "these packages cannot be had: $*" >&2; exit 2; }
+    for package in "$folder"/archives/*.deb; do dpkg -x "$package" "$root"; done
 }
 
-needs varnish 7.1.1-2+deb12u1
-export folder
+debian varnish=7.1.1-2+deb12u1
+export root folder
+export LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu
 timeout 100 python3 - <<'PYTHON'
 import os, socket, subprocess, sys, threading, time
 
-folder = os.environ["folder"]
+root, folder = os.environ["root"], os.environ["folder"]
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npage"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 ANSWERS = {
@@ -88,8 +94,9 @@ listener = socket.create_server(("127.0.0.1", 0))
 threading.Thread(target=backend, args=(listener,), daemon=True).start()
 os.mkdir(f"{folder}/varnish")
 varnish = subprocess.Popen(
-    ["varnishd", "-F", "-j", "none", "-n", f"{folder}/varnish", "-s", "malloc,10m",
-     "-a", f"127.0.0.1:{port}", "-b", f"127.0.0.1:{listener.getsockname()[1]}"],
+    [f"{root}/usr/sbin/varnishd", "-F", "-j", "none", "-n", f"{folder}/varnish",
+     "-s", "malloc,10m", "-a", f"127.0.0.1:{port}",
+     "-b", f"127.0.0.1:{listener.getsockname()[1]}"],
     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 changed = False
 try:

@@ -19,14 +19,19 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# Ends unless this version of a Debian package is installed.
-needs() {
-    [ "$(dpkg-query -W -f '${Version}' "$1" 2>/dev/null)" = "$2" ] ||
-        { echo "needs $1 of version $2" >&2; exit 2; }
+# Unpacks Debian packages of these versions, and what they need that is not installed, in $root.
+root=$folder/root
+debian() {
+    mkdir -p "$folder/archives/partial"
+    timeout 300 apt-get install --download-only --reinstall --yes --no-install-recommends \
+        --allow-downgrades -o Debug::NoLocking=1 -o "Dir::Cache::archives=$folder/archives" \
+        "$@" >"$folder/log" 2>&1 ||
+        { echo "these packages cannot be had: $*" >&2; exit 2; }
+    for package in "$folder"/archives/*.deb; do dpkg -x "$package" "$root"; done
 }
 
-needs libwolfssl35 5.5.4-2+deb12u3
-needs libwolfssl-dev 5.5.4-2+deb12u3
+debian libwolfssl35=5.5.4-2+deb12u3 libwolfssl-dev=5.5.4-2+deb12u3
+library=$root/usr/lib/x86_64-linux-gnu
 cd "$folder"
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
     -subj /CN=localhost -keyout key.pem -out certificate.pem 2>log
@@ -72,7 +77,7 @@ int main(int count, char **arguments)
     return 0;
 }
 C
-cc -o client client.c -lwolfssl
+cc -o client -I "$root/usr/include" client.c -L "$library" -Wl,-rpath,"$library" -lwolfssl
 mkdir src
 cat >Cargo.toml <<'TOML'
 [package]
