@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::harness::{Kind, Server, Setup, eventually, in_parallel};
+use crate::harness::{End, Kind, Server, Setup, eventually, in_parallel};
 use crate::services::mariadb::{MariaDb, PASSWORD};
 use crate::services::postgresql::PostgreSql;
 
@@ -88,6 +88,7 @@ impl Plant {
             }
         };
         let back = scope(|threads| {
+            let _end = End(&over);
             for _ in 0..CLIENTS {
                 threads.spawn(client);
             }
@@ -95,7 +96,6 @@ impl Plant {
             change(database);
             let back = Instant::now();
             sleep(Duration::from_millis(1500));
-            over.store(true, Ordering::Relaxed);
             back
         });
         (shots.into_inner().unwrap(), back)

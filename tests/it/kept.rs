@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::{Kind, Server, Setup, eventually};
+use crate::harness::{End, Kind, Server, Setup, eventually};
 use crate::services::mariadb::{MariaDb, PASSWORD};
 use crate::services::postgresql::PostgreSql;
 use crate::services::redis::Redis;
@@ -285,6 +285,7 @@ fn a_restart_under_load_fails_no_request_that_comes_after_it() {
     let server = with_mysql(&database, "mysql").workers(4).start();
     let (over, shots) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let back = scope(|threads| {
+        let _end = End(&over);
         for _ in 0..6 {
             threads.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
@@ -300,7 +301,6 @@ fn a_restart_under_load_fails_no_request_that_comes_after_it() {
         database.resume();
         let back = Instant::now();
         sleep(Duration::from_millis(1500));
-        over.store(true, Ordering::Relaxed);
         (gone, back)
     });
     let shots = shots.into_inner().unwrap();

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::harness::{Connection, Kind, Server, eventually, free_address, get, in_every_mode};
+use crate::harness::{Connection, End, Kind, Server, eventually, free_address, get, in_every_mode};
 use crate::operate::{
     configuration, configure, edit, kill, operated, pid_in, reload, status, status_when,
     worker_pids,
@@ -48,6 +48,7 @@ fn loses_no_request(kind: Kind) {
     assert_eq!(complaints(&server), [""; 0]);
     let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
+        let _end = End(&stop);
         for client in 0..6 {
             let (server, stop, served) = (&server, &stop, &served);
             scope.spawn(move || load(server, client % 2 == 0, stop, served));
@@ -61,7 +62,6 @@ fn loses_no_request(kind: Kind) {
                 "nothing is served any more"
             );
         }
-        stop.store(true, Ordering::Relaxed);
     });
     let status =
         status_when(&server, "the end of the old generations", |status| status["draining"] == 0);
@@ -176,6 +176,7 @@ fn makes_a_new_image_of_a_changed_application() {
     let server = operated(Kind::Sealed).start();
     let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
+        let _end = End(&stop);
         for client in 0..4 {
             let (server, stop, served) = (&server, &stop, &served);
             scope.spawn(move || load(server, client % 2 == 0, stop, served));
@@ -184,7 +185,6 @@ fn makes_a_new_image_of_a_changed_application() {
             edit(&server, "worker.php", "<?php", &format!("<?php /* image {image} */"));
             status_when(&server, "another image", |status| status["pools"][0]["renewals"] == image);
         }
-        stop.store(true, Ordering::Relaxed);
     });
     assert!(served.load(Ordering::Relaxed) > 100);
     server.log_line(&["INFO", "[localhost] the image is outdated", "worker.php has changed"]);

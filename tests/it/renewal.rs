@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{Connection, Kind, Request, Server, eventually, get};
+use crate::harness::{Connection, End, Kind, Request, Server, eventually, get};
 use crate::operate::{
     command, configuration, edit, operated, pid_in, reload, status, status_when, worker_pids,
 };
@@ -85,6 +85,7 @@ fn leaves_the_other_sites_alone_and_loses_no_request() {
     let before = the_others(&server);
     let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
+        let _end = End(&stop);
         for _ in 0..4 {
             scope.spawn(|| load(&server, &stop, &served));
         }
@@ -120,7 +121,6 @@ fn leaves_the_other_sites_alone_and_loses_no_request() {
             };
             assert!(eventually(Duration::from_secs(10), ended).is_some(), "old processes are left");
         }
-        stop.store(true, Ordering::Relaxed);
     });
     assert!(served.load(Ordering::Relaxed) > 100);
     assert_eq!(the_others(&server), before);
@@ -153,11 +153,11 @@ fn one_site_is_reloaded_when_asked_for() {
     let (before, old) = (except(host), pids(&status(&server), site));
     let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
+        let _end = End(&stop);
         scope.spawn(|| load(&server, &stop, &served));
         let answer = reload_site(host);
         // Who asked may rely on the new code from now on.
         let text = server.send(&ask(host, "nothing")).expect(200).text();
-        stop.store(true, Ordering::Relaxed);
         assert_eq!(answer, Ok(format!("new processes serve {host}\n")));
         assert!(text.starts_with("anew ") && !old.contains(&pid_in(&text)), "{text}");
     });

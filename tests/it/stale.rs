@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::harness::extensions::scan_directory;
-use crate::harness::{Kind, Server, Setup, eventually, get};
+use crate::harness::{End, Kind, Server, Setup, eventually, get};
 use crate::operate::{configuration, kill, pid_in, reload, status, status_when, worker_pids};
 
 /// Longest wait for what happens by itself within seconds.
@@ -260,6 +260,7 @@ fn a_deployment_of_two_files_is_never_half_served() {
     let server = start(Kind::Sealed);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _end = End(&stop);
         for _ in 0..2 {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
@@ -282,7 +283,6 @@ fn a_deployment_of_two_files_is_never_half_served() {
             )
             .unwrap();
         }
-        stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(status(&server)["generation"], 1);
 }

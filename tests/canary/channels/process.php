@@ -351,7 +351,7 @@ return [
             static $stack;
             $stack = libc()->new('char[65536]', false);
             $set = libc()->new('unsigned long[3]');
-            $set[0] = FFI::cast('unsigned long', FFI::addr($stack))->cdata;
+            $set[0] = libc()->cast('unsigned long', FFI::addr($stack))->cdata;
             $set[2] = 65536;
             libc()->sigaltstack($set, null);
         },

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{Kind, Server, Setup, eventually, get, post};
+use crate::harness::{End, Kind, Server, Setup, eventually, get, post};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -74,15 +74,6 @@ fn grown(few: &Value, many: &Value, what: &str) -> u64 {
     many[what].as_u64().unwrap().saturating_sub(few[what].as_u64().unwrap())
 }
 
-/// Says that the test is over, also if it fails.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Asks again and again, one request after the other, and looks at each answer.
 fn go_on(server: &Server, is_over: &AtomicBool, served: &AtomicUsize) {
     let mut client = server.connect();
@@ -99,7 +90,7 @@ fn a_client_may_leave_in_each_phase() {
     let (is_over, served) = (AtomicBool::new(false), AtomicUsize::new(0));
     let (few, many) = scope(|threads| {
         threads.spawn(|| go_on(&server, &is_over, &served));
-        let _over = Over(&is_over);
+        let _end = End(&is_over);
         let mut number = 0;
         let mut rounds = |count| {
             for phase in PHASES.repeat(count) {

@@ -18,6 +18,16 @@ pub struct Load {
     is_over: AtomicBool,
 }
 
+/// Says that a test's clients are to end, also if the test fails: without it the threads of a scope
+/// wait for a word that never comes.
+pub struct End<'a>(pub &'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Has clients send requests, each on a connection of its own, until `work` is done. `ask` sends
 /// one request and checks its response; it gets a text that is another one for each request.
 pub fn under_load<T>(
@@ -25,13 +35,6 @@ pub fn under_load<T>(
     ask: impl Fn(&mut Connection, &str) -> Response + Sync,
     work: impl FnOnce(&Load) -> T,
 ) -> T {
-    /// Ends the clients, whatever happens.
-    struct End<'a>(&'a AtomicBool);
-    impl Drop for End<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
     let load = Load::default();
     std::thread::scope(|scope| {
         let _end = End(&load.is_over);

@@ -22,7 +22,7 @@ mod web_servers;
 
 pub use connection::{Connection, Failure};
 pub use fetched::fetched;
-pub use load::under_load;
+pub use load::{End, under_load};
 pub use peer::php_fpm;
 pub use process::{Process, eventually};
 pub use request::{Multipart, Request, form, get, post};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Failure, Kind, Server, Setup, eventually, get};
+use crate::harness::{End, Failure, Kind, Server, Setup, eventually, get};
 
 use super::client::{PATIENCE, Raw, exchange, request};
 
@@ -49,13 +49,6 @@ fn wait_until_held(server: &Server, count: usize) {
 
 /// Ends all scripts that are held, and those that come, while `work` runs.
 fn letting_go<T>(server: &Server, work: impl FnOnce() -> T) -> T {
-    /// Ends the thread, whatever happens.
-    struct End<'a>(&'a AtomicBool);
-    impl Drop for End<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {

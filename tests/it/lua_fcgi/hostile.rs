@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokamak_fastcgi::{Role, Stream, encode};
 
 use super::{Launcher, script};
+use crate::harness::End;
 
 const HELLO: (&str, &str) = ("hello.lua", "print('A: b\\r\\n\\r\\nHello')");
 
@@ -81,6 +82,7 @@ fn endless_scripts_end_while_others_are_served() {
     );
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let end = End(&ended);
         let asking = scope.spawn(|| {
             let mut asked = 0;
             while !ended.load(Ordering::Relaxed) {
@@ -94,7 +96,7 @@ fn endless_scripts_end_while_others_are_served() {
         for name in ["/loop.lua", "/caught.lua", "/asleep.lua", "/memory.lua", "/printed.lua"] {
             assert_eq!(launcher.status(name), 503, "{name}: {}", launcher.log());
         }
-        ended.store(true, Ordering::Relaxed);
+        drop(end);
         assert!(asking.join().unwrap() > 3);
     });
     launcher.log_line(&["loop.lua:1", "ended after 300ms", "url=/loop.lua"]);
