@@ -5,7 +5,6 @@
 //! location refuses is refused for all of its paths, also where nginx would choose another one; the
 //! notes say so where that can be seen.
 
-use crate::combine::{Within, expression_behind};
 use crate::directive::Directive;
 use crate::model::{Rule, Scope, Serve, Site};
 use crate::pattern;
@@ -13,10 +12,10 @@ use crate::source::Place;
 
 use super::Reader;
 use super::block::Block;
+use super::mount::mounted;
 use super::php;
-use super::regions::{self, Region};
+use super::regions::Region;
 use super::server::{Plan, hidden_headers};
-use super::sizes;
 use super::steps::{End, closed, only};
 use super::target;
 
@@ -41,7 +40,7 @@ impl Match {
     }
 
     /// The paths that are refused if this is: for a script also those with more behind its name.
-    fn refused(&self) -> Scope {
+    pub(super) fn refused(&self) -> Scope {
         match self {
             Match::Exact(path) if path.len() > 1 && !path.ends_with('/') => Scope::path(path),
             other => closed(&other.scope()),
@@ -361,94 +360,6 @@ impl Reader<'_> {
         }
     }
 
-    /// A location whose folder is not below the root: a site that is mounted.
-    fn mount(
-        &mut self,
-        place: &Place,
-        path: &str,
-        folder: String,
-        block: &Block,
-        outer: &Block,
-        site: &mut Site,
-    ) {
-        let path = path.trim_end_matches('/');
-        let mut mount = Site::new(place.clone());
-        mount.path = Some(path.to_owned());
-        mount.root = Some(folder);
-        mount.index = block.index.clone().or_else(|| site.index.clone());
-        mount.index_listing = block.index_listing;
-        mount.charset = block.charset.clone();
-        mount.body = Some(block.body.as_ref().map_or(sizes::BODY, |body| body.most));
-        if block.is_unlogged && !outer.is_unlogged {
-            mount.rules.push(sizes::unlogged(place, Scope::default()));
-        }
-        let refusals = self.access(place, &Scope::default(), block, outer);
-        mount.rules.extend(refusals);
-        self.depth += 1;
-        let around = Match::Prefix("/".to_owned(), false);
-        let none = Locations::default();
-        let limits = self.limits(Some((&around, &none)), &Scope::default(), block, outer);
-        mount.rules.extend(limits);
-        mount.owns_headers = block.headers != outer.headers || block.expires != outer.expires;
-        if !block.steps.is_empty() || block.fastcgi.is_some() {
-            let step = block.steps.first().or(block.fastcgi.as_ref()).map(Directive::line);
-            let reason = "not translated in a folder that lies elsewhere; all of it is refused";
-            self.notes.refused(place, &step.unwrap_or_default(), reason);
-            mount.refuse(place);
-        }
-        let mut inner = self.locations(place, &block.locations);
-        inner.all.retain_mut(|(place, found, _)| {
-            let within = match &*found {
-                Match::Exact(own) => behind(own, path).map(Match::Exact),
-                Match::Prefix(own, is_final) => {
-                    behind(own, path).map(|own| Match::Prefix(own, *is_final))
-                }
-                Match::Pattern(own) => match expression_behind(own, path) {
-                    Within::At(own) => Some(Match::Pattern(own)),
-                    _ => None,
-                },
-            };
-            if within.is_none() {
-                let reason = "not translated in a folder that lies elsewhere; all of it is refused";
-                self.notes.refused(place, &describe(found), reason);
-                mount.refuse(place);
-            }
-            within.map(|within| *found = within).is_some()
-        });
-        let mut plan = Plan::default();
-        let around = Block { root: mount.root.clone(), alias: None, ..block.clone() };
-        if let Some(directive) = &block.try_files {
-            let found = Match::Prefix("/".to_owned(), false);
-            let mut directive = directive.clone();
-            if let Some(last) = directive.args.last_mut() {
-                *last = last.strip_prefix(path).unwrap_or(last).to_owned();
-            }
-            self.try_files(&directive, &found, &inner, &mut mount, &mut plan);
-            plan.has_fallback = true;
-        }
-        let mut is_before_php = true;
-        for (place, found, directives) in &inner.all {
-            // `root` of an inner location names the folder above the mount.
-            let own = |it: &&Directive| !matches!(&*it.name, "root" | "alias");
-            let directives: Vec<Directive> = directives.iter().filter(own).cloned().collect();
-            self.location(
-                place,
-                found,
-                &directives,
-                &around,
-                &inner,
-                is_before_php,
-                &mut mount,
-                &mut plan,
-            );
-            is_before_php &= !directives.iter().any(|it| it.name == "fastcgi_pass");
-        }
-        self.depth -= 1;
-        regions::settle(place, &plan.regions, block, &mut mount);
-        self.conclude(place, &Block::default(), plan, &mut mount);
-        site.mounts.push(mount);
-    }
-
     fn script_location(
         &mut self,
         place: &Place,
@@ -504,203 +415,6 @@ impl Reader<'_> {
         plan.intercepts.push((place.clone(), block.intercepts));
         plan.php.push(scripts);
     }
-
-    /// `try_files`, whose last argument says what a path without a file becomes.
-    fn try_files(
-        &mut self,
-        directive: &Directive,
-        found: &Match,
-        locations: &Locations,
-        site: &mut Site,
-        plan: &mut Plan,
-    ) {
-        let place = &directive.place;
-        let Some((fallback, files)) = directive.args.split_last() else { return };
-        let is_usual = |file: &String| matches!(&**file, "$uri" | "$uri/");
-        let scope = found.scope();
-        if !files.iter().any(|file| file == "$uri") {
-            let reason = "files are not served there, so its paths are refused";
-            self.notes.refused(place, &directive.line(), reason);
-            site.rules.push(Rule::at(place, found.refused()).refuse_all(404));
-            return;
-        }
-        if let Some(other) = files.iter().find(|file| !is_usual(file)) {
-            self.notes.left(place, other, "only `$uri` and `$uri/` are translated");
-        }
-        if !files.iter().any(|file| file == "$uri/") && scope.is_all() {
-            // Folders have no index file then.
-            site.index = Some(Vec::new());
-        }
-        if fallback.starts_with('=') {
-            if !scope.is_all() {
-                site.rules.push(only(place, &scope, Serve::Existing));
-            }
-            return;
-        }
-        if let Some(name) = fallback.strip_prefix('@') {
-            let named = locations.named.iter().find(|(own, _)| own == name);
-            let steps = named.map(|(_, steps)| steps.clone()).unwrap_or_default();
-            self.named(directive, &steps, &scope, site, plan);
-            return;
-        }
-        let (path, _) = target::without_query(fallback);
-        if path.starts_with('/') && !path.contains(['$', '?']) {
-            match is_script(path) && scope.is_all() {
-                true => {
-                    site.front_controller = Some(path.trim_start_matches('/').to_owned());
-                    site.front_controller_for.push("hidden");
-                }
-                false => plan.fallback.push(missing(place, &scope).rewrite(path)),
-            }
-            return;
-        }
-        // `/index.php?q=$uri&$args`
-        let rewritten = path.replacen("$uri", "/$1", 1);
-        let is_known = scope.pattern.is_none()
-            && rewritten.starts_with('/')
-            && rewritten.replacen("$1", "", 1) == rewritten.replace('$', "").replacen('1', "", 1);
-        if is_known && rewritten.contains("$1") {
-            let scope = Scope { pattern: Some("^/(.*)$".to_owned()), ..scope };
-            plan.fallback.push(missing(place, &scope).rewrite(rewritten));
-            return;
-        }
-        self.notes.left(place, &directive.line(), "its last argument is not translated");
-    }
-
-    /// The rewrites of a location `@name`.
-    fn named(
-        &mut self,
-        directive: &Directive,
-        steps: &[Directive],
-        scope: &Scope,
-        site: &mut Site,
-        plan: &mut Plan,
-    ) {
-        if steps.is_empty() || !steps.iter().all(|step| step.name == "rewrite") {
-            let reason = "the location of that name does more than rewrite; paths without a file \
-                are 404";
-            self.notes.left(&directive.place, &directive.line(), reason);
-            return;
-        }
-        let mut own = Site::new(directive.place.clone());
-        self.steps(steps, scope, true, &mut own);
-        site.front_controller_for.push("hidden");
-        plan.fallback.extend(own.rules);
-    }
-
-    fn nested(
-        &mut self,
-        place: &Place,
-        found: &Match,
-        block: &Block,
-        site: &mut Site,
-        plan: &mut Plan,
-    ) {
-        let locations = self.locations(place, &block.locations);
-        // nginx asks the expressions of an inner block before those around it.
-        let mut is_before_php = true;
-        self.depth += 1;
-        for (place, inner, directives) in &locations.all {
-            let asks_before = is_before_php;
-            is_before_php &= !inner.runs_scripts();
-            let is_main = *found == Match::Prefix("/".to_owned(), false);
-            match (found, inner) {
-                (_, Match::Exact(_) | Match::Prefix(..)) => {}
-                _ if is_main => {}
-                (Match::Prefix(path, _), Match::Pattern(expression)) => {
-                    let within = Match::Pattern(expression.clone());
-                    let around = (path.as_str(), block);
-                    self.nested_pattern(
-                        place,
-                        around,
-                        &within,
-                        directives,
-                        asks_before,
-                        site,
-                        plan,
-                    );
-                    continue;
-                }
-                _ => {
-                    let reason = "an expression within an expression is not translated, so the \
-                        outer one is refused";
-                    self.notes.refused(place, &describe(inner), reason);
-                    site.rules.push(Rule::at(place, found.refused()).refuse_all(404));
-                    continue;
-                }
-            }
-            self.location(place, inner, directives, block, &locations, asks_before, site, plan);
-        }
-        self.depth -= 1;
-    }
-
-    /// An expression within a prefix: both have to fit. Refusals and headers can say that.
-    #[expect(clippy::too_many_arguments, reason = "what is around a location")]
-    fn nested_pattern(
-        &mut self,
-        place: &Place,
-        (path, block): (&str, &Block),
-        found: &Match,
-        directives: &[Directive],
-        is_before_php: bool,
-        site: &mut Site,
-        plan: &mut Plan,
-    ) {
-        let mut inner = Site::new(place.clone());
-        inner.root = site.root.clone();
-        let mut own = Plan::default();
-        let around = Block { root: site.root.clone(), ..block.clone() };
-        let none = Locations::default();
-        self.location(
-            place,
-            found,
-            directives,
-            &around,
-            &none,
-            is_before_php,
-            &mut inner,
-            &mut own,
-        );
-        plan.intercepts.extend(own.intercepts);
-        plan.internal.extend(own.internal);
-        plan.regions.extend(own.regions.into_iter().map(|region| region.within(path)));
-        for scripts in own.php {
-            let is_all = scripts.names.is_empty();
-            let names = if is_all { vec![format!("{path}*")] } else { scripts.names };
-            plan.php.push(php::Scripts { names, ..scripts });
-        }
-        for (place, scope, lists) in own.listings {
-            let path = scope.path.or_else(|| Some(format!("{path}*")));
-            plan.listings.push((place, Scope { path, ..scope }, lists));
-        }
-        for mut rule in inner.rules {
-            if rule.scope.path.is_none() && !rule.scope.is_all() {
-                rule.scope.path = Some(format!("{path}*"));
-            }
-            site.rules.push(rule);
-        }
-        site.env.extend(inner.env);
-        site.php_value.extend(inner.php_value);
-        site.php_admin_value.extend(inner.php_admin_value);
-    }
-}
-
-/// The folder of a location that is not the site's own for its path.
-fn mounted(block: &Block, found: &Match, is_other_root: bool) -> Option<String> {
-    let Match::Prefix(path, _) = found else { return None };
-    if path == "/" {
-        return None;
-    }
-    if let Some(alias) = &block.alias {
-        // `location /a/ { alias /b; }` would be `/bc` for `/a/c`.
-        let is_folder = alias.ends_with('/') || !path.ends_with('/');
-        let is_file = alias.rsplit('/').next().is_some_and(|name| name.contains('.'));
-        let clean = alias.trim_end_matches('/');
-        return (is_folder && !is_file && !clean.is_empty() && !clean.contains('$'))
-            .then(|| clean.to_owned());
-    }
-    let root = block.root.as_ref().filter(|root| is_other_root && !root.contains('$'))?;
-    Some(format!("{}{}", root.trim_end_matches('/'), path.trim_end_matches('/')))
 }
 
 /// Leaves scripts that other locations run out of refusals, but not what stands behind their names
@@ -719,18 +433,7 @@ fn except(rules: &mut Vec<Rule>, from: usize, scripts: &[(String, bool)]) {
     rules.extend(behind);
 }
 
-/// A rule for paths without a file.
-fn missing(place: &Place, scope: &Scope) -> Rule {
-    Rule { unless_file: true, ..Rule::at(place, scope.clone()) }
-}
-
-/// A path behind that of a mounted folder.
-fn behind(path: &str, mount: &str) -> Option<String> {
-    let rest = path.strip_prefix(mount)?;
-    rest.starts_with('/').then(|| rest.to_owned())
-}
-
-fn is_script(target: &str) -> bool {
+pub(super) fn is_script(target: &str) -> bool {
     let (path, _) = target::without_query(target);
     path.starts_with('/') && path.ends_with(".php") && !path.contains('$')
 }

@@ -3,9 +3,12 @@
 
 mod access;
 mod block;
+mod fallback;
 mod known;
 mod limits;
 mod location;
+mod mount;
+mod nested;
 mod parse;
 mod php;
 mod regions;

@@ -1,0 +1,109 @@
+//! Locations within locations.
+
+use crate::directive::Directive;
+use crate::model::{Rule, Scope, Site};
+use crate::source::Place;
+
+use super::Reader;
+use super::block::Block;
+use super::location::{Locations, Match, describe};
+use super::php;
+use super::server::Plan;
+
+impl Reader<'_> {
+    pub(super) fn nested(
+        &mut self,
+        place: &Place,
+        found: &Match,
+        block: &Block,
+        site: &mut Site,
+        plan: &mut Plan,
+    ) {
+        let locations = self.locations(place, &block.locations);
+        // nginx asks the expressions of an inner block before those around it.
+        let mut is_before_php = true;
+        self.depth += 1;
+        for (place, inner, directives) in &locations.all {
+            let asks_before = is_before_php;
+            is_before_php &= !inner.runs_scripts();
+            let is_main = *found == Match::Prefix("/".to_owned(), false);
+            match (found, inner) {
+                (_, Match::Exact(_) | Match::Prefix(..)) => {}
+                _ if is_main => {}
+                (Match::Prefix(path, _), Match::Pattern(expression)) => {
+                    let within = Match::Pattern(expression.clone());
+                    let around = (path.as_str(), block);
+                    self.nested_pattern(
+                        place,
+                        around,
+                        &within,
+                        directives,
+                        asks_before,
+                        site,
+                        plan,
+                    );
+                    continue;
+                }
+                _ => {
+                    let reason = "an expression within an expression is not translated, so the \
+                        outer one is refused";
+                    self.notes.refused(place, &describe(inner), reason);
+                    site.rules.push(Rule::at(place, found.refused()).refuse_all(404));
+                    continue;
+                }
+            }
+            self.location(place, inner, directives, block, &locations, asks_before, site, plan);
+        }
+        self.depth -= 1;
+    }
+
+    /// An expression within a prefix: both have to fit. Refusals and headers can say that.
+    #[expect(clippy::too_many_arguments, reason = "what is around a location")]
+    fn nested_pattern(
+        &mut self,
+        place: &Place,
+        (path, block): (&str, &Block),
+        found: &Match,
+        directives: &[Directive],
+        is_before_php: bool,
+        site: &mut Site,
+        plan: &mut Plan,
+    ) {
+        let mut inner = Site::new(place.clone());
+        inner.root = site.root.clone();
+        let mut own = Plan::default();
+        let around = Block { root: site.root.clone(), ..block.clone() };
+        let none = Locations::default();
+        self.location(
+            place,
+            found,
+            directives,
+            &around,
+            &none,
+            is_before_php,
+            &mut inner,
+            &mut own,
+        );
+        plan.intercepts.extend(own.intercepts);
+        plan.internal.extend(own.internal);
+        plan.regions.extend(own.regions.into_iter().map(|region| region.within(path)));
+        for scripts in own.php {
+            let is_all = scripts.names.is_empty();
+            let names = if is_all { vec![format!("{path}*")] } else { scripts.names };
+            plan.php.push(php::Scripts { names, ..scripts });
+        }
+        for (place, scope, lists) in own.listings {
+            let path = scope.path.or_else(|| Some(format!("{path}*")));
+            plan.listings.push((place, Scope { path, ..scope }, lists));
+        }
+        for mut rule in inner.rules {
+            if rule.scope.path.is_none() && !rule.scope.is_all() {
+                rule.scope.path = Some(format!("{path}*"));
+            }
+            site.rules.push(rule);
+        }
+        site.env.extend(inner.env);
+        site.php_value.extend(inner.php_value);
+        site.php_admin_value.extend(inner.php_admin_value);
+    }
+}
