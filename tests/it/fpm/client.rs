@@ -1,8 +1,8 @@
 //! A web server in a test: it sends any bytes, and reads records.
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -15,8 +15,22 @@ use crate::harness::Server;
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-trait Wire: Read + Write {}
-impl<T: Read + Write> Wire for T {}
+trait Wire: Read + Write {
+    /// Ends this side of the connection.
+    fn end(&self) -> io::Result<()>;
+}
+
+impl Wire for UnixStream {
+    fn end(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+}
+
+impl Wire for TcpStream {
+    fn end(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+}
 
 /// A connection.
 pub struct Client {
@@ -113,6 +127,11 @@ impl Client {
     /// Sends these bytes; another side that has closed the connection is no failure.
     pub fn send(&mut self, bytes: &[u8]) {
         let _ = self.wire.write_all(bytes);
+    }
+
+    /// Sends nothing any more.
+    pub fn end(&self) {
+        self.wire.end().unwrap();
     }
 
     /// The next thing that is no part of an answer that is still coming.

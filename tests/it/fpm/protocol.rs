@@ -212,6 +212,82 @@ fn streams_need_not_end() {
     }
 }
 
+/// As php-fpm, which reads such a request as one without a body.
+#[test]
+fn a_request_need_not_say_its_length() {
+    let server = pool(1).start();
+    let mut client = Client::connect(&server);
+    for method in ["POST", "PUT", "PATCH", "DELETE"] {
+        let request = Request::new(&server, "/hello.php").param("REQUEST_METHOD", method);
+        for request in [request.clone(), request.param("CONTENT_LENGTH", "")] {
+            client.send(&request.head(1));
+            assert_eq!(client.answer().body(), "Hello from PHP", "{method}");
+        }
+    }
+    // HTTP/2 has bodies of unknown length, which come with an end; Caddy says -1.
+    let unknown = |name: &str, value: &str| {
+        Request::new(&server, "/echo.php").post(b"").param("CONTENT_LENGTH", "").param(name, value)
+    };
+    for mut request in [unknown("SERVER_PROTOCOL", "HTTP/2.0"), unknown("CONTENT_LENGTH", "-1")] {
+        request.body = b"later".to_vec();
+        let head = request.head(1);
+        client.send(&head);
+        client.send(&request.bytes(1)[head.len()..]);
+        assert_eq!(client.answer().body(), "later");
+    }
+}
+
+#[test]
+fn requests_with_one_id_are_answered_one_after_the_other() {
+    let server = pool(1).start();
+    let mut client = Client::connect(&server);
+    let hello = Request::new(&server, "/hello.php");
+    let echo = Request::new(&server, "/echo.php").post(b"body");
+    let mut unended = echo.head(1);
+    encode::stream(&mut unended, 1, Stream::Stdin, b"body");
+    let many = [hello.head(1), hello.bytes(1), unended, echo.bytes(1), hello.bytes(1)];
+    client.send(&many.concat());
+    for expected in ["Hello from PHP", "Hello from PHP", "body", "body", "Hello from PHP"] {
+        assert_eq!(client.answer().body(), expected);
+    }
+    assert_eq!(client.ask(&hello.last()).body(), "Hello from PHP");
+    assert!(client.is_closed());
+    // A request that has not come whole cannot be followed.
+    let mut client = Client::connect(&server);
+    client.send(&[echo.head(1), echo.bytes(1)].concat());
+    assert!(client.is_closed());
+    server.log_line(&["a request that begins twice"]);
+}
+
+#[test]
+fn a_web_server_may_end_its_side_of_the_connection() {
+    let server = pool(1).start();
+    let hello = Request::new(&server, "/hello.php");
+    let echo = Request::new(&server, "/echo.php").post(b"body");
+    let mut unended = echo.head(1);
+    encode::stream(&mut unended, 1, Stream::Stdin, b"body");
+    let unknown = Request::new(&server, "/hello.php")
+        .param("REQUEST_METHOD", "POST")
+        .param("SERVER_PROTOCOL", "HTTP/2.0");
+    for (bytes, expected) in [
+        (hello.head(1), Some("Hello from PHP")),
+        (hello.clone().last().head(1), Some("Hello from PHP")),
+        (hello.bytes(1), Some("Hello from PHP")),
+        (unended, Some("body")),
+        (unknown.head(1), Some("Hello from PHP")),
+        (echo.head(1), None),
+        (hello.head(1)[..20].to_vec(), None),
+    ] {
+        let mut client = Client::connect(&server);
+        client.send(&bytes);
+        client.end();
+        if let Some(expected) = expected {
+            assert_eq!(client.answer().body(), expected);
+        }
+        assert!(client.is_closed());
+    }
+}
+
 #[test]
 fn records_of_requests_that_are_none_mean_nothing() {
     let server = pool(1).start();

@@ -10,7 +10,7 @@ use std::task;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use tokamak_fastcgi::{Message, Messages, ProtocolStatus, encode};
+use tokamak_fastcgi::{Message, Messages, ProtocolStatus, Role, encode};
 use tokamak_fpm::status::Page;
 use tokamak_upstream::record::Writer;
 use tokamak_upstream::shm::ResponseHead;
@@ -79,6 +79,10 @@ struct Conversation {
     written: usize,
     /// Whether the connection is closed after the current requests.
     closing: bool,
+    /// Whether the web server has ended its side of the connection.
+    ended: bool,
+    /// A request that waits for the end of the one before it, which has the same id.
+    held: Option<Held>,
     /// Requests that have not come whole: more bytes of them may come, even if they have been
     /// answered.
     incoming: usize,
@@ -92,6 +96,14 @@ struct Request {
     /// When it began, in nanoseconds.
     begun: u64,
     stage: Stage,
+}
+
+/// The begin of a request, and the bytes that were read behind it: at most [`PIECE`].
+struct Held {
+    id: u16,
+    role: Role,
+    keep: bool,
+    rest: Vec<u8>,
 }
 
 enum Stage {
@@ -134,6 +146,8 @@ impl Conversation {
             out: Vec::new(),
             written: 0,
             closing: false,
+            ended: false,
+            held: None,
             incoming: 0,
             has_lines: false,
         }
@@ -151,7 +165,8 @@ impl Conversation {
             let mut turn = self.read(cx)? | self.answer(cx)?;
             self.tell_journal();
             turn |= self.write(cx)?;
-            if self.closing && self.requests.is_empty() && self.out.is_empty() {
+            let is_done = self.requests.is_empty() && self.held.is_none() && self.out.is_empty();
+            if self.closing && is_done {
                 return Poll::Ready(Ok(()));
             }
             moved |= turn;
@@ -214,44 +229,81 @@ impl Conversation {
         if self.out.len() >= MOST_WAITING || self.is_deaf() {
             return Ok(false);
         }
+        if let Some(Held { id, role, keep, rest }) = self.held.take() {
+            if self.find(id).is_some() {
+                self.held = Some(Held { id, role, keep, rest });
+                return Ok(false);
+            }
+            self.begin(id, role, keep);
+            self.digest(&rest)?;
+            return Ok(true);
+        }
         SCRATCH.with_borrow_mut(|scratch| {
             let count = match self.stream.poll_read(cx, scratch) {
                 Poll::Pending => return Ok(false),
                 Poll::Ready(count) => count?,
             };
-            let mut input = &scratch[..count];
-            if input.is_empty() {
-                return Err(Disconnected);
+            match &scratch[..count] {
+                [] => self.end_input()?,
+                input => self.digest(input)?,
             }
-            let mut is_ahead = self.messages.is_between_records();
-            loop {
-                match self.messages.next(&mut input) {
-                    Ok(Some(message)) => {
-                        is_ahead |= !matches!(message, Message::Stream { .. });
-                        self.receive(message)?;
-                    }
-                    Ok(None) => {
-                        if is_ahead {
-                            self.ahead = tokamak_cost::now();
-                        }
-                        self.submit_sufficient();
-                        return Ok(true);
-                    }
-                    Err(error) => return Err(self.garbled(&error.to_string())),
-                }
-            }
+            Ok(true)
         })
+    }
+
+    /// Handles the messages in these bytes.
+    fn digest(&mut self, mut input: &[u8]) -> Result<(), Disconnected> {
+        let mut is_ahead = self.messages.is_between_records();
+        loop {
+            match self.messages.next(&mut input) {
+                Ok(Some(Message::Begin { id, role, keep })) => {
+                    if self.find(id).is_some() {
+                        self.follow(id)?;
+                        self.held = Some(Held { id, role, keep, rest: input.to_vec() });
+                        return Ok(());
+                    }
+                    self.begin(id, role, keep);
+                    is_ahead = true;
+                }
+                Ok(Some(message)) => {
+                    is_ahead |= !matches!(message, Message::Stream { .. });
+                    self.receive(message)?;
+                }
+                Ok(None) => {
+                    if is_ahead {
+                        self.ahead = tokamak_cost::now();
+                    }
+                    self.submit_sufficient(false);
+                    return Ok(());
+                }
+                Err(error) => return Err(self.garbled(&error.to_string())),
+            }
+        }
+    }
+
+    /// Called at the end of what the web server sends. It may have closed only its side, as php-fpm
+    /// allows, so requests that have come whole are answered. While they are, it cannot be told
+    /// from one that has gone; so if they take long, the next look at the connection ends them.
+    fn end_input(&mut self) -> Result<(), Disconnected> {
+        self.submit_sufficient(true);
+        self.requests.retain(|request| !matches!(request.stage, Stage::Coming(_)));
+        let is_idle = self.requests.is_empty() && self.out.is_empty();
+        if self.ended || is_idle || !self.messages.is_between_records() {
+            return Err(Disconnected);
+        }
+        (self.ended, self.closing, self.incoming) = (true, true, 0);
+        Ok(())
     }
 
     /// Whether nothing more can come except the end of the connection, because all current requests
     /// have come whole and are the last. Then reading is skipped, which saves system calls during
     /// short answers. During long answers the timeouts wake the task so that it reads.
     fn is_deaf(&self) -> bool {
-        self.closing
+        let is_whole = self.closing
             && self.incoming == 0
             && !self.requests.is_empty()
-            && self.messages.is_between_records()
-            && !self.activity.was_called()
+            && self.messages.is_between_records();
+        (is_whole || self.ended) && !self.activity.was_called()
     }
 
     fn garbled(&self, reason: &str) -> Disconnected {

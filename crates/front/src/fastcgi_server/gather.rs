@@ -89,21 +89,27 @@ impl Gathering {
     }
 
     /// Whether nothing more is needed, as for php-fpm: some web servers do not end the standard
-    /// input, or begin none. A body of unknown length has to end.
-    pub fn is_sufficient(&self) -> bool {
-        let parameter = |name| parameter(&self.record, name);
+    /// input, or begin none. A body of unknown length has to end, with its stream or because
+    /// nothing follows, `ended`.
+    pub fn is_sufficient(&self, ended: bool) -> bool {
         self.pairs.is_none()
             && match self.length {
                 Some(length) => self.spool.len() == length,
-                None => {
-                    self.spool.len() == 0
-                        && parameter(b"HTTP_TRANSFER_ENCODING").is_none()
-                        && !matches!(
-                            parameter(b"REQUEST_METHOD"),
-                            Some(b"POST" | b"PUT" | b"PATCH")
-                        )
-                }
+                None => self.spool.len() == 0 && !self.may_have_body(ended),
             }
+    }
+
+    /// Whether a request without a length may have a body. In HTTP/1 it has one only with
+    /// `Transfer-Encoding`, for which Caddy announces the length -1. HTTP/2 and 3 have no such
+    /// field, so there the method tells.
+    fn may_have_body(&self, ended: bool) -> bool {
+        let parameter = |name| parameter(&self.record, name).filter(|value| !value.is_empty());
+        let protocol = parameter(b"SERVER_PROTOCOL").unwrap_or_default();
+        let is_unsaid = protocol.starts_with(b"HTTP/2") || protocol.starts_with(b"HTTP/3");
+        let method = parameter(b"REQUEST_METHOD");
+        parameter(b"HTTP_TRANSFER_ENCODING").is_some()
+            || parameter(b"CONTENT_LENGTH").is_some()
+            || (is_unsaid && !ended && matches!(method, Some(b"POST" | b"PUT" | b"PATCH")))
     }
 
     /// Adds bytes of a stream. The file for a Filter is dropped, because PHP has no way to read it.
@@ -252,29 +258,39 @@ mod tests {
             [&[name.len() as u8, value.len() as u8], name.as_bytes(), value.as_bytes()].concat()
         };
         let (length, chunked) = ("CONTENT_LENGTH", "HTTP_TRANSFER_ENCODING");
-        for (method, parameters, body, expected) in [
-            ("GET", &[][..], "", true),
-            ("GET", &[(length, "0")], "", true),
-            ("GET", &[(length, "3")], "ab", false),
-            ("GET", &[(chunked, "chunked")], "", false),
-            ("POST", &[], "", false),
-            ("POST", &[(length, "")], "", false),
-            ("POST", &[(length, "0")], "", true),
-            ("POST", &[(length, "3")], "ab", false),
-            ("POST", &[(length, "3")], "abc", true),
-            ("POST", &[(length, "3")], "abcd", true),
+        let http2 = ("SERVER_PROTOCOL", "HTTP/2.0");
+        // Whether it is enough now, and if nothing follows.
+        for (method, parameters, body, now, ended) in [
+            ("GET", &[][..], "", true, true),
+            ("GET", &[(length, "0")], "", true, true),
+            ("GET", &[(length, "3")], "ab", false, false),
+            ("GET", &[(chunked, "chunked")], "", false, false),
+            ("GET", &[http2], "", true, true),
+            ("POST", &[], "", true, true),
+            ("POST", &[(length, "")], "", true, true),
+            ("POST", &[], "some", false, false),
+            ("POST", &[(chunked, "chunked")], "", false, false),
+            ("POST", &[(length, "-1")], "", false, false),
+            ("POST", &[http2], "", false, true),
+            ("PUT", &[http2, (length, "")], "", false, true),
+            ("PUT", &[http2], "some", false, false),
+            ("POST", &[(length, "0")], "", true, true),
+            ("POST", &[(length, "3")], "ab", false, false),
+            ("POST", &[(length, "3")], "abc", true, true),
+            ("POST", &[(length, "3")], "abcd", true, true),
         ] {
             let mut gathering = gathering(Role::Responder);
             gathering.bytes(Stream::Params, &pair("REQUEST_METHOD", method)).unwrap();
             for (name, value) in parameters {
                 gathering.bytes(Stream::Params, &pair(name, value)).unwrap();
             }
-            assert!(!gathering.is_sufficient());
+            assert!(!gathering.is_sufficient(true));
             gathering.end(Stream::Params).unwrap();
             if !body.is_empty() {
                 gathering.bytes(Stream::Stdin, body.as_bytes()).unwrap();
             }
-            assert_eq!(gathering.is_sufficient(), expected, "{method} {parameters:?} {body}");
+            let seen = (gathering.is_sufficient(false), gathering.is_sufficient(true));
+            assert_eq!(seen, (now, ended), "{method} {parameters:?} {body}");
         }
     }
 

@@ -23,7 +23,10 @@ impl Conversation {
     /// Handles one message. Fails if the connection must be closed.
     pub(super) fn receive(&mut self, message: Message<'_>) -> Result<(), Disconnected> {
         let (id, result) = match message {
-            Message::Begin { id, role, keep } => return self.begin(id, role, keep),
+            Message::Begin { id, role, keep } => {
+                self.begin(id, role, keep);
+                return Ok(());
+            }
             Message::Abort { id } => {
                 if let Some(at) = self.find(id) {
                     // Dropping the request removes it from the queue, or tells its worker that the
@@ -62,10 +65,8 @@ impl Conversation {
         Ok(())
     }
 
-    fn begin(&mut self, id: u16, role: Role, keep: bool) -> Result<(), Disconnected> {
-        if self.find(id).is_some() {
-            return Err(self.garbled("a request that begins twice"));
-        }
+    /// Begins a request with an id that is free.
+    pub(super) fn begin(&mut self, id: u16, role: Role, keep: bool) {
         self.closing |= !keep;
         self.incoming += 1;
         if let Role::Unknown(_) = role {
@@ -80,6 +81,18 @@ impl Conversation {
                 begun: tokamak_cost::now(),
                 stage: Stage::Coming(gathering),
             });
+        }
+    }
+
+    /// Called when another request with the id of an active one begins: the active one must have
+    /// come whole.
+    pub(super) fn follow(&mut self, id: u16) -> Result<(), Disconnected> {
+        let Some(at) = self.find(id) else { return Ok(()) };
+        if let Stage::Coming(gathering) = &self.requests[at].stage {
+            if !gathering.is_sufficient(true) {
+                return Err(self.garbled("a request that begins twice"));
+            }
+            self.pass_on(at);
         }
         Ok(())
     }
@@ -109,10 +122,10 @@ impl Conversation {
     }
 
     /// Passes on the requests of which nothing more is needed, though their streams have not ended
-    /// with the bytes that have come.
-    pub(super) fn submit_sufficient(&mut self) {
+    /// with the bytes that have come. `ended`: nothing comes any more.
+    pub(super) fn submit_sufficient(&mut self, ended: bool) {
         let is_sufficient = |request: &Request| match &request.stage {
-            Stage::Coming(gathering) => gathering.is_sufficient(),
+            Stage::Coming(gathering) => gathering.is_sufficient(ended),
             Stage::Answered(..) | Stage::Scripted(_) => false,
         };
         while let Some(at) = self.requests.iter().position(is_sufficient) {
