@@ -3,12 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::model::{Rule, Scripts, Serve, Server, Site};
+use crate::model::{Proxies, Rule, Scripts, Serve, Server, Site};
 use crate::resolve::around;
 
 /// What an operator should look at, a line each.
 pub fn warnings(server: &Server) -> Vec<String> {
     let mut warnings = Vec::new();
+    warnings.extend(of_scheme(&server.proxies));
     for site in &server.sites {
         for route in &site.routes {
             for (stage, of_site, of_route) in stages(&site.lua, &route.lua) {
@@ -32,6 +33,19 @@ pub fn warnings(server: &Server) -> Vec<String> {
     }
     warnings.dedup();
     warnings
+}
+
+/// Says which fields are believed of proxies if nothing says so: one that speaks `https` with
+/// clients is not believed by default, and its sites would redirect to `https` for ever.
+fn of_scheme(proxies: &Proxies) -> Option<String> {
+    let is_silent = !proxies.has_named_headers && proxies.protocol.is_empty();
+    (is_silent && !proxies.trusted.is_empty()).then(|| {
+        "trusted_headers is not set, so of trusted_proxies only X-Forwarded-For is believed: if your \
+         proxy sets X-Forwarded-Proto in each request, whatever its client sent, write \
+         trusted_headers = [\"x-forwarded-for\", \"x-forwarded-proto\"], and without that \
+         trusted_headers = [\"x-forwarded-for\"]"
+            .to_owned()
+    })
 }
 
 /// Says so if no folder of a site is ever listed, because its front controller answers first.

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::in_front::start;
-use crate::harness::{Connection, Kind, free_address, get, is_root};
+use crate::harness::{Connection, Kind, free_address, get, installed, is_root};
 use crate::tls::secured;
 
 /// Ways through Apache, each with connections of its own.
@@ -51,7 +51,9 @@ fn no_request_is_lost_when_idle_connections_end() {
     }
     let file = server.places.top().join("apache.conf");
     fs::write(&file, text).unwrap();
-    let _apache = start("apache2", &["-f", file.to_str().unwrap(), "-DFOREGROUND"], server, at);
+    let program = installed("apache2").expect("apache2: run scripts/setup test");
+    let arguments = ["-f", file.to_str().unwrap(), "-DFOREGROUND"];
+    let _apache = start(&program, &arguments, server, at);
     let clients: Vec<_> = (0..WAYS)
         .map(|way| {
             thread::spawn(move || {

@@ -7,6 +7,8 @@ use crate::balancer::{ORIGIN, some, told, with};
 use crate::harness::{Connection, Kind, Server, Setup, eventually, get};
 use crate::traces::line;
 
+const BOTH: &str = "trusted_headers = [\"x-forwarded-for\", \"x-forwarded-proto\"]";
+
 /// A server that trusts these, with an access log in JSON.
 fn trusting(kind: Kind, proxies: &str) -> Setup {
     Setup::new(kind)
@@ -16,7 +18,7 @@ fn trusting(kind: Kind, proxies: &str) -> Setup {
 }
 
 fn says_who_asks(kind: Kind) {
-    let server = trusting(kind, "\"127.0.0.0/8\", \"10.0.0.0/8\"").start();
+    let server = trusting(kind, "\"127.0.0.0/8\", \"10.0.0.0/8\"").line(BOTH).start();
     let port = server.address.port().to_string();
     let forwarded = [
         ("X-Forwarded-For", "203.0.113.9, 192.0.2.1:4711, 10.0.0.7"),
@@ -57,6 +59,17 @@ fn a_trusted_proxy_says_who_asks() {
 #[test]
 fn a_trusted_proxy_says_who_asks_fastcgi_applications() {
     says_who_asks(Kind::Fastcgi);
+}
+
+/// Apache, Squid, Varnish and Traffic Server pass on the scheme that a client makes up.
+#[test]
+fn a_scheme_is_believed_only_if_the_operator_says_so() {
+    let server = trusting(Kind::Classic, "\"127.0.0.1\"").start();
+    let forged = [("X-Forwarded-For", "192.0.2.1"), ("X-Forwarded-Proto", "https")];
+    let port = server.address.port();
+    let expected = format!("192.0.2.1 http - {port} localhost localhost");
+    assert_eq!(some(&told(&server, &with(&forged)), &ORIGIN), expected);
+    server.log_line(&["trusted_headers is not set", "if your proxy sets X-Forwarded-Proto"]);
 }
 
 #[test]
@@ -191,7 +204,7 @@ fn scripts_see_the_client_and_may_refuse_it() {
     fs::write(&script, text).unwrap();
     fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let line = format!("lua_raw_url = \"{}\"", script.display());
-    let server = trusting(Kind::Classic, "\"127.0.0.1\"").site_line(&line).start();
+    let server = trusting(Kind::Classic, "\"127.0.0.1\"").line(BOTH).site_line(&line).start();
     server.send(&with(&[("X-Forwarded-For", "192.0.2.66")])).expect(403);
     server.send(&with(&[("X-Forwarded-Proto", "https")])).expect(404);
     // Who is last in the chain is the client.

@@ -2,20 +2,20 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::balancer::{some, with};
-use crate::harness::{Connection, Kind, Process, Server, Setup, eventually, free_address, get};
+use crate::harness::{
+    Connection, Kind, Process, Server, Setup, eventually, free_address, get, installed,
+};
 
-/// Starts a proxy with a configuration, and waits until it accepts.
-pub fn start(name: &str, arguments: &[&str], server: &Server, at: SocketAddr) -> Process {
-    let program = ["/usr/sbin", "/usr/bin"].map(|folder| Path::new(folder).join(name));
-    let program: Option<PathBuf> = program.into_iter().find(|program| program.exists());
-    let program = program.unwrap_or_else(|| panic!("{name} is missing: run scripts/setup test"));
+/// Starts a proxy with these arguments, and waits until it accepts.
+pub fn start(program: &Path, arguments: &[&str], server: &Server, at: SocketAddr) -> Process {
+    let name = program.file_name().unwrap().display();
     let arguments: Vec<String> = arguments.iter().map(|word| word.to_string()).collect();
     let log = server.places.top().join(format!("{name}.log"));
-    let mut process = Process::start(&program, &arguments, &[], &log);
+    let mut process = Process::start(program, &arguments, &[], &log);
     let accepts = || {
         assert!(process.ended().is_none(), "{}", fs::read_to_string(&log).unwrap_or_default());
         TcpStream::connect(at).ok()
@@ -28,7 +28,12 @@ fn haproxy(server: &Server, at: SocketAddr, text: &str) -> Process {
     let file = server.places.top().join("haproxy.cfg");
     let defaults = "defaults\n  timeout connect 5s\n  timeout client 60s\n  timeout server 60s\n";
     fs::write(&file, format!("{defaults}{text}")).unwrap();
-    start("haproxy", &["-db", "-f", file.to_str().unwrap()], server, at)
+    start(
+        &installed("haproxy").expect("HAProxy"),
+        &["-db", "-f", file.to_str().unwrap()],
+        server,
+        at,
+    )
 }
 
 fn nginx(server: &Server, at: SocketAddr, text: &str) -> Process {
@@ -40,7 +45,16 @@ fn nginx(server: &Server, at: SocketAddr, text: &str) -> Process {
          uwsgi_temp_path {top}/t4;\nscgi_temp_path {top}/t5;\n{text}\n}}\n"
     );
     fs::write(&file, text).unwrap();
-    start("nginx", &["-p", top, "-c", file.to_str().unwrap(), "-e", "stderr"], server, at)
+    let arguments = ["-p", top, "-c", file.to_str().unwrap(), "-e", "stderr"];
+    start(&installed("nginx").expect("nginx"), &arguments, server, at)
+}
+
+/// A server that believes what both proxies are told to set.
+fn trusting() -> Server {
+    Setup::new(Kind::Classic)
+        .line("trusted_proxies = [\"127.0.0.1\"]")
+        .line("trusted_headers = [\"x-forwarded-for\", \"x-forwarded-proto\"]")
+        .start()
 }
 
 const NAMES: [&str; 5] =
@@ -69,7 +83,7 @@ const CLIENT: &str = "127.0.0.1";
 
 #[test]
 fn nginx_forwards_clients() {
-    let server = Setup::new(Kind::Classic).line("trusted_proxies = [\"127.0.0.1\"]").start();
+    let server = trusting();
     let (at, inner, to) = (free_address(), free_address(), server.address);
     let front = |at: SocketAddr, client: &str| {
         format!(
@@ -98,7 +112,7 @@ fn nginx_forwards_clients() {
 
 #[test]
 fn haproxy_forwards_clients() {
-    let server = Setup::new(Kind::Classic).line("trusted_proxies = [\"127.0.0.1\"]").start();
+    let server = trusting();
     let (at, to) = (free_address(), server.address);
     let _haproxy = haproxy(
         &server,

@@ -121,6 +121,7 @@ fn a_header_before_http_2_with_prior_knowledge() {
 fn the_redirect_to_https_ends_at_a_proxy_that_speaks_it() {
     let server = Setup::new(Kind::Classic)
         .line("trusted_proxies = [\"127.0.0.1\"]")
+        .line("trusted_headers = [\"x-forwarded-for\", \"x-forwarded-proto\"]")
         .site_line("https_redirect = true")
         .start();
     let asked = |fields: &[(&str, &str)]| {

@@ -1,4 +1,5 @@
-//! Programs that no package of Debian brings: scripts fetch and build them before the tests run.
+//! Programs that are brought before the tests run: by scripts that fetch and build them, or by
+//! packages of Debian that a machine may do without.
 
 use std::path::{Path, PathBuf};
 
@@ -27,6 +28,16 @@ fn present(program: PathBuf, script: &str, is_ci: bool) -> Option<PathBuf> {
     assert!(!is_ci, "{} is missing, and CI is set: run {script} first", program.display());
     eprintln!("not tested: run {script} first");
     None
+}
+
+/// Where a program of one of Debian's packages is. `None` without it, but in CI it panics: see
+/// [`fetched`].
+#[track_caller]
+pub fn installed(name: &str) -> Option<PathBuf> {
+    let program = ["/usr/sbin", "/usr/bin"].map(|folder| Path::new(folder).join(name));
+    let program = program.into_iter().find(|program| program.exists());
+    let ci = std::env::var("CI").unwrap_or_default();
+    present(program.unwrap_or(name.into()), "scripts/setup test", is_on(&ci))
 }
 
 #[test]

@@ -21,7 +21,7 @@ mod tokamak;
 mod web_servers;
 
 pub use connection::{Connection, Failure};
-pub use fetched::fetched;
+pub use fetched::{fetched, installed};
 pub use load::{End, under_load};
 pub use peer::php_fpm;
 pub use process::{Process, eventually};

@@ -22,14 +22,24 @@ pub enum TrustedHeader {
 }
 
 /// Proxies and load balancers in front of the server, and what is believed of them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Proxies {
     /// Where they are; nothing is believed of others.
     pub trusted: Vec<Network>,
     /// The header fields that are believed.
     pub headers: Vec<TrustedHeader>,
+    /// Whether the operator has named those fields.
+    pub has_named_headers: bool,
     /// The addresses to listen on where each connection begins with a PROXY header.
     pub protocol: Vec<SocketAddr>,
+}
+
+/// Who has named the fields makes no difference to what the server does.
+impl PartialEq for Proxies {
+    fn eq(&self, other: &Proxies) -> bool {
+        let Proxies { trusted, headers, protocol, has_named_headers: _ } = self;
+        *trusted == other.trusted && *headers == other.headers && *protocol == other.protocol
+    }
 }
 
 impl Proxies {

@@ -54,8 +54,9 @@ section! {
         /// is passed on and not believed.
         trusted_proxies: Vec<Network> = "", ANY, Live, env "TOKAMAK_TRUSTED_PROXIES";
         /// The header fields of trusted proxies that are believed. Name only those that your proxy
-        /// sets, or removes, in each request: others pass it as the client sends them.
-        trusted_headers: Vec<TrustedHeader> = "x-forwarded-for,x-forwarded-proto", ANY, Live, env "TOKAMAK_TRUSTED_HEADERS";
+        /// sets, or removes, in each request: others pass it as the client sends them. Many proxies
+        /// pass on a client's `X-Forwarded-Proto`, so it is not believed by default.
+        trusted_headers: Vec<TrustedHeader> = "x-forwarded-for", ANY, Live, env "TOKAMAK_TRUSTED_HEADERS";
         /// Those addresses of `listen` and `listen_tls` where each connection begins with a PROXY
         /// header, version 1 or 2, of a trusted proxy. Connections there without one, and those
         /// from other addresses, are closed.

@@ -3,11 +3,13 @@
 use super::Reader;
 use crate::model::{Proxies, TrustedHeader};
 use crate::option;
+use crate::origin::Origin;
 
 fn proxies(top: &option::Top) -> Proxies {
     Proxies {
         trusted: top.trusted_proxies.value.clone(),
         headers: top.trusted_headers.value.clone(),
+        has_named_headers: top.trusted_headers.origin != Origin::Default,
         protocol: top.proxy_protocol.value.clone(),
     }
 }

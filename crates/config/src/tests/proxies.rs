@@ -15,7 +15,7 @@ fn networks_are_read_and_written_back() {
     assert_eq!(proxies.headers, [TrustedHeader::Forwarded]);
     let proxies = place.load("").unwrap().proxies;
     assert!(proxies.trusted.is_empty() && proxies.protocol.is_empty());
-    assert_eq!(proxies.headers, [TrustedHeader::For, TrustedHeader::Proto]);
+    assert_eq!(proxies.headers, [TrustedHeader::For]);
 }
 
 #[test]

@@ -10,6 +10,24 @@ fn warned(text: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_scheme_that_is_not_believed_is_named() {
+    let listen = "listen = '127.0.0.1:8081'\n";
+    for (text, expected) in [
+        ("", 0),
+        ("trusted_proxies = 'private'", 1),
+        ("trusted_proxies = 'private'\ntrusted_headers = 'x-forwarded-for'", 0),
+        ("trusted_proxies = 'private'\ntrusted_headers = []", 0),
+        ("trusted_proxies = 'private'\ntrusted_headers = 'forwarded'", 0),
+        ("trusted_proxies = 'private'\nproxy_protocol = '127.0.0.1:8081'", 0),
+    ] {
+        let found = warned(&format!("{listen}{text}\n"));
+        assert_eq!(found.len(), expected, "{text}: {found:?}");
+        let advice = "write trusted_headers = [\"x-forwarded-for\", \"x-forwarded-proto\"]";
+        assert!(found.iter().all(|warning| warning.contains(advice)), "{found:?}");
+    }
+}
+
+#[test]
 fn scripts_of_a_site_that_a_route_replaces_are_named() {
     for (site, route, expected) in [
         ("lua_raw_url = 'a.lua'", "", &[][..]),

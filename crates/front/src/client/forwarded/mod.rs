@@ -136,8 +136,11 @@ mod tests {
                 (TrustedHeader::For, FOR, "6.6.6.6, 192.0.2.1, 10.0.0.1"),
                 (TrustedHeader::Forwarded, FORWARDED, "for=6.6.6.6, for=192.0.2.1, for=10.0.0.1"),
             ] {
-                let proxies =
-                    Proxies { trusted: trusted.clone(), headers: vec![header], protocol: vec![] };
+                let proxies = Proxies {
+                    trusted: trusted.clone(),
+                    headers: vec![header],
+                    ..Proxies::default()
+                };
                 let forwarding = Forwarding { proxies, names_requests: false };
                 let headers = HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
                 assert!(forwarding.proxies.trusts("203.0.113.1".parse().unwrap()));
