@@ -82,7 +82,7 @@ impl Certificates {
         }
         for (files, pair, marks) in pairs {
             self.changed |= self.pairs.get(&files).is_none_or(|old| old.value != pair);
-            warn_of_end(&files, &pair);
+            warn_of(&files, &pair);
             self.pairs.insert(files, Watched::new(pair, marks));
         }
         self.changed |= self.automatic.load(server);
@@ -233,7 +233,7 @@ impl Certificates {
                 Ok(pair) => {
                     let path = files.certificate.display();
                     log::line(Level::Info, format_args!("new certificate in use: {path}"));
-                    warn_of_end(files, &pair);
+                    warn_of(files, &pair);
                     watched.value = pair;
                     self.changed = true;
                 }
@@ -288,7 +288,8 @@ pub fn verify(server: &Server) -> Result<Vec<String>, String> {
     }
     for (place, files) in pairs_of(server) {
         let pair = read_pair(&files).map_err(|problem| format!("{place}: {problem}"))?;
-        warnings.extend(end_of(&files, &pair).map(|warning| format!("{place}: {warning}")));
+        let of_pair = warnings_of(&files, &pair);
+        warnings.extend(of_pair.map(|warning| format!("{place}: {warning}")));
     }
     for site in &server.sites {
         let pairs = match &site.tls.certificates[..] {
@@ -356,10 +357,25 @@ fn keep_old(problem: &str) {
     log::line(Level::Error, format_args!("certificate not taken: {problem}; {advice}"));
 }
 
-fn warn_of_end(files: &CertificateFiles, pair: &PairFiles) {
-    if let Some(warning) = end_of(files, pair) {
+fn warn_of(files: &CertificateFiles, pair: &PairFiles) {
+    for warning in warnings_of(files, pair) {
         log::line(Level::Warn, format_args!("{warning}"));
     }
+}
+
+/// What is to be said of a certificate that can be used.
+fn warnings_of(files: &CertificateFiles, pair: &PairFiles) -> impl Iterator<Item = String> {
+    end_of(files, pair).into_iter().chain(nameless(files, pair))
+}
+
+/// What is to be said of a certificate with a common name only.
+fn nameless(files: &CertificateFiles, pair: &PairFiles) -> Option<String> {
+    let certificate = facts(pair).filter(|certificate| certificate.is_common)?;
+    let (path, subject) = (files.certificate.display(), certificate.subject);
+    Some(format!(
+        "the certificate {path} for {subject} has no subjectAltName, so browsers and most other \
+         clients refuse it; get one that has its host names there"
+    ))
 }
 
 /// What is to be said of a certificate that ends soon, or has ended.

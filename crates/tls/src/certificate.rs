@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use x509_cert::TbsCertificate;
 use x509_cert::der::Decode;
-use x509_cert::der::oid::AssociatedOid;
+use x509_cert::der::oid::{AssociatedOid, ObjectIdentifier};
 use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::ext::pkix::{AuthorityKeyIdentifier, NameConstraints, SubjectAltName};
 use x509_cert::time::Time;
@@ -17,8 +17,10 @@ use x509_cert::time::Time;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
     /// The names that it is for, in lower case: host names, perhaps with `*.` before them, and
-    /// addresses.
+    /// addresses. Those of an old certificate without alternative names are its common names.
     pub names: Vec<String>,
+    /// Whether those are common names, which browsers do not accept.
+    pub is_common: bool,
     /// The time from which it is valid, in seconds since 1970.
     pub not_before: u64,
     /// The time until which it is valid, in seconds since 1970.
@@ -61,11 +63,16 @@ impl Certificate {
         let certificate = x509_cert::Certificate::from_der(der).map_err(invalid)?;
         let said = certificate.tbs_certificate;
         let names = said.get::<SubjectAltName>().map_err(invalid)?;
-        let names = names.map(|(_, names)| names.0).unwrap_or_default();
+        let is_common = names.is_none();
+        let names = match names {
+            Some((_, names)) => names.0.iter().filter_map(name).collect(),
+            None => common_names(&said),
+        };
         let seconds = |time: &Time| time.to_unix_duration().as_secs();
         let validity = &said.validity;
         Ok(Certificate {
-            names: names.iter().filter_map(name).collect(),
+            names,
+            is_common,
             not_before: seconds(&validity.not_before),
             not_after: seconds(&validity.not_after),
             subject: said.subject.to_string(),
@@ -119,6 +126,20 @@ fn name_constraints(said: &TbsCertificate) -> Option<Vec<u8>> {
 fn authority_key(said: &TbsCertificate) -> x509_cert::der::Result<Option<Vec<u8>>> {
     let found = said.get::<AuthorityKeyIdentifier>()?;
     Ok(found.and_then(|(_, found)| Some(found.key_identifier?.as_bytes().to_vec())))
+}
+
+/// The common names that can be host names. Others are titles of authorities and people.
+fn common_names(said: &TbsCertificate) -> Vec<String> {
+    const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
+    let attributes = said.subject.0.iter().flat_map(|name| name.0.iter());
+    let common = attributes.filter(|attribute| attribute.oid == COMMON_NAME);
+    let texts = common.filter_map(|name| std::str::from_utf8(name.value.value()).ok());
+    let is_host = |text: &&str| {
+        let host = text.strip_prefix("*.").unwrap_or(text);
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-.:".contains(&byte);
+        !host.is_empty() && host.bytes().all(is_part)
+    };
+    texts.filter(is_host).map(str::to_ascii_lowercase).collect()
 }
 
 fn name(name: &GeneralName) -> Option<String> {
@@ -175,6 +196,27 @@ mod tests {
         assert!(read.has_expired(Duration::from_secs(read.not_after + 1)));
         assert!(!read.has_expired(Duration::from_secs(read.not_after)));
         assert!(read.valid_until().ends_with(" GMT"), "{}", read.valid_until());
+    }
+
+    /// As nginx serves them, and programs other than browsers accept them.
+    #[test]
+    fn an_old_certificate_is_for_its_common_name() {
+        for (common, expected) in [
+            ("Old.Example", &["old.example"][..]),
+            ("*.old.example", &["*.old.example"]),
+            ("My Company", &[]),
+            ("", &[]),
+        ] {
+            let mut parameters = rcgen::CertificateParams::default();
+            parameters.distinguished_name = rcgen::DistinguishedName::new();
+            parameters.distinguished_name.push(rcgen::DnType::CommonName, common);
+            let key = rcgen::KeyPair::generate().unwrap();
+            let made = parameters.self_signed(&key).unwrap();
+            let read = Certificate::read(made.der()).unwrap();
+            assert_eq!(read.names, expected, "{common}");
+            assert!(read.is_common);
+        }
+        assert!(!Certificate::read(&made(&["a.example"])).unwrap().is_common);
     }
 
     proptest! {

@@ -23,7 +23,9 @@ fn names_have_their_certificates() {
         folder.certificate("localhost", &["localhost"]);
         folder.certificate("of_all", &["first.example", "*.wild.example"]);
         folder.certificate("beside", &["beside.example"]);
-        let files = ["of_all", "beside"];
+        folder.openssl(&["genpkey", "-algorithm", "ed25519", "-out", "common.key"]);
+        common(&folder, "common.key", "common.example");
+        let files = ["of_all", "beside", "common"];
         let list = |ending: &str| {
             let path = |file: &str| folder.path(&format!("{file}.{ending}"));
             format!("{:?}", files.map(path))
@@ -40,6 +42,7 @@ fn names_have_their_certificates() {
             (Some("LOCALHOST"), Some("localhost")),
             (Some("first.example"), Some("of_all")),
             (Some("beside.example"), Some("beside")),
+            (Some("common.example"), Some("common.example")),
             (Some("a.wild.example"), Some("of_all")),
             (Some("a.b.wild.example"), other),
             (Some("unknown.example"), other),
@@ -105,6 +108,7 @@ fn wrong_files_are_explained() {
     let long = "-----BEGIN CERTIFICATE-----\nMIIB!!!\n-----END CERTIFICATE-----\n";
     fs::write(folder.path("damaged"), long).unwrap();
     expired(&folder);
+    common(&folder, "one.key", "common.example");
     for (certificate, key, expected) in [
         ("one.pem", "one.key", &["configuration is good", "https://127.0.0.1:1"][..]),
         ("one.pem", "two.key", &["two.key", "does not fit"]),
@@ -114,6 +118,7 @@ fn wrong_files_are_explained() {
         ("empty", "one.key", &["empty", "no certificate"]),
         ("damaged", "one.key", &["damaged", "is damaged"]),
         ("missing", "one.key", &["tokamak.toml:3: tls.certificate", "is not a file"]),
+        ("common.pem", "one.key", &["for CN=common.example has no subjectAltName", "is good"]),
         ("old.pem", "one.key", &["has expired", "old.pem", "configuration is good"]),
     ] {
         let text = format!(
@@ -130,6 +135,12 @@ fn wrong_files_are_explained() {
         }
         assert_eq!(output.status.success(), all.contains("configuration is good"), "{all}");
     }
+}
+
+/// Makes `common.pem` for a key, with a name where only old programs look for it.
+fn common(folder: &Folder, key: &str, name: &str) {
+    let subject = format!("/CN={name}");
+    folder.openssl(&["req", "-x509", "-key", key, "-subj", &subject, "-out", "common.pem"]);
 }
 
 /// Makes `old.pem`, which ended in 2020, for the key `one.key`.
