@@ -178,6 +178,29 @@ fn an_authority_that_is_shown_as_a_server_is_named() {
     assert!(wrong.contains("shows the certificate of an authority"), "{wrong}");
 }
 
+#[test]
+fn a_page_that_computes_beside_programs_that_fill_the_machine_is_named_as_cpu() {
+    let mut server = server();
+    let folder = tempfile::tempdir().unwrap();
+    // They take the machine from this server, but not from the servers of other tests.
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let arguments = ["-n", "5", "sh", "-c", "while :; do :; done"].map(str::to_owned);
+    let hog = |_| Process::start(Path::new("nice"), &arguments, &[], &folder.path().join("log"));
+    let _others: Vec<Process> = (0..4 * cores).map(hog).collect();
+    let group = server.main_process().pid().to_string();
+    let renice = Command::new("renice").args(["-n", "10", "-g", &group]).output().unwrap();
+    assert!(renice.status.success(), "{renice:?}");
+    let url = format!("http://{}/compute.php", server.address);
+    // On a slow machine the requests before the first rate take all of a short time.
+    let tried = ["4s", "60s"].into_iter().find_map(|time| {
+        let (found, _) = report(&url, &["--p90", "1ms", "--for", time, "--step", "1s"]);
+        (!found["trials"].as_array().unwrap().is_empty()).then_some(found)
+    });
+    let found = tried.expect("a rate is tried");
+    assert_eq!(found["ends"].as_str(), Some("CPU"), "{found:#}");
+    assert!(found["why"].as_str().unwrap().contains("Other programs use most"), "{found:#}");
+}
+
 /// What ends nginx with php-fpm, of which so many children serve this page.
 fn ends_of_the_peer(children: usize, page: &str) -> Value {
     let mut server = Setup::new(Kind::Peer).site("sites/capacity").workers(children).start();

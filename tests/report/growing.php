@@ -1,5 +1,5 @@
 <?php
-// Pages: one leaks 1 KiB a request, one has a cache that is full after 50, two replace what the
+// Pages: one leaks 1 KiB a request, two have caches that are full after 50, two replace what the
 // other one keeps, one leaves nothing. A text that is known before the request would be compiled
 // once and take no memory.
 final class Visits
@@ -15,6 +15,12 @@ final class Prices
     public static int $next = 0;
 }
 
+final class Names
+{
+    /** @var array<int, string> */
+    public static array $cache = [];
+}
+
 final class Last
 {
     public static string $kept = '';
@@ -28,6 +34,11 @@ $handler = static function (): void {
         case '/cache':
             if (count(Prices::$cache) < 50) {
                 Prices::$cache[Prices::$next++] = $_SERVER['REQUEST_URI'].str_repeat('y', 1000);
+            }
+            break;
+        case '/names':
+            if (count(Names::$cache) < 50) {
+                Names::$cache[] = $_SERVER['REQUEST_URI'].str_repeat('z', 1000);
             }
             break;
         case '/big':

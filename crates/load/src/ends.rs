@@ -53,6 +53,11 @@ const FULL: f64 = 0.85;
 /// CPU. With ten times less a busy machine would always be named.
 const OURS: f64 = 0.25;
 
+/// From this part on of the time of the requests that are worked on, the server computes, or would
+/// if it had a processor. A server whose requests sleep wants one for a moment after each sleep,
+/// which with a tenth would count; with all, a page that computes and asks a database would not.
+const COMPUTES: f64 = 0.5;
+
 /// From this part on of the requests that are worked on, a backend has most of the work. With a
 /// tenth, any backend that has a request now and then would be named.
 const BEHIND: f64 = 0.5;
@@ -66,16 +71,21 @@ pub fn ends(broken: &[&Trial], calm: f64) -> (Ends, String) {
     let sight = &trial.sight;
     // Programs beside the server that leave it what it wants are not what ends it.
     let ours = sight.server.map_or(sight.machine, |server| server + sight.generator);
-    let has_cpu = sight.machine_share() < FULL || ours < OURS * sight.machine;
+    let full = sight.pool.as_ref().filter(|pool| pool.busy >= FULL * pool.most as f64);
+    let wanted = sight.server.unwrap_or(0.0) + sight.delayed;
+    let at_once = full.map_or(trial.throughput * calm, |pool| pool.busy);
+    let computes = wanted >= COMPUTES * at_once;
+    let is_idle_beside = ours < OURS * sight.machine && !computes;
+    let has_cpu = sight.machine_share() < FULL || is_idle_beside;
     if let (Verdict::Generator(why), true) = (&trial.verdict, has_cpu) {
         return (Ends::Generator, why.clone());
     }
     if let Some(found) = refused(trial) {
         return found;
     }
-    let full = sight.pool.as_ref().filter(|pool| pool.busy >= FULL * pool.most as f64);
     // On a machine that the load generator and others fill, workers that only wait lack no CPU.
-    let waits = full.is_some() && sight.server.is_some_and(|used| used < OURS * sight.machine);
+    let used_little = sight.server.is_some_and(|used| used < OURS * sight.machine);
+    let waits = full.is_some() && used_little && !computes;
     if !has_cpu && !waits {
         return (Ends::Cpu, machine_is_full(trial));
     }
@@ -84,12 +94,10 @@ pub fn ends(broken: &[&Trial], calm: f64) -> (Ends, String) {
             "all {} workers of site {} had a request, and {:.0} more waited",
             pool.most, pool.name, pool.queue
         );
-        let each = sight.server.unwrap_or(0.0) / pool.most.max(1) as f64;
         let _ = write!(why, "; the machine used {}", cpu(trial));
-        why += if each < 0.5 {
-            ": they wait for something. More workers help, or async mode"
-        } else {
-            ": they compute. More workers would use the other cores"
+        why += match computes {
+            false => ": they wait for something. More workers help, or async mode",
+            true => ": they compute. More workers would use the other cores",
         };
         return (Ends::Workers, why);
     }
@@ -187,12 +195,19 @@ fn by_what_the_machine_shows(trial: &Trial, calm: f64) -> (Ends, String) {
     }
 }
 
+/// Cores that the server could have used in addition, from which on this is said. Every program
+/// that wakes up waits for a moment: with a tenth, a machine with room would be called short.
+const DELAYED: f64 = 0.2;
+
 fn cpu(trial: &Trial) -> String {
     let sight = &trial.sight;
     let mut text = format!("{:.1} of {:.0} cores", sight.machine, sight.cores);
     if let Some(server) = sight.server {
         let _ =
             write!(text, " (the server {server:.1}, the load generator {:.1})", sight.generator);
+    }
+    if sight.delayed >= DELAYED {
+        let _ = write!(text, "; the server could have used {:.1} more", sight.delayed);
     }
     text
 }
@@ -237,6 +252,21 @@ mod tests {
                 "4.0 of 4 cores (the server 0.2",
                 trial(|t| {
                     (t.sight.machine, t.sight.pool) = (4.0, Some(pool(2.0)));
+                }),
+            ),
+            (
+                Ends::Cpu,
+                "could have used 1.6 more. Other programs",
+                trial(|t| {
+                    (t.sight.machine, t.sight.pool) = (4.0, Some(pool(2.0)));
+                    t.sight.delayed = 1.6;
+                }),
+            ),
+            (
+                Ends::Cpu,
+                "Other programs",
+                trial(|t| {
+                    (t.sight.machine, t.sight.delayed) = (4.0, 1.6);
                 }),
             ),
             (

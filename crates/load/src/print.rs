@@ -141,6 +141,7 @@ fn trial(trial: &Trial) -> Value {
             "cores": sight.cores,
             "machine": sight.machine,
             "server": sight.server,
+            "server_delayed": sight.delayed,
             "generator": sight.generator,
         }),
         "pool": used(&sight.pool),

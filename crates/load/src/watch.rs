@@ -37,6 +37,8 @@ pub struct Sight {
     /// What the server's processes used; [`None`]: the server is not on this machine, or belongs to
     /// another user.
     pub server: Option<f64>,
+    /// What the server's threads wanted beside it: they could run, and no processor was free.
+    pub delayed: f64,
     /// What the load generator used.
     pub generator: f64,
     /// The thread of the server that used most, and its process.
@@ -134,14 +136,16 @@ fn moment(pids: &BTreeSet<u32>) -> Moment {
 
 fn compare(before: &Moment, after: &Moment) -> Sight {
     let wall = (after.at - before.at).as_secs_f64().max(1e-3);
+    let since = |id: &(u32, u32), thread: &Process, of: fn(&Process) -> f64| {
+        let earlier = before.threads.get(id).map_or(0.0, of);
+        (of(thread) - earlier).max(0.0) / wall
+    };
     let used: Vec<(&(u32, u32), &Process, f64)> = after
         .threads
         .iter()
-        .map(|(id, thread)| {
-            let earlier = before.threads.get(id).map_or(0.0, |earlier| earlier.cpu);
-            (id, thread, (thread.cpu - earlier).max(0.0) / wall)
-        })
+        .map(|(id, thread)| (id, thread, since(id, thread, |thread| thread.cpu)))
         .collect();
+    let delayed = after.threads.iter().map(|(id, thread)| since(id, thread, |one| one.waited));
     let hottest = used.iter().max_by(|a, b| a.2.total_cmp(&b.2));
     let (busy, all) = match (before.machine, after.machine) {
         (Some(before), Some(after)) => (after.0 - before.0, after.1 - before.1),
@@ -154,6 +158,7 @@ fn compare(before: &Moment, after: &Moment) -> Sight {
         cores,
         machine: in_use(if all > 0.0 { busy / all } else { 0.0 }, server + generator, cores),
         server: Some(server),
+        delayed: delayed.sum(),
         generator,
         hottest: hottest.map(|(id, thread, share)| (thread.name.clone(), id.0, *share)),
         ..Sight::default()

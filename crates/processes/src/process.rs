@@ -14,6 +14,9 @@ pub struct Process {
     pub parent: u32,
     /// Seconds of CPU time so far.
     pub cpu: f64,
+    /// Seconds so far for which it could run, and no processor was free for it. Only of threads; 0
+    /// where the kernel does not count them.
+    pub waited: f64,
 }
 
 /// A file of /proc. The name in it need not be UTF-8: the kernel cuts it after 15 bytes, which may
@@ -34,7 +37,14 @@ fn parse_stat(text: &str, tick: f64) -> Option<Process> {
         name: for_terminal(name).into_owned(),
         parent: fields.get(1)?.parse().ok()?,
         cpu: (ticks(11)? + ticks(12)?) / tick,
+        waited: 0.0,
     })
+}
+
+/// Parses `/proc/PID/task/TID/schedstat`: the second number is the time on a run queue, in
+/// nanoseconds.
+fn parse_waited(text: &str) -> Option<f64> {
+    Some(text.split_whitespace().nth(1)?.parse::<f64>().ok()? / 1e9)
 }
 
 /// Ticks of a second.
@@ -59,8 +69,10 @@ pub fn threads(pids: &BTreeSet<u32>) -> BTreeMap<(u32, u32), Process> {
     let of = |pid: &u32| {
         let pid = *pid;
         numbers(&format!("/proc/{pid}/task")).filter_map(move |thread| {
-            let text = read(&format!("/proc/{pid}/task/{thread}/stat"))?;
-            Some(((pid, thread), parse_stat(&text, tick)?))
+            let folder = format!("/proc/{pid}/task/{thread}");
+            let found = parse_stat(&read(&format!("{folder}/stat"))?, tick)?;
+            let waited = read(&format!("{folder}/schedstat")).and_then(|text| parse_waited(&text));
+            Some(((pid, thread), Process { waited: waited.unwrap_or(0.0), ..found }))
         })
     };
     pids.iter().flat_map(of).collect()
@@ -146,8 +158,14 @@ mod tests {
     }
 
     #[test]
+    fn the_time_on_a_run_queue_is_the_second_number() {
+        assert_eq!(parse_waited("232490299 1500000000 900\n"), Some(1.5));
+        assert_eq!(parse_waited(""), None);
+    }
+
+    #[test]
     fn descendants_are_found_in_any_order() {
-        let of = |parent| Process { name: String::new(), parent, cpu: 0.0 };
+        let of = |parent| Process { name: String::new(), parent, cpu: 0.0, waited: 0.0 };
         let all = BTreeMap::from([(9, of(1)), (3, of(9)), (2, of(3)), (5, of(1))]);
         assert_eq!(with_descendants(&BTreeSet::from([9]), &all), BTreeSet::from([9, 3, 2]));
     }

@@ -54,6 +54,19 @@ fn a_page_that_only_replaces_what_another_keeps_does_not_grow() {
 }
 
 #[test]
+fn a_cache_that_fills_for_as_many_requests_as_are_made_is_stable_from_its_last_one_on() {
+    // While it fills it looks like a leak, so its page is requested as often again.
+    let (status, out, err) =
+        leaks(&["--json", "--requests", "50", "growing.php", "/none", "/names"]);
+    assert_eq!(status, Some(0), "{out}{err}");
+    let found: Value = serde_json::from_str(&out).unwrap();
+    let names = &found["pages"][1];
+    assert_eq!(names["verdict"].as_str(), Some("stable"), "{found:#}");
+    assert!((48..=52).contains(&names["stable_since"].as_u64().unwrap()), "{found:#}");
+    assert!(names["bytes"].as_i64().unwrap() > 50_000, "{found:#}");
+}
+
+#[test]
 fn without_a_leak_the_status_is_success() {
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("pages");
