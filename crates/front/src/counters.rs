@@ -9,6 +9,7 @@ use tokamak_cost::{CallKind, Calls, Ledger, Phase};
 use tokamak_metrics::{Counter, Exemplar, Exemplars, Histogram, Reading};
 use tokamak_trace::TraceContext;
 
+use crate::last_errors::LastErrors;
 use crate::slowest::Slowest;
 
 /// What a client of HTTP/2 has done, so that its connection is closed.
@@ -72,6 +73,8 @@ pub struct LoopCounters {
     pub http2: Http2Counters,
     /// The slowest requests of late.
     pub slowest: Slowest,
+    /// The last requests that were answered with an error.
+    pub last_errors: LastErrors,
 }
 
 /// What one event loop has counted of a route. On lines of memory of its own, because another
@@ -117,7 +120,8 @@ impl LoopCounters {
         let (accepted, refused) = (Counter::default(), Counter::default());
         let sites = sites.map(site).collect();
         let (http2, slowest) = (Http2Counters::default(), Slowest::default());
-        LoopCounters { sites, is_traced, accepted, refused, http2, slowest }
+        let last_errors = LastErrors::default();
+        LoopCounters { sites, is_traced, accepted, refused, http2, slowest, last_errors }
     }
 
     fn route(&self, site: usize, route: Option<usize>) -> &LazyCounters {
@@ -220,6 +224,7 @@ impl Counted {
             route.count_calls(calls);
         }
         let path = || self.target.as_ref().map_or("", PathAndQuery::path);
+        self.counters.last_errors.note(self.site, path, self.status, ledger);
         self.counters.slowest.note(self.site, path, self.status, ledger);
     }
 }

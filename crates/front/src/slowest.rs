@@ -9,7 +9,9 @@ use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokamak_cost::{Ledger, Phase};
+use tokamak_cost::Ledger;
+
+use crate::request_summary::{RequestSummary, kept};
 
 /// Requests that a table has room for: about as many as a page shows. With ten times more, a slow
 /// request would be compared with as many others.
@@ -20,26 +22,6 @@ pub const FLOOR: u64 = 1_000_000;
 /// For how long a request is among the slowest, in nanoseconds. Ten times longer, and one bad
 /// minute would hide what is slow now.
 pub const WINDOW: u64 = 300_000_000_000;
-/// Bytes of a path that are kept; a client may send many thousand.
-const LONGEST_PATH: usize = 200;
-
-/// A slow request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slow {
-    /// The index of its site.
-    pub site: usize,
-    /// The path of its URL as it came, without the query; the beginning of a long one.
-    pub path: String,
-    /// From begin to end, in nanoseconds.
-    pub took: u64,
-    /// When it was over, in nanoseconds of [`tokamak_cost::now`].
-    pub at: u64,
-    /// The status of its response; 0: there was none.
-    pub status: u16,
-    /// The phase that took the most of it.
-    pub phase: Phase,
-}
-
 /// The slowest requests of one event loop, which alone writes here; the admin listener reads.
 #[derive(Debug)]
 pub struct Slowest {
@@ -53,8 +35,8 @@ pub struct Slowest {
 /// What is older than a window goes as a whole, when the table before is replaced.
 #[derive(Debug, Default)]
 struct Tables {
-    present: Vec<Slow>,
-    before: Vec<Slow>,
+    present: Vec<RequestSummary>,
+    before: Vec<RequestSummary>,
 }
 
 impl Default for Slowest {
@@ -82,16 +64,11 @@ impl Slowest {
         if took <= self.bar.load(Ordering::Relaxed) && !is_new_window {
             return;
         }
-        let longest = Phase::ALL.iter().max_by_key(|phase| ledger.spent(**phase));
-        let phase = longest.copied().unwrap_or(Phase::Send);
-        let path = path();
-        let kept = &path.as_bytes()[..path.len().min(LONGEST_PATH)];
-        let path = String::from_utf8_lossy(kept);
-        self.enter(path, Slow { site, path: String::new(), took, at, status, phase });
+        self.enter(kept(path()), RequestSummary::without_path(site, status, ledger));
     }
 
     /// Enters a request whose path is still missing: it is copied only if it is kept.
-    fn enter(&self, path: Cow<'_, str>, slow: Slow) {
+    fn enter(&self, path: Cow<'_, str>, slow: RequestSummary) {
         // The admin listener reads: an event loop does not wait for it, but leaves one request out.
         let Ok(mut tables) = self.tables.try_lock() else { return };
         let until = self.until.load(Ordering::Relaxed);
@@ -100,17 +77,17 @@ impl Slowest {
             self.until.store(slow.at + WINDOW, Ordering::Relaxed);
         }
         let present = &mut tables.present;
-        let is_same = |other: &&mut Slow| other.site == slow.site && other.path == path;
+        let is_same = |other: &&mut RequestSummary| other.site == slow.site && other.path == path;
         if let Some(same) = present.iter_mut().find(is_same) {
             if slow.took > same.took {
-                *same = Slow { path: mem::take(&mut same.path), ..slow };
+                *same = RequestSummary { path: mem::take(&mut same.path), ..slow };
             }
         } else if present.len() < PLACES {
-            present.push(Slow { path: path.into_owned(), ..slow });
+            present.push(RequestSummary { path: path.into_owned(), ..slow });
         } else {
             let least = present.iter_mut().min_by_key(|slow| slow.took);
             if let Some(least) = least.filter(|least| slow.took > least.took) {
-                *least = Slow { path: path.into_owned(), ..slow };
+                *least = RequestSummary { path: path.into_owned(), ..slow };
             }
         }
         let least = present.iter().map(|slow| slow.took).min();
@@ -119,7 +96,7 @@ impl Slowest {
     }
 
     /// Adds those of the last window to `all`.
-    pub fn read(&self, now: u64, all: &mut Vec<Slow>) {
+    pub fn read(&self, now: u64, all: &mut Vec<RequestSummary>) {
         let tables = self.tables();
         let both = tables.present.iter().chain(&tables.before);
         all.extend(both.filter(|slow| now.saturating_sub(slow.at) <= WINDOW).cloned());
@@ -132,7 +109,7 @@ impl Slowest {
 }
 
 /// The slowest of several tables, the slowest first, one of each path.
-pub fn merged(mut all: Vec<Slow>) -> Vec<Slow> {
+pub fn merged(mut all: Vec<RequestSummary>) -> Vec<RequestSummary> {
     all.sort_by_key(|slow| Reverse(slow.took));
     let mut seen = BTreeSet::new();
     all.retain(|slow| seen.insert((slow.site, slow.path.clone())));
@@ -142,7 +119,10 @@ pub fn merged(mut all: Vec<Slow>) -> Vec<Slow> {
 
 #[cfg(test)]
 mod tests {
+    use tokamak_cost::Phase;
+
     use super::*;
+    use crate::request_summary::LONGEST_PATH;
 
     const MS: u64 = 1_000_000;
 

@@ -1,12 +1,13 @@
 //! `tokamak top`: the dashboard of a running server in a terminal.
 //!
 //! `client` asks the admin listener for the same document as the page, `figures` reads it,
-//! `view` makes lines of it, and `screen` shows them until a key, a signal or a closed terminal
-//! ends it.
+//! `view` makes lines and `table` rows of it, and `screen` shows them until a key, a signal or a
+//! closed terminal ends it.
 
 mod client;
 mod figures;
 mod screen;
+mod table;
 mod text;
 mod view;
 
@@ -15,7 +16,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 pub use client::Address;
-use view::{Order, View};
+use view::{ANY, Order, View};
 
 /// Time between two documents. With a tenth, the view itself would be seen among the figures of a
 /// small machine; ten times more would look as if it hung.
@@ -31,8 +32,8 @@ pub fn run(address: &Address, token: Option<&str>, once: bool) -> Result<(), Str
     if once || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         sleep(EVERY);
         let second = client::document(address, token)?;
-        let view =
-            View { address, early: Some(&first), late: &second, site: None, order: Order::State };
+        let (early, late) = (Some(&first), &second);
+        let view = View { address, early, late, site: None, order: Order::State, room: ANY };
         let lines: String = view.lines(None).iter().map(|line| line.plain() + "\n").collect();
         return match io::stdout().lock().write_all(lines.as_bytes()) {
             // A reader that has seen enough (`| head`).

@@ -251,6 +251,7 @@ impl Screen<'_> {
             late: &self.late,
             site: self.site.as_deref(),
             order: self.order,
+            room: columns,
         };
         let lines = view.lines(self.lost.as_deref());
         let height = rows - 1;
@@ -262,7 +263,11 @@ impl Screen<'_> {
         let pause = if self.is_paused { "space go on (paused)" } else { "space pause" };
         let site = for_terminal(self.site.as_deref().unwrap_or("all"));
         let order = self.order.name();
-        let keys = format!("q quit  s workers: {order}  tab site: {site}  {pause}  ↑↓ scroll");
+        let long = format!("q quit  s workers: {order}  tab site: {site}  {pause}  ↑↓ scroll");
+        // Where not all of it fits, each key has a word.
+        let pause = if self.is_paused { "space go on" } else { "space pause" };
+        let short = format!("q quit  s order  tab site  {pause}");
+        let keys = if crate::text::columns(&long) <= columns { long } else { short };
         self.write(rows - 1, Style::Head, &cut(&keys, columns))?;
         self.out.flush()
     }

@@ -3,16 +3,20 @@
 use std::cmp::Reverse;
 
 use serde_json::Value;
-use tokamak_text::for_terminal;
 
 use crate::Address;
 use crate::figures::{Counts, samples, sum, times, with_site};
-use crate::text::{Line, Style, age, bytes, columns, cut, few, share, time};
+use crate::table::{sentence, table};
+use crate::text::{Line, Style, age, bytes, few, share, time};
 
-/// Columns that the longest text in a table may take, unless it is in the last column.
-const LONGEST_CELL: usize = 48;
-/// Slow URLs that are shown, so that the workers below them are seen on a usual screen.
-const SLOW: usize = 8;
+/// Slow URLs that are shown, and so many errors, so that the workers below them are seen on a usual
+/// screen.
+const REQUESTS: usize = 8;
+
+/// Columns of the bar of a phase that takes all the time.
+const WIDEST_BAR: usize = 40;
+/// Columns that the figures of a phase take before its bar.
+const FIGURES: usize = 40;
 
 /// In which order workers stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +61,12 @@ pub struct View<'a> {
     pub site: Option<&'a str>,
     /// In which order workers stand.
     pub order: Order,
+    /// Columns that there are; a row that is wider takes more lines.
+    pub room: usize,
 }
+
+/// Columns of text that is no screen's: no row is divided.
+pub const ANY: usize = usize::MAX;
 
 impl View<'_> {
     /// All lines; `lost` says that the server does not answer any more.
@@ -71,21 +80,23 @@ impl View<'_> {
             early.map_or(counts.clone(), |early| counts.since(&Counts::of(early, self.site)));
         let at = |document: &Value| document["at"].as_f64().unwrap_or(0.0);
         let seconds = early.map(|early| at(document) - at(early));
-        let mut lines = vec![self.title()];
+        let mut lines = Vec::new();
+        self.title(&mut lines);
         if let Some(lost) = lost {
             lines.push(Line::new(&format!("the figures are old: {lost}"), Style::Bad));
         }
         self.summary(&counts, seconds, &mut lines);
-        phases(document, &counts, &mut lines);
-        calls(&counts, &mut lines);
+        phases(document, &counts, self.room, &mut lines);
+        calls(&counts, self.room, &mut lines);
         self.sites(&mut lines);
-        self.slowest(&mut lines);
-        upstreams(document, &mut lines);
+        self.requests(">SLOWEST", &document["slowest"]["urls"], &mut lines);
+        self.requests(">LAST ERRORS", &document["errors"], &mut lines);
+        upstreams(document, self.room, &mut lines);
         self.workers(&mut lines);
         lines
     }
 
-    fn title(&self) -> Line {
+    fn title(&self, lines: &mut Vec<Line>) {
         let document = self.late;
         let version = document["version"].as_str().unwrap_or("?");
         let number = |name| sum(document, name, &[]);
@@ -95,7 +106,8 @@ impl View<'_> {
             let up = age(number("tokamak_uptime_seconds"));
             format!("generation {}, up {up}", number("tokamak_generation"))
         };
-        Line::new(&format!("tokamak {version}, {known}, {}", self.address), Style::Head)
+        let parts = [format!("tokamak {version}"), known, self.address.to_string()];
+        sentence(&parts, self.room, Style::Head, lines);
     }
 
     fn summary(&self, counts: &Counts, seconds: Option<f64>, lines: &mut Vec<Line>) {
@@ -108,34 +120,34 @@ impl View<'_> {
         let own = |labels: &[(&'static str, &'static str)]| with_site(self.site, labels);
         let rate = a_second(counts.requests).map_or("-".to_owned(), few);
         let sent = a_second(counts.bytes).map_or("-".to_owned(), bytes);
-        lines.push(Line::new(
-            &format!(
-                "requests {rate}/s, p50 {}, p90 {}, p99 {}, 5xx {}, sent {sent}/s",
-                p(0.5),
-                p(0.9),
-                p(0.99),
-                share(counts.errors, counts.requests)
-            ),
-            Style::Plain,
-        ));
+        let parts = [
+            format!("requests {rate}/s"),
+            format!("p50 {}", p(0.5)),
+            format!("p90 {}", p(0.9)),
+            format!("p99 {}", p(0.99)),
+            format!("5xx {}", share(counts.errors, counts.requests)),
+            format!("sent {sent}/s"),
+        ];
+        sentence(&parts, self.room, Style::Plain, lines);
         let waiting = number("tokamak_queue_length", &own(&[]));
-        lines.push(Line::new(
-            &format!(
-                "workers {} of {} busy, {waiting} requests wait, connections {}, event loops {}",
-                number("tokamak_workers", &own(&[("state", "busy")])),
-                number("tokamak_workers_limit", &own(&[])),
-                number("tokamak_connections", &[]),
-                number("tokamak_event_loops", &[("state", "serving")])
-            ),
-            if waiting > 0.0 { Style::Bad } else { Style::Plain },
-        ));
+        let busy = number("tokamak_workers", &own(&[("state", "busy")]));
+        let parts = [
+            format!("workers {busy} of {} busy", number("tokamak_workers_limit", &own(&[]))),
+            format!("{waiting} requests wait"),
+            format!("connections {}", number("tokamak_connections", &[])),
+            format!("event loops {}", number("tokamak_event_loops", &[("state", "serving")])),
+        ];
+        let style = if waiting > 0.0 { Style::Bad } else { Style::Plain };
+        sentence(&parts, self.room, style, lines);
         let limit = number("tokamak_cache_limit_bytes", &[]);
         if limit > 0.0 {
             let (asked, answered) = counts.cache;
             let used = bytes(number("tokamak_cache_bytes", &[]));
-            let text =
-                format!("cache {} answered, {used} of {}", share(answered, asked), bytes(limit));
-            lines.push(Line::new(&text, Style::Plain));
+            let parts = [
+                format!("cache {} answered", share(answered, asked)),
+                format!("{used} of {}", bytes(limit)),
+            ];
+            sentence(&parts, self.room, Style::Plain, lines);
         }
     }
 
@@ -182,12 +194,13 @@ impl View<'_> {
             ">HOT PAGES",
             "ENDED WORKERS, FAILURES",
         ];
-        table(&heads, rows.collect(), lines);
+        table(&heads, rows.collect(), self.room, lines);
     }
 
-    fn slowest(&self, lines: &mut Vec<Line>) {
-        let urls = self.late["slowest"]["urls"].as_array().into_iter().flatten();
-        let rows = urls.filter(|url| self.shows(&url["site"])).take(SLOW).map(|url| {
+    /// Single requests; `head` says which.
+    fn requests(&self, head: &str, all: &Value, lines: &mut Vec<Line>) {
+        let all = all.as_array().into_iter().flatten();
+        let rows = all.filter(|url| self.shows(&url["site"])).take(REQUESTS).map(|url| {
             let status = url["status"].as_u64().unwrap_or(0);
             vec![
                 time(url["seconds"].as_f64()),
@@ -198,7 +211,8 @@ impl View<'_> {
                 word(url, "path"),
             ]
         });
-        table(&[">SLOWEST", "MOST OF IT", "STATUS", ">AGO", "SITE", "URL"], rows.collect(), lines);
+        let heads = [head, "MOST OF IT", "STATUS", ">AGO", "SITE", "URL"];
+        table(&heads, rows.collect(), self.room, lines);
     }
 
     fn workers(&self, lines: &mut Vec<Line>) {
@@ -231,15 +245,16 @@ impl View<'_> {
             ]
         });
         let heads = [">PID", "SITE", "STATE", ">FOR", ">REQUESTS", ">MEMORY", "REQUEST"];
-        table(&heads, rows.collect(), lines);
+        table(&heads, rows.collect(), self.room, lines);
     }
 }
 
-fn phases(document: &Value, counts: &Counts, lines: &mut Vec<Line>) {
+fn phases(document: &Value, counts: &Counts, room: usize, lines: &mut Vec<Line>) {
     let whole: f64 = counts.phases.iter().map(|(_, times)| times.sum).sum();
     let bounds = document["bounds"].as_array().into_iter().flatten();
     let bounds: Vec<f64> = bounds.filter_map(Value::as_f64).collect();
     let there = counts.phases.iter().filter(|(_, times)| times.sum > 0.0);
+    let widest = WIDEST_BAR.min(room.saturating_sub(FIGURES));
     let rows = there.map(|(name, times)| {
         let part = times.sum / whole;
         vec![
@@ -247,14 +262,14 @@ fn phases(document: &Value, counts: &Counts, lines: &mut Vec<Line>) {
             share(times.sum, whole),
             time(Some(times.sum / times.count().max(1.0))),
             time(times.quantile(0.9, &bounds)),
-            "█".repeat((part * 40.0).round() as usize),
+            "█".repeat((part * widest as f64).round() as usize),
         ]
     });
-    table(&["PHASE", ">SHARE", ">MEAN", ">90 % BELOW", ""], rows.collect(), lines);
+    table(&["PHASE", ">SHARE", ">MEAN", ">90 % BELOW", ""], rows.collect(), room, lines);
 }
 
 /// What PHP has called, if a site counts that and PHP has called anything.
-fn calls(counts: &Counts, lines: &mut Vec<Line>) {
+fn calls(counts: &Counts, room: usize, lines: &mut Vec<Line>) {
     let there = counts.calls.iter().filter(|(_, _, times)| times.count() > 0.0);
     let rows = there.map(|(kind, calls, times)| {
         vec![
@@ -266,10 +281,10 @@ fn calls(counts: &Counts, lines: &mut Vec<Line>) {
         ]
     });
     let heads = ["CALLS", ">NUMBER", ">REQUESTS", ">OF ONE", ">TIME OF ONE"];
-    table(&heads, rows.collect(), lines);
+    table(&heads, rows.collect(), room, lines);
 }
 
-fn upstreams(document: &Value, lines: &mut Vec<Line>) {
+fn upstreams(document: &Value, room: usize, lines: &mut Vec<Line>) {
     let rows = samples(document, "tokamak_upstream_up").map(|one| {
         let [upstream, address] = ["upstream", "address"].map(|key| word(&one["labels"], key));
         let labels = [("upstream", &upstream[..]), ("address", &address[..])];
@@ -281,42 +296,11 @@ fn upstreams(document: &Value, lines: &mut Vec<Line>) {
         head.into_iter().chain(counted).collect()
     });
     let heads = ["UPSTREAM", "ADDRESS", "STATE", ">REQUESTS", ">FAILURES", ">WAITING"];
-    table(&heads, rows.collect(), lines);
+    table(&heads, rows.collect(), room, lines);
 }
 
 fn word(value: &Value, key: &str) -> String {
     value[key].as_str().unwrap_or("").to_owned()
-}
-
-/// Columns as wide as their widest cell; those whose head begins with `>` hold numbers. Nothing, if
-/// there is no row.
-fn table(heads: &[&str], mut rows: Vec<Vec<String>>, lines: &mut Vec<Line>) {
-    if rows.is_empty() {
-        return;
-    }
-    let last = heads.len() - 1;
-    for row in &mut rows {
-        for (nth, cell) in row.iter_mut().enumerate() {
-            *cell = for_terminal(cell).into_owned();
-            if nth < last && columns(cell) > LONGEST_CELL {
-                *cell = cut(cell, LONGEST_CELL - 1) + "…";
-            }
-        }
-    }
-    rows.insert(0, heads.iter().map(|head| head.trim_start_matches('>').to_owned()).collect());
-    let widest = |nth: usize| rows.iter().map(|row| columns(&row[nth])).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..heads.len()).map(widest).collect();
-    lines.push(Line::default());
-    for (index, row) in rows.iter().enumerate() {
-        let mut text = String::new();
-        for (nth, (cell, head)) in row.iter().zip(heads).enumerate() {
-            let blanks = " ".repeat(widths[nth] - columns(cell));
-            let is_number = head.starts_with('>');
-            let (before, after) = if is_number { (&blanks[..], "") } else { ("", &blanks[..]) };
-            text += &format!("{before}{cell}{after}  ");
-        }
-        lines.push(Line::new(&text, if index == 0 { Style::Head } else { Style::Plain }));
-    }
 }
 
 #[cfg(test)]
@@ -354,7 +338,7 @@ mod tests {
 
     fn of_site(site: Option<&str>, early: Option<&Value>, late: &Value, order: Order) -> String {
         let address = "127.0.0.1:1".parse().unwrap();
-        let lines = View { address: &address, early, late, site, order }.lines(None);
+        let lines = View { address: &address, early, late, site, order, room: ANY }.lines(None);
         lines.iter().map(|line| line.plain() + "\n").collect()
     }
 

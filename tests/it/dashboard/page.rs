@@ -10,6 +10,8 @@ use crate::harness::{Kind, Server, Setup, eventually, free_address};
 use crate::operate::command;
 use crate::tls::secured;
 
+/// A page that answers with an error by itself.
+const WRONG: &str = "<?php http_response_code(500); echo 'wrong';";
 const TOKEN: &str = "0123456789abcdef";
 
 /// The cells of a table: those of its head, then those of each row.
@@ -36,7 +38,8 @@ fn served() -> (Server, u16) {
     let (server, port) = start(Setup::new(Kind::Classic), "");
     let script = "<?php usleep(30000); echo 'done';";
     std::fs::write(server.places.root().join("wait.php"), script).unwrap();
-    for target in ["/hello.php", "/hello.php", "/wait.php?q=1", "/missing.txt"] {
+    std::fs::write(server.places.root().join("wrong.php"), WRONG).unwrap();
+    for target in ["/hello.php", "/hello.php", "/wait.php?q=1", "/missing.txt", "/wrong.php?q=1"] {
         server.get(target);
     }
     // A name that would be markup, and characters that would not be shown.
@@ -47,11 +50,11 @@ fn served() -> (Server, u16) {
 #[test]
 fn the_page_shows_the_figures_of_the_document() {
     let (_server, port) = served();
-    let document = document_of(port, 5.0);
+    let document = document_of(port, 6.0);
     let mut browser = Script::start("browser.py", &[]);
     browser.ask(json!(["screen", 1280, "light"]));
     browser.ask(json!(["open", format!("http://127.0.0.1:{port}/")]));
-    shows(&mut browser, 5);
+    shows(&mut browser, 6);
     let phases = cells(&mut browser, "phases");
     for family in document["metrics"]["tokamak_request_phase_seconds"].as_array().unwrap() {
         let name = family["labels"]["phase"].as_str().unwrap();
@@ -72,6 +75,23 @@ fn the_page_shows_the_figures_of_the_document() {
     }
     let failures = cells(&mut browser, "failures");
     assert!(failures.contains(&vec!["NotFound".into(), "client".into(), "1".into()]));
+    // The application has answered with an error, and its failure is none of the server's.
+    let errors = cells(&mut browser, "errors");
+    let [path, status] = [0, 3].map(|nth| errors[1][nth].clone());
+    assert_eq!((errors.len(), &path[..], &status[..]), (2, "/wrong.php", "500"), "{errors:?}");
+    // Each phase has a colour, each chart its times: the clock at both ends and in the middle.
+    let colours = browser.value(
+        "[...document.querySelectorAll('#phases .swatch')].filter(one =>
+            getComputedStyle(one).backgroundColor === 'rgba(0, 0, 0, 0)').length",
+    );
+    assert_eq!(colours, 0);
+    for chart in ["rate", "times", "stack"] {
+        let clock = format!(
+            "[...document.querySelectorAll('#{chart}-times span')].filter(one =>
+                /\\d:\\d\\d/.test(one.textContent)).length"
+        );
+        assert_eq!(browser.value(&clock), 3, "{chart}");
+    }
     let slowest = cells(&mut browser, "slowest");
     let urls = document["slowest"]["urls"].as_array().unwrap();
     assert_eq!(slowest.len(), 1 + urls.len());
@@ -88,7 +108,7 @@ fn calls_are_shown_if_a_site_counts_them() {
     let (_server, port) = served();
     let mut browser = Script::start("browser.py", &[]);
     browser.ask(json!(["open", format!("http://127.0.0.1:{port}/")]));
-    shows(&mut browser, 5);
+    shows(&mut browser, 6);
     assert_eq!(browser.value("document.getElementById('s-calls').hidden"), true);
     assert_eq!(browser.value("document.getElementById('s-certificates').hidden"), true);
     let (server, port) = start(Setup::new(Kind::Classic).site_line("count_calls = true"), "");
@@ -98,13 +118,25 @@ fn calls_are_shown_if_a_site_counts_them() {
     for target in ["/calls.php", "/calls.php", "/hello.php"] {
         server.get(target).expect(200);
     }
-    document_of(port, 3.0);
+    std::fs::write(server.places.root().join("wrong.php"), WRONG).unwrap();
+    server.get("/wrong.php").expect(500);
+    document_of(port, 4.0);
     browser.ask(json!(["open", format!("http://127.0.0.1:{port}/")]));
-    shows(&mut browser, 3);
+    shows(&mut browser, 4);
     let calls = cells(&mut browser, "calls");
     assert_eq!(calls[1][..4], ["sql", "14", "2", "7"], "{calls:?}");
     assert!(calls[1][4].starts_with(|c: char| c.is_ascii_digit()), "{calls:?}");
     assert_eq!(calls[2], ["http", "0", "0", "–", "–", "–"]);
+    // Since the page is open: the tile of 5xx is red, and the server has no failure. That is said.
+    let since_then = "const now = document.getElementById('window'); now.value = '60';
+        now.dispatchEvent(new Event('change'))";
+    browser.value(since_then);
+    server.get("/wrong.php").expect(500);
+    browser.until(
+        "document.querySelector('#tiles .bad')?.innerText.includes('5xx') && document
+            .querySelector('#failures tbody').innerText.includes('the application answered with')",
+    );
+    assert_eq!(cells(&mut browser, "errors")[1][0], "/wrong.php");
 }
 
 #[test]
@@ -156,12 +188,24 @@ fn a_sealed_site_has_the_mean_of_its_roll_backs() {
 #[test]
 fn the_page_is_for_keyboards_readers_and_phones() {
     let (_server, port) = served();
-    document_of(port, 5.0);
+    document_of(port, 6.0);
     let mut browser = Script::start("browser.py", &[]);
     browser.ask(json!(["screen", 360, "dark"]));
     browser.ask(json!(["open", format!("http://127.0.0.1:{port}/")]));
-    shows(&mut browser, 5);
+    shows(&mut browser, 6);
     assert_eq!(browser.value("document.documentElement.scrollWidth"), 360);
+    // All of a slow URL is seen without scrolling aside: its figures stand below it.
+    for table in ["slowest", "errors"] {
+        let is_whole = format!(
+            "(() => {{
+                const place = document.getElementById('{table}');
+                const [url, time] = place.querySelectorAll('tbody th, tbody td');
+                return place.scrollWidth <= place.clientWidth && url.offsetHeight < 60
+                    && time.offsetTop >= url.offsetTop + url.offsetHeight;
+            }})()"
+        );
+        assert_eq!(browser.value(&is_whole), true, "{table}");
+    }
     assert_eq!(browser.value("document.documentElement.lang"), "en");
     let order: Vec<Value> = (0..4)
         .map(|_| {

@@ -84,7 +84,11 @@ fn another_size_and_another_order_are_drawn_at_once() {
     terminal.ask(json!(["until", "workers: by requests"]));
     terminal.ask(json!(["size", 20, 8]));
     // The last of eight rows, cut after twenty columns.
-    terminal.ask(json!(["until", "\\[8;1H.*q quit  s workers: b\u{1b}"]));
+    terminal.ask(json!(["until", "\\[8;1H.*q quit  s order  tab\u{1b}"]));
+    // All that belongs to a slow URL is there, in two lines.
+    terminal.ask(json!(["size", 40, 60]));
+    terminal.ask(json!(["until", "\\[60;1H.*q quit  s order  tab site  space pause\u{1b}"]));
+    terminal.ask(json!(["until", "STATUS.*SITE.*  URL.*200.*localhost.*  /wait.php.*REQUEST"]));
     terminal.ask(json!(["size", 100, 30]));
     drop(server);
     terminal.ask(json!(["until", "the figures are old: no answer from the admin listener"]));

@@ -7,12 +7,22 @@ use tokamak_config::Site;
 use tokamak_cost::Phase;
 use tokamak_metrics::{BOUNDS, Kind, Row, Samples, Value as Sample};
 
-use crate::slowest::{FLOOR, Slow, WINDOW};
+use crate::request_summary::RequestSummary;
+use crate::slowest::{FLOOR, WINDOW};
+
+/// Single requests that are shown.
+#[derive(Default)]
+pub struct Lists {
+    /// The slowest of late.
+    pub slowest: Vec<RequestSummary>,
+    /// The last ones that were answered with an error.
+    pub errors: Vec<RequestSummary>,
+}
 
 /// The document; `status` is the supervisor's report as JSON, if it has answered.
 pub fn document(
     samples: &Samples,
-    (slowest, sites): (&[Slow], &[Site]),
+    (lists, sites): (&Lists, &[Site]),
     status: Option<&str>,
     (began, now): (u64, u64),
 ) -> String {
@@ -22,16 +32,17 @@ pub fn document(
     });
     let phases =
         Phase::ALL.iter().map(|phase| json!({"name": phase.name(), "meaning": phase.meaning()}));
-    let urls = slowest.iter().map(|slow| {
+    let request = |one: &RequestSummary| {
         json!({
-            "site": sites.get(slow.site).map(|site| &site.name),
-            "path": slow.path,
-            "status": slow.status,
-            "seconds": seconds(slow.took),
-            "phase": slow.phase.name(),
-            "ago": seconds(now.saturating_sub(slow.at)),
+            "site": sites.get(one.site).map(|site| &site.name),
+            "path": one.path,
+            "status": one.status,
+            "seconds": seconds(one.took),
+            "phase": one.phase.name(),
+            "ago": seconds(now.saturating_sub(one.at)),
         })
-    });
+    };
+    let requests = |all: &[RequestSummary]| all.iter().map(request).collect::<Vec<_>>();
     let document = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "front_pid": std::process::id(),
@@ -47,8 +58,9 @@ pub fn document(
         "slowest": {
             "window": seconds(WINDOW),
             "floor": seconds(FLOOR),
-            "urls": urls.collect::<Vec<_>>(),
+            "urls": requests(&lists.slowest),
         },
+        "errors": requests(&lists.errors),
         "status": status.and_then(|status| serde_json::from_str::<Value>(status).ok()),
     });
     document.to_string()
@@ -90,7 +102,7 @@ mod tests {
         let mut reading = Reading { sum: 1_500_000_000, ..Reading::default() };
         reading.buckets[3] = 2;
         samples.add_times(Row::Duration, &["a", ""], reading);
-        let slow = Slow {
+        let slow = RequestSummary {
             site: 9,
             path: "/\u{9b}2J<b>".into(),
             took: 2_000_000_000,
@@ -98,8 +110,9 @@ mod tests {
             status: 200,
             phase: Phase::Php,
         };
+        let lists = Lists { slowest: vec![slow], errors: Vec::new() };
         let text =
-            document(&samples, (&[slow], &[]), Some("{\"pid\":5}"), (500_000_000, 4_500_000_000));
+            document(&samples, (&lists, &[]), Some("{\"pid\":5}"), (500_000_000, 4_500_000_000));
         let read: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(
             read["metrics"]["tokamak_requests_total"],
@@ -115,7 +128,7 @@ mod tests {
         );
         assert_eq!((&read["status"]["pid"], &read["at"]), (&json!(5), &json!(4.5)));
         assert_eq!((&read["began"], &read["seconds"]), (&json!(0.5), &json!(4.0)));
-        let silent = document(&samples, (&[], &[]), None, (0, 0));
+        let silent = document(&samples, (&Lists::default(), &[]), None, (0, 0));
         assert_eq!(serde_json::from_str::<Value>(&silent).unwrap()["status"], Value::Null);
     }
 }

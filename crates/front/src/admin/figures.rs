@@ -15,10 +15,11 @@ use crate::clock::epoch;
 use crate::counters::{Http2Counters, Http2Fault, LoopCounters, RouteCounts, STATUSES};
 use crate::export::{Fate, SpanQueue};
 use crate::failure::{Failure, Side};
+use crate::request_summary::RequestSummary;
 use crate::response::compression;
-use crate::slowest::{Slow, merged};
 use crate::throttle::{LimitKind, Throttle};
 use crate::tls::Tls;
+use crate::{last_errors, slowest};
 
 /// What the figures are read from.
 pub struct Figures {
@@ -97,10 +98,17 @@ impl Figures {
     }
 
     /// The slowest requests of late, the slowest first.
-    pub fn slowest(&self, now: u64) -> Vec<Slow> {
+    pub fn slowest(&self, now: u64) -> Vec<RequestSummary> {
         let mut all = Vec::new();
         self.loops.iter().for_each(|counters| counters.slowest.read(now, &mut all));
-        merged(all)
+        slowest::merged(all)
+    }
+
+    /// The last requests that were answered with an error, the newest first.
+    pub fn last_errors(&self) -> Vec<RequestSummary> {
+        let mut all = Vec::new();
+        self.loops.iter().for_each(|counters| counters.last_errors.read(&mut all));
+        last_errors::merged(all)
     }
 
     /// What was counted of a route, or of requests that belong to none: their route has no name.

@@ -223,11 +223,14 @@ impl Service {
             tokio::join!(self.supervisor("metrics"), self.supervisor("status json"));
         let now = tokamak_cost::now();
         let samples = self.samples(lines.as_deref());
-        let slowest = self.figures.slowest(now);
+        let lists = document::Lists {
+            slowest: self.figures.slowest(now),
+            errors: self.figures.last_errors(),
+        };
         let sites = &self.figures.config.sites;
         let status = status.map(|status| self.shown(status));
         let status = status.as_deref();
-        let document = document::document(&samples, (&slowest, sites), status, (self.began, now));
+        let document = document::document(&samples, (&lists, sites), status, (self.began, now));
         with(text(StatusCode::OK, document), CONTENT_TYPE, "application/json")
     }
 

@@ -62,6 +62,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_phase_has_a_colour_in_both_schemes() {
+        for nth in 0..tokamak_cost::Phase::ALL.len() {
+            assert_eq!(STYLE.matches(&format!("--p{nth}: #")).count(), 2, "{nth}");
+        }
+    }
+
+    #[test]
     fn the_page_is_whole_and_keeps_its_own_policy() {
         let page = std::str::from_utf8(&PAGE).unwrap();
         assert!(page.contains(SCRIPT) && page.contains(STYLE) && !page.contains("@STYLE@"));

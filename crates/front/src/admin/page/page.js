@@ -148,14 +148,21 @@ function table(id, columns, rows, empty = 'none') {
     }
     const top = make('thead');
     top.append(head);
+    // Where a small screen shows a row in several lines, it stays a row for screen readers.
+    for (const [element, role] of [[whole, 'table'], [top, 'rowgroup'], [head, 'row']]) {
+      element.setAttribute('role', role);
+    }
     whole.append(make('caption', '', place.dataset.caption), top, make('tbody'));
     place.append(whole);
   }
   const filled = rows.length ? rows : [[empty, ...columns.slice(1).map(() => '')]];
   children(place.querySelector('tbody'), filled, () => {
     const row = make('tr');
-    columns.forEach(([, kind], nth) => {
+    row.setAttribute('role', 'row');
+    columns.forEach(([name, kind], nth) => {
       const cell = make(nth ? 'td' : 'th', kind);
+      cell.setAttribute('role', nth ? 'cell' : 'rowheader');
+      cell.dataset.name = name;
       if (!nth) cell.scope = 'row';
       row.append(cell);
     });
@@ -199,6 +206,13 @@ function begin(svg) {
     const line = shape(svg, 'path', 'axis');
     line.setAttribute('d', `M0 ${y}H${WIDE}`);
   }
+  const middle = shape(svg, 'path', 'axis');
+  middle.setAttribute('d', `M${WIDE / 2} 0V${HIGH}`);
+  // The clock at the left end, in the middle and at the right end.
+  const end = readings[readings.length - 1].clock;
+  const texts = [span(), span() / 2, 0].map(seconds =>
+    new Date(end - seconds * 1000).toLocaleTimeString());
+  children(at(`${svg.id}-times`), texts, () => make('span'), say);
 }
 
 // Lines over the last five minutes; their values, oldest first, have null where there is none.
@@ -379,14 +393,21 @@ function workers(doc, site) {
   }));
 }
 
+// Rows of single requests.
+function requests(id, all, site, empty) {
+  table(id, [['URL', 'long'], ['Time', 'number'], ['Most of it'], ['Status', 'number'],
+    ['Ago', 'number'], ['Site']],
+  all.filter(one => !site || one.site === site).map(one => [one.path, time(one.seconds),
+    one.phase, [one.status || 'none', one.status >= 500 ? 'bad' : ''], age(one.ago), one.site]),
+  empty);
+}
+
 function slowest(doc, site) {
   const { urls, window, floor } = doc.slowest;
   say(at('slow-text'), `Of the last ${age(window)}, those of more than ${time(floor)}; without ` +
     'their queries.');
-  table('slowest', [['URL', 'long'], ['Time', 'number'], ['Most of it'],
-    ['Status', 'number'], ['Ago', 'number'], ['Site']],
-  urls.filter(url => !site || url.site === site).map(url => [url.path, time(url.seconds),
-    url.phase, [url.status || 'none', url.status >= 500 ? 'bad' : ''], age(url.ago), url.site]));
+  requests('slowest', urls, site);
+  requests('errors', doc.errors, site);
 }
 
 function calls(doc, site, counted) {
@@ -427,7 +448,8 @@ function others(doc, counted) {
     .map(({ labels }) => [labels.kind, labels.side, counted.failures[labels.kind] || 0])
     .filter(([, , times]) => times > 0).sort((a, b) => b[2] - a[2]);
   table('failures', [['Kind'], ['Caused by'], ['Times', 'number']],
-    failed.map(([kind, side, times]) => [kind, side, number(times)]));
+    failed.map(([kind, side, times]) => [kind, side, number(times)]),
+    counted.errors > 0 ? 'none of the server: the application answered with 5xx' : 'none');
   const addresses = samples(doc, 'tokamak_upstream_up');
   at('s-upstreams').hidden = !addresses.length;
   table('upstreams', [['Upstream'], ['Address', 'long'], ['State'], ['Requests', 'number'],
@@ -584,7 +606,8 @@ function take(doc) {
   // Of old documents only the counters are kept, in case that another site is chosen.
   const metrics = Object.fromEntries(COUNTERS.map(name => [name, samples(doc, name)]));
   const old = { bounds: doc.bounds, phases: doc.phases, metrics };
-  readings.push({ at: doc.at, began: doc.began, old, data: read(old, at('site').value) });
+  const data = read(old, at('site').value);
+  readings.push({ at: doc.at, clock: Date.now(), began: doc.began, old, data });
   if (readings.length > KEPT + 1) readings.shift();
   [failures, lostSince] = [0, null];
   at('main').hidden = at('controls').hidden = false;
