@@ -10,17 +10,35 @@
 
 #include "peek.h"
 
-/* Calls of a stack: what is below belongs to no sample. A tenth would cut the stacks of frameworks,
- * ten times more would read an endless recursion for longer than the time between two samples. */
-enum { DEEPEST = 500 };
-/* Bytes of a piece of PHP's stack that are copied at once. */
-enum { PIECE = 64 * 1024 };
+/* Calls of a stack that are named, from the innermost and from the outermost one on; those between
+ * them are left out, and a line says so. A tenth would cut the stacks of frameworks; with ten times
+ * more, the different stacks of a recursion would fill the memory of the sampler. */
+enum { INNERMOST = 400, OUTERMOST = 100 };
+#define LEFT_OUT "(calls left out)\t\t0\n"
+/* Calls of a stack that are counted. With ten times more, an endless recursion would be read for
+ * longer than the time between two samples; with a tenth, one that ends would lose its callers. */
+enum { DEEPEST = 100 * 1000 };
+/* Bytes of PHP's stack that are copied at once: a page of it, which the engine takes at a time. */
+enum { PIECE = 256 * 1024 };
+/* Bytes that are copied at once of pages that were full before, and of the stacks of fibers, which
+ * have so many. */
+enum { BELOW = 16 * 1024 };
+/* PHP's allocator takes memory in such pieces, which begin at a multiple of it. */
+enum { CHUNK = 2 * 1024 * 1024 };
+/* Functions of a sample that are remembered: a recursion is read as fast as one call of it. When
+ * deep stacks take longer to read than flat ones, they are seen too rarely. */
+enum { KNOWN = 512 };
 enum { LONGEST_NAME = 512 };
 /* A line has three columns: a name of two strings, a file, a number. */
 enum { LONGEST_LINE = 3 * LONGEST_NAME + 64 };
 
 static char text[256 * 1024];
 static size_t used;
+/* Functions of this sample, and their lines in the text. */
+static struct {
+    const zend_function *function;
+    size_t at, len;
+} known[KNOWN];
 static struct {
     const char *at;
     size_t len;
@@ -79,7 +97,7 @@ static bool add_name(const zend_class_entry *class, const zend_string *function)
 }
 
 /* Calls that the engine makes for itself have no name, and add nothing. */
-static bool add_call(const zend_function *at)
+static bool read_call(const zend_function *at)
 {
     zend_op_array code;
     zend_internal_function inner;
@@ -117,28 +135,89 @@ static bool add_call(const zend_function *at)
     return true;
 }
 
-static bool get_frame(zend_execute_data *to, const zend_execute_data *from)
+static bool add_call(const zend_function *function)
 {
-    /* A torn pointer may be any number, so it is subtracted, where a sum could wrap around. */
-    const uintptr_t offset = (uintptr_t)from - (uintptr_t)piece.at;
+    const size_t place = (uintptr_t)function / 64 % KNOWN, begin = used;
 
-    if (piece.len >= sizeof(*to) && offset <= piece.len - sizeof(*to)) {
-        memcpy(to, piece.bytes + offset, sizeof(*to));
+    if (known[place].function == function) {
+        memcpy(text + used, text + known[place].at, known[place].len);
+        used += known[place].len;
         return true;
     }
-    return peek(to, from, sizeof(*to));
+    if (!read_call(function)) {
+        return false;
+    }
+    known[place].function = function;
+    known[place].at = begin;
+    known[place].len = used - begin;
+    return true;
+}
+
+static bool is_in_piece(const zend_execute_data *frame)
+{
+    /* A torn pointer may be any number, so it is subtracted, where a sum could wrap around. */
+    const uintptr_t offset = (uintptr_t)frame - (uintptr_t)piece.at;
+
+    return piece.len >= sizeof(*frame) && offset <= piece.len - sizeof(*frame);
+}
+
+static bool copy_to_piece(const char *begin, size_t len)
+{
+    piece.at = begin;
+    piece.len = peek(piece.bytes, begin, len) ? len : 0;
+    return piece.len > 0;
+}
+
+/* Callers lie below in the same page of the stack, or in one that was full before. */
+static bool get_frame(zend_execute_data *to, const zend_execute_data *from)
+{
+    if (!is_in_piece(from)) {
+        const uintptr_t in_chunk = (uintptr_t)from % CHUNK;
+        const size_t below = in_chunk < BELOW - sizeof(*to) ? in_chunk : BELOW - sizeof(*to);
+
+        if (!copy_to_piece((const char *)from - below, below + sizeof(*to))) {
+            return peek(to, from, sizeof(*to));
+        }
+    }
+    memcpy(to, piece.bytes + ((const char *)from - piece.at), sizeof(*to));
+    return true;
+}
+
+static bool has_room(void)
+{
+    return used < sizeof(text) - 2 * LONGEST_LINE;
 }
 
 /* The innermost first. */
 static bool add_calls(const zend_execute_data *next)
 {
+    static const zend_function *outer[OUTERMOST];
     zend_execute_data frame;
+    int depth = 0, beyond = 0;
 
-    for (int depth = 0; next && depth < DEEPEST && used < sizeof(text) - LONGEST_LINE; depth++) {
-        if (!get_frame(&frame, next) || (frame.func && !add_call(frame.func))) {
+    for (; next && depth < DEEPEST; depth++) {
+        if (!get_frame(&frame, next)) {
             return false;
         }
         next = frame.prev_execute_data;
+        if (!frame.func) {
+            continue;
+        }
+        if (depth >= INNERMOST || !has_room()) {
+            outer[beyond++ % OUTERMOST] = frame.func;
+        } else if (!add_call(frame.func)) {
+            return false;
+        }
+    }
+    if (next || beyond > OUTERMOST || !has_room()) {
+        memcpy(text + used, LEFT_OUT, sizeof(LEFT_OUT) - 1);
+        used += sizeof(LEFT_OUT) - 1;
+    }
+    /* Without an end there is no outermost call. */
+    for (int i = beyond > OUTERMOST ? beyond - OUTERMOST : 0; !next && i < beyond; i++) {
+        if (has_room() && !add_call(outer[i % OUTERMOST])) {
+            return false;
+        }
     }
     return true;
 }
@@ -162,6 +241,7 @@ static void add_stack(char state, const shim_request *request, const zend_execut
     }
     if (!whole) {
         used = begin;
+        memset(known, 0, sizeof(known));
         text[used++] = SHIM_SAMPLE_TORN;
         text[used++] = '\n';
     }
@@ -186,11 +266,9 @@ static bool copy_piece(const zend_execute_data **frames)
 #undef FIELD
     piece.len = 0;
     if (bottom && top > bottom) {
-        piece.len = (size_t)(top - bottom) < PIECE ? (size_t)(top - bottom) : PIECE;
-        piece.at = top - piece.len;
-        if (!peek(piece.bytes, piece.at, piece.len)) {
-            piece.len = 0;
-        }
+        const size_t filled = (size_t)(top - bottom) < PIECE ? (size_t)(top - bottom) : PIECE;
+
+        copy_to_piece(top - filled, filled);
     }
     return true;
 }
@@ -208,7 +286,7 @@ static void add_waiting(const request_state *running)
     }
     for (; at && left > 0 && peek(&state, at, sizeof(state)); at = state.newer, left--) {
         const shim_request *request = at == running ? NULL : peek_request(&state);
-        if (used > sizeof(text) - 2 * LONGEST_LINE) {
+        if (!has_room()) {
             return;
         }
         if (request && state.frames) {
@@ -226,6 +304,7 @@ int shim_sample(int pid, int memory, const char **to, size_t *len)
 
     peek_at(pid, memory);
     used = 0;
+    memset(known, 0, sizeof(known));
     *to = text;
     *len = 0;
     if (!peek(&running, &serving, sizeof(running)) || !copy_piece(&frames)) {

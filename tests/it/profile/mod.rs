@@ -55,9 +55,21 @@ in_every_mode!(shares_are_true, waiting_is_wall_time, an_idle_worker_is_no_sampl
 /// longer than from the other.
 fn shares_are_true(kind: Kind) {
     let server = started(kind);
+    let words = [&FOR_LONG[..], &["--folded", "-"]].concat();
+    let (folded, true_share) = shares(&server, "/hot.php", &words);
+    let most = samples_with(&folded, "hot.php;spend_most ");
+    let little = samples_with(&folded, "hot.php;spend_little ");
+    let share = 100.0 * most / (most + little);
+    assert!(most + little > 500.0, "{folded}");
+    assert!((share - true_share).abs() <= 3.0, "{share} % instead of {true_share} %:\n{folded}");
+}
+
+/// A profile of a page that says how long it was in each of two functions, and by that the share of
+/// the first one in percent.
+fn shares(server: &Server, page: &str, words: &[&str]) -> (String, f64) {
     let measured = Mutex::new([0.0, 0.0]);
     let ask = |connection: &mut Connection, _: &str| {
-        let response = connection.exchange(&get("/hot.php")).expect(200);
+        let response = connection.exchange(&get(page)).expect(200);
         let text = response.text();
         let (most, little) = text.split_once(' ').expect("two numbers");
         let mut measured = measured.lock().unwrap();
@@ -65,15 +77,9 @@ fn shares_are_true(kind: Kind) {
         measured[1] += little.parse::<f64>().unwrap();
         response
     };
-    let words = [&FOR_LONG[..], &["--folded", "-"]].concat();
-    let folded = under_load(&server, ask, |_| profile(&server, &words));
+    let folded = under_load(server, ask, |_| profile(server, words));
     let [most, little] = *measured.lock().unwrap();
-    let true_share = 100.0 * most / (most + little);
-    let most = samples_with(&folded, "hot.php;spend_most ");
-    let little = samples_with(&folded, "hot.php;spend_little ");
-    let share = 100.0 * most / (most + little);
-    assert!(most + little > 500.0, "{folded}");
-    assert!((share - true_share).abs() <= 3.0, "{share} % instead of {true_share} %:\n{folded}");
+    (folded, 100.0 * most / (most + little))
 }
 
 fn waiting_is_wall_time(kind: Kind) {
@@ -95,6 +101,37 @@ fn an_idle_worker_is_no_sample(kind: Kind) {
     assert!(table.contains("no request was under way"), "{table}");
     let other = profile_of(&server, "/hot.php", &["--for", "300ms", "--url", "/elsewhere"]);
     assert!(other.contains("no request was under way"), "{other}");
+}
+
+/// Three quarters of the time below 900 calls, the rest below one; says how long each was.
+const DEEP: &str = "<?php
+function down(int $left): int { return $left > 0 ? 1 + down($left - 1) : deep_work(3000); }
+function outermost(): int { return down(900); }
+function deep_work(int $n): int { for ($i = $sum = 0; $i < 100 * $n; $i++) $sum += $i; return 1; }
+function flat_work(int $n): int { for ($i = $sum = 0; $i < 100 * $n; $i++) $sum += $i; return 1; }
+for ($i = $deep = $flat = 0; $i < 10; $i++) {
+    [$begun, , $between] = [hrtime(true), outermost(), hrtime(true)];
+    [, $end] = [flat_work(1000), hrtime(true)];
+    [$deep, $flat] = [$deep + $between - $begun, $flat + $end - $between];
+}
+echo \"$deep $flat\";";
+
+/// A sampler that is slow to read deep stacks comes late to the next look, which may be at one,
+/// too.
+#[test]
+fn deep_stacks_are_seen_as_often_as_flat_ones_and_say_that_calls_are_left_out() {
+    let server = started(Kind::Classic);
+    std::fs::write(server.places.root().join("deep.php"), DEEP).unwrap();
+    let words = ["--for", "5s", "--rate", "999", "--folded", "-"];
+    let (folded, true_share) = shares(&server, "/deep.php", &words);
+    let deep = samples_with(&folded, ";outermost");
+    let share = 100.0 * deep / (deep + samples_with(&folded, ";flat_work "));
+    assert!((share - true_share).abs() <= 5.0, "{share} % instead of {true_share} %");
+    let line = folded.lines().find(|line| line.contains(";deep_work ")).unwrap();
+    let calls: Vec<&str> = line.rsplit_once(' ').unwrap().0.split(';').collect();
+    assert_eq!(calls.len(), 501, "{line}");
+    assert_eq!((calls[1], calls[100], calls[101]), ("outermost", "(calls left out)", "down"));
+    assert!(calls[0].ends_with("deep.php"), "{line}");
 }
 
 #[test]
