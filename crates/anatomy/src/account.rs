@@ -65,6 +65,8 @@ pub struct Piece {
     pub call: Option<usize>,
     /// Nanoseconds, the tracer's included.
     pub length: u64,
+    /// Those of them before the call began: its thread computed, or the tracer had it stopped.
+    pub before: u64,
     /// Whether the client has its response already.
     pub is_after: bool,
 }
@@ -73,20 +75,26 @@ pub struct Piece {
 pub fn pieces(calls: &[Call], places: &[Place], exchanges: &[Exchange]) -> Vec<Vec<Piece>> {
     let mut of: Vec<Vec<Piece>> = vec![Vec::new(); exchanges.len()];
     let mut now: Vec<u64> = exchanges.iter().map(|exchange| exchange.start).collect();
+    // The end of each thread's last call, of whichever request.
+    let mut last: HashMap<u32, u64> = HashMap::new();
     for (index, (call, place)) in calls.iter().zip(places).enumerate() {
+        let last = last.insert(call.thread, call.end).unwrap_or(0);
         let Some((request, phase)) = *place else { continue };
         let (exchange, now) = (&exchanges[request], &mut now[request]);
         let is_after = *now >= exchange.end;
         let until = if is_after { call.end } else { call.end.min(exchange.end) };
         let length = until.saturating_sub(*now);
+        // A thread that waited since before, or served another request, has not computed meanwhile.
+        let before = call.start.min(until).saturating_sub(last.max(*now));
         *now = until.max(*now);
-        of[request].push(Piece { phase, call: Some(index), length, is_after });
+        of[request].push(Piece { phase, call: Some(index), length, before, is_after });
     }
     for ((request, exchange), now) in of.iter_mut().zip(exchanges).zip(now) {
         if now < exchange.end {
             let length = exchange.end - now;
             let at = request.iter().take_while(|piece| !piece.is_after).count();
-            let last = Piece { phase: Phase::Arrive, call: None, length, is_after: false };
+            let (phase, call, before) = (Phase::Arrive, None, 0);
+            let last = Piece { phase, call, length, before, is_after: false };
             request.insert(at, last);
         }
     }
@@ -108,6 +116,8 @@ pub struct Step {
     quiet_share: f64,
     /// The mean of its times in those, in nanoseconds, the tracer's included.
     quiet: f64,
+    /// What of it came before the call began.
+    quiet_before: f64,
     /// The mean of all its times, in nanoseconds, the tracer's included.
     mean: f64,
     /// Half of what the middle half of all its times spreads over.
@@ -146,6 +156,7 @@ struct Sums {
     example: Option<usize>,
     quiet_count: usize,
     quiet: u64,
+    quiet_before: u64,
 }
 
 /// The tenth of the requests that was answered first: those that were disturbed least. At least
@@ -180,6 +191,7 @@ pub fn steps<'a>(
             if quiet.contains(&number) {
                 sums.quiet_count += 1;
                 sums.quiet += piece.length;
+                sums.quiet_before += piece.before;
             }
         }
     }
@@ -196,6 +208,7 @@ pub fn steps<'a>(
                 share: count as f64 / requests.len() as f64,
                 quiet_share: sums.quiet_count as f64 / quiet.len() as f64,
                 quiet: sums.quiet as f64 / sums.quiet_count.max(1) as f64,
+                quiet_before: sums.quiet_before as f64 / sums.quiet_count.max(1) as f64,
                 mean: sums.lengths.iter().sum::<u64>() as f64 / count as f64,
                 spread: (at(3) - at(1)) / 2.0 * count as f64 / requests.len() as f64,
                 position: sums.positions as f64 / count as f64,
@@ -210,10 +223,44 @@ pub fn steps<'a>(
     steps
 }
 
+/// The tracer's time that is taken off a step.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tracer {
+    /// What a traced call takes, in nanoseconds.
+    pub call: f64,
+    /// The part of it before a call begins.
+    pub before: f64,
+}
+
+impl Tracer {
+    /// A tracer whose calls take so long: most calls follow each other at once, so what usually
+    /// comes before one is the tracer's.
+    pub fn of(steps: &[Step], overhead: f64) -> Tracer {
+        let mut before: Vec<f64> =
+            steps.iter().filter(|step| step.call.is_some()).map(|step| step.quiet_before).collect();
+        before.sort_by(f64::total_cmp);
+        let usual = before.get(before.len() / 2).copied().unwrap_or(0.0);
+        Tracer { call: overhead, before: usual.min(overhead) }
+    }
+}
+
+/// A time before a call that is shorter than this, in nanoseconds, is no computing that could be
+/// told from the tracer's work.
+const COMPUTED: f64 = 20_000.0;
+
 impl Step {
     /// Nanoseconds in one of the quickest requests without the tracer's.
     pub fn own(&self, overhead: f64) -> f64 {
         self.quiet_share * self.without(self.quiet, overhead)
+    }
+
+    /// What of its own time was computed before the call: that is not what the call costs.
+    pub fn computed(&self, tracer: Tracer) -> f64 {
+        let computed = self.quiet_before - tracer.before;
+        if computed < COMPUTED {
+            return 0.0;
+        }
+        (self.quiet_share * computed).min(self.own(tracer.call))
     }
 
     /// Nanoseconds in a request, on average over all, without the tracer's.
@@ -242,6 +289,20 @@ pub fn overhead(steps: &[Step], untraced: f64) -> f64 {
         if sum_with(steps, middle) > untraced { low = middle } else { high = middle }
     }
     low
+}
+
+/// Which part of the time of each phase its threads computed, as far as a trace shows it.
+pub fn computed_under(tracer: Tracer, steps: &[Step]) -> HashMap<Phase, f64> {
+    let mut times: HashMap<Phase, (f64, f64)> = HashMap::new();
+    for step in steps.iter().filter(|step| !step.is_after) {
+        let (computed, all) = times.entry(step.phase).or_default();
+        *computed += step.computed(tracer);
+        *all += step.own(tracer.call);
+    }
+    let part = |(phase, (computed, all)): (Phase, (f64, f64))| {
+        (computed > 0.0).then(|| (phase, computed / all))
+    };
+    times.into_iter().filter_map(part).collect()
 }
 
 /// Which part of the time of each phase its threads computed, before their calls. `calls` have
@@ -390,7 +451,7 @@ mod tests {
     }
 
     fn piece(phase: Phase, call: Option<usize>, length: u64) -> Piece {
-        Piece { phase, call, length, is_after: false }
+        Piece { phase, call, length, before: 0, is_after: false }
     }
 
     #[test]
@@ -450,6 +511,31 @@ mod tests {
         let requests = vec![vec![piece(Phase::Work, Some(0), 100)], Vec::new()];
         let steps = steps(&calls, &requests, |_| "server");
         assert_eq!((steps.len(), steps[0].share, steps[0].own(20.0)), (1, 0.5, 0.0));
+    }
+
+    #[test]
+    fn what_comes_before_a_traced_call_is_computed_and_not_what_it_costs() {
+        let calls = ["read", "chdir", "write"].map(|name| call(name, 9));
+        let piece = |index, length, before| Piece {
+            phase: Phase::BackendRun,
+            call: Some(index),
+            length,
+            before,
+            is_after: false,
+        };
+        let request = vec![
+            piece(0, 50_000, 20_000),
+            piece(1, 9_050_000, 9_020_000),
+            piece(2, 60_000, 20_000),
+        ];
+        let steps = steps(&calls, &[request], |_| "php-fpm");
+        let tracer = Tracer::of(&steps, 40_000.0);
+        assert_eq!(tracer.before, 20_000.0);
+        let found: Vec<_> =
+            steps.iter().map(|step| (step.own(40_000.0), step.computed(tracer))).collect();
+        assert_eq!(found, [(10_000.0, 0.0), (9_010_000.0, 9_000_000.0), (20_000.0, 0.0)]);
+        let parts = computed_under(tracer, &steps);
+        assert!((parts[&Phase::BackendRun] - 9.0 / 9.04).abs() < 1e-9, "{parts:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::account::Step;
+use crate::account::{Step, Tracer};
 use crate::line::{Call, Target};
 use crate::phase::{Kind, Phase, kind};
 
@@ -51,14 +51,15 @@ const HABITUAL: f64 = 0.5;
 const FASTCGI_HEADER: &str = " = 8";
 
 /// Finds habits in the steps of the requests; the costliest comes first.
-pub fn find(calls: &[Call], steps: &[Step], overhead: f64) -> Vec<Finding> {
+pub fn find(calls: &[Call], steps: &[Step], tracer: Tracer) -> Vec<Finding> {
     let mut sums: BTreeMap<Habit, (f64, f64)> = BTreeMap::new();
     for step in steps.iter().filter(|step| step.share >= HABITUAL) {
         let Some(call) = step.call.map(|index| &calls[index]) else { continue };
         let Some(habit) = habit(call, step.phase) else { continue };
         let (calls, time) = sums.entry(habit).or_default();
         *calls += step.share;
-        *time += step.own(overhead);
+        // What the application computed before the call would not be saved with it.
+        *time += step.own(tracer.call) - step.computed(tracer);
     }
     let mut groups: BTreeMap<&str, Vec<Single>> = BTreeMap::new();
     let mut found = Vec::new();
@@ -210,6 +211,7 @@ mod tests {
             phase: Phase::Work,
             call: Some(index),
             length,
+            before: 0,
             is_after: false,
         };
         let usual = vec![
@@ -224,7 +226,7 @@ mod tests {
         let mut requests = vec![usual.clone(), usual];
         requests.push(vec![piece(2, 1000)]);
         let steps = steps(&calls, &requests, |_| "server");
-        let found = find(&calls, &steps, 0.0);
+        let found = find(&calls, &steps, Tracer::default());
         let what: Vec<&str> = found.iter().map(|finding| &*finding.what).collect();
         assert_eq!(what.len(), 4, "{what:?}");
         assert!(what.contains(&"looks for 2 files that are not there, such as /d, /c"), "{what:?}");

@@ -55,8 +55,8 @@ struct Follower<'a> {
     at: HashMap<u32, usize>,
     /// The last wait of each thread after which it has done nothing yet.
     waits: HashMap<u32, usize>,
-    /// Threads that a timer woke, or a message to the server from who is neither client nor
-    /// backend: what they do next is of no request.
+    /// Threads that a timer of the server woke, or a message to the server from who is neither
+    /// client nor backend: what they do next is of no request.
     aside: HashSet<u32>,
     progress: Vec<Progress>,
     places: Vec<Place>,
@@ -138,6 +138,13 @@ impl Follower<'_> {
         begun.checked_sub(1)
     }
 
+    /// Whether the timer that ended this wait is that of a request, such as the sleep of a page
+    /// that an event loop runs: of the only request there is, and not in the server before it.
+    fn waits_for_a_request(&self, wait: &Call) -> bool {
+        let is_under_way = |request: usize| self.seen.exchanges[request].end > wait.end;
+        self.is_single && !self.is_front(wait) && self.latest(wait.end).is_some_and(is_under_way)
+    }
+
     fn begins_to_send(&mut self, index: usize) {
         let call = &self.seen.calls[index];
         if !self.is_front(call) || self.client(call).is_some() {
@@ -208,7 +215,7 @@ impl Follower<'_> {
             if self.is_front(call) {
                 self.at.remove(&call.thread);
             }
-            if timed_out(call) {
+            if timed_out(call) && !self.waits_for_a_request(call) {
                 self.aside.insert(call.thread);
             } else {
                 self.aside.remove(&call.thread);

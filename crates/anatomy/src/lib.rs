@@ -84,6 +84,8 @@ pub struct Report {
     pub load: Load,
     /// What clients measured without the tracer.
     pub untraced: Spread,
+    /// What they measured before any tracer was there.
+    pub before: Spread,
     /// What clients measured under it.
     pub traced: Spread,
     /// What is taken off each call of the trace, in nanoseconds, so that it adds up.
@@ -154,6 +156,7 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
     let pieces = account::pieces(&trace.calls, &places, exchanges);
     let steps = account::steps(&trace.calls, &pieces, program);
     let overhead = account::overhead(&steps, untraced.quiet);
+    let tracer = account::Tracer::of(&steps, overhead);
     let noted = noted(&runs, &places, &steps, program);
     let timed = match &noted {
         Ok((steps, cost)) => account::Timed { steps, overhead: *cost, scale: None },
@@ -162,10 +165,9 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
             account::Timed { steps: &steps, overhead, scale }
         }
     };
-    // Without the kernel's notes nothing tells a call from what was computed before it.
     let computed = match &noted {
         Ok(_) => computed(&runs, &places, &steps, program),
-        Err(why) => Err(why.clone()),
+        Err(_) => Ok(account::computed_under(tracer, &steps)),
     };
     let rows = account::rows(&steps, &timed);
     let rows = match &computed {
@@ -176,6 +178,7 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
         url: plan.url.text.clone(),
         load: plan.load,
         untraced: *untraced,
+        before: runs.before,
         traced: Spread::of_exchanges(exchanges),
         overhead,
         loop_cost: runs.loop_cost,
@@ -183,8 +186,8 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
         rows,
         calls: account::calls_by_name(&trace.calls, program),
         of_nobody: places.iter().filter(|place| place.is_none()).count(),
-        findings: findings::find(&trace.calls, &steps, overhead),
-        typical: typical(&trace.calls, &steps, overhead, program),
+        findings: findings::find(&trace.calls, &steps, tracer),
+        typical: typical(&trace.calls, &steps, tracer, program),
         notes: Vec::new(),
         programs: runs.programs.clone(),
     };
@@ -268,18 +271,26 @@ fn followed<'a>(
 fn typical<'a>(
     calls: &[line::Call],
     steps: &[account::Step],
-    overhead: f64,
+    tracer: account::Tracer,
     program: impl Fn(u32) -> &'a str,
 ) -> Vec<Step> {
     let mut start = 0.0;
     let mut found = Vec::new();
     for step in steps.iter().filter(|step| step.share >= 0.5) {
+        let is_after = step.is_after;
+        let mut add = |phase, what, length| {
+            found.push(Step { phase, what, start, length, is_after });
+            start += length;
+        };
+        let computed = step.computed(tracer);
+        let who = step.call.map(|index| program(calls[index].thread));
+        if let (Some(who), true) = (who, computed > 0.0) {
+            add(step.phase.computed(), format!("{who}: computes"), computed);
+        }
         let what = step.call.map_or("the client has its response".to_owned(), |index| {
             format!("{}: {}", program(calls[index].thread), described(&calls[index]))
         });
-        let length = step.own(overhead);
-        found.push(Step { phase: step.phase, what, start, length, is_after: step.is_after });
-        start += length;
+        add(step.phase, what, step.own(tracer.call) - computed);
     }
     found
 }
@@ -336,6 +347,15 @@ fn notes(report: &Report, trace: &Trace, lost: usize) -> Vec<String> {
             "the phases do not add up to the mean without the tracer ({:+.0} %): do not rely on \
              them; a larger -n or a quieter machine helps",
             report.difference() * 100.0
+        ));
+    }
+    let slower = report.untraced.quiet / report.before.quiet.max(1.0) - 1.0;
+    if slower > AGREES {
+        notes.push(format!(
+            "a quiet request takes {:.0} % longer beside the tracer, which is switched off \
+             meanwhile, than it did before: the times are too long by so much, and of which phases \
+             is not known",
+            slower * 100.0
         ));
     }
     let ratio = report.overhead / report.loop_cost.max(1) as f64;

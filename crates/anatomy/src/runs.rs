@@ -37,6 +37,8 @@ pub struct Runs {
     pub programs: BTreeMap<u32, String>,
     /// What clients measured without a tracer.
     pub untraced: Spread,
+    /// What they measured before any tracer was there.
+    pub before: Spread,
     /// The requests under strace.
     pub exchanges: Vec<Exchange>,
     /// The calls under strace.
@@ -105,6 +107,7 @@ pub fn all(plan: &Plan) -> Result<Runs, Error> {
     let warm_up = Load { requests: WARM_UP.max(load.clients), ..*load };
     // A wrong address is told as such, and not as a port on which nobody listens.
     drive(url, warm_up)?;
+    let before = Spread::of_exchanges(&drive(url, *load)?);
     let loop_cost = tracer::cost_of_a_call()?;
     let listeners = system::places();
     let (tracer, programs) = watch(plan)?;
@@ -115,7 +118,18 @@ pub fn all(plan: &Plan) -> Result<Runs, Error> {
         threads.entry(call.thread).or_insert_with(|| system::process_of(call.thread));
     }
     let untraced = Spread::of_exchanges(&untraced);
-    Ok(Runs { programs, untraced, exchanges, trace, loop_cost, listeners, threads, noted, divided })
+    Ok(Runs {
+        programs,
+        untraced,
+        before,
+        exchanges,
+        trace,
+        loop_cost,
+        listeners,
+        threads,
+        noted,
+        divided,
+    })
 }
 
 /// Watches the server. Its processes are looked for again when all are attached: a server may start

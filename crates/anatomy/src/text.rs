@@ -111,6 +111,13 @@ fn one(report: &Report) -> String {
     ));
     line(format!(
         "{:<28} {:>9} {:>9} {:>9}",
+        "measured before tracing",
+        ms(report.before.mean),
+        ms(report.before.quiet),
+        ms(report.before.deviation)
+    ));
+    line(format!(
+        "{:<28} {:>9} {:>9} {:>9}",
         "measured under strace",
         ms(report.traced.mean),
         ms(report.traced.quiet),

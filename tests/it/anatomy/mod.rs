@@ -120,10 +120,6 @@ fn what_a_script_computes_has_a_row_of_its_own() {
     let server = Setup::new(Kind::Classic).site("anatomy").start();
     let report = measured_with_computing(&[&url(&server, "/computes.php"), "--keep-alive"]);
     let [compute, run] = ["backend_compute", "backend_run"].map(|key| phase(&report, key));
-    if report["noted_by_the_kernel"] == false {
-        // Where perf may not be used, no call is told from what comes before it.
-        return assert_eq!(compute, None, "{report:#}");
-    }
     let (compute, run) = (compute.expect("a row"), run.expect("a worker runs the script"));
     // As in the test of the sleep, a part of either may be in a phase beside it.
     assert!((0.6 * SLEEP..1.5 * SLEEP).contains(&compute), "{report:#}");
@@ -133,6 +129,17 @@ fn what_a_script_computes_has_a_row_of_its_own() {
         phases.iter().map(|row| row[key].as_f64().unwrap()).sum::<f64>()
     };
     assert!((of("mean_ms") - report["sum_ms"].as_f64().unwrap()).abs() < 0.001, "{report:#}");
+    // The call that follows costs little, and nothing that could be left out costs as much.
+    for list in ["avoidable", "typical_request"] {
+        let all = report[list].as_array().unwrap();
+        let is_call = |one: &&Value| one.to_string().contains("chdir") || list == "avoidable";
+        let most = all.iter().filter(is_call).map(|one| one["ms"].as_f64().unwrap());
+        assert!(most.fold(0.0, f64::max) < 0.2 * SLEEP, "{report:#}");
+    }
+    let steps = report["typical_request"].to_string();
+    assert!(steps.contains("chdir") && steps.contains(": computes"), "{report:#}");
+    // Beside what clients measured without any tracer stands what they measure between its turns.
+    assert!(report["before_ms"]["quiet"].as_f64().unwrap() >= SLEEP, "{report:#}");
     // The page that only sleeps computes next to nothing.
     let report = measured(&[&url(&server, "/index.php"), "--keep-alive"]);
     assert!(phase(&report, "backend_compute").unwrap_or_default() < 0.2 * SLEEP, "{report:#}");
@@ -157,6 +164,15 @@ fn this_server_is_followed_to_its_worker_and_the_page_has_all_in_it() {
         assert!(html.contains(part), "{part}");
     }
     assert!(!html.contains("src=") && !html.contains("href="), "nothing comes from outside");
+}
+
+#[test]
+fn what_a_page_of_async_mode_waits_for_is_in_the_row_of_the_worker() {
+    let server = Setup::new(Kind::Async).workers(1).start();
+    std::fs::write(server.places.root().join("sleeps.php"), "<?php usleep(20000);").unwrap();
+    let report = measured(&[&url(&server, "/sleeps.php"), "--keep-alive"]);
+    let [run, send] = ["backend_run", "respond"].map(|key| phase(&report, key).unwrap_or_default());
+    assert!(run >= 0.6 * SLEEP && send < 0.3 * SLEEP, "{report:#}");
 }
 
 #[test]

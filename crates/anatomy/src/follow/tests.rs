@@ -165,3 +165,26 @@ fn idle_waits_and_timers_of_the_server_do_not_cut_what_the_backend_does() {
     let run = pieces[0].iter().filter(|piece| piece.phase == Phase::BackendRun);
     assert_eq!(run.map(|piece| piece.length).sum::<u64>(), 56 - 19);
 }
+
+#[test]
+fn the_timer_of_a_page_in_an_event_loop_is_that_of_its_request() {
+    let text = "\
+1 1.000000001 accept4(6<S>, {sin_port=htons(5001)}) = 3<C1> <0.000000001>
+1 1.000000010 recvfrom(3<C1>, \"\"..., 1024) = 79 <0.000000001>
+1 1.000000012 write(12<\\x65>, \"\", 8) = 8 <0.000000001>
+2 1.000000001 epoll_pwait2(8<\\x65>, [], 512, NULL) = 1 <0.000000013>
+2 1.000000015 epoll_pwait2(8<\\x65>, [], 512, {}) = 0 <0.000000020>
+2 1.000000040 write(13<\\x65>, \"\", 8) = 8 <0.000000001>
+1 1.000000045 writev(3<C1>, [], 5) = 183 <0.000000001>
+2 1.000000042 epoll_pwait2(8<\\x65>, [], 512, {}) = 0 <0.000000030>
+2 1.000000073 write(13<\\x65>, \"\", 8) = 8 <0.000000001>
+";
+    let found = places(text, &[at(5001, 0, 50)]);
+    let of_worker: Vec<Place> = found
+        .iter()
+        .filter(|(name, place)| name.starts_with("epoll") || *place == Some((0, Phase::BackendRun)))
+        .map(|found| found.1)
+        .collect();
+    let run = Some((0, Phase::BackendRun));
+    assert_eq!(of_worker, [None, run, run, Some((0, Phase::Close))], "{found:?}");
+}
