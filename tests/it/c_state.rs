@@ -94,7 +94,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("reactor.c", "reactor"),
     ("request_cycle.c", "handlers"),
     ("reset.c", "base"),
-    ("sample.c", "piece text used"),
+    ("sample.c", "known outer piece text used"),
     ("sapi.c", "shim_sapi"),
     ("sealed.c", "backtrace_signal collect_cycles is_worker life opcache script_path"),
     ("semaphores.c", "done of_boot refusal"),
