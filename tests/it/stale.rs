@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::harness::extensions::scan_directory;
 use crate::harness::{End, Kind, Server, Setup, eventually, get};
@@ -16,8 +16,23 @@ use crate::operate::{configuration, kill, pid_in, reload, status, status_when, w
 /// Longest wait for what happens by itself within seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+fn setup(kind: Kind) -> Setup {
+    Setup::new(kind).site("sites/stale")
+}
+
 fn start(kind: Kind) -> Server {
-    Setup::new(kind).site("sites/stale").start()
+    setup(kind).start()
+}
+
+/// For the table. A test has not the two minutes for which PHP remembers paths, and of two workers
+/// the second may boot after a change.
+fn start_for_table(kind: Kind, when: When) -> Server {
+    let setup = match when {
+        When::Forgotten => setup(kind).php_admin_value("realpath_cache_ttl", "2"),
+        When::Reload => setup(kind).workers(1),
+        _ => setup(kind),
+    };
+    setup.start()
 }
 
 fn write(server: &Server, name: &str, text: &str) {
@@ -36,6 +51,8 @@ enum When {
     AtOnce,
     /// By itself, after this many seconds at most on a machine that is not busy.
     Seconds(u32),
+    /// When PHP has forgotten where a path leads, after `realpath_cache_ttl`.
+    Forgotten,
     /// By `tokamak reload`.
     Reload,
 }
@@ -45,6 +62,7 @@ impl When {
         match self {
             When::AtOnce => "at once".into(),
             When::Seconds(seconds) => format!("{seconds} s"),
+            When::Forgotten => "2 min".into(),
             When::Reload => "`tokamak reload`".into(),
         }
     }
@@ -55,12 +73,12 @@ type Change = (&'static str, fn(&Server), &'static str, [When; 5]);
 
 const KINDS: [Kind; 5] = [Kind::Classic, Kind::Worker, Kind::Async, Kind::Sealed, Kind::Fpm];
 
-const CHANGES: [Change; 6] = [
+const CHANGES: [Change; 9] = [
     (
         "a PHP file that requests load",
-        |server| write(server, "page.php", "<?php return 2;"),
+        change_page,
         "page 2",
-        [When::Seconds(2); 5],
+        [When::Seconds(2), When::AtOnce, When::AtOnce, When::Seconds(2), When::Seconds(2)],
     ),
     (
         "a PHP file that the boot loads",
@@ -87,12 +105,71 @@ const CHANGES: [Change; 6] = [
         [When::AtOnce, When::Reload, When::Reload, When::AtOnce, When::AtOnce],
     ),
     (
+        "the size or a time of a file that the boot asks for (`filemtime`)",
+        |server| write(server, "asset.css", "b {}\n\n"),
+        "asset 6",
+        [When::AtOnce, When::Reload, When::Reload, When::AtOnce, When::AtOnce],
+    ),
+    (
+        "a folder of what the boot loads: another one is moved to its place",
+        swap_folders,
+        "part 2",
+        [When::Seconds(2), When::Reload, When::Reload, When::AtOnce, When::Seconds(2)],
+    ),
+    (
+        "a link in the path of a PHP file that the boot loads: it leads elsewhere",
+        lead_elsewhere,
+        "linked 2",
+        [When::Forgotten, When::Reload, When::Reload, When::AtOnce, When::Forgotten],
+    ),
+    (
         "the release: a link leads elsewhere, and the old folder is removed",
         switch_release,
         "page release",
         [When::Seconds(3); 5],
     ),
 ];
+
+/// It is older than two seconds, since opcache keeps no file that is younger.
+fn change_page(server: &Server) {
+    look_old(&server.places.root().join("page.php"));
+    for _ in 0..3 {
+        assert!(has(server, "page 1"));
+    }
+    write(server, "page.php", "<?php return 2;");
+}
+
+/// The site was copied a moment ago: in the same second PHP would take the new file for the old one.
+fn swap_folders(server: &Server) {
+    let root = server.places.root();
+    fs::create_dir(root.join("part.next")).unwrap();
+    write(server, "part.next/part.php", "<?php return 2;");
+    look_old(&root.join("part.next/part.php"));
+    fs::rename(root.join("part"), root.join("part.old")).unwrap();
+    fs::rename(root.join("part.next"), root.join("part")).unwrap();
+}
+
+fn look_old(file: &Path) {
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    fs::File::options().append(true).open(file).unwrap().set_modified(long_ago).unwrap();
+}
+
+/// What it has led to stays. Nothing else loads it: opcache checks a file once in two seconds, by
+/// whatever path comes first, and then would not see the link.
+fn lead_elsewhere(server: &Server) {
+    let root = server.places.root();
+    for target in ["1", "2"] {
+        fs::create_dir(root.join(target)).unwrap();
+        write(server, &format!("{target}/part.php"), &format!("<?php return {target};"));
+    }
+    symlink("1", root.join("linked")).unwrap();
+    if server.kind != Kind::Fpm {
+        reload(server).unwrap();
+    }
+    assert!(has(server, "linked 1"));
+    symlink("2", root.join("next")).unwrap();
+    fs::rename(root.join("next"), root.join("linked")).unwrap();
+}
 
 /// The site is served through a link. Where a web server names the scripts, it names them by the
 /// path that it was started with.
@@ -156,7 +233,7 @@ fn each_cell_of_the_table_holds() {
         std::thread::scope(|scope| {
             for (kind, when) in KINDS.into_iter().zip(cells) {
                 scope.spawn(move || {
-                    let server = start(kind);
+                    let server = start_for_table(kind, when);
                     assert!(has(&server, "constant 1") && !has(&server, becomes));
                     let begun = Instant::now();
                     change(&server);
@@ -180,6 +257,25 @@ fn each_cell_of_the_table_holds() {
     let written =
         fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/changes.md")).unwrap();
     assert!(written.contains(&page), "docs/changes.md has another table than this:\n{page}");
+}
+
+/// The size and the time of modification can be put back, as `rsync --times` does.
+#[test]
+fn a_file_that_looks_as_old_as_before_is_read_again() {
+    let server = start(Kind::Sealed);
+    let is_served = |setting: &str| has(&server, &format!("setting {setting}")).then_some(());
+    let set = |setting: &str| {
+        let file = server.places.root().join(".env");
+        fs::write(&file, setting).unwrap();
+        look_old(&file);
+    };
+    set("one");
+    eventually(PATIENCE, || is_served("one")).expect("the first");
+    status_when(&server, "an image", |status| {
+        status["pools"][0]["renewals"].as_u64().unwrap() >= 1
+    });
+    set("two");
+    eventually(PATIENCE, || is_served("two")).expect("the second");
 }
 
 /// While a package is upgraded the settings of its extension are away for a moment. An image of

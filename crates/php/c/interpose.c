@@ -56,6 +56,7 @@
 #include "state.h"
 #include "syscall_cache.h"
 #include "text_domains.h"
+#include "ext/standard/php_filestat.h"
 
 /* What pthread_atfork() is in every library; libc's headers do not declare it. */
 int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
@@ -262,7 +263,9 @@ INTERPOSE(void, closelog, (void),
 INTERPOSE(int, stat, (const char *path, struct stat *found),
           NOTHING, dependencies_looked(path, found, LIBC(stat)(path, found)))
 INTERPOSE(int, lstat, (const char *path, struct stat *found),
-          NOTHING, dependencies_missed(path, LIBC(lstat)(path, found)))
+          NOTHING, dependencies_looked_at_name(path, found, LIBC(lstat)(path, found)))
+INTERPOSE(ssize_t, readlink, (const char *path, char *at, size_t len),
+          NOTHING, dependencies_followed(path, LIBC(readlink)(path, at, len)))
 INTERPOSE(int, access, (const char *path, int mode),
           NOTHING, dependencies_sought(path, LIBC(access)(path, mode)))
 INTERPOSE(DIR *, opendir, (const char *path),
@@ -277,10 +280,22 @@ INTERPOSE(int, unlink, (const char *path),
           NOTHING, dependencies_wrote_beside(path, LIBC(unlink)(path)))
 INTERPOSE(int, utime, (const char *path, const struct utimbuf *times),
           NOTHING, dependencies_touched(path, LIBC(utime)(path, times)))
+INTERPOSE(int, chmod, (const char *path, mode_t mode),
+          NOTHING, dependencies_touched(path, LIBC(chmod)(path, mode)))
+INTERPOSE(int, chown, (const char *path, uid_t owner, gid_t group),
+          NOTHING, dependencies_touched(path, LIBC(chown)(path, owner, group)))
+INTERPOSE(int, symlink, (const char *to, const char *path),
+          NOTHING, dependencies_wrote_beside(path, LIBC(symlink)(to, path)))
+INTERPOSE(int, link, (const char *to, const char *path),
+          NOTHING, dependencies_wrote_beside(path, LIBC(link)(to, path)))
+INTERPOSE(int, rmdir, (const char *path),
+          NOTHING, dependencies_wrote_beside(path, LIBC(rmdir)(path)))
 INTERPOSE(int, mkdir, (const char *path, mode_t mode),
           NOTHING, dependencies_wrote_beside(path, LIBC(mkdir)(path, mode)))
 
-/* ---- streams of PHP: libphp's own calls come through here, too ---- */
+/* ---- PHP: libphp's own calls come through here, too ---- */
+INTERPOSE(void, php_stat, (zend_string *path, int what, zval *answer),
+          dependencies_asked(path, what), LIBC(php_stat)(path, what, answer))
 INTERPOSE(int, _php_stream_free, (php_stream *stream, int options),
           own_connections_note_freed(stream, options), LIBC(_php_stream_free)(stream, options))
 

@@ -15,6 +15,7 @@
 #include "sealed/dependencies.h"
 #include "interpose.h"
 #include "state.h"
+#include "ext/standard/php_filestat.h"
 
 /* A framework's boot looks at some thousands of paths, and each is looked at once a second, in a
  * microsecond. A tenth would leave out files of large applications; ten times more would be a tenth
@@ -58,14 +59,20 @@ void dependencies_end(void)
 
 static file_mark mark_of(const struct stat *st)
 {
-    return (file_mark){st->st_ino, st->st_size, st->st_mtim, st->st_ctim};
+    return (file_mark){st->st_ino, st->st_mode, st->st_uid,  st->st_gid,
+                       st->st_size, st->st_mtim, st->st_ctim};
 }
 
-file_mark dependencies_mark(const char *path)
+static int look(const char *path, dependence kind, struct stat *found)
+{
+    return kind == LINK ? LIBC(lstat)(path, found) : LIBC(stat)(path, found);
+}
+
+file_mark dependencies_mark(const char *path, dependence kind)
 {
     struct stat st;
 
-    return LIBC(stat)(path, &st) == 0 ? mark_of(&st) : (file_mark){0};
+    return look(path, kind, &st) == 0 ? mark_of(&st) : (file_mark){0};
 }
 
 /* ---- what the boot writes ---- */
@@ -151,8 +158,14 @@ static void free_entry(zval *entry)
     free(Z_PTR_P(entry));
 }
 
-/* The first look at what is in a file counts; a look that only asks whether it is there, until
- * then. */
+/* What a path leads to and the path as a link are two entries: the key of a link has its zero. */
+static size_t key_len(const char *path, dependence kind)
+{
+    return strlen(path) + (kind == LINK);
+}
+
+/* The first look at what is in a file counts; a look that asks for less, until then. PHP answers
+ * such a look with what it remembers of the one before. */
 static void note(const char *path, dependence kind, file_mark mark, bool is_directory)
 {
     char whole[PATH_MAX];
@@ -178,17 +191,19 @@ static void note(const char *path, dependence kind, file_mark mark, bool is_dire
         }
         zend_hash_init(noted, 256, NULL, free_entry, 1);
     }
-    entry = zend_hash_str_find_ptr(noted, path, len);
-    if (entry && (kind == PRESENCE || (entry->kind == CONTENT && entry->mark.inode != 0))) {
+    entry = zend_hash_str_find_ptr(noted, path, key_len(path, kind));
+    if (entry && entry->mark.inode != 0 && kind <= entry->kind) {
         return;
     }
     if (!entry) {
         if (zend_hash_num_elements(noted) >= MOST_PATHS || !(entry = calloc(1, sizeof(*entry)))) {
             return;
         }
-        zend_hash_str_add_new_ptr(noted, path, len, entry);
+        zend_hash_str_add_new_ptr(noted, path, key_len(path, kind), entry);
     }
-    entry->mark = mark;
+    if (kind == CONTENT || entry->mark.inode == 0) {
+        entry->mark = mark;
+    }
     entry->kind = kind;
     entry->is_directory = is_directory;
     entry->is_of_boot |= serving->stage == STAGE_BOOT && !shim.script.loops;
@@ -238,14 +253,27 @@ UNSANITIZED int dependencies_looked(const char *path, const struct stat *found, 
     return result;
 }
 
-UNSANITIZED int dependencies_missed(const char *path, int result)
+UNSANITIZED int dependencies_looked_at_name(const char *path, const struct stat *found, int result)
 {
     const int number = errno;
 
-    if (is_noting && result != 0 && is_missing(number)) {
+    if (is_noting && result == 0 && S_ISLNK(found->st_mode)) {
+        note(path, LINK, mark_of(found), false);
+    } else if (is_noting && result != 0 && is_missing(number)) {
         note(path, CONTENT, (file_mark){0}, false);
-        errno = number;
     }
+    errno = number;
+    return result;
+}
+
+UNSANITIZED ssize_t dependencies_followed(const char *path, ssize_t result)
+{
+    const int number = errno;
+
+    if (is_noting && (result >= 0 || is_missing(number))) {
+        note(path, LINK, dependencies_mark(path, LINK), false);
+    }
+    errno = number;
     return result;
 }
 
@@ -254,7 +282,8 @@ UNSANITIZED int dependencies_sought(const char *path, int result)
     const int number = errno;
 
     if (is_noting && (result == 0 || is_missing(number))) {
-        const file_mark mark = result == 0 ? dependencies_mark(path) : (file_mark){0};
+        const file_mark mark =
+            result == 0 ? dependencies_mark(path, PRESENCE) : (file_mark){0};
         note(path, result == 0 ? PRESENCE : CONTENT, mark, false);
     }
     errno = number;
@@ -266,10 +295,28 @@ UNSANITIZED void *dependencies_listed(const char *path, void *result)
     const int number = errno;
 
     if (is_noting && (result || is_missing(number))) {
-        note(path, CONTENT, result ? dependencies_mark(path) : (file_mark){0}, true);
+        note(path, CONTENT, result ? dependencies_mark(path, CONTENT) : (file_mark){0}, true);
     }
     errno = number;
     return result;
+}
+
+UNSANITIZED void dependencies_asked(const zend_string *asked, int what)
+{
+    const char *path = ZSTR_VAL(asked);
+    const int number = errno;
+    struct stat st;
+
+    if (!is_noting || (what >= FS_TYPE && what <= FS_EXISTS)) {
+        return;
+    }
+    if (strncasecmp(path, "file://", 7) == 0) {
+        path += 7;
+    }
+    if (!strstr(path, "://") && LIBC(stat)(path, &st) == 0) {
+        note(path, STATE, mark_of(&st), S_ISDIR(st.st_mode));
+    }
+    errno = number;
 }
 
 static void close_listed(void *directory)
@@ -297,7 +344,7 @@ void dependencies_add(const char *path)
     dependency *entry;
 
     if (is_noting) {
-        note(path, CONTENT, dependencies_mark(path), false);
+        note(path, CONTENT, dependencies_mark(path, CONTENT), false);
         entry = noted ? zend_hash_str_find_ptr(noted, path, strlen(path)) : NULL;
         if (entry) {
             entry->is_named = true;
@@ -308,11 +355,12 @@ void dependencies_add(const char *path)
 static void settle_own(const char *path, dependency *entry)
 {
     struct stat st;
-    ssize_t found = LIBC(stat)(path, &st) == 0 ? find_own(st.st_dev, st.st_ino) : -1;
+    ssize_t found =
+        look(path, entry->kind, &st) == 0 ? find_own(st.st_dev, st.st_ino) : -1;
 
     entry->is_own = found >= 0;
     entry->is_output = entry->is_own && !own[found].is_touched && !entry->is_directory &&
-                       (entry->kind == PRESENCE || entry->mark.inode == 0);
+                       (entry->kind < CONTENT || entry->mark.inode == 0);
     if (entry->is_own) {
         entry->mark = own[found].is_touched ? own[found].mark : mark_of(&st);
     }

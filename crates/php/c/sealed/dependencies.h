@@ -13,13 +13,19 @@
 /* A state of a file. No file has the inode 0: then there is none. */
 typedef struct {
     ino_t inode;
+    mode_t mode;
+    uid_t owner;
+    gid_t group;
     off_t size;
     struct timespec modified, changed;
 } file_mark;
 
+/* Each says more than the one before. */
 typedef enum {
+    PRESENCE, /* that it is there, what it is, and whose */
+    STATE,    /* its size or times */
     CONTENT,  /* what is in it, or in the directory */
-    PRESENCE, /* that it is there */
+    LINK,     /* where it leads: of the link itself, beside what it leads to */
 } dependence;
 
 typedef struct {
@@ -44,16 +50,19 @@ void dependencies_add(const char *path);
 HashTable *dependencies_noted(void);
 void dependencies_forget(void);
 
-file_mark dependencies_mark(const char *path);
+file_mark dependencies_mark(const char *path, dependence kind);
 
 /* For interpose.c: the results of these calls, which they hand through. */
 int dependencies_opened(const char *path, int flags, int result);
 int dependencies_looked(const char *path, const struct stat *found, int result);
-int dependencies_missed(const char *path, int result);
+int dependencies_looked_at_name(const char *path, const struct stat *found, int result);
 int dependencies_sought(const char *path, int result);
+ssize_t dependencies_followed(const char *path, ssize_t result);
 void *dependencies_listed(const char *path, void *result);
 int dependencies_glob(const char *pattern, int flags, int (*failed)(const char *, int),
                       glob_t *found);
+/* Of PHP: its memory of the last file that it looked at hides calls of libc. */
+void dependencies_asked(const zend_string *path, int what);
 int dependencies_touched(const char *path, int result);
 int dependencies_wrote_beside(const char *path, int result);
 

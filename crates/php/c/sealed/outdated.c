@@ -19,6 +19,7 @@ typedef struct {
     file_mark mark;
     dependence kind;
     bool is_directory;
+    bool is_own;     /* the boot itself has written it */
     bool is_setting; /* of PHP: code is right without it */
 } known_file;
 
@@ -31,11 +32,21 @@ static bool looks_the_same(const known_file *file, file_mark now)
 {
     const file_mark *then = &file->mark;
 
-    if (file->kind == PRESENCE || then->inode == 0 || now.inode == 0) {
-        return !then->inode == !now.inode;
+    if (then->inode == 0 || now.inode == 0) {
+        return then->inode == now.inode;
     }
+    if (file->kind == PRESENCE) {
+        return now.mode == then->mode && now.owner == then->owner && now.group == then->group;
+    }
+    /* Who writes a file can put its size and its time of modification back, but not the other. */
     return now.inode == then->inode && now.size == then->size &&
-           memcmp(&now.modified, &then->modified, sizeof(now.modified)) == 0;
+           memcmp(&now.modified, &then->modified, sizeof(now.modified)) == 0 &&
+           memcmp(&now.changed, &then->changed, sizeof(now.changed)) == 0;
+}
+
+static file_mark mark_now(const known_file *file)
+{
+    return dependencies_mark(file->path, file->kind);
 }
 
 /* Whatever has changed since the boot began may have been read before or after. */
@@ -44,7 +55,7 @@ static bool is_younger_than_boot(const known_file *file)
     const struct timespec begun = dependencies_begun();
     const struct timespec changed = file->mark.changed;
 
-    return file->kind == CONTENT && file->mark.inode != 0 &&
+    return file->kind != PRESENCE && file->mark.inode != 0 && !file->is_own &&
            (changed.tv_sec > begun.tv_sec ||
             (changed.tv_sec == begun.tv_sec && changed.tv_nsec >= begun.tv_nsec));
 }
@@ -72,7 +83,7 @@ static known_file *learn(const char *path, file_mark mark, dependence kind)
 
 static void learn_setting(const char *path, bool is_directory)
 {
-    known_file *file = learn(path, dependencies_mark(path), CONTENT);
+    known_file *file = learn(path, dependencies_mark(path, CONTENT), CONTENT);
 
     if (file) {
         file->is_setting = true;
@@ -138,15 +149,13 @@ void outdated_learn_files(void)
             file = learn(ZSTR_VAL(path), entry->mark, entry->kind);
             if (file) {
                 file->is_directory = entry->is_directory;
-                if (entry->is_own) {
-                    file->mark.changed = (struct timespec){0};
-                }
+                file->is_own = entry->is_own;
             }
         } ZEND_HASH_FOREACH_END();
     }
     ZEND_HASH_FOREACH_STR_KEY(&EG(included_files), path) {
         if (path && looks_at_code && !(noted && zend_hash_exists(noted, path))) {
-            learn(ZSTR_VAL(path), dependencies_mark(ZSTR_VAL(path)), CONTENT);
+            learn(ZSTR_VAL(path), dependencies_mark(ZSTR_VAL(path), CONTENT), CONTENT);
         }
     } ZEND_HASH_FOREACH_END();
     dependencies_forget();
@@ -158,25 +167,31 @@ void outdated_learn_files(void)
     }
 }
 
-/* opcache believes what it knows of a file for opcache.revalidate_freq. */
-static void look_at_each_file(void)
+static void set(const char *setting, const char *value)
 {
-    zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives),
-                                                   ZEND_STRL("opcache.revalidate_freq"));
-    zend_string *never = zend_string_init("0", 1, 1);
+    zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), setting, strlen(setting));
+    zend_string *now = zend_string_init(value, strlen(value), 1);
 
     if (entry && entry->on_modify &&
-        entry->on_modify(entry, never, entry->mh_arg1, entry->mh_arg2, entry->mh_arg3,
+        entry->on_modify(entry, now, entry->mh_arg1, entry->mh_arg2, entry->mh_arg3,
                          ZEND_INI_STAGE_STARTUP) == SUCCESS) {
-        entry->value = never; /* what it had is the process's, which ends soon */
+        entry->value = now; /* what it had is the process's, which ends soon */
     }
+}
+
+/* opcache believes what it knows of a file for opcache.revalidate_freq, by a clock that stands still
+ * from when a script begins. */
+void outdated_look_at_each_file(void)
+{
+    set("opcache.revalidate_freq", "0");
 }
 
 static bool is_for_one_request;
 
 void shim_boots_afresh(int for_one_request)
 {
-    look_at_each_file();
+    outdated_look_at_each_file();
+    set("opcache.revalidate_path", "1"); /* else it believes for ever where a path leads */
     is_for_one_request = for_one_request;
     if (for_one_request) {
         dependencies_note_start();
@@ -206,7 +221,7 @@ int shim_boot_changed(void)
 {
     for (size_t i = 0; i < file_count; i++) {
         if (!files[i].is_setting &&
-            !looks_the_same(&files[i], dependencies_mark(files[i].path))) {
+            !looks_the_same(&files[i], mark_now(&files[i]))) {
             return 1;
         }
     }
@@ -222,7 +237,7 @@ const char *shim_outdated(int *newer)
     younger_than_boot = NULL;
     for (size_t i = 0; i < file_count; i++) {
         known_file *file = &files[i];
-        const file_mark now = dependencies_mark(file->path);
+        const file_mark now = mark_now(file);
         if (looks_the_same(file, now)) {
             continue;
         }
@@ -260,19 +275,46 @@ static void watch_for(int line, const char *path)
              directory[1]);
 }
 
+/* A path leads elsewhere when one of its folders is moved away, or when a link in it is replaced. */
+static void watch_way(int line, const char *path, HashTable *watched)
+{
+    const uint32_t gone = IN_DELETE_SELF | IN_MOVE_SELF | IN_MASK_ADD;
+    char way[PATH_MAX];
+
+    if (strlen(path) >= sizeof(way)) {
+        return;
+    }
+    strcpy(way, path);
+    for (dirname(way); way[1] && zend_hash_str_add_empty_element(watched, way, strlen(way));
+         dirname(way)) {
+        inotify_add_watch(line, way, gone | IN_ONLYDIR);
+        inotify_add_watch(line, way, gone | IN_DONT_FOLLOW);
+    }
+}
+
 int shim_watch_boot(void)
 {
-    const uint32_t of_file = IN_MODIFY | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF;
-    const uint32_t of_directory = IN_CREATE | IN_DELETE | IN_MOVE | IN_DELETE_SELF | IN_MOVE_SELF;
+    const uint32_t of_name = IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF | IN_MASK_ADD;
+    const uint32_t of_file = IN_MODIFY | of_name;
+    const uint32_t of_directory =
+        IN_CREATE | IN_DELETE | IN_MOVE | IN_DELETE_SELF | IN_MOVE_SELF | IN_MASK_ADD;
     int line = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    HashTable watched;
 
+    zend_hash_init(&watched, 64, NULL, NULL, 1);
     for (size_t i = 0; line >= 0 && i < file_count; i++) {
-        if (files[i].mark.inode == 0) {
-            watch_for(line, files[i].path);
-        } else if (files[i].kind == CONTENT) {
-            inotify_add_watch(line, files[i].path,
-                              (files[i].is_directory ? of_directory : of_file) | IN_MASK_ADD);
+        const known_file *file = &files[i];
+        if (file->mark.inode == 0) {
+            watch_for(line, file->path);
+        } else if (file->kind == LINK) {
+            inotify_add_watch(line, file->path, of_name | IN_DONT_FOLLOW);
+        } else if (file->kind == PRESENCE) {
+            inotify_add_watch(line, file->path, of_name);
+        } else {
+            inotify_add_watch(line, file->path, file->is_directory ? of_directory : of_file);
         }
+        watch_way(line, file->path, &watched);
     }
+    zend_hash_destroy(&watched);
     return line;
 }
