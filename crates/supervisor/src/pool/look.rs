@@ -9,7 +9,7 @@ use tokamak_sys::queue::{PoolNumber, Snapshot, WorkerState};
 
 use super::in_flight::lost;
 use super::{PROOF, Place, Pool, RenewalReason, fpm};
-use crate::failing;
+use crate::failing::{self, Answers};
 use crate::log::Level;
 use crate::machine::{Event, KillReason, Worker};
 use crate::size::{self, Change, Count};
@@ -84,16 +84,20 @@ impl Pool {
         if !keeps || since(self.judged, now) < failing::EVERY {
             return;
         }
+        for index in 0..self.places.len() as u16 {
+            let Snapshot { requests: count, errors, .. } = self.entry(index);
+            self.places[usize::from(index)].record.look(Answers { count, errors });
+        }
         let serving = (0..).zip(&self.places).filter(|(_, place)| place.worker == Worker::Serving);
-        let records: Vec<_> = serving.map(|(index, _)| (index, self.entry(index).errors)).collect();
-        let Some((index, errors)) = failing::outlier(&records) else { return };
+        let records = serving.map(|(index, place)| (index, &place.record));
+        let Some((index, Answers { count, errors })) = failing::outlier(records) else { return };
         self.judged = now;
         let pid = self.places[usize::from(index)].pid.unwrap_or(0);
         self.say(
             Level::Warn,
             format_args!(
-                "a worker is replaced: its last {errors} answers were errors (5xx), and those of \
-                    its neighbours were not, pid={pid}"
+                "a worker is replaced: {errors} of its last {count} answers were errors (5xx), and \
+                    those of its neighbours were not, pid={pid}"
             ),
         );
         self.places[usize::from(index)].is_failing = true;
@@ -250,7 +254,7 @@ impl Pool {
         let mut entry = self.segment.board(index);
         if entry.instance != self.places[usize::from(index)].instance {
             entry.state = WorkerState::Empty;
-            entry.requests = 0;
+            (entry.requests, entry.errors) = (0, 0);
         }
         entry
     }

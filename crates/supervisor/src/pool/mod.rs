@@ -26,6 +26,7 @@ use tokamak_sys::process::Demand;
 use tokamak_sys::queue::{InFlight, Segment, Snapshot};
 
 use crate::endpoint::Endpoint;
+use crate::failing;
 use crate::log::{self, Level};
 use crate::machine::Worker;
 use crate::means::PoolPlan;
@@ -59,6 +60,8 @@ pub struct Place {
     seen: Seen,
     /// What it had wanted of the processors when the pool was last sized.
     demand: Option<Demand>,
+    /// Its last answers.
+    record: failing::Record,
     /// It leaves because it fails alone.
     is_failing: bool,
     /// It was killed although it held a lock of shared memory.
@@ -172,6 +175,7 @@ impl Pool {
             changed: 0,
             seen: Seen::default(),
             demand: None,
+            record: failing::Record::default(),
             is_failing: false,
             is_forced: false,
         };

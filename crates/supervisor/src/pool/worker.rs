@@ -8,6 +8,7 @@ use tokamak_sys::queue::WorkerState;
 use super::endings::Ending;
 use super::in_flight::lost;
 use super::{PROOF, Place, Pool, RenewalReason, fpm};
+use crate::failing;
 use crate::log::Level;
 use crate::machine::{Act, Event, Fate, Worker, step};
 use crate::watch::{Seen, since};
@@ -45,6 +46,7 @@ impl Pool {
                     changed: now,
                     seen: Seen::default(),
                     demand: None,
+                    record: failing::Record::default(),
                     is_failing: false,
                     is_forced: false,
                 };

@@ -55,8 +55,8 @@ pub struct Snapshot {
     pub since: u64,
     /// Requests served so far.
     pub requests: u64,
-    /// Its last answers that were errors of the server (5xx), one after the other.
-    pub errors: u32,
+    /// How many of its answers were errors of the server (5xx).
+    pub errors: u64,
     /// Memory held by PHP, in bytes, after the last request.
     pub memory: u64,
     /// Duration of the last roll-back, in nanoseconds; 0: there was none. Sealed mode.
@@ -218,8 +218,6 @@ impl Board<'_> {
     pub fn count_request(&self, memory: u64, status: u16) {
         if status >= 500 {
             self.0.errors.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.0.errors.store(0, Ordering::Relaxed);
         }
         self.0.requests.fetch_add(1, Ordering::Relaxed);
         self.0.memory.store(memory, Ordering::Relaxed);

@@ -200,8 +200,8 @@ pub(super) struct BoardEntry {
     pub held: AtomicU32,
     pub since: AtomicU64,
     pub requests: AtomicU64,
-    /// Its last answers that were errors of the server (5xx), one after the other.
-    pub errors: AtomicU32,
+    /// Answers that were errors of the server (5xx).
+    pub errors: AtomicU64,
     pub memory: AtomicU64,
     /// Nanoseconds of the last roll-back; 0: there was none.
     pub roll_back: AtomicU64,
