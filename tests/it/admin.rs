@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{Kind, Server, Setup, eventually, free_address, program};
+use crate::harness::{Kind, Server, Setup, eventually, free_address, get, program, tests};
 use crate::operate::{configuration, operated, pid_in, status, status_when, worker_pids};
 
 const TOKEN: &str = "0123456789abcdef";
@@ -113,16 +113,59 @@ fn break_boot(server: &Server) {
     }
 }
 
+/// Waits until the server is not ready because of this.
+fn not_ready(server: &Server, why: &str) {
+    let not_ready = || {
+        let (code, body) = ask(socket(server), "GET /ready", "");
+        (code == 503 && body.contains(why)).then_some(())
+    };
+    assert!(eventually(Duration::from_secs(20), not_ready).is_some(), "{:#}", status(server));
+    assert_eq!(ask(socket(server), "GET /live", "").0, 200);
+}
+
+/// Waits until the server is ready.
+fn ready(server: &Server) {
+    let ready = || (ask(socket(server), "GET /ready", "").0 == 200).then_some(());
+    assert!(eventually(Duration::from_secs(20), ready).is_some(), "{:#}", status(server));
+}
+
 #[test]
 fn says_why_the_server_is_not_ready() {
     let server = on_a_socket(operated(Kind::Worker));
     break_boot(&server);
-    let not_ready = || {
-        let (code, body) = ask(socket(&server), "GET /ready", "");
-        (code == 503 && body.contains("do not boot")).then_some(())
-    };
-    assert!(eventually(Duration::from_secs(20), not_ready).is_some(), "{:#}", status(&server));
-    assert_eq!(ask(socket(&server), "GET /live", "").0, 200);
+    not_ready(&server, "do not boot");
+}
+
+/// A balancer sends no requests to a server that is not ready: it has to find out by itself that
+/// all is well again.
+#[test]
+fn a_pool_on_demand_is_not_ready_until_its_workers_boot() {
+    let setup = operated(Kind::Worker).site_line("pool.manager = \"ondemand\"");
+    let server = setup.line("admin = \"unix:admin.sock\"").start();
+    ready(&server);
+    server.get("/index.php").expect(200);
+    let script = server.places.root().join("worker.php");
+    let good = std::fs::read(&script).unwrap();
+    break_boot(&server);
+    server.get("/index.php").expect(503);
+    not_ready(&server, "do not boot");
+    std::fs::write(&script, good).unwrap();
+    ready(&server);
+    server.get("/index.php").expect(200);
+}
+
+#[test]
+fn a_sealed_boot_that_hangs_keeps_no_other_site_waiting() {
+    let root = tests().join("sites/operated");
+    let other = format!("[[site]]\nhost = 'other.example'\nroot = '{}'\n", root.display());
+    let setup = operated(Kind::Sealed).boot("hangs.php").more(&other);
+    let server = setup.line("admin = \"unix:admin.sock\"").start();
+    server.send(&get("/index.php").header("Host", "other.example")).expect(200);
+    not_ready(&server, "the application still boots");
+    not_ready(&server, "hangs.php");
+    std::fs::write(server.state_file("go"), "").unwrap();
+    ready(&server);
+    server.get("/index.php").expect(200);
 }
 
 /// The reason names sites, scripts and how they fail.

@@ -39,7 +39,8 @@ pub struct Count {
 }
 
 impl Count {
-    fn active(&self) -> usize {
+    /// Those that serve or are about to.
+    pub fn active(&self) -> usize {
         self.starting + self.idle + self.busy
     }
 }

@@ -15,11 +15,15 @@ use crate::log::{self, Level};
 use crate::means::{FrontPlan, Means};
 use crate::pool::Pool;
 use crate::watch::since;
-use crate::zygote::Launch;
+use crate::zygote::{Launch, SLOW};
 
 /// How long a front may take to be ready. It needs milliseconds, and seconds where names have to be
 /// resolved first; one that was stopped meanwhile would keep the server from serving for ever.
 const FRONT_LIMIT: Duration = Duration::from_secs(60);
+/// A sealed application that boots within this time is there with the front, so that the first
+/// requests find its workers. With a tenth, most would come later; ten times more would keep all
+/// sites waiting for one that hangs.
+const QUICK_BOOT: Duration = Duration::from_secs(1);
 /// Time that a front has for passing an answer on to a client of the admin listener.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
 /// Time that a front may live on because it waits for answers. A reload answers two seconds after
@@ -153,10 +157,13 @@ impl Generation {
         };
         self.applications.iter().all(is_up)
             && self.pools().all(|pool| match self.patience {
-                // A sealed application that does not boot is tried again, and the other sites need
-                // not wait for it.
+                // A sealed application that does not boot is tried again, and one that takes its
+                // time may hang: the other sites and the admin listener need not wait for it.
                 Patience::Eager => {
-                    pool.has_zygote() || pool.is_sealed() && pool.failure().is_some()
+                    let limit = if pool.is_sealed() { QUICK_BOOT } else { SLOW };
+                    pool.has_zygote()
+                        || pool.is_sealed() && pool.failure().is_some()
+                        || since(self.begun, now) > limit
                 }
                 Patience::Careful => pool.is_up(),
             })

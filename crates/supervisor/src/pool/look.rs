@@ -70,11 +70,8 @@ impl Pool {
         let count = self.count(now);
         let living = count.idle + count.busy + count.draining;
         self.has_lived |= living > 0;
-        // Such a pool tries again when a request waits.
-        let is_asked = matches!(self.site.pool.size, PoolSize::Ondemand { .. })
-            && self.storm.allowed(1, count.starting, now) > 0;
         let failures = self.storm.failures().max(self.zygote.failures());
-        self.ending.is_none() && !is_asked && is_barren(failures, living, self.has_lived)
+        self.ending.is_none() && is_barren(failures, living, self.has_lived)
     }
 
     /// Replaces a worker that fails alone. Only where a worker keeps something from request to
@@ -286,8 +283,8 @@ impl Pool {
     pub fn can_serve(&self, now: u64) -> bool {
         let count = self.count(now);
         let on_demand = matches!(self.site.pool.size, PoolSize::Ondemand { .. });
-        let is_renewed = self.has_booted && self.storm.failures() == 0;
-        self.has_zygote() && (on_demand || is_renewed || count.idle + count.busy > 0)
+        let comes = (on_demand || self.has_booted) && self.storm.failures() == 0;
+        self.has_zygote() && (comes || count.idle + count.busy > 0)
     }
 
     fn has_rested(&self, entry: &Snapshot, now: u64) -> bool {
@@ -339,6 +336,10 @@ impl Pool {
         }
         self.sized = now;
         self.mind_limit(count);
+        // Also without a request: a balancer sends none as long as the site is not ready.
+        if self.storm.failures() > 0 && count.active() == 0 {
+            count.waiting = count.waiting.max(1);
+        }
         match self.sizer.look(&self.site.pool.size, count, now) {
             Change::Keep => {}
             Change::Grow(wanted) => {

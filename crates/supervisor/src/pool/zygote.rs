@@ -200,18 +200,18 @@ impl Pool {
 
     /// Starts a zygote if one is due.
     pub(super) fn mind_zygote(&mut self, launch: Launch<'_>, now: u64) {
-        let (limit, slow, late) = if self.is_sealed() {
-            (self.start_limit(), "the application still boots", "the application does not boot")
-        } else {
-            (zygote::LIMIT, "PHP still starts", "PHP does not start")
-        };
+        let limit = if self.is_sealed() { self.start_limit() } else { zygote::LIMIT };
         match self.zygote.tick(limit, now) {
             Need::Nothing => {}
             Need::Slow => {
                 let (after, most) = (zygote::SLOW.as_secs(), limit.as_secs());
-                self.say(Level::Warn, format_args!("{slow} after {after} s; it has {most} s"));
+                let what = self.starting();
+                self.say(Level::Warn, format_args!("{what} after {after} s; it has {most} s"));
             }
-            Need::Late => self.fail(format!("{late} within {} s and is killed", limit.as_secs())),
+            Need::Late => {
+                let (what, seconds) = (self.starting(), limit.as_secs());
+                self.fail(format!("{what} after {seconds} s and is killed"));
+            }
             Need::Start => {
                 // Places of the last one's workers must be free before the next one may fill them.
                 if self.ending.is_some()
@@ -226,6 +226,25 @@ impl Pool {
                     self.fail(error.to_string());
                 }
             }
+        }
+    }
+
+    /// What its zygote does before it is ready.
+    fn starting(&self) -> String {
+        let script = self.site.worker.as_ref().or(self.site.boot.as_ref());
+        match script.filter(|_| self.is_sealed()) {
+            Some(script) => format!("the application still boots ({})", script.display()),
+            None if self.is_sealed() => "the application still boots".to_owned(),
+            None => "PHP still starts".to_owned(),
+        }
+    }
+
+    /// Why it has no workers, if it has none.
+    pub fn obstacle(&self) -> String {
+        match self.failure() {
+            Some(failure) => failure.to_owned(),
+            None if self.has_zygote() => "they still start".to_owned(),
+            None => self.starting(),
         }
     }
 

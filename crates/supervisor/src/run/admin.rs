@@ -117,8 +117,7 @@ impl Supervisor {
         match current.pools().find(cannot) {
             None => Ok(()),
             Some(pool) => {
-                let why = pool.failure().unwrap_or("they still start");
-                Err(format!("site {} has no workers: {why}", pool.site.name))
+                Err(format!("site {} has no workers: {}", pool.site.name, pool.obstacle()))
             }
         }
     }
