@@ -69,7 +69,8 @@ pub fn print_messages(loaded: Loaded) -> Option<Config> {
     });
     for message in &loaded.messages {
         if let Some(line) = style.line(SystemTime::now(), std::process::id(), message) {
-            eprint!("{line}");
+            // A server that runs must not wait for who reads its log.
+            tokamak_supervisor::log::write_raw(line.as_bytes());
         }
     }
     loaded.config

@@ -16,6 +16,8 @@ use tokamak_supervisor::FrontStart;
 use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{self, CacheStatus, FromFront, Heard, ToFront, Why};
 use tokamak_sys::memory_file;
+#[cfg(feature = "jemalloc")]
+use tokamak_sys::outlet::try_stderr;
 use tokamak_sys::process;
 use tokamak_tls::Credentials;
 
@@ -108,7 +110,7 @@ pub fn main(start: FrontStart) -> u8 {
 fn give_memory_back() {
     #[cfg(feature = "jemalloc")]
     if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
-        eprintln!("tokamak: unused memory is given back late: {error}");
+        try_stderr(format_args!("tokamak: unused memory is given back late: {error}"));
     }
 }
 

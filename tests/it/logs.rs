@@ -373,6 +373,8 @@ fn a_full_pipe_does_not_stop_a_script() {
         assert_eq!(lost(&log), 2 * count, "{kind:?}");
         let name = "tokamak_error_log_lines_lost_total{site=\"localhost\"}";
         assert_eq!(metrics::samples(&server)[name], 2.0 * count as f64, "{kind:?}");
+        let shown = status(&server);
+        assert_eq!(shown["pools"][0]["lost_lines"], 2 * count, "{kind:?}");
         assert!(!log.contains("panicked") && !log.contains("signal"), "{kind:?}: {log}");
     }
 }

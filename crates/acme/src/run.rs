@@ -10,6 +10,7 @@ use instant_acme::CertificateIdentifier;
 use tokamak_config::{Acme, AcmeChallenge, Secret, Tier};
 use tokamak_sys::channel::Channel;
 use tokamak_sys::control::StateFile;
+use tokamak_sys::outlet::try_stderr;
 use tokamak_tls::PairFiles;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 use tokio::time::sleep;
@@ -73,7 +74,7 @@ pub fn run(start: Start) -> u8 {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("tokamak: certificates: {error}");
+            try_stderr(format_args!("tokamak: certificates: {error}"));
             return FAILED;
         }
     };

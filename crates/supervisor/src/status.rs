@@ -122,6 +122,8 @@ pub struct PoolReport {
     /// How often it got other processes since this generation began, because its image was outdated
     /// or something was wrong.
     pub renewals: u32,
+    /// Lines of its processes that were lost, because nobody has read the error log.
+    pub lost_lines: u64,
     /// Why workers do not boot, if they do not.
     pub failure: Option<String>,
     /// Each worker.
@@ -287,6 +289,7 @@ fn pool_report(generation: &Generation, pool: &Pool, now: u64) -> PoolReport {
         queue: count.waiting,
         requests,
         renewals: history.renewals,
+        lost_lines: pool.segment().lost_lines(),
         failure: pool.failure().map(str::to_owned),
         workers: pool
             .workers()
@@ -346,9 +349,12 @@ impl fmt::Display for Report {
         }
         f.write_char('\n')?;
         write_table(f, &table)?;
-        for PoolReport { site, renewals, failure, .. } in &self.pools {
+        for PoolReport { site, renewals, lost_lines, failure, .. } in &self.pools {
             if *renewals > 0 {
                 writeln!(f, "\n{site}: got other processes {renewals} time(s)")?;
+            }
+            if *lost_lines > 0 {
+                writeln!(f, "\n{site}: {lost_lines} line(s) for the error log were lost")?;
             }
             if let Some(failure) = failure {
                 writeln!(f, "\n{site}: {failure}")?;
@@ -483,6 +489,7 @@ mod tests {
             draining: 1,
             pools: vec![PoolReport {
                 renewals: 0,
+                lost_lines: 0,
                 site: "example.org".into(),
                 root: "/srv".into(),
                 mode: "worker",

@@ -263,6 +263,11 @@ impl Zygote {
         self.storm.failed(now).unwrap_or_default()
     }
 
+    /// Whether its start takes long.
+    pub fn starts_slowly(&self, now: u64) -> bool {
+        matches!(&self.life, Life::Starting(_, _, begun) if since(*begun, now) > SLOW)
+    }
+
     /// Looks whether something is due. A start may take up to `limit`.
     pub fn tick(&mut self, limit: Duration, now: u64) -> Need {
         match &self.life {
@@ -271,7 +276,7 @@ impl Zygote {
                 self.kill(now);
                 return Need::Late;
             }
-            Life::Starting(_, _, begun) if since(*begun, now) > SLOW && !self.is_slow => {
+            Life::Starting(..) if self.starts_slowly(now) && !self.is_slow => {
                 self.is_slow = true;
                 return Need::Slow;
             }

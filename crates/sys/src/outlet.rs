@@ -37,6 +37,13 @@ impl<Fd: AsFd> Outlet<Fd> {
     }
 }
 
+/// Writes a line to standard error if there is room: for a process that has no log of its own, or
+/// none yet.
+pub fn try_stderr(line: std::fmt::Arguments<'_>) {
+    // Where it cannot be written there is nobody to tell.
+    let _ = Outlet::of(io::stderr()).write(format!("{line}\n").as_bytes());
+}
+
 fn kind_of(fd: impl AsFd) -> Option<FileType> {
     fstat(fd).map(|stat| FileType::from_raw_mode(stat.st_mode)).ok()
 }

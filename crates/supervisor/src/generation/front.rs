@@ -23,7 +23,7 @@ const FRONT_LIMIT: Duration = Duration::from_secs(60);
 /// A sealed application that boots within this time is there with the front, so that the first
 /// requests find its workers. With a tenth, most would come later; ten times more would keep all
 /// sites waiting for one that hangs.
-const QUICK_BOOT: Duration = Duration::from_secs(1);
+const QUICK_BOOT: Duration = Duration::from_secs(2);
 /// Time that a front has for passing an answer on to a client of the admin listener.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
 /// Time that a front may live on because it waits for answers. A reload answers two seconds after
@@ -160,7 +160,8 @@ impl Generation {
                 // A sealed application that does not boot is tried again, and one that takes its
                 // time may hang: the other sites and the admin listener need not wait for it.
                 Patience::Eager => {
-                    let limit = if pool.is_sealed() { QUICK_BOOT } else { SLOW };
+                    let is_alone = self.server.sites.len() == 1 && self.server.admin.is_none();
+                    let limit = if pool.is_sealed() && !is_alone { QUICK_BOOT } else { SLOW };
                     pool.has_zygote()
                         || pool.is_sealed() && pool.failure().is_some()
                         || since(self.begun, now) > limit

@@ -14,7 +14,7 @@ use crate::log::Level;
 use crate::machine::{Event, KillReason, Worker};
 use crate::size::{self, Change, Count};
 use crate::watch::{Finding, since};
-use crate::zygote::Launch;
+use crate::zygote::{Launch, SLOW};
 
 /// Time between two measurements of memory.
 const MEASURE_EVERY: Duration = Duration::from_secs(1);
@@ -71,7 +71,22 @@ impl Pool {
         let living = count.idle + count.busy + count.draining;
         self.has_lived |= living > 0;
         let failures = self.storm.failures().max(self.zygote.failures());
-        self.ending.is_none() && is_barren(failures, living, self.has_lived)
+        let is_hopeless = || is_barren(failures, living, self.has_lived) || self.boots_in_vain(now);
+        self.ending.is_none() && living == 0 && is_hopeless()
+    }
+
+    /// Workers that boot for so long that they may hang.
+    fn slow_boots(&self, now: u64) -> usize {
+        let is_slow = |(place, entry): &(&Place, Snapshot)| {
+            doing(place.worker, entry.state) == Doing::Starting && since(place.forked, now) > SLOW
+        };
+        self.workers().filter(is_slow).count()
+    }
+
+    /// Whether all boots take so long that waiting for them is likely to be in vain. Where there is
+    /// room for another worker, a request that waits has it started.
+    fn boots_in_vain(&self, now: u64) -> bool {
+        self.zygote.starts_slowly(now) || self.slow_boots(now) == self.places.len()
     }
 
     /// Replaces a worker that fails alone. Only where a worker keeps something from request to
@@ -283,7 +298,8 @@ impl Pool {
     pub fn can_serve(&self, now: u64) -> bool {
         let count = self.count(now);
         let on_demand = matches!(self.site.pool.size, PoolSize::Ondemand { .. });
-        let comes = (on_demand || self.has_booted) && self.storm.failures() == 0;
+        let boots = self.storm.failures() == 0 && self.slow_boots(now) == 0;
+        let comes = (on_demand || self.has_booted) && boots;
         self.has_zygote() && (comes || count.idle + count.busy > 0)
     }
 
