@@ -26,7 +26,7 @@ LINE_RUNS = 100
 """Short ones: many of them have both processors for themselves, and seldom one is lucky."""
 LINE = 64
 
-LAYOUT = 16
+LAYOUT = 17
 """The layout of the queue (`crates/sys/src/queue/layout.rs`) that the numbers below belong to."""
 SLOTS, CELLS_PER_SLOT, REQUEST, RESPONSE = 64, 8, 20 * 1024, 64 * 1024
 HEADER, LOOP, ENTRY, SLOT_HEAD = 640, 256, 1152, 4096

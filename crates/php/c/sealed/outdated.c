@@ -179,8 +179,8 @@ static void set(const char *setting, const char *value)
     }
 }
 
-/* opcache believes what it knows of a file for opcache.revalidate_freq, by a clock that stands still
- * from when a script begins. */
+/* opcache believes what it knows of a file for opcache.revalidate_freq, by a clock that stands
+ * still from when a script begins. */
 void outdated_look_at_each_file(void)
 {
     set("opcache.revalidate_freq", "0");
@@ -275,7 +275,7 @@ static void watch_for(int line, const char *path)
              directory[1]);
 }
 
-/* A path leads elsewhere when one of its folders is moved away, or when a link in it is replaced. */
+/* A path leads elsewhere when one of its folders is moved away, or a link in it is replaced. */
 static void watch_way(int line, const char *path, HashTable *watched)
 {
     const uint32_t gone = IN_DELETE_SELF | IN_MOVE_SELF | IN_MASK_ADD;
