@@ -139,7 +139,7 @@ fn change_page(server: &Server) {
     write(server, "page.php", "<?php return 2;");
 }
 
-/// The site was copied a moment ago: in the same second PHP would take the new file for the old one.
+/// The site was copied a moment ago: in the same second PHP would take the new file for the old.
 fn swap_folders(server: &Server) {
     let root = server.places.root();
     fs::create_dir(root.join("part.next")).unwrap();
