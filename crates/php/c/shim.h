@@ -255,6 +255,8 @@ int shim_boot_changed(void);
 /* A descriptor that is readable when something of that changes, as far as the kernel says so; below
  * 0: there is none. */
 int shim_watch_boot(void);
+/* Before the boot of a worker: what this process loads from here on is as it is by then. */
+void shim_looks_at_each_file(void);
 /* In a process that stands in for an image: no cache answers for a file without a look at it. If it
  * boots for one request, what the boot depends on is noted from here on. */
 void shim_boots_afresh(int for_one_request);

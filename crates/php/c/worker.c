@@ -116,9 +116,6 @@ bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *retur
         shim.script.shutdown_functions = BG(user_shutdown_function_names);
         BG(user_shutdown_function_names) = NULL;
         session_end();
-        if (!shim.sealed) {
-            outdated_look_at_each_file();
-        }
         reset_learn();
         outdated_note_booted();
     }

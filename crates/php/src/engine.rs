@@ -202,6 +202,13 @@ pub fn watch_boot() -> Option<OwnedFd> {
     }
 }
 
+/// A worker that boots once looks at each file that it loads: it would keep what opcache believes
+/// of the files of a moment ago.
+pub fn look_at_each_file() {
+    // SAFETY: after `start`, in a process with one thread, outside a request.
+    unsafe { ffi::shim_looks_at_each_file() }
+}
+
 /// This process stands in for an image, and takes the files as they are; perhaps it boots for one
 /// request.
 pub fn boot_afresh(for_one_request: bool) {

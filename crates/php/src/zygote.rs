@@ -222,6 +222,9 @@ impl Zygote {
             Ok(None) => ExitCode::SUCCESS,
             Ok(Some(Newborn { index, instance, .. })) => {
                 engine::begin_worker(Signal::Backtrace(None).number());
+                if matches!(self.settings.mode, Mode::Worker | Mode::Async) {
+                    engine::look_at_each_file();
+                }
                 let consumer = Consumer::new(self.segment.clone(), self.bells, index, instance);
                 worker::settle(&self.settings, self.segment, consumer);
                 end(worker::serve(&self.settings))

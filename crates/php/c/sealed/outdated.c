@@ -181,7 +181,7 @@ static void set(const char *setting, const char *value)
 
 /* opcache believes what it knows of a file for opcache.revalidate_freq, by a clock that stands
  * still from when a script begins. */
-void outdated_look_at_each_file(void)
+void shim_looks_at_each_file(void)
 {
     set("opcache.revalidate_freq", "0");
 }
@@ -190,7 +190,7 @@ static bool is_for_one_request;
 
 void shim_boots_afresh(int for_one_request)
 {
-    outdated_look_at_each_file();
+    shim_looks_at_each_file();
     set("opcache.revalidate_path", "1"); /* else it believes for ever where a path leads */
     is_for_one_request = for_one_request;
     if (for_one_request) {

@@ -7,7 +7,5 @@
 void outdated_learn_files(void);
 /* The same in a process that boots for one request; nothing in others. */
 void outdated_note_booted(void);
-/* What this process loads from here on is as it is by then. */
-void outdated_look_at_each_file(void);
 
 #endif
