@@ -204,7 +204,8 @@ impl Service {
         }
     }
 
-    /// A report of the supervisor as far as whoever may look here may see it.
+    /// The supervisor's report for the client of this listener. Without a token, every user of the
+    /// machine can ask, so the listener hides the query strings.
     fn shown(&self, report: String) -> String {
         if self.access == Access::Local { queries::hidden(&report) } else { report }
     }
