@@ -95,9 +95,10 @@ pub fn ends(broken: &[&Trial], calm: f64) -> (Ends, String) {
             pool.most, pool.name, pool.queue
         );
         let _ = write!(why, "; the machine used {}", cpu(trial));
-        why += match computes {
-            false => ": they wait for something. More workers help, or async mode",
-            true => ": they compute. More workers would use the other cores",
+        why += if computes {
+            ": they compute. More workers would use the other cores"
+        } else {
+            ": they wait for something. More workers help, or async mode"
         };
         return (Ends::Workers, why);
     }

@@ -7,12 +7,12 @@
 
 mod certificate;
 mod challenge;
+mod client_hello;
 mod credentials;
-mod greeting;
-mod kept_sessions;
 mod names;
 mod pair;
 mod session;
+mod session_cache;
 mod settings;
 mod shared_secret;
 mod ticket_news;
@@ -20,8 +20,8 @@ mod tickets;
 
 pub use certificate::{Certificate, InvalidCertificate};
 pub use challenge::{ACME_PROTOCOL, challenge_config};
+pub use client_hello::fragment_length;
 pub use credentials::{Challenge, Credentials, Entry, Malformed, PairFiles};
-pub use greeting::fragment_length;
 pub use names::Names;
 pub use pair::{Pair, PairError, authorities, certificate, only_certificate};
 pub use session::{ClientCertificate, Session};

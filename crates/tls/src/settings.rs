@@ -6,10 +6,10 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{ServerConfig, SupportedProtocolVersion, version};
 
 use crate::credentials::Credentials;
-use crate::kept_sessions::KeptSessions;
 use crate::names::{NamedPairs, Names};
 use crate::pair::{Pair, authorities};
 use crate::provider;
+use crate::session_cache::SessionCache;
 use crate::tickets::Tickets;
 
 /// A version of TLS.
@@ -93,7 +93,7 @@ pub fn server_config(
     }
     // As with tickets, a session would stand for the client's certificate.
     config.session_storage = match settings.client_auth {
-        ClientAuth::None => Arc::new(KeptSessions::default()),
+        ClientAuth::None => Arc::new(SessionCache::default()),
         ClientAuth::Optional | ClientAuth::Required => Arc::new(NoServerSessionStorage {}),
     };
     Ok((Arc::new(config), names))

@@ -54,7 +54,7 @@ impl EventLoop {
                 if matches!(waiting, Waiting::Idle | Waiting::Head)
                     && let Watched::Http(state) = watched
                 {
-                    state.say_goodbye();
+                    state.send_close_notify();
                 }
                 task.abort();
             }

@@ -27,15 +27,15 @@ pub use counters::{Failed, HandshakeCounters};
 use on_demand::OnDemand;
 pub use on_demand::WantName;
 
-/// The first byte of a client that speaks TLS: a record with its greeting.
+/// The first byte of a client that speaks TLS: a record with its ClientHello.
 const HANDSHAKE: u8 = 0x16;
 
 /// What the TLS library says if no certificate is for a client.
 const NO_CERTIFICATE: &str = "no server certificate chain resolved";
 
-/// How much of a greeting is looked at. That of a client with little memory has some hundred bytes;
-/// a tenth would not hold it, and ten times more would only hold the keys of browsers.
-const GREETING: usize = 1024;
+/// How much of a ClientHello is looked at. That of a client with little memory has some hundred
+/// bytes; a tenth would not hold it, and ten times more would only hold the keys of browsers.
+const CLIENT_HELLO: usize = 1024;
 
 /// What event loops need for handshakes.
 pub struct Tls {
@@ -216,19 +216,19 @@ impl Tls {
             }
             _ => (Failed::Closed, None),
         };
-        let greeting = LazyConfigAcceptor::new(Acceptor::default(), stream).await;
-        let greeting = greeting.map_err(|error| {
+        let handshake = LazyConfigAcceptor::new(Acceptor::default(), stream).await;
+        let handshake = handshake.map_err(|error| {
             let (why, error) = closed(error);
             end.failed(why, error)
         })?;
-        let challenge = self.challenges.config(&greeting.client_hello());
+        let challenge = self.challenges.config(&handshake.client_hello());
         let is_challenge = challenge.is_some();
-        let asked = greeting.client_hello().server_name().map(str::to_owned);
+        let asked = handshake.client_hello().server_name().map(str::to_owned);
         let config = match challenge {
             Some(config) => config,
-            None => self.config_for(greeting.client_hello().server_name()).await,
+            None => self.config_for(handshake.client_hello().server_name()).await,
         };
-        let mut answer = greeting.into_stream(config).into_fallible();
+        let mut answer = handshake.into_stream(config).into_fallible();
         let begun = {
             // Only closed when the loop is gone.
             let _turn = turn.acquire().await;
@@ -267,7 +267,7 @@ impl Tls {
 /// No byte: the client sends nothing.
 async fn peek(stream: &TcpStream) -> io::Result<(Option<u8>, Option<usize>)> {
     poll_fn(|cx| {
-        let mut room = [0; GREETING];
+        let mut room = [0; CLIENT_HELLO];
         let mut come = ReadBuf::new(&mut room);
         ready!(stream.poll_peek(cx, &mut come))?;
         let come = come.filled();

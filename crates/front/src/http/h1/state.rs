@@ -153,7 +153,7 @@ impl ConnState {
 
     /// Tells the client that the connection is closed now, if TLS has words for it. Not during a
     /// response: it would look whole.
-    pub fn say_goodbye(&self) {
+    pub fn send_close_notify(&self) {
         self.write.end_now();
     }
 

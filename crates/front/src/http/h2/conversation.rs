@@ -54,7 +54,7 @@ const SHORT_FRAMES: usize = 5;
 /// anything: there are clients (httpcore 1.0) that lose what is under way when a GOAWAY comes. A
 /// tenth would be too short for many pages; ten times more would only delay the end of connections
 /// that are never without a request.
-const SILENCE: Duration = Duration::from_millis(500);
+const BEFORE_GOAWAY: Duration = Duration::from_millis(500);
 
 /// Priorities that are kept of requests which have not come: a client asks for some files of a page
 /// at a time.
@@ -128,7 +128,7 @@ struct Told {
 
 /// What the client has been told of the end of its connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Farewell {
+enum GoAway {
     /// Nothing: its requests may end soon.
     None,
     /// To open no more requests.
@@ -139,7 +139,7 @@ enum Farewell {
 
 /// The end of a connection, once it is near.
 struct Leaving {
-    told: Farewell,
+    told: GoAway,
     /// When it is told more, whatever it does.
     deadline: Pin<Box<Sleep>>,
 }
@@ -172,7 +172,7 @@ where
         self.poll_leave(cx);
         let mut sent = self.poll_send(cx);
         if self.left.is_some() && matches!(sent, Poll::Ready(Ok(()))) {
-            // That may have been the end of the last response, which the farewell follows.
+            // That may have been the end of the last response, which the GOAWAY follows.
             self.poll_leave(cx);
             sent = self.poll_send(cx);
         }
@@ -316,15 +316,15 @@ where
                 return;
             }
             let silence =
-                if is_draining { SILENCE.min(timeouts.drain / 4) } else { Duration::ZERO };
+                if is_draining { BEFORE_GOAWAY.min(timeouts.drain / 4) } else { Duration::ZERO };
             let deadline = Box::pin(sleep(silence));
-            self.left = Some(Leaving { told: Farewell::None, deadline });
+            self.left = Some(Leaving { told: GoAway::None, deadline });
             if !is_draining {
                 self.announce();
             }
         }
         while let Some(leaving) = &mut self.left
-            && leaving.told != Farewell::Final
+            && leaving.told != GoAway::Final
         {
             // Without a request under way there is nothing to wait for: one that is on its way now
             // is behind the last one of the GOAWAY, so that its client sends it again elsewhere.
@@ -332,7 +332,7 @@ where
                 self.end();
             } else if leaving.deadline.as_mut().poll(cx).is_pending() {
                 return;
-            } else if leaving.told == Farewell::None {
+            } else if leaving.told == GoAway::None {
                 self.announce();
             } else {
                 self.end();
@@ -350,14 +350,14 @@ where
             session.ping();
             session.announce_end();
             let deadline = Box::pin(sleep(DRAIN_IDLE));
-            *leaving = Leaving { told: Farewell::Announced, deadline };
+            *leaving = Leaving { told: GoAway::Announced, deadline };
         }
     }
 
     /// Tells the client which of its requests is the last one.
     fn end(&mut self) {
         if let Some(leaving) = &mut self.left
-            && std::mem::replace(&mut leaving.told, Farewell::Final) != Farewell::Final
+            && std::mem::replace(&mut leaving.told, GoAway::Final) != GoAway::Final
         {
             self.session.lock().session.end();
         }

@@ -20,7 +20,7 @@ const AGE: Duration = Duration::from_secs(3600);
 /// Sessions in two generations. When the young one is full or old enough, it takes the place of the
 /// other, which is forgotten.
 #[derive(Debug)]
-pub struct KeptSessions(Mutex<Generations>);
+pub struct SessionCache(Mutex<Generations>);
 
 struct Generations {
     began: Instant,
@@ -35,14 +35,14 @@ impl std::fmt::Debug for Generations {
     }
 }
 
-impl Default for KeptSessions {
-    fn default() -> KeptSessions {
+impl Default for SessionCache {
+    fn default() -> SessionCache {
         let (young, old) = (HashMap::new(), HashMap::new());
-        KeptSessions(Mutex::new(Generations { began: Instant::now(), young, old }))
+        SessionCache(Mutex::new(Generations { began: Instant::now(), young, old }))
     }
 }
 
-impl KeptSessions {
+impl SessionCache {
     /// The sessions that are not too old at this time.
     fn at(&self, now: Instant) -> MutexGuard<'_, Generations> {
         // Each change is a single call, so the data are intact after a panic.
@@ -57,7 +57,7 @@ impl KeptSessions {
     }
 }
 
-impl StoresServerSessions for KeptSessions {
+impl StoresServerSessions for SessionCache {
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
         self.at(Instant::now()).young.insert(key, value);
         true
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn sessions_are_forgotten_by_age_and_by_number() {
-        let kept = KeptSessions::default();
+        let kept = SessionCache::default();
         kept.put(vec![1], vec![2]);
         assert_eq!(kept.get(&[1]), Some(vec![2]));
         let now = Instant::now();
