@@ -529,7 +529,8 @@ fn a_lock_that_cannot_be_released_is_given_up() {
     assert!(line.contains("flock()") && line.contains("/autoload.php?a=b"), "{line}");
     // Told when the next request comes.
     assert_eq!(site.get("/holds.php").text(), "held");
-    assert_eq!(site.producer.segment().board(0).held, 1);
+    // Anything else that lasts a millisecond where nobody else can run is counted too.
+    assert_ne!(site.producer.segment().board(0).held, 0);
 }
 
 #[test]
