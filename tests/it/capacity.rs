@@ -48,11 +48,15 @@ fn two_workers_of_which_each_request_takes_20_ms_serve_100_a_second() {
     let (peak, beyond) = (found["peak"].as_f64().unwrap(), found["beyond"].as_f64().unwrap());
     // Nothing on earth makes it more than 100; a machine that compiles meanwhile makes it less.
     assert!((45.0..=112.0).contains(&peak) && peak < beyond, "{found:#}");
-    assert_eq!(found["ends"].as_str(), Some("workers"), "{found:#}");
-    // Beside programs that fill the machine, both may be seen without a request for a moment.
-    assert!(found["why"].as_str().unwrap().contains("workers"), "{found:#}");
     let html = fs::read_to_string(page).unwrap();
     assert!(html.contains("<svg") && html.contains("workers") && !html.contains("src="), "{html}");
+    // Where other programs fill the machine, the workers wait for those.
+    let last = &found["trials"].as_array().unwrap().last().unwrap()["cpu"];
+    let used = |by: &str| last[by].as_f64().unwrap();
+    if used("machine") - used("server") - used("generator") < 0.5 * used("cores") {
+        assert_eq!(found["ends"].as_str(), Some("workers"), "{found:#}");
+        assert!(found["why"].as_str().unwrap().contains("workers"), "{found:#}");
+    }
 }
 
 #[test]

@@ -168,8 +168,9 @@ impl Desk {
 
     fn shell(&self, script: &str) -> Output {
         let script = self.with_addresses(script);
+        // The longest measures a thousand requests: beside other programs more than a minute.
         Command::new("timeout")
-            .args(["60", "bash", "-euo", "pipefail", "-c", &script])
+            .args(["180", "bash", "-euo", "pipefail", "-c", &script])
             .current_dir(self.folder.path())
             .envs(self.environment())
             .output()
