@@ -157,6 +157,8 @@ mod symfony;
 mod tls;
 /// Traces over several services, of which this server is one.
 mod traces;
+/// The programs are replaced on disk while the server runs.
+mod upgrade;
 /// WordPress from its installation to its readers.
 mod watchdog;
 mod wordpress;

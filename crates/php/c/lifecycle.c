@@ -56,6 +56,12 @@ static void name_program(void)
     if (!name || len <= 0) {
         return;
     }
+    /* What the kernel adds after an upgrade, when another file has this name. */
+    static const char deleted[] = " (deleted)";
+    size_t rest = (size_t)len - MIN((size_t)len, sizeof(deleted) - 1);
+    if (!memcmp(path + rest, deleted, (size_t)len - rest)) {
+        len = (ssize_t)rest;
+    }
     path[len] = 0;
     PG(php_binary) = pestrdup(path, 1);
     ZVAL_STR(&name->value, zend_string_init(path, (size_t)len, 1));

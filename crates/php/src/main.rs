@@ -21,6 +21,7 @@ mod zygote;
 use std::process::ExitCode;
 
 use tokamak_sys::control::ZYGOTE_ARGUMENT;
+use tokamak_sys::process;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -41,6 +42,8 @@ fn main() -> ExitCode {
 
 /// As a zygote, until the supervisor says otherwise or is gone.
 fn serve() -> ExitCode {
+    // The kernel names a program that is started by its open file after the descriptor's number.
+    process::set_name(std::env::args_os().next().unwrap_or_default());
     match zygote::Zygote::start() {
         Ok(zygote) if zygote.settings.mode == settings::Mode::Sealed => sealed::run(zygote),
         Ok(zygote) => zygote.run(),

@@ -2,11 +2,10 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
 
 use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{self, ToZygote, ZYGOTE_ARGUMENT, key};
-use tokamak_sys::process::{self, Account, Guard, Identity, Program};
+use tokamak_sys::process::{self, Account, Executable, Guard, Identity, Program};
 
 use crate::admin_socket::AdminSocket;
 use crate::bounds;
@@ -23,7 +22,7 @@ use crate::users::UserFilesWatch;
 #[derive(Clone, Copy)]
 pub struct System<'a> {
     /// The worker program.
-    pub php: &'a Path,
+    pub php: &'a Executable,
     /// The listening sockets.
     pub listeners: &'a Listeners,
     /// The certificates.
@@ -41,7 +40,10 @@ pub struct System<'a> {
 impl Means for System<'_> {
     fn zygote(&self, start: ZygoteStart<'_>) -> io::Result<Started> {
         let name = |error: io::Error| {
-            io::Error::new(error.kind(), format!("cannot start {}: {error}", self.php.display()))
+            io::Error::new(
+                error.kind(),
+                format!("cannot start {}: {error}", self.php.path().display()),
+            )
         };
         execute(self.php, start).map_err(name)
     }
@@ -60,7 +62,7 @@ impl Means for System<'_> {
     }
 }
 
-fn execute(php: &Path, start: ZygoteStart<'_>) -> io::Result<Started> {
+fn execute(php: &Executable, start: ZygoteStart<'_>) -> io::Result<Started> {
     let ZygoteStart { identity: whose, site, segment, bells, settings } = start;
     let (ours, theirs) = Channel::pair()?;
     let mut fds: Vec<BorrowedFd<'_>> = vec![theirs.as_fd(), segment.fd()];
@@ -84,7 +86,7 @@ fn execute(php: &Path, start: ZygoteStart<'_>) -> io::Result<Started> {
         identity,
         guard,
         bounds: site.fpm.as_deref().map(bounds::of_pool).unwrap_or_default(),
-        ..Program::new(php)
+        ..Program::of(php)
     };
     let child = program.spawn()?;
     // If it has died already, reaping tells.

@@ -17,12 +17,14 @@ use crate::control::Status;
 
 mod bounds;
 mod companion;
+mod executable;
 mod privacy;
 mod usage;
 mod users;
 
 pub use bounds::{Bounds, largest_core, most_files, open_files, reserve};
 pub use companion::end_with_parent;
+pub use executable::{Executable, set_name};
 pub use privacy::{Guard, allow_tracing, forbid_tracing, open_own};
 pub use usage::{Demand, Memory, demand, memory, processor_time};
 pub use users::{
@@ -158,8 +160,10 @@ pub fn fork(
 /// A program to start.
 #[derive(Debug)]
 pub struct Program<'a> {
-    /// The executable file.
+    /// The executable file, and the program's name.
     pub path: &'a Path,
+    /// The same file, if it was opened before: see [`Program::of`].
+    pub opened: Option<BorrowedFd<'a>>,
     /// Arguments, without the program's name.
     pub arguments: &'a [&'a str],
     /// The whole environment.
@@ -187,6 +191,7 @@ impl<'a> Program<'a> {
     pub fn new(path: &'a Path) -> Program<'a> {
         Program {
             path,
+            opened: None,
             arguments: &[],
             environment: &[],
             fds: &[],
@@ -198,6 +203,11 @@ impl<'a> Program<'a> {
             directory: None,
             bounds: Bounds::default(),
         }
+    }
+
+    /// One that gets nothing, whatever its path leads to by now.
+    pub fn of(executable: &'a Executable) -> Program<'a> {
+        Program { opened: executable.file(), ..Program::new(executable.path()) }
     }
 
     /// Starts it: no signal is blocked or ignored, it is its own process group, and dies with this
@@ -235,11 +245,11 @@ impl<'a> Program<'a> {
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             let error = (|| -> io::Result<()> {
-                place(
+                let opened = place(
                     [Some(input), self.output, self.error.or(self.output)],
                     &sources,
                     &mut copies,
-                    &reported,
+                    [Some(reported.as_fd()), self.opened],
                 )?;
                 own_group();
                 reset_signals();
@@ -256,14 +266,25 @@ impl<'a> Program<'a> {
                 {
                     return Err(io::Error::last_os_error());
                 }
-                // SAFETY: all three are NUL-terminated and outlive the call; argv and envp end with
+                // SAFETY: all texts are NUL-terminated and outlive the call; argv and envp end with
                 // null.
-                unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
+                unsafe {
+                    match opened {
+                        Some(file) => libc::syscall(
+                            libc::SYS_execveat,
+                            file,
+                            c"".as_ptr(),
+                            argv.as_ptr(),
+                            envp.as_ptr(),
+                            libc::AT_EMPTY_PATH,
+                        ),
+                        None => libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr()).into(),
+                    }
+                };
                 Err(io::Error::last_os_error())
             })();
             let code = error.err().and_then(|error| error.raw_os_error()).unwrap_or(libc::EINVAL);
-            // SAFETY: `code` is readable; the highest descriptor in use is the report pipe, see
-            // `place`.
+            // SAFETY: `code` is readable; the report pipe comes after the sources, see `place`.
             unsafe {
                 libc::write(
                     FIRST + sources.len() as RawFd,
@@ -292,26 +313,34 @@ impl<'a> Program<'a> {
     }
 }
 
-/// In the child: 0, 1 and 2 from `standard` (or as they are), `sources` at 3…, the report pipe
-/// after them, the rest closed.
+/// In the child: 0, 1 and 2 from `standard` (or as they are), `sources` at 3…, and after them,
+/// until `exec`, the two of `passing`: the report pipe, and the program's file, whose number is
+/// returned. The rest is closed.
 ///
 /// A source may sit where another one belongs, so all of them are first copied out of the way.
 fn place(
     standard: [Option<BorrowedFd<'_>>; 3],
     sources: &[RawFd],
     copies: &mut [RawFd],
-    report: &OwnedFd,
-) -> io::Result<()> {
+    passing: [Option<BorrowedFd<'_>>; 2],
+) -> io::Result<Option<RawFd>> {
     let check =
         |result: RawFd| if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) };
     let end = FIRST + sources.len() as RawFd;
+    let last = end + 1;
     // SAFETY: each call takes numbers only; the process has no other thread, and no value of it is
     // used after its descriptor is overwritten.
     unsafe {
         for (copy, source) in copies.iter_mut().zip(sources) {
-            *copy = check(libc::fcntl(*source, libc::F_DUPFD_CLOEXEC, end + 1))?;
+            *copy = check(libc::fcntl(*source, libc::F_DUPFD_CLOEXEC, last + 1))?;
         }
-        let report = check(libc::fcntl(report.as_raw_fd(), libc::F_DUPFD_CLOEXEC, end + 1))?;
+        let mut passing_copies = [None; 2];
+        for (copy, source) in passing_copies.iter_mut().zip(passing) {
+            if let Some(source) = source {
+                let number = source.as_raw_fd();
+                *copy = Some(check(libc::fcntl(number, libc::F_DUPFD_CLOEXEC, last + 1))?);
+            }
+        }
         for (target, source) in (0..).zip(standard) {
             if let Some(source) = source {
                 check(libc::dup2(source.as_raw_fd(), target))?;
@@ -320,10 +349,15 @@ fn place(
         for (target, copy) in (FIRST..).zip(copies.iter()) {
             check(libc::dup2(*copy, target))?;
         }
-        check(libc::dup3(report, end, libc::O_CLOEXEC))?;
+        for (target, copy) in (end..).zip(passing_copies) {
+            match copy {
+                Some(copy) => check(libc::dup3(copy, target, libc::O_CLOEXEC))?,
+                None => libc::close(target),
+            };
+        }
     }
-    close_range(end + 1, RawFd::MAX);
-    Ok(())
+    close_range(last + 1, RawFd::MAX);
+    Ok(passing[1].map(|_| last))
 }
 
 fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {

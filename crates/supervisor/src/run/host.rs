@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use tokamak_config::Server;
+use tokamak_sys::process::Executable;
 
 use super::Setup;
 use super::admin::Owed;
@@ -27,6 +28,9 @@ use crate::users::UserFilesWatch;
 /// Sockets, files and programs of the server.
 pub(super) struct Host {
     pub setup: Setup,
+    /// The worker program. All zygotes are started from the file that was found at the start, since
+    /// another version may lay out the memory that it shares with this one differently.
+    pub php: Executable,
     /// Standard error as it was at the start; `log.error` may have put a file in its place.
     pub stderr: OwnedFd,
     pub listeners: Listeners,
@@ -45,7 +49,7 @@ impl Host {
     /// What processes are started with.
     pub fn means(&self) -> System<'_> {
         System {
-            php: &self.setup.php,
+            php: &self.php,
             listeners: &self.listeners,
             certificates: &self.certificates,
             users: &self.users,
@@ -131,6 +135,16 @@ impl Outside for Host {
         reloaded_fpm(old, new);
         for warning in tokamak_config::warnings(new) {
             log::line(Level::Warn, format_args!("{warning}"));
+        }
+        if self.php.is_replaced() {
+            let path = self.php.path().display();
+            log::line(
+                Level::Warn,
+                format_args!(
+                    "{path} has been replaced since the start, and this server goes on with the \
+                    old one: restart it for the new one"
+                ),
+            );
         }
     }
 }

@@ -17,7 +17,7 @@ use tokamak_config::Server;
 use tokamak_fpm as fpm;
 use tokamak_sys::channel::{Watch, poll};
 use tokamak_sys::control::{FromFront, ToFront};
-use tokamak_sys::process;
+use tokamak_sys::process::{self, Executable};
 use tokamak_sys::signal::{Signal, Signals};
 
 use crate::acme::{Acme, AcmeMain};
@@ -122,6 +122,8 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     if let Some(fpm) = &setup.server.fpm {
         log::write_as_fpm(&fpm.global);
     }
+    let php = Executable::open(&setup.php)
+        .map_err(|error| failure(format_args!("cannot open {}: {error}", setup.php.display())))?;
     let passed = process::passed_sockets();
     let mut certificates = Certificates::new(&setup.server.state_dir, tokamak_cost::now());
     certificates.load(&setup.server).map_err(failure)?;
@@ -199,6 +201,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     let mut fleet = Fleet::new(setup.server.clone());
     let mut host = Host {
         setup,
+        php,
         stderr,
         listeners,
         certificates,

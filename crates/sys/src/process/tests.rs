@@ -1,6 +1,7 @@
 use super::*;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,38 @@ fn wait_for(child: &Child) -> Status {
 
 fn shell<'a>(script: &'a [&'a str; 2], fds: &'a [BorrowedFd<'a>]) -> Program<'a> {
     Program { arguments: script, fds, ..Program::new(Path::new("/bin/sh")) }
+}
+
+#[test]
+fn an_opened_program_is_started_whatever_its_path_leads_to_by_now() {
+    alone("process::tests::an_opened_program_is_started_whatever_its_path_leads_to_by_now", || {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shell");
+        fs::copy("/bin/sh", &path).unwrap();
+        let executable = Executable::open(&path).unwrap();
+        assert!(!executable.is_replaced());
+        fs::remove_file(&path).unwrap();
+        assert!(executable.is_replaced());
+        fs::copy("/bin/false", &path).unwrap();
+        assert!(executable.is_replaced());
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let fds = [theirs.as_fd()];
+        let script = ["-c", "ls /proc/self/fd | tr '\\n' ' ' >&3; echo $0 >&3"];
+        let program = Program { arguments: &script, fds: &fds, ..Program::of(&executable) };
+        let child = program.spawn().unwrap();
+        drop(theirs);
+        let mut text = String::new();
+        ours.read_to_string(&mut text).unwrap();
+        assert_eq!(text, format!("0 1 2 3 4 {}\n", path.display()));
+        assert_eq!(wait_for(&child), Status::Code(0));
+        // A script's interpreter opens it by its path.
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "#!/bin/sh\nexit 7\n").unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        let script = Executable::open(&path).unwrap();
+        let child = Program::of(&script).spawn().unwrap();
+        assert_eq!(wait_for(&child), Status::Code(7));
+    });
 }
 
 #[test]
