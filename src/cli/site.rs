@@ -170,6 +170,9 @@ impl Check {
 fn verify(server: &Server) -> Result<(), String> {
     let closed = tokamak_supervisor::verify_identities(server)?;
     tokamak_supervisor::verify_users(server)?;
+    if let Some(folder) = &server.temp_dir {
+        tokamak_front::verify_temp_dir(folder).map_err(|error| error.to_string())?;
+    }
     let certificates = tokamak_supervisor::verify_certificates(server)?;
     for warning in closed.into_iter().chain(certificates).chain(tokamak_config::warnings(server)) {
         eprintln!("tokamak: warning: {warning}");

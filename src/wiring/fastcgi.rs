@@ -45,6 +45,7 @@ pub fn server(sites: Vec<Site>) -> Server {
         early_hints: tokamak_config::EarlyHints::Off,
         admin: None,
         state_dir: PathBuf::new(),
+        temp_dir: None,
         pid_file: None,
         limits: Limits {
             head: HEAD,

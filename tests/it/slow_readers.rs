@@ -1,13 +1,16 @@
 //! Clients that read slowly hold no worker and no connection to an application, however large the
 //! page: it goes to a temporary file, as far as there is room.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::harness::{Connection, Kind, Server, Setup, get, numbered};
+use crate::harness::{Connection, Kind, Server, Setup, get, numbered, program};
 use crate::http2::client::Raw;
 use crate::metrics;
+use crate::operate::{configuration, reload};
 
 /// More than memory, the kernel and a ring hold.
 const PAGE: usize = 12_000_000;
@@ -137,7 +140,7 @@ struct Disk(PathBuf);
 
 impl Disk {
     fn at(path: &Path, size: &str) -> Option<Disk> {
-        std::fs::create_dir(path).unwrap();
+        fs::create_dir(path).unwrap();
         let options = format!("size={size},mode=1777");
         let mut mount = Command::new("mount");
         let mounted =
@@ -166,7 +169,10 @@ fn a_disk_is_full() {
     let Some(_disk) = Disk::at(&path, "2m") else { return };
     for kind in [Kind::Classic, Kind::Fastcgi] {
         let setup = Setup::new(kind).workers(2).line("limits.buffer = \"64KiB\"");
-        let setup = setup.server_env("TMPDIR", path.to_str().unwrap());
+        let setup = match kind {
+            Kind::Classic => setup.line(&format!("temp_dir = \"{}\"", path.display())),
+            _ => setup.server_env("TMPDIR", path.to_str().unwrap()),
+        };
         let server = metrics::start(setup);
         let reader = slow_reader(&server, PAGE);
         let why = "cannot be written: No space left on device";
@@ -175,6 +181,33 @@ fn a_disk_is_full() {
         read_on(reader, PAGE);
         metrics::samples_when(&server, SPOOLED, 0.0);
     }
+}
+
+/// `check` and a reload name what is wrong with the folder of temporary files.
+#[test]
+fn the_folder_of_files_cannot_be_used() {
+    let server = Setup::new(Kind::Classic).start();
+    let configuration = configuration(&server);
+    let text = fs::read_to_string(&configuration).unwrap();
+    let with = |folder: &Path| {
+        fs::write(&configuration, format!("temp_dir = \"{}\"\n{text}", folder.display())).unwrap();
+        let mut check = Command::new(program());
+        let check = check.args(["check", "--config"]).arg(&configuration).output().unwrap();
+        (String::from_utf8(check.stderr).unwrap(), reload(&server).unwrap_err())
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let gone = folder.path().join("gone");
+    let (checked, reloaded) = with(&gone);
+    let expected = format!("tokamak.toml:1: temp_dir: {} is not a directory", gone.display());
+    assert!(checked.contains(&expected), "{checked}");
+    assert!(reloaded.contains(&expected), "{reloaded}");
+
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o500)).unwrap();
+    let (checked, reloaded) = with(folder.path());
+    assert!(checked.contains("temp_dir: "), "{checked}");
+    let expected = format!("temp_dir: no file can be made in {}: ", folder.path().display());
+    assert!(reloaded.contains(&expected), "{reloaded}");
+    server.get("/hello.php").expect(200);
 }
 
 /// Takes so many bytes of a response after each pause, until it ends or the time is over. Returns

@@ -55,6 +55,8 @@ pub struct Server {
     pub acme: Acme,
     /// Directory for what has to outlive the server.
     pub state_dir: PathBuf,
+    /// Directory for temporary files; [`None`]: as the environment says.
+    pub temp_dir: Option<PathBuf>,
     /// Number of event loops of the front; one thread each.
     pub loops: usize,
     /// User that the front and the workers run as, when the server was started as root.

@@ -59,6 +59,7 @@ pub(crate) fn server(raw: &Raw, around: &Surroundings, errors: &mut Errors) -> S
             Auto::Word => around.state.to_owned(),
             Auto::Is(path) => reader.absolute(path, top.state_dir.origin),
         },
+        temp_dir: reader.temp_dir(&top.temp_dir),
         loops: match top.loops.value {
             Auto::Word => around.cores.min(256),
             Auto::Is(Count(loops)) => number(loops),
@@ -183,6 +184,16 @@ impl Reader<'_> {
 
     fn optional_path(&self, given: &Given<Option<PathBuf>>) -> Option<PathBuf> {
         given.value.as_ref().map(|path| self.absolute(path, given.origin))
+    }
+
+    fn temp_dir(&mut self, given: &Given<Option<PathBuf>>) -> Option<PathBuf> {
+        let folder = self.optional_path(given)?;
+        if !folder.is_dir() {
+            let problem =
+                format!("{} is not a directory; create it or correct the path", folder.display());
+            self.report("", "temp_dir", given.origin, problem);
+        }
+        Some(folder)
     }
 
     fn sites(&mut self) -> Vec<Site> {

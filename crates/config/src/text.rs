@@ -162,6 +162,7 @@ fn raise(server: &Server) -> Raw {
             // It is spelled out in what it stands for.
             domain: plain(Vec::new()),
             state_dir: plain(Auto::Is(server.state_dir.clone())),
+            temp_dir: plain(server.temp_dir.clone()),
             loops: plain(Auto::Is(count(server.loops))),
             user: text(&server.user),
             group: text(&server.group),

@@ -30,6 +30,7 @@ use crate::export::Exporter;
 use crate::log;
 use crate::login::Passwords;
 use crate::pools::{PoolLink, Queues};
+use crate::temp_dir;
 use crate::tls::{Tls, WantName};
 use start::Shared;
 
@@ -106,6 +107,9 @@ impl Front {
         let server = Arc::new(start.server.clone());
         if let Some(config::Fpm { global, .. }) = &server.fpm {
             log::write_as_fpm(Style { lowest: global.log_level, limit: global.log_limit });
+        }
+        if let Some(folder) = &server.temp_dir {
+            temp_dir::set(folder)?;
         }
         let errors = log::open_errors()?;
         let shared = Shared::new(server, &mut start)?;

@@ -13,6 +13,10 @@ use tokamak_sys::process::{self, Identity};
 /// or read that process.
 const NOBODY: &str = "nobody";
 
+/// The permissions of a folder to enter it, and to make files in it.
+const ENTER: u32 = 0o1;
+const WRITE: u32 = 0o2;
+
 /// Users and groups of the front, of each site's workers and of each application; absent: as the
 /// supervisor.
 #[derive(Clone, Debug)]
@@ -74,7 +78,8 @@ impl Identities {
 pub fn verify(server: &Server) -> Result<Vec<String>, String> {
     let found = Identities::of(server)
         .map_err(|error| format!("{error}; correct `user` and `group`, or make them"))?;
-    Ok(unreadable_roots(server, &found))
+    let unwritable = unwritable_temp_dir(server, &found);
+    Ok(unreadable_roots(server, &found).into_iter().chain(unwritable).collect())
 }
 
 /// A line for each site whose files its user does not get at.
@@ -94,21 +99,36 @@ fn unreadable_roots(server: &Server, identities: &Identities) -> Vec<String> {
     lines
 }
 
+/// Says that the server's user may not make files in the folder for them.
+fn unwritable_temp_dir(server: &Server, identities: &Identities) -> Option<String> {
+    let (identity, folder) = (identities.front.as_ref()?, server.temp_dir.as_ref()?);
+    let closed = first_closed(identity, folder)
+        .or_else(|| Some(folder.clone()).filter(|folder| lacks(identity, folder, WRITE)))?;
+    Some(format!(
+        "temp_dir: the server's user ({}) may not make files in {}, because of the permissions of \
+            {}; permit it (chown, chmod), unless an access control list does",
+        identity.uid(),
+        folder.display(),
+        closed.display(),
+    ))
+}
+
 /// The first folder on the way to this one that its permissions close to a user.
 fn first_closed(identity: &Identity, folder: &Path) -> Option<PathBuf> {
     let real = fs::canonicalize(folder).ok()?;
     let mut way: Vec<&Path> = real.ancestors().filter(|folder| folder.is_dir()).collect();
     way.reverse();
-    way.into_iter().find(|folder| is_closed(identity, folder)).map(Path::to_owned)
+    way.into_iter().find(|folder| lacks(identity, folder, ENTER)).map(Path::to_owned)
 }
 
-fn is_closed(identity: &Identity, folder: &Path) -> bool {
+/// Whether a folder's permissions lack this one for a user.
+fn lacks(identity: &Identity, folder: &Path, permission: u32) -> bool {
     let Ok(found) = fs::metadata(folder) else { return false };
     let is_of_group = identity.gid() == found.gid() || identity.groups().contains(&found.gid());
     let bit = match (identity.uid() == found.uid(), is_of_group) {
-        (true, _) => 0o100,
-        (false, true) => 0o010,
-        (false, false) => 0o001,
+        (true, _) => permission << 6,
+        (false, true) => permission << 3,
+        (false, false) => permission,
     };
     identity.uid() != 0 && found.mode() & bit == 0
 }

@@ -342,6 +342,7 @@ pub(crate) mod tests {
             early_hints: tokamak_config::EarlyHints::Off,
             admin: None,
             state_dir: PathBuf::new(),
+            temp_dir: None,
             pid_file: None,
             limits: Limits {
                 head: 32 << 10,

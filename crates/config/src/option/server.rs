@@ -31,6 +31,11 @@ section! {
         /// is `/var/lib/tokamak` for root, and `tokamak` in `$XDG_STATE_HOME` or `~/.local/state`
         /// for others; `$STATE_DIRECTORY` of a service manager comes first.
         state_dir: Auto<PathBuf> = "auto", ANY, Restart, env "TOKAMAK_STATE_DIR";
+        /// Existing directory for temporary files: of request bodies and of responses that are
+        /// larger than `limits.buffer`. The `user` has to be able to write there. If not set, what
+        /// the environment variable `TMPDIR` names, else `/tmp`. PHP's own are where
+        /// `sys_temp_dir` and `upload_tmp_dir` of PHP say.
+        temp_dir: Option<PathBuf> = "", ANY, Live, env "TOKAMAK_TEMP_DIR";
         /// Most event loops that serve HTTP, one thread each; `"auto"` is one for each core. Only
         /// as many serve as the load needs.
         loops: Auto<Count> = "auto", within(1, 256), Live, env "TOKAMAK_LOOPS";

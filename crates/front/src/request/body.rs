@@ -150,7 +150,7 @@ async fn read(config: &config::Server, body: &mut Incoming) -> Result<Body, Fail
 
 /// The failure of a request whose body cannot go to a file. Its reason goes into the log.
 fn unspooled(error: &io::Error) -> Failure {
-    let folder = std::env::temp_dir();
+    let folder = tempfile::env::temp_dir();
     let reason = Explained(error);
     log::server(&format!("a request's body cannot be written in {}: {reason}", folder.display()));
     match Unopened::of(error) {

@@ -39,7 +39,7 @@ fn reason(problem: &SpoolProblem) -> String {
         SpoolProblem::SiteFull => "the site's files have the size of site.spool".into(),
         SpoolProblem::AllFull => "the files of all sites have the size of limits.spool".into(),
         SpoolProblem::Failed(error) => {
-            let folder = std::env::temp_dir();
+            let folder = tempfile::env::temp_dir();
             format!(
                 "a temporary file in {} cannot be written: {}",
                 folder.display(),
