@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 use crate::harness::{Kind, Server, eventually, get, in_every_mode, post};
 use crate::operate::operated;
 
-in_every_mode! { a_lock_of_a_killed_worker_is_free_again }
+in_every_mode! {
+    a_lock_of_a_killed_worker_is_free_again,
+    a_lock_of_a_crashed_worker_is_free_again,
+}
 
 fn is_free_again(server: &Server) {
     let stored = || {
@@ -25,8 +28,29 @@ fn a_lock_of_a_killed_worker_is_free_again(kind: Kind) {
     is_free_again(&server);
     server.send(&post("/index.php?do=lock&n=0", "text/plain", "x")).expect(502);
     is_free_again(&server);
-    server.log_line(&["although it holds a lock of shared memory"]);
+    if kind != Kind::Async {
+        server.log_line(&["although it holds a lock of shared memory"]);
+    }
     server.log_line(&["new processes serve"]);
+}
+
+/// No time of a request tells that it waits in vain, but that it waits for nobody does.
+fn a_lock_of_a_crashed_worker_is_free_again(kind: Kind) {
+    let server = operated(kind).workers(2).start();
+    let sends = |target: &str| server.send(&post(target, "text/plain", "x"));
+    if kind == Kind::Classic {
+        // One that lives may hold it for long.
+        sends("/index.php?do=crash").expect(502);
+        let mut holds = server.connect();
+        holds.send(get("/index.php?do=lock&n=5000").bytes());
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(server.text("/index.php?do=store").starts_with("stored "), "{}", server.log());
+        holds.response().expect(200);
+        assert!(!server.log().contains("a lock of shared memory"), "{}", server.log());
+    }
+    sends("/index.php?do=lock&n=0&signal=11").expect(502);
+    is_free_again(&server);
+    server.log_line(&["a lock of shared memory is held for ever by a worker that has died"]);
 }
 
 /// They wait for a lock that nobody gives back. Their own time would be over long after there are

@@ -47,6 +47,21 @@ int shim_is_in_locks(int pid, int memory)
 #endif
 }
 
+int shim_waits_in_apcu(int pid, int memory)
+{
+    const zend_module_entry *apcu = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("apcu"));
+    const zend_execute_data *innermost;
+    zend_execute_data frame;
+    zend_internal_function called;
+
+    peek_at(pid, memory);
+    return apcu && peek(&innermost, &EG(current_execute_data), sizeof(innermost)) && innermost &&
+           peek(&frame, innermost, sizeof(frame)) && frame.func &&
+           peek(&called.type, frame.func, sizeof(called.type)) &&
+           called.type == ZEND_INTERNAL_FUNCTION && peek(&called, frame.func, sizeof(called)) &&
+           called.module == apcu;
+}
+
 const shim_request *peek_request(const request_state *state)
 {
     return state->request && peek(&request_copy, state->request, sizeof(request_copy))

@@ -286,6 +286,9 @@ size_t shim_stack(int pid, int memory, uint32_t slot, const char **text);
  * extensions let PHP put signals off as long as they hold a lock of such memory, or wait for one.
  * 0 if that cannot be known. */
 int shim_is_in_locks(int pid, int memory);
+/* Whether what such a process does there is APCu's own work, and not that of a script's function
+ * which APCu has called. */
+int shim_waits_in_apcu(int pid, int memory);
 /* Has a worker whose memory cannot be read write that to its standard error, on that signal. */
 void shim_backtrace(int pid, uint32_t slot, int signal_number);
 /* For the slow log of a pool of php-fpm: the script's file in a line, then one for each call, the

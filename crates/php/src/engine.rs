@@ -292,10 +292,18 @@ pub fn stack(pid: libc::pid_t, memory: c_int, slot: Option<u32>) -> Option<Strin
     text_of(|text| unsafe { ffi::shim_stack(pid, memory, slot.unwrap_or(ffi::NOBODY), text) })
 }
 
-/// Whether a stopped worker is in memory that it shares with others. `memory`: as for [`trace`].
+/// Whether a worker, best a stopped one, is in memory that it shares with others. `memory`: as for
+/// [`trace`].
 pub fn is_in_locks(pid: libc::pid_t, memory: c_int) -> bool {
     // SAFETY: reads the memory of another process, and fails where there is none.
     unsafe { ffi::shim_is_in_locks(pid, memory) != 0 }
+}
+
+/// Whether what it does there is APCu's own work, and not that of a script's function which APCu
+/// has called.
+pub fn waits_in_apcu(pid: libc::pid_t, memory: c_int) -> bool {
+    // SAFETY: as in `is_in_locks`.
+    unsafe { ffi::shim_waits_in_apcu(pid, memory) != 0 }
 }
 
 /// What C says to the text of `backtrace.c`, and the length of which it answers; none if that is 0.

@@ -206,6 +206,7 @@ unsafe extern "C" {
     pub fn shim_memory() -> usize;
     pub fn shim_held() -> u32;
     pub fn shim_is_in_locks(pid: c_int, memory: c_int) -> c_int;
+    pub fn shim_waits_in_apcu(pid: c_int, memory: c_int) -> c_int;
     pub fn shim_stack(pid: c_int, memory: c_int, slot: u32, text: *mut *const c_char) -> usize;
     pub fn shim_trace(pid: c_int, memory: c_int, text: *mut *const c_char) -> usize;
     pub fn shim_sample(

@@ -32,6 +32,7 @@ use crate::settings::{Mode, Settings};
 use crate::watch::{Image, Shape};
 use crate::worker;
 
+use locks::DeadLocks;
 use spare::Spare;
 
 /// A live worker.
@@ -94,6 +95,7 @@ pub struct Zygote {
     youngest: u32,
     /// Takes a profile of the workers; at its line it hears of new ones.
     sampler: Option<(libc::pid_t, Channel)>,
+    dead_locks: DeadLocks,
 }
 
 /// A process that was just forked, and the place that it is to take.
@@ -210,6 +212,7 @@ impl Zygote {
                     restless: 0,
                     youngest: 0,
                     sampler: None,
+                    dead_locks: DeadLocks::new(),
                 })
             }
             Err(message) => Err(fail(&channel, message)),
@@ -267,7 +270,8 @@ impl Zygote {
         let mut shape = Shape::learn();
         let mut image = (self.settings.mode == Mode::Sealed).then(Image::learn);
         loop {
-            let patience = image.as_ref().map(Image::patience);
+            let looks = [image.as_ref().map(Image::patience), self.dead_locks.patience()];
+            let patience = looks.into_iter().flatten().min();
             let line = image.as_ref().and_then(Image::line);
             let mut watches = vec![Watch::read(self.channel.as_fd()), Watch::read(signals.as_fd())];
             watches.extend(line.map(|line| Watch::read(line.as_fd())));
@@ -285,6 +289,10 @@ impl Zygote {
             // All but the death of a child is the supervisor's business.
             while signals.next().is_some() {}
             self.bury()?;
+            let workers = self.workers.values().map(|place| (place.pid, place.memory()));
+            if self.dead_locks.look(workers) {
+                self.tell(&FromZygote::Locked, &[])?;
+            }
             loop {
                 match self.hear()? {
                     Heard::Message(ToZygote::Spawn { index, instance }, _) => {
@@ -519,6 +527,9 @@ impl Zygote {
             let Some(index) = dead.map(|(index, _)| *index) else { continue };
             let Some(place) = self.workers.remove(&index) else { continue };
             let instance = place.instance;
+            if status != Status::Code(EXIT_RETIRED) {
+                self.dead_locks.suspect();
+            }
             let status = self.judge(&place, status);
             self.tell(&FromZygote::Exited { index, instance, status }, &[])?;
         }

@@ -39,9 +39,11 @@ switch ($_GET['do'] ?? '') {
         break;
     case 'lock':
         // In the middle of a change of memory that all processes of the site share.
-        apcu_entry('locked', function () use ($number): int {
+        apcu_entry("locked $number", function () use ($number): int {
             if ($number === 0) {
-                posix_kill(getmypid(), SIGKILL);
+                // Twice, since a first SIGSEGV that no fault has caused only ends its handler.
+                posix_kill(getmypid(), (int) ($_GET['signal'] ?? SIGKILL));
+                posix_kill(getmypid(), (int) ($_GET['signal'] ?? SIGKILL));
             }
             wait_for_nothing($number);
             return 1;

@@ -153,7 +153,7 @@ impl Generation {
                 pool.say(
                     Level::Error,
                     format_args!(
-                        "a lock of shared memory is held for ever by a worker that was killed, \
+                        "a lock of shared memory is held for ever by a worker that has died, \
                             other processes start"
                     ),
                 );

@@ -110,6 +110,7 @@ impl Pool {
                 }
             }
             FromZygote::Alive => {} // as every word
+            FromZygote::Locked => self.renewal_reason = Some(RenewalReason::Locked),
             FromZygote::Slow { index, instance, trace } => {
                 let Some(pid) = self.place(index, instance).map(|place| place.pid) else { return };
                 match (&self.site.fpm, pid) {

@@ -46,6 +46,7 @@ fn from_zygote() -> impl Strategy<Value = FromZygote> {
         }),
         Just(FromZygote::Alive),
         Just(FromZygote::Output),
+        Just(FromZygote::Locked),
         ".{0,40}".prop_map(|reason| FromZygote::Changed { reason }),
         (any::<u16>(), 1u32.., ".{0,40}").prop_map(|(index, instance, trace)| FromZygote::Slow {
             index,

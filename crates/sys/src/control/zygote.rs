@@ -140,6 +140,9 @@ pub enum FromZygote {
     /// What the zygote itself and programs that it starts write: two descriptors come along, as
     /// with [`FromZygote::Spawned`].
     Output,
+    /// Workers wait for a lock of memory that they share, and none of them holds it: a worker that
+    /// has died did.
+    Locked,
     /// The answer to [`ToZygote::Ask`].
     Alive,
     /// The zygote cannot go on and exits.
@@ -269,6 +272,7 @@ impl Message for FromZygote {
             }
             FromZygote::Alive => Writer::new(7).end(),
             FromZygote::Output => Writer::new(8).end(),
+            FromZygote::Locked => Writer::new(11).end(),
             FromZygote::Changed { reason } => Writer::new(9).text(cut(reason)).end(),
             FromZygote::Slow { index, instance, trace } => {
                 Writer::new(6).u16(*index).u32(*instance).text(cut(trace)).end()
@@ -305,6 +309,7 @@ impl Message for FromZygote {
             }
             7 => FromZygote::Alive,
             8 => FromZygote::Output,
+            11 => FromZygote::Locked,
             9 => FromZygote::Changed { reason: from.text(MAX_TEXT)? },
             6 => FromZygote::Slow {
                 index: from.u16()?,
