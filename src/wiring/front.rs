@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokamak_auth::UserFiles;
 use tokamak_config::PoolSize;
-use tokamak_front::{Alarm, Death, Front, PoolLink, Purge, Start, Want, WantName};
+use tokamak_front::{Alarm, Death, Front, PoolLink, Purge, Start, Want, WantName, lost_lines};
 use tokamak_supervisor::FrontStart;
 use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{self, CacheStatus, FromFront, Heard, ToFront, Why};
@@ -129,8 +129,10 @@ impl Turns {
         let pairs = turns.iter().zip(&self.last).zip(0..);
         let loops =
             pairs.filter(|((now, before), _)| now != before).map(|(_, index)| index).collect();
+        let tokamak_front::LostLines { access, error } = lost_lines();
+        let lost = control::LostLines { access, error };
         // If the channel is full, the supervisor is behind, and will get it the next time.
-        let _ = control::send(channel, &FromFront::Turned { loops }, &[]);
+        let _ = control::send(channel, &FromFront::Turned { loops, lost }, &[]);
         (self.last, self.said) = (turns, Instant::now());
     }
 }

@@ -291,6 +291,7 @@ fn a_full_pipe_holds_up_nobody() {
     });
     assert!(all.is_some(), "{} told, {} lost of {count}", told(&log), lost(&log));
     assert_eq!(told(&log) + lost(&log), count, "each line is written or counted");
+    status_when(&server, "the lost lines", |status| status["lost_lines"]["error"] == lost(&log));
 
     // What still waits is written when the server ends.
     server.get("/gone?last").expect(502);

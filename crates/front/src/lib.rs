@@ -60,7 +60,7 @@ pub use http::proxy_protocol::{
     Decoder as ProxyHeaderDecoder, Ends as ProxyEnds, Malformed as MalformedProxyHeader,
     Told as ProxyTold,
 };
-pub use log::server as warn;
+pub use log::{LostLines, lost_lines, server as warn};
 pub use pools::PoolLink;
 pub use response::compression::accept as accept_encoding;
 pub use site::rules::book::{RuleBook, Ruling};

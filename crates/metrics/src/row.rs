@@ -207,6 +207,9 @@ rows! {
     Held Counter "worker_waits_held" "" ["site"]
         "Async mode: waits that have held all requests of a worker, as in `tokamak status`; since \
         the generation began"
+    LostServerLines Counter "log_lines_lost" "" ["log"]
+        "Lines of supervisor and front for the `access` logs and the `error` log that were lost, \
+        because a disk or a reader was too slow; those of the front since the generation began"
     LostLines Counter "error_log_lines_lost" "" ["site"]
         "Lines of a site's PHP processes that were lost, because nobody has read the error log; \
         since the generation began"

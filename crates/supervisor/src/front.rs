@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokamak_auth::UserFiles;
 use tokamak_config::{Admin, Server};
 use tokamak_sys::channel::Channel;
-use tokamak_sys::control::{FromFront, Heard, ToFront};
+use tokamak_sys::control::{FromFront, Heard, LostLines, ToFront};
 use tokamak_sys::log_file;
 use tokamak_sys::process;
 use tokamak_sys::queue::Segment;
@@ -96,6 +96,7 @@ pub struct Front {
     pulse: Pulse,
     loops: Vec<Pulse>,
     was_killed: bool,
+    lost: LostLines,
 }
 
 /// What is wrong with a front.
@@ -119,6 +120,7 @@ impl Front {
             pulse: Pulse::default(),
             loops,
             was_killed: false,
+            lost: LostLines::default(),
         }
     }
 
@@ -164,7 +166,8 @@ impl Front {
         match self.endpoint.receive::<FromFront>() {
             Ok(Heard::Message(message, _)) => {
                 self.is_ready |= message == FromFront::Ready;
-                if let FromFront::Turned { loops } = &message {
+                if let FromFront::Turned { loops, lost } = &message {
+                    self.lost = *lost;
                     self.pulse.beat();
                     for event_loop in loops {
                         if let Some(pulse) = self.loops.get_mut(usize::from(*event_loop)) {
@@ -196,6 +199,11 @@ impl Front {
             return (!std::mem::replace(&mut self.was_killed, true)).then_some(Ailment::Silent);
         }
         stuck
+    }
+
+    /// Lines of its logs that were lost so far.
+    pub fn lost_lines(&self) -> LostLines {
+        self.lost
     }
 
     /// Ends it at once.

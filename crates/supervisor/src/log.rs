@@ -166,6 +166,11 @@ pub fn write_raw(text: &[u8]) {
     }
 }
 
+/// How many lines of this process were lost so far.
+pub fn all_lost() -> u64 {
+    output().waiting.all_lost()
+}
+
 /// Standard error while the server runs, and the lines that wait for it.
 #[derive(Debug)]
 struct Output {

@@ -23,6 +23,7 @@ pub use self::upstreams::upstreams;
 use self::upstreams::{UpstreamReport, write_upstreams};
 use crate::application::{Application, ProcessState};
 use crate::generation::Generation;
+use crate::log;
 use crate::pool::{Pool, doing};
 use crate::watch::since;
 
@@ -45,6 +46,8 @@ pub struct Report {
     pub admin: Option<String>,
     /// Older generations that still answer requests.
     pub draining: usize,
+    /// Lines that were lost, but for those of sites' processes.
+    pub lost_lines: LostReport,
     /// The pools in the order of the configuration.
     pub pools: Vec<PoolReport>,
     /// The applications that the server starts, in the order of the configuration.
@@ -56,6 +59,22 @@ pub struct Report {
     pub cache: Option<CacheReport>,
     /// The names for which the server gets certificates by itself.
     pub certificates: Vec<CertificateReport>,
+}
+
+/// Lines of supervisor and front that were lost, because a disk or a reader was too slow.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct LostReport {
+    /// Of access logs, since this generation began.
+    pub access: u64,
+    /// Of the error log; those of the front since this generation began.
+    pub error: u64,
+}
+
+impl LostReport {
+    fn of(generation: &Generation) -> LostReport {
+        let front = generation.front().map(|front| front.lost_lines()).unwrap_or_default();
+        LostReport { access: front.access, error: front.error + log::all_lost() }
+    }
 }
 
 /// One application now.
@@ -180,6 +199,7 @@ impl Report {
             listen,
             admin: None,
             draining,
+            lost_lines: LostReport::of(generation),
             pools: generation.pools().map(|pool| pool_report(generation, pool, now)).collect(),
             applications: generation
                 .applications()
@@ -330,6 +350,10 @@ impl fmt::Display for Report {
         )?;
         if self.draining > 0 {
             writeln!(f, "{} older generation(s) still answer requests", self.draining)?;
+        }
+        let LostReport { access, error } = self.lost_lines;
+        if access + error > 0 {
+            writeln!(f, "{error} line(s) for the error log were lost, {access} for access logs")?;
         }
         let mut table = vec![row([
             "SITE", "MODE", "SIZE", "STARTING", "IDLE", "BUSY", "LEAVING", "QUEUE", "REQUESTS",
@@ -487,6 +511,7 @@ mod tests {
             listen: vec!["http://127.0.0.1:8080/".into()],
             admin: None,
             draining: 1,
+            lost_lines: LostReport { access: 0, error: 2 },
             pools: vec![PoolReport {
                 renewals: 0,
                 lost_lines: 0,
@@ -552,6 +577,7 @@ mod tests {
         let expected = "\
 tokamak pid 100, up 2 h, generation 2 for 1 min, http://127.0.0.1:8080/
 1 older generation(s) still answer requests
+2 line(s) for the error log were lost, 0 for access logs
 
 SITE         MODE    SIZE       STARTING  IDLE  BUSY  LEAVING  QUEUE  REQUESTS
 example.org  worker  dynamic 8  0         1     1     0        3      24

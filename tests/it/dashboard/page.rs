@@ -104,14 +104,16 @@ fn the_page_shows_the_figures_of_the_document() {
 }
 
 #[test]
-fn calls_are_shown_if_a_site_counts_them() {
+fn calls_are_shown_if_a_site_counts_them_and_log_lines_if_they_are_lost() {
     let (_server, port) = served();
     let mut browser = Script::start("browser.py", &[]);
     browser.ask(json!(["open", format!("http://127.0.0.1:{port}/")]));
     shows(&mut browser, 6);
     assert_eq!(browser.value("document.getElementById('s-calls').hidden"), true);
+    assert_eq!(browser.value("document.getElementById('note').hidden"), true);
     assert_eq!(browser.value("document.getElementById('s-certificates').hidden"), true);
-    let (server, port) = start(Setup::new(Kind::Classic).site_line("count_calls = true"), "");
+    let setup = Setup::new(Kind::Classic).site_line("count_calls = true");
+    let (server, port) = start(setup.site_line("access_log = \"/dev/full\""), "");
     let page = "<?php $base = new PDO('sqlite::memory:'); $base->exec('CREATE TABLE a (b INT)');
         for ($n = 0; $n < 6; $n++) $base->query('SELECT * FROM a')->fetchAll();";
     std::fs::write(server.places.root().join("calls.php"), page).unwrap();
@@ -123,6 +125,10 @@ fn calls_are_shown_if_a_site_counts_them() {
     document_of(port, 4.0);
     browser.ask(json!(["open", format!("http://127.0.0.1:{port}/")]));
     shows(&mut browser, 4);
+    browser.until(
+        "!document.getElementById('note').hidden && document.getElementById('note').innerText ===
+            'Log lines were lost, since a disk or a reader was too slow: 4 (access logs).'",
+    );
     let calls = cells(&mut browser, "calls");
     assert_eq!(calls[1][..4], ["sql", "14", "2", "7"], "{calls:?}");
     assert!(calls[1][4].starts_with(|c: char| c.is_ascii_digit()), "{calls:?}");

@@ -15,4 +15,4 @@ pub use errors::{
     too_many_connections, unaccepted, unproxied, unspooled, write_as_fpm,
 };
 pub use line::Line;
-pub use writer::{AccessLog, Buffer, Log};
+pub use writer::{AccessLog, Buffer, Log, LostLines, lost_lines};

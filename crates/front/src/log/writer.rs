@@ -26,14 +26,35 @@ const WAITING: usize = 2 << 20;
 /// How long a closing log waits for the disk.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// Lines of this process's access logs, and of its error log, that were dropped.
+static LOST_ACCESS: AtomicU64 = AtomicU64::new(0);
+static LOST_ERRORS: AtomicU64 = AtomicU64::new(0);
+
+/// How many lines were dropped.
+#[derive(Clone, Copy, Debug)]
+pub struct LostLines {
+    /// Of access logs.
+    pub access: u64,
+    /// Of the error log.
+    pub error: u64,
+}
+
+/// Lines of this process's logs that were dropped so far.
+pub fn lost_lines() -> LostLines {
+    let lost = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    LostLines { access: lost(&LOST_ACCESS), error: lost(&LOST_ERRORS) }
+}
+
 /// The queue of lines for one thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Queue {
     state: Mutex<State>,
     /// Wakes the thread.
     wake: Condvar,
     /// Lines that were dropped.
     lost: AtomicU64,
+    /// The same, of all logs of this kind.
+    all_lost: &'static AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -66,6 +87,7 @@ impl Queue {
 
     fn lose(&self, lines: u64) {
         self.lost.fetch_add(lines, Ordering::Relaxed);
+        self.all_lost.fetch_add(lines, Ordering::Relaxed);
     }
 
     /// Waits for work. `None` when all lines are taken and the log closes.
@@ -115,7 +137,9 @@ impl Log {
     }
 
     fn start(name: String, thread: &str, sink: Sink) -> io::Result<Log> {
-        let queue = Arc::<Queue>::default();
+        let all_lost = if matches!(sink, Sink::Errors) { &LOST_ERRORS } else { &LOST_ACCESS };
+        let (state, wake, lost) = Default::default();
+        let queue = Arc::new(Queue { state, wake, lost, all_lost });
         let writer = Writer { name, sink, queue: queue.clone(), told: 0, broken: false };
         let thread = std::thread::Builder::new().name(thread.into());
         Ok(Log { queue, thread: Some(thread.spawn(move || writer.run())?) })

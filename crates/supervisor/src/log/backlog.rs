@@ -18,12 +18,14 @@ pub struct Backlog {
     waiting: Vec<u8>,
     /// Lines for which there was no room here either, or that could not be written.
     lost: u64,
+    /// The same, and those of which somebody has been told.
+    all_lost: u64,
 }
 
 impl Backlog {
     /// None.
     pub const fn new() -> Backlog {
-        Backlog { waiting: Vec::new(), lost: 0 }
+        Backlog { waiting: Vec::new(), lost: 0, all_lost: 0 }
     }
 
     /// Whether none waits.
@@ -34,7 +36,9 @@ impl Backlog {
     /// Adds lines, or drops and counts them if too many wait.
     pub fn add(&mut self, lines: &[u8]) {
         if self.waiting.len() + lines.len() > MOST {
-            self.lost += lines.split_inclusive(is_end).count() as u64;
+            let lost = lines.split_inclusive(is_end).count() as u64;
+            self.lost += lost;
+            self.all_lost += lost;
         } else {
             self.waiting.extend_from_slice(lines);
         }
@@ -59,6 +63,7 @@ impl Backlog {
                     // There is nowhere to say so before a line can be written again.
                     Err(_) => {
                         self.lost += 1;
+                        self.all_lost += 1;
                         done += line.len();
                         break;
                     }
@@ -66,6 +71,11 @@ impl Backlog {
             }
         }
         self.waiting.drain(..done);
+    }
+
+    /// How many lines were lost so far.
+    pub fn all_lost(&self) -> u64 {
+        self.all_lost
     }
 
     /// How many lines are lost of which nobody has been told, once that can be told.

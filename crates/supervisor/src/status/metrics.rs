@@ -4,6 +4,7 @@ use tokamak_config::Mode;
 use tokamak_metrics::{Row, Samples};
 use tokamak_sys::process;
 
+use super::LostReport;
 use crate::generation::Generation;
 use crate::pool::{Doing, Pool};
 use crate::watch::since;
@@ -18,6 +19,9 @@ pub fn samples(generation: &Generation, draining: usize, started: u64, now: u64)
     ] {
         samples.add(row, &[], number);
     }
+    let lost = LostReport::of(generation);
+    samples.add(Row::LostServerLines, &["access"], lost.access as f64);
+    samples.add(Row::LostServerLines, &["error"], lost.error as f64);
     let front = generation.front().map(|front| front.pid());
     for (name, pid) in [("supervisor", Some(std::process::id())), ("front", front)] {
         let memory = pid.and_then(process::memory).map_or(0, |memory| memory.resident);

@@ -146,6 +146,8 @@ pub enum FromFront {
     Turned {
         /// The event loops that have turned since it was said last.
         loops: Vec<u16>,
+        /// Lines of its logs that were lost so far.
+        lost: LostLines,
     },
     /// The front cannot go on and exits.
     Failed {
@@ -277,6 +279,15 @@ impl Message for ToFront {
     }
 }
 
+/// Lines that were lost because a disk or a reader was too slow, or refused them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LostLines {
+    /// Of access logs.
+    pub access: u64,
+    /// Of the error log.
+    pub error: u64,
+}
+
 impl Message for FromFront {
     fn encode(&self) -> Vec<u8> {
         match self {
@@ -288,8 +299,9 @@ impl Message for FromFront {
             FromFront::Spoiled { pool, reason } => {
                 Writer::new(11).u32(*pool).text(cut(reason)).end()
             }
-            FromFront::Turned { loops } => {
-                let count = Writer::new(12).u16(loops.len() as u16);
+            FromFront::Turned { loops, lost } => {
+                let lost = Writer::new(12).u64(lost.access).u64(lost.error);
+                let count = lost.u16(loops.len() as u16);
                 loops.iter().fold(count, |out, event_loop| out.u16(*event_loop)).end()
             }
             FromFront::Failed { message } => Writer::new(4).text(cut(message)).end(),
@@ -328,8 +340,10 @@ impl Message for FromFront {
             10 => FromFront::Left { pool: from.u32()? },
             11 => FromFront::Spoiled { pool: from.u32()?, reason: from.text(MAX_TEXT)? },
             12 => {
+                let lost = LostLines { access: from.u64()?, error: from.u64()? };
                 let count = from.u16()?;
                 FromFront::Turned {
+                    lost,
                     loops: (0..count).map(|_| from.u16()).collect::<Result<_, _>>()?,
                 }
             }

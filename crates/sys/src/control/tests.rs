@@ -179,7 +179,9 @@ fn from_front() -> impl Strategy<Value = FromFront> {
         any::<u32>().prop_map(|pool| FromFront::Renewed { pool }),
         any::<u32>().prop_map(|pool| FromFront::Left { pool }),
         (any::<u32>(), ".{0,40}").prop_map(|(pool, reason)| FromFront::Spoiled { pool, reason }),
-        vec(any::<u16>(), 0..9).prop_map(|loops| FromFront::Turned { loops }),
+        (vec(any::<u16>(), 0..9), any::<[u64; 2]>()).prop_map(|(loops, [access, error])| {
+            FromFront::Turned { loops, lost: LostLines { access, error } }
+        }),
         ".{0,40}".prop_map(|message| FromFront::Failed { message }),
         (any::<u32>(), ".{0,40}")
             .prop_map(|(question, command)| FromFront::Asks { question, command }),

@@ -495,8 +495,21 @@ function show() {
   const generation = sum(doc, 'tokamak_generation');
   const known = doc.status ? `, generation ${generation}, up ${age(uptime)}` : '';
   say(at('version'), doc.version + known);
-  at('note').hidden = !!doc.status;
-  say(at('note'), 'The supervisor does not answer: what workers do is not known.');
+  note(doc);
+}
+
+function note(doc) {
+  const lost = doc.status ? losses(doc.status) : '';
+  at('note').hidden = doc.status && !lost;
+  say(at('note'), doc.status ? `Log lines were lost, since a disk or a reader was too slow: ${lost}.`
+    : 'The supervisor does not answer: what workers do is not known.');
+}
+
+function losses({ lost_lines: { access, error }, pools }) {
+  const all = [['access logs', access], ['error log', error]];
+  pools.forEach(pool => all.push([`error log, of ${pool.site}'s PHP`, pool.lost_lines]));
+  return all.filter(([, count]) => count).map(([log, count]) => `${number(count)} (${log})`)
+    .join(', ');
 }
 
 // ---- A profile ---------------------------------------------------------------------------------
