@@ -75,18 +75,21 @@ impl Pool {
         self.ending.is_none() && living == 0 && is_hopeless()
     }
 
-    /// Workers that boot for so long that they may hang.
-    fn slow_boots(&self, now: u64) -> usize {
-        let is_slow = |(place, entry): &(&Place, Snapshot)| {
-            doing(place.worker, entry.state) == Doing::Starting && since(place.forked, now) > SLOW
+    /// For how long workers boot by now.
+    fn boots(&self, now: u64) -> impl Iterator<Item = Duration> {
+        let boots = |(place, entry): &(&Place, Snapshot)| {
+            doing(place.worker, entry.state) == Doing::Starting
         };
-        self.workers().filter(is_slow).count()
+        self.workers().filter(boots).map(move |(place, _)| since(place.forked, now))
     }
 
-    /// Whether all boots take so long that waiting for them is likely to be in vain. Where there is
-    /// room for another worker, a request that waits has it started.
+    /// Whether waiting for boots is likely to be in vain: all of them take long, or one took too
+    /// long and none has succeeded since. Also where there is room for more workers, whose boots
+    /// would do the same.
     fn boots_in_vain(&self, now: u64) -> bool {
-        self.zygote.starts_slowly(now) || self.slow_boots(now) == self.places.len()
+        let mut ages = self.boots(now);
+        let all_slow = ages.next().is_some_and(|age| age > SLOW) && ages.all(|age| age > SLOW);
+        self.boot_hung || all_slow || self.zygote.starts_slowly(now)
     }
 
     /// Replaces a worker that fails alone. Only where a worker keeps something from request to
@@ -246,6 +249,7 @@ impl Pool {
                     Level::Error,
                     format_args!("a worker does not boot, killed seconds={seconds} pid={pid}"),
                 );
+                self.boot_hung = true;
                 self.act(index, Event::Kill(KillReason::Boot), now, deaths);
             }
         }
@@ -298,7 +302,7 @@ impl Pool {
     pub fn can_serve(&self, now: u64) -> bool {
         let count = self.count(now);
         let on_demand = matches!(self.site.pool.size, PoolSize::Ondemand { .. });
-        let boots = self.storm.failures() == 0 && self.slow_boots(now) == 0;
+        let boots = self.storm.failures() == 0 && self.boots(now).all(|age| age <= SLOW);
         let comes = (on_demand || self.has_booted) && boots;
         self.has_zygote() && (comes || count.idle + count.busy > 0)
     }
@@ -474,7 +478,7 @@ pub fn doing(worker: Worker, board: WorkerState) -> Doing {
     }
 }
 
-fn is_ready(state: WorkerState) -> bool {
+pub(super) fn is_ready(state: WorkerState) -> bool {
     matches!(
         state,
         WorkerState::Idle

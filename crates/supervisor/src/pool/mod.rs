@@ -125,6 +125,8 @@ pub struct Pool {
     failure: Option<String>,
     /// A worker has booted once.
     has_booted: bool,
+    /// A boot did not end in its time, and none has succeeded since.
+    boot_hung: bool,
     renewal_reason: Option<RenewalReason>,
     /// What has changed since the image was taken.
     unrest: Unrest,
@@ -212,6 +214,7 @@ impl Pool {
             processor: ProcessorTime::default(),
             failure: None,
             has_booted: false,
+            boot_hung: false,
             renewal_reason: None,
             unrest: Unrest::default(),
             watchdog: server.timeouts.watchdog,

@@ -131,6 +131,34 @@ fn a_worker_that_booted_before_the_application_broke_does_not_end_the_storm() {
     assert_eq!(pool.failure(), None);
 }
 
+/// Boots that hang: whoever comes after ten seconds does not wait, nor while the next ones boot.
+#[test]
+fn requests_do_not_wait_for_boots_that_hang() {
+    let means = Paper::default();
+    let (launch, mut deaths) = (launch(&means), Vec::new());
+    let mut pool = booted(&means);
+    let next = || spawned(&means.0.borrow()[0]);
+    let (first, second) = (next().unwrap(), next().unwrap());
+    let second_of = |seconds: u64| seconds * 1_000_000_000;
+    let mut is_barren = |pool: &mut Pool, seconds: u64| {
+        pool.tick(launch, second_of(seconds), &mut deaths);
+        pool.segment().is_barren()
+    };
+    for (seconds, expected) in [(1, false), (9, false), (11, true), (59, true), (61, true)] {
+        assert_eq!(is_barren(&mut pool, seconds), expected, "after {seconds} s");
+    }
+    for (index, instance) in [first, second] {
+        let status = Status::Signal(9);
+        send(&means.0.borrow()[0], &FromZygote::Exited { index, instance, status }, &[]).unwrap();
+    }
+    pool.receive(launch, second_of(62), &mut Vec::new());
+    assert!(is_barren(&mut pool, 63));
+    let third = next().unwrap();
+    assert!(is_barren(&mut pool, 64), "the next boot is no better so far");
+    serves(&pool, third, WorkerState::Idle);
+    assert!(!is_barren(&mut pool, 65));
+}
+
 /// Why the workers of a pool with two, one of which has served a request, have ended, and how many
 /// requests that makes.
 fn ended_by(end: impl FnOnce(&mut Pool), status: Status) -> (Vec<(&'static str, u64)>, u64) {

@@ -33,7 +33,7 @@ impl Pool {
         }
         match act {
             Act::Nothing => {}
-            Act::Welcome => self.has_booted = true,
+            Act::Welcome => (self.has_booted, self.boot_hung) = (true, false),
             Act::Fork => {
                 let instance = self.next_instance;
                 // Neither 0 (no worker) nor the largest number, which the queue uses itself.
@@ -75,8 +75,8 @@ impl Pool {
         let Place { instance, pid, forked: started, .. } = self.places[usize::from(index)];
         let pid = pid.unwrap_or(0);
         let ending = match Ending::of(before, why, fate) {
-            // The supervisor has ended the zygote itself.
-            Ending::Orphaned if self.ending.is_some() => Ending::Asked,
+            // The supervisor has ended the zygote itself, or a boot that nobody waits for.
+            Ending::Orphaned | Ending::BootFailed if self.ending.is_some() => Ending::Asked,
             Ending::Asked if self.places[usize::from(index)].is_failing => Ending::Failing,
             ending => ending,
         };

@@ -7,10 +7,11 @@ use tokamak_sys::control::{EXIT_MISMATCH, FromZygote, Newer, Status, ToFront, To
 use tokamak_sys::process::{self, Memory};
 
 use super::endings::Ending;
+use super::look::is_ready;
 use super::output::Output;
 use super::{Pool, RenewalReason, fpm, slow};
 use crate::log::Level;
-use crate::machine::{Event, Worker};
+use crate::machine::{Event, KillReason, Worker};
 use crate::means::ZygoteStart;
 use crate::renew::Unrest;
 use crate::zygote::{self, Launch, Need};
@@ -109,8 +110,8 @@ impl Pool {
                     before.finish();
                 }
             }
-            FromZygote::Alive => {} // as every word
             FromZygote::Locked => self.renewal_reason = Some(RenewalReason::Locked),
+            FromZygote::Alive => {} // as every word
             FromZygote::Slow { index, instance, trace } => {
                 let Some(pid) = self.place(index, instance).map(|place| place.pid) else { return };
                 match (&self.site.fpm, pid) {
@@ -211,6 +212,7 @@ impl Pool {
             }
             Need::Late => {
                 let (what, seconds) = (self.starting(), limit.as_secs());
+                self.boot_hung = true;
                 self.fail(format!("{what} after {seconds} s and is killed"));
             }
             Need::Start => {
@@ -311,12 +313,15 @@ impl Pool {
         self.segment.set_draining();
     }
 
-    /// Lets every worker leave after its request; ends the remaining ones at `deadline`.
+    /// Lets every worker leave after its request, and ends those that boot, which have none; ends
+    /// the remaining ones at `deadline`.
     pub fn quit(&mut self, deadline: u64, now: u64) {
         self.ending = Some(deadline);
         for index in 0..self.places.len() as u16 {
+            let boots = !is_ready(self.entry(index).state);
+            let event = if boots { Event::Kill(KillReason::Boot) } else { Event::Retire };
             // Their deaths need no report: without a front there are no requests.
-            self.act(index, Event::Retire, now, &mut Vec::new());
+            self.act(index, event, now, &mut Vec::new());
         }
         self.finish(now);
     }
