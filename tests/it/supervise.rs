@@ -121,6 +121,17 @@ fn drains_on_sigterm(kind: Kind) {
     server.log_line(&["INFO", "stopped"]);
 }
 
+/// Nobody waits for a boot when the last request is answered.
+#[test]
+fn a_stop_ends_boots_that_hang() {
+    let setup = operated(Kind::Async).worker("hangs.php").line("timeouts.drain = \"60s\"");
+    let mut server = setup.start();
+    status_when(&server, "boots", |status| status["pools"][0]["starting"] == 2);
+    server.main_process().signal("TERM");
+    let ended = server.main_process().wait(Duration::from_secs(20));
+    assert!(ended.is_some_and(|status| status.success()), "{}", server.log());
+}
+
 #[test]
 fn a_second_sigterm_ends_at_once() {
     let mut server = operated(Kind::Classic).line("timeouts.drain = \"60s\"").start();
