@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
 use tokamak_config::{PoolSize, Server};
-use tokamak_sys::control::{FromFront, Heard, ToFront, Why};
+use tokamak_sys::control::{FromFront, Heard, LostLines, ToFront, Why};
 use tokamak_sys::queue::Segment;
 use tokamak_upstream::Flow;
 use tokamak_upstream::shm::{
@@ -343,7 +343,7 @@ impl Front {
             }
         }
         if !drops() {
-            self.line.send(&FromFront::Turned { loops: turned });
+            self.line.send(&FromFront::Turned { loops: turned, lost: LostLines::default() });
         }
     }
 
