@@ -225,6 +225,14 @@ void reset_filter(void)
     }
 }
 
+/* A stream on php://input begins with a pointer to the body that it reads, from PHP 5.6 on. In
+ * async mode there may be such streams of other requests, which are still reading. */
+static int reads_body(const php_stream *stream, const php_stream *body)
+{
+    return strcmp(stream->ops->label, "Input") == 0 &&
+           *(const php_stream *const *)stream->abstract == body;
+}
+
 /* The request's body is a stream, and streams live as long as the script. A handle on php://input
  * that the application kept points into it: those are closed first. */
 void reset_close_streams(void)
@@ -238,7 +246,7 @@ void reset_close_streams(void)
     }
     ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
         if (resource->type == php_file_le_stream() && resource->ptr &&
-            strcmp(((php_stream *)resource->ptr)->ops->label, "Input") == 0) {
+            reads_body(resource->ptr, body)) {
             zend_list_close(resource);
         }
     } ZEND_HASH_FOREACH_END();

@@ -97,7 +97,8 @@ const OF_OTHER_EXTENSIONS: &str = "
 ## Other extensions
 
 `scripts/test-leftovers` calls the functions of all of Debian's extensions. This is what it finds of
-those that the tests of every change do not load; `pcov` and `uopz` were tried by hand.
+those that the tests of every change do not load; `pcov`, `uopz` and MongoDB's subscribers were
+tried by hand.
 
 | channel | php-fpm | classic | worker | sealed | async |
 | --- | --- | --- | --- | --- | --- |
@@ -106,6 +107,7 @@ those that the tests of every change do not load; `pcov` and `uopz` were tried b
 | pinba_tag_set() | – | reset | stays | reset | stays |
 | rrd_error() | stays | reset | stays | reset | stays |
 | connections of Memcache, contexts of ZMQ | – | shared | shared | reset | shared |
+| MongoDB\\Driver\\Monitoring\\addSubscriber() | – | reset | stays | reset | stays |
 | \\pcov\\start() | stays | replaced | stays | – | stays |
 | uopz_redefine(), uopz_undefine(), uopz_flags() | stays | replaced | stays | – | stays |
 ";

@@ -1,9 +1,15 @@
 <?php
 /* Says whether the request's file came whole, and whether a file of the client's name in the
- * worker's directory is still there. */
+ * worker's directory is still there. With `reads` it reads the body by itself. */
 chdir(getenv('STATE'));
 file_put_contents('kept.bin', 'stays');
 while (tokamak_handle_request(static function (): void {
+    if (isset($_GET['reads'])) {
+        $body = (string) file_get_contents('php://input');
+        echo strlen($body), ' ', count_chars($body, 3);
+
+        return;
+    }
     usleep(5000);
     $file = $_FILES['f'] ?? [];
     $part = $_POST['part'] ?? '?';

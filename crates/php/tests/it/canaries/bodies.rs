@@ -13,13 +13,16 @@ pub fn body_of(row: &str, n: u64) -> (&'static str, Vec<u8>) {
             return ("application/x-www-form-urlencoded", form.into_bytes());
         }
         "`$_POST` and `$_FILES` of a long multipart body" => multipart(n),
-        "`php://input` that is long" => {
+        "`php://input` that is long" | READ_BY_SCRIPT => {
             return ("text/plain", format!("{n} ").repeat(9000).into_bytes());
         }
         _ => return ("text/plain", n.to_string().into_bytes()),
     };
     ("multipart/form-data; boundary=b", text.into_bytes())
 }
+
+/// Of this request PHP reads no body by itself.
+pub const READ_BY_SCRIPT: &str = "`php://input` of a `PUT`";
 
 const END: &str = "--b--\r\n";
 

@@ -82,7 +82,8 @@ fn rows(site: &mut Site) -> Vec<Row> {
 fn ask(row: &Row, n: u64, waits: u64, together: u64) -> Ask {
     let target = format!("/?n={n}");
     let (content_type, body) = bodies::body_of(&row.name, n);
-    post(&target, content_type, &body)
+    let method = if row.name == bodies::READ_BY_SCRIPT { "PUT" } else { "POST" };
+    Ask { method, ..post(&target, content_type, &body) }
         .header("N", &n.to_string())
         .header("Waits", &waits.to_string())
         .header("Together", &together.to_string())

@@ -25,6 +25,18 @@ PHP and of its extensions as it left it, byte by byte, but for what has such a r
 
 ";
 
+/// Of extensions that the tests do not load: seen by hand.
+const OTHER_EXTENSIONS: &str = r"
+## Other extensions
+
+The tests do not load these; they were tried by hand. [Another page](isolation.md#other-extensions)
+has more of them.
+
+| state | async |
+| --- | --- |
+| `MongoDB\Driver\Monitoring\addSubscriber()` | shared: `addSubscriber()` of a `Manager` that the request has made, or before the loop begins, for all |
+";
+
 /// Fails unless the page has these rows.
 pub fn compare(rows: &[Row]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/async-state.md");
@@ -59,5 +71,6 @@ fn page(rows: &[Row]) -> String {
             let _ = writeln!(page, "| {} | {treatment} |", row.name);
         }
     }
+    page += OTHER_EXTENSIONS;
     page
 }

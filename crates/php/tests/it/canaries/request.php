@@ -71,6 +71,8 @@ return [
             wrong_files($n) . json_encode($_POST))),
         '`php://input` that is long' => own(fn() => null,
             fn($n) => told($n, file_get_contents('php://input') === str_repeat("$n ", 9000))),
+        '`php://input` of a `PUT`' => own(fn() => null,
+            fn($n) => told($n, file_get_contents('php://input') === str_repeat("$n ", 9000))),
         '`filter_input()`' => own(fn() => null, fn() => (int) filter_input(INPUT_GET, 'n')),
         '`getallheaders()`' => own(fn() => null, fn() => (int) getallheaders()['N']),
         '`getenv()` of its fields' => own(fn() => null, fn() => (int) getenv('HTTP_N')),
