@@ -1,12 +1,19 @@
 //! What a boot may leave open, in sealed mode: databases whose transactions a request leaves, and
 //! what no image can hold.
 
+use std::fs;
+
+use crate::harness::extensions::{SCAN_DIRECTORY, scan_directory};
 use crate::harness::{Kind, Server, Setup};
 
 /// A server whose boot leaves this open.
 fn boot_leaves(what: &str) -> Server {
+    boot_leaves_with(what, |setup| setup)
+}
+
+fn boot_leaves_with(what: &str, more: impl FnOnce(Setup) -> Setup) -> Server {
     let setup = Setup::new(Kind::Sealed).site("sites/descriptors").workers(1);
-    setup.php_admin_value("ffi.enable", "1").env("LEFT", what).start()
+    more(setup.php_admin_value("ffi.enable", "1").env("LEFT", what)).start()
 }
 
 #[test]
@@ -37,6 +44,20 @@ fn what_cannot_be_put_back_is_refused_by_name() {
             "; this site runs in worker mode",
         ]);
     }
+}
+
+/// Its threads begin with its first socket, in a request, and would not end there.
+#[test]
+fn a_context_of_zeromq_is_refused_by_name() {
+    let settings = tempfile::tempdir().unwrap();
+    fs::write(settings.path().join("zmq.ini"), "extension=zmq.so\n").unwrap();
+    let directories = format!("{}:{}", scan_directory(), settings.path().display());
+    let server = boot_leaves_with("zmq", |setup| setup.server_env(SCAN_DIRECTORY, &directories));
+    for _ in 0..4 {
+        assert_eq!(server.text("/index.php?do=zmq"), "bound");
+    }
+    server.log_line(&["WARN", "no image can be taken: an object of the class ZMQContext"]);
+    assert!(!server.log().contains("died"), "{}", server.log());
 }
 
 #[test]

@@ -129,15 +129,28 @@ fn nothing_stays_after_a_warm_up() {
     assert!(!server.log().contains("opened at boot"), "{}", server.log());
 }
 
-/// What a warm-up request has left in static variables leads to the kept connections of its name.
+/// What a warm-up request has left in static variables leads to the kept connections of its name,
+/// for every visitor of every worker.
 #[test]
 fn connections_that_a_warm_up_request_holds_become_kept_ones() {
     let (mysql, postgresql) = (mariadb(), PostgreSql::start());
-    let server = with_held(&mysql, &postgresql, "mysql,pgsql,link").start();
-    let first = server.get("/?do=held").expect(200).text();
-    for _ in 0..3 {
-        assert_eq!(server.get("/?do=held").expect(200).text(), first);
-    }
+    let server = with_held(&mysql, &postgresql, "mysql,pgsql,link,mysqli").workers(2).start();
+    let visit = |visitor: u32| {
+        let target = format!("/?do=held&visitor={visitor}");
+        let answer = server.get(&target).expect(200).json();
+        let said = answer.as_array().unwrap().iter().map(|of| (number(of), of[1].to_string()));
+        let (connections, data): (Vec<_>, Vec<_>) = said.unzip();
+        let is_own = |text: &String| text.trim_matches('"') == visitor.to_string();
+        assert!(data.iter().all(is_own), "{visitor} is told {data:?}");
+        connections.join(" ")
+    };
+    let connections: HashSet<String> = scope(|threads| {
+        let visits: Vec<_> = (0..4)
+            .map(|n| threads.spawn(move || (0..6).map(|i| visit(10 * n + i)).collect::<Vec<_>>()))
+            .collect();
+        visits.into_iter().flat_map(|visits| visits.join().unwrap()).collect()
+    });
+    assert!(connections.len() <= 2, "one of each for a worker: {connections:?}");
     assert!(!server.log().contains("replaced"), "{}", server.log());
 }
 
@@ -150,7 +163,7 @@ fn connections_that_a_warm_up_request_holds_are_found_closed() {
         let answer = server.get("/?do=held").text();
         assert!(answer.contains("has gone away"), "{answer}");
     }
-    for class in ["PDO", "PgSql"] {
+    for class in ["PDO", "PgSql", "mysqli"] {
         server.log_line(&["WARN", class, "of the boot holds a persistent connection"]);
     }
     assert!(!server.log().contains("replaced"), "{}", server.log());

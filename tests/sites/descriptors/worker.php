@@ -74,6 +74,7 @@ $left = match (getenv('LEFT')) {
     'database' => database('DELETE'),
     'database, WAL' => database('WAL'),
     'database, journal in memory' => database('MEMORY'),
+    'zmq' => new ZMQContext(),
 };
 
 $booted = getmypid();
@@ -85,6 +86,11 @@ while (tokamak_handle_request(static function () use ($left, $booted): void {
         case 'count':
             $value = libc()->new('unsigned long');
             echo libc()->read($left, FFI::addr($value), 8), ' ', $value->cdata;
+            break;
+        case 'zmq':
+            $socket = $left->getSocket(ZMQ::SOCKET_PUSH);
+            $socket->bind('inproc://reactor');
+            echo 'bound';
             break;
         case 'many':
             for ($files = []; count($files) < 2500; $files[] = fopen('/dev/null', 'r')) {

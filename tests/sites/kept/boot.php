@@ -42,19 +42,29 @@ function link_to_postgresql(): PgSql\Connection
     return pg_pconnect(getenv('LINK')." user=reactor password='$password'");
 }
 
-/** Persistent connections in static variables, where a warm-up request leaves its own. */
-function held_by_application(): array
+function persistent_mysqli(): mysqli
 {
-    static $mysql, $pgsql, $link;
+    return new mysqli('p:127.0.0.1', 'reactor', getenv('PASSWORD'), 'reactor', (int) getenv('PORT'));
+}
+
+/**
+ * Persistent connections in static variables, where a warm-up request leaves its own: which ones
+ * they are, and what each says when it is told the visitor's number.
+ */
+function held_by_application(int $visitor): array
+{
+    static $mysql, $pgsql, $link, $mysqli;
 
     $mysql ??= mysql();
     $pgsql ??= pgsql();
     $link ??= link_to_postgresql();
+    $mysqli ??= persistent_mysqli();
 
     return [
-        $mysql->query('SELECT CONNECTION_ID()')->fetchColumn(),
-        $pgsql->query('SELECT pg_backend_pid()')->fetchColumn(),
-        pg_fetch_result(pg_query($link, 'SELECT pg_backend_pid()'), 0, 0),
+        $mysql->query("SELECT CONNECTION_ID(), $visitor")->fetch(PDO::FETCH_NUM),
+        $pgsql->query("SELECT pg_backend_pid(), $visitor")->fetch(PDO::FETCH_NUM),
+        pg_fetch_row(pg_query($link, "SELECT pg_backend_pid(), $visitor")),
+        $mysqli->query("SELECT CONNECTION_ID(), $visitor")->fetch_row(),
     ];
 }
 
@@ -131,6 +141,7 @@ tokamak_keep_connections(static function (): void {
             'mysql', 'pgsql' => $what()->exec($what === 'pgsql' ? "SET application_name = 'kept'" : 'SET @kept = 1'),
             'redis' => redis()->auth(getenv('PASSWORD')) && redis()->select(3),
             'object' => kept_object(),
+            'mysqli' => persistent_mysqli()->query('SELECT 1'),
             'link' => pg_query(link_to_postgresql(), 'SELECT 1'),
             'chosen' => chosen_object(),
             'homeless' => new PDO('mysql:host=127.0.0.1;port='.getenv('PORT'), 'reactor', getenv('PASSWORD'), [

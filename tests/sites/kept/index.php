@@ -152,7 +152,7 @@ try {
         'unread' => [kept_object()->query('DO SLEEP(0.2)', MYSQLI_ASYNC)],
         'object' => kept_object()->query('SELECT CONNECTION_ID()')->fetch_row(),
         'counted' => counted_by_application(),
-        'held' => held_by_application(),
+        'held' => held_by_application((int) ($_GET['visitor'] ?? 0)),
         'chosen' => chosen_object()->query('SELECT CONNECTION_ID(), DATABASE()')->fetch_row(),
         'elsewhere' => [chosen_object()->select_db('information_schema')],
         'forget' => [($kept = kept_object()) && $kept->close()],
@@ -183,7 +183,7 @@ try {
             return [];
         })(),
     });
-} catch (PDOException $failure) {
+} catch (PDOException|mysqli_sql_exception $failure) {
     http_response_code(500);
     echo json_encode($failure->getMessage());
 }

@@ -436,6 +436,9 @@ void descriptors_restore(int closely)
         }
     }
     notes->changes = 0;
+    if (image_doubt()) {
+        return; /* the process ends; a thread that is left behind may abort when one is closed */
+    }
     if (syscall(SYS_close_range, notes->first_fd, ~0u, 0) != 0) {
         descriptors_visit(close_if_above, &notes->first_fd);
     }

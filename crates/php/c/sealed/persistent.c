@@ -9,12 +9,16 @@
  * are found by looking at all of PHP's heap for words that are such a pointer. To end one that is
  * held would leave the value with a pointer to freed memory. Not ending it costs little: its memory
  * stays in the image, and a request that uses it finds that its peer has hung up.
+ *
+ * mysqli's list has pools of connections, and those that are held are in none: its objects are
+ * asked.
  */
 #include <stdlib.h>
 
 #include "sealed/persistent.h"
 #include "sealed/heap.h"
 #include "sealed/heap_walk.h"
+#include "sealed/persistent_mysqli.h"
 #include "state.h"
 
 enum { LONGEST_HOLDER = 80 };
@@ -25,10 +29,11 @@ typedef struct {
     int type;
 } entry;
 
-/* A word of PHP's heap that leads to an entry's resource. */
+/* A word of memory that leads to an entry's resource, or to a connection of its pool. */
 typedef struct {
-    const void **at;
-    const entry *to;
+    const void **at, *was; /* what it led to in the boot */
+    const entry *of;
+    int is_pooled;
     zend_refcounted *holder; /* NULL: it is not known */
     char name[LONGEST_HOLDER];
 } place;
@@ -84,6 +89,12 @@ static int leads_to(const void *block, const void *at)
     return 0;
 }
 
+static void name_object(place *p, zend_object *holder)
+{
+    p->holder = (zend_refcounted *)holder;
+    snprintf(p->name, sizeof(p->name), "an object of the class %s", ZSTR_VAL(holder->ce->name));
+}
+
 static void find_holder(place *p)
 {
     zval *value;
@@ -92,9 +103,7 @@ static void find_holder(place *p)
         zend_object *object = EG(objects_store).object_buckets[i];
         if (IS_OBJ_VALID(object) &&
             leads_to((const char *)object - object->handlers->offset, p->at)) {
-            p->holder = (zend_refcounted *)object;
-            snprintf(p->name, sizeof(p->name), "an object of the class %s",
-                     ZSTR_VAL(object->ce->name));
+            name_object(p, object);
             return;
         }
     }
@@ -109,14 +118,25 @@ static void find_holder(place *p)
     snprintf(p->name, sizeof(p->name), "something");
 }
 
-static void note_place(const void **at, const entry *to)
+static place *note_place(const void **at, const entry *of)
 {
     place *p;
 
     places = perealloc(places, (place_count + 1) * sizeof(*places), 1);
     p = &places[place_count++];
-    *p = (place){.at = at, .to = to};
-    find_holder(p);
+    *p = (place){.at = at, .was = *at, .of = of};
+    return p;
+}
+
+static void note_pooled(const void **at, const zend_string *pool, zend_object *holder)
+{
+    for (size_t i = 0; i < entry_count; i++) {
+        if (zend_string_equals(entries[i].key, pool)) {
+            place *p = note_place(at, &entries[i]);
+            p->is_pooled = 1;
+            name_object(p, holder);
+        }
+    }
 }
 
 static void look_at(const void **from, const void **to)
@@ -128,7 +148,7 @@ static void look_at(const void **from, const void **to)
             const entry *found =
                 bsearch(&(entry){.resource = *at}, entries, entry_count, sizeof(*entries), compare);
             if (found) {
-                note_place(at, found);
+                find_holder(note_place(at, found));
             }
         }
     }
@@ -167,6 +187,7 @@ void persistent_settle(void)
     }
     list_entries();
     is_looked_at = entry_count == 0 || heap_visit(look_at) == 0;
+    persistent_mysqli_visit(note_pooled);
     if (is_looked_at && place_count == 0) {
         end_all();
     } else {
@@ -196,13 +217,24 @@ void persistent_warn(int closed)
     }
 }
 
+/* NULL: none of the same name is open. */
+static const void *successor_of(const place *p)
+{
+    const zval *now = zend_hash_find(&EG(persistent_list), p->of->key);
+
+    if (!now || Z_RES_P(now)->type != p->of->type || *p->at != p->was) {
+        return NULL;
+    }
+    return p->is_pooled ? persistent_mysqli_take(Z_RES_P(now)->ptr) : Z_RES_P(now)->ptr;
+}
+
 void persistent_hand_over(void)
 {
     for (size_t i = 0; i < place_count; i++) {
         const place *p = &places[i];
-        const zval *now = zend_hash_find(&EG(persistent_list), p->to->key);
-        if (now && Z_RES_P(now)->type == p->to->type && *p->at == p->to->resource) {
-            *p->at = Z_RES_P(now)->ptr;
+        const void *successor = successor_of(p);
+        if (successor) {
+            *p->at = successor;
             if (p->holder) {
                 GC_ADDREF(p->holder); /* its end would be the connection's */
             }
@@ -215,7 +247,7 @@ void persistent_push(void)
     int32_t root = walk_push_root("persistent connections of the boot");
 
     for (size_t i = 0; has_lost && i < place_count; i++) {
-        if (*places[i].at != places[i].to->resource) {
+        if (*places[i].at != places[i].was) {
             continue; /* another one was handed over */
         }
         walk_push(root, PLAIN, places[i].name, strlen(places[i].name), NULL, sizeof(void *), 0);

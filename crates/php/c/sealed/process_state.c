@@ -334,7 +334,6 @@ void process_state_restore(int closely)
 {
     world *w = kept_world;
 
-    process_state_look_for_threads();
     process_state_look(closely);
     process_state_put_back();
     if (w->directory_changed) {

@@ -30,6 +30,7 @@
 #include "sealed/process_state.h"
 #include "sealed/program_memory.h"
 #include "sealed/randomness.h"
+#include "sealed/refused_objects.h"
 #include "sealed/semaphores.h"
 #include "sealed/shutdown.h"
 #include "sealed/sqlite.h"
@@ -96,12 +97,18 @@ static const char *script_path;   /* of the worker or boot script; NULL: neither
 
 /* ---- the end of a request ---- */
 
+static void leave_in_doubt(void)
+{
+    if (image_doubt()) {
+        rust_leave(image_doubt());
+    }
+}
+
 /* The answer to a connection's reset is read when memory is back, so that the peer works
  * meanwhile. */
 static _Noreturn void roll_back(void)
 {
-    const char *doubt;
-
+    process_state_look_for_threads();
     if (connections_reset() != 0) {
         image_note_doubt(session_doubt);
     }
@@ -114,10 +121,7 @@ static _Noreturn void roll_back(void)
             image_note_doubt("a request that called C changed the program's memory");
         }
     }
-    doubt = image_doubt();
-    if (doubt) {
-        rust_leave(doubt);
-    }
+    leave_in_doubt();
     image_roll_back();
 }
 
@@ -350,9 +354,14 @@ static void look_at_paths(void)
 /* What the boot has open or holds that no image can hold; NULL: nothing. */
 static const char *find_refusal(void)
 {
-    const char *refusal = descriptors_refusal();
+    const char *(*const all[])(void) = {descriptors_refusal, semaphores_refusal,
+                                        refused_objects_refusal};
+    const char *refusal = NULL;
 
-    return refusal ? refusal : semaphores_refusal();
+    for (size_t i = 0; !refusal && i < sizeof(all) / sizeof(*all); i++) {
+        refusal = all[i]();
+    }
+    return refusal;
 }
 
 /* Request after request comes out of here, each with the memory of the first. */
@@ -382,9 +391,7 @@ static const shim_request *take_and_wait(void)
     image_get_stats(&stats);
     if (life->served >= life->check_at) {
         check_image(stats.strays);
-        if (image_doubt()) {
-            rust_leave(image_doubt());
-        }
+        leave_in_doubt();
     }
     rust_resume(life->index, life->instance, life->served, stats.last_ns,
                 (uint32_t)stats.hot_pages);
