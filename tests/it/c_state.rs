@@ -121,6 +121,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
 
 /// C files without a header of their own, and the one that they share.
 const WITHOUT_HEADER: &[(&str, &str)] = &[
+    ("boot_files.c", "shim.h"),
     ("extend.c", "image.h"),
     ("info.c", "shim.h"),
     ("sample.c", "shim.h"),

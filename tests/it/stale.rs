@@ -323,6 +323,14 @@ fn without_an_image_requests_run_the_boot_script_first() {
     assert_eq!(locked.get("/uses.php").expect(200).text(), "the boot says 1");
     locked.log_line(&["no image can be taken", "runs in classic mode"]);
     assert_eq!(locked.get("/uses.php").expect(200).text(), "the boot says 1");
+
+    // It does not lock any more.
+    write(&locked, "constant.php", "<?php const CONSTANT = 5;");
+    write(&locked, "locking.php", "<?php require __DIR__ . '/booted.php';");
+    locked.log_line(&["INFO", "taking an image is tried again: ", " has changed"]);
+    locked.log_line(&["new processes serve"]);
+    assert_eq!(locked.get("/uses.php").expect(200).text(), "the boot says 5");
+    assert_eq!(locked.log().matches("no image can be taken").count(), 1, "{}", locked.log());
 }
 
 /// A file that changes after the boot has read it and before the image is taken.

@@ -255,6 +255,10 @@ int shim_boot_changed(void);
 /* A descriptor that is readable when something of that changes, as far as the kernel says so; below
  * 0: there is none. */
 int shim_watch_boot(void);
+/* The same of a boot of which no image could be taken, for the next zygote: a descriptor, below 0
+ * if there is none; and there, which takes it. */
+int shim_save_boot_files(void);
+void shim_load_boot_files(int fd);
 /* Before the boot of a worker: what this process loads from here on is as it is by then. */
 void shim_looks_at_each_file(void);
 /* In a process that stands in for an image: no cache answers for a file without a look at it. If it

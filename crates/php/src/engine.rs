@@ -1,7 +1,7 @@
 //! PHP, seen from Rust: the calls into the shim, each a plain function.
 
 use std::ffi::{CStr, CString, c_char, c_int};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr::null;
 
 use tokamak_sys::control::Newer;
@@ -200,6 +200,21 @@ pub fn watch_boot() -> Option<OwnedFd> {
         let fd = ffi::shim_watch_boot();
         (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))
     }
+}
+
+/// What the boot depends on, for another zygote; none if the kernel has no room for it.
+pub fn save_boot_files() -> Option<OwnedFd> {
+    // SAFETY: the result is a fresh descriptor that nobody else knows, or below 0.
+    unsafe {
+        let fd = ffi::shim_save_boot_files();
+        (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Has [`outdated`] look at what a boot in another process depends on.
+pub fn load_boot_files(saved: OwnedFd) {
+    // SAFETY: after `start`, in a process that boots nothing; the descriptor goes to the shim.
+    unsafe { ffi::shim_load_boot_files(saved.into_raw_fd()) }
 }
 
 /// A worker that boots once looks at each file that it loads: it would keep what opcache believes

@@ -193,6 +193,8 @@ unsafe extern "C" {
     pub fn shim_outdated(newer: *mut c_int) -> *const c_char;
     pub fn shim_boot_changed() -> c_int;
     pub fn shim_watch_boot() -> c_int;
+    pub fn shim_save_boot_files() -> c_int;
+    pub fn shim_load_boot_files(fd: c_int);
     pub fn shim_looks_at_each_file();
     pub fn shim_boots_afresh(for_one_request: c_int);
     pub fn shim_boot_each_request(script: *const c_char);

@@ -86,6 +86,8 @@ pub struct Zygote {
     output: Output,
     workers: BTreeMap<u16, Place>,
     spare: Option<Spare>,
+    /// Another process has booted, and no image could be taken: its files are watched.
+    has_boot_files: bool,
     /// Workers come from the spare: answers from the image would be wrong.
     stands_in: bool,
     /// Workers of the spare that have left one after the other, because what they had booted from
@@ -153,10 +155,12 @@ fn take_over(fd: RawFd) -> Result<OwnedFd, String> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn start(channel: &Channel) -> Result<(Settings, Output), String> {
-    let pairs =
+/// The settings, where output goes, and whether it was told what a boot depends on of which no
+/// image could be taken.
+fn start(channel: &Channel) -> Result<(Settings, Output, bool), String> {
+    let (pairs, boot_files) =
         match control::receive_within::<ToZygote>(channel, None).map_err(|e| e.to_string())? {
-            Heard::Message(ToZygote::Settings(pairs), _) => pairs,
+            Heard::Message(ToZygote::Settings(pairs), fds) => (pairs, fds.into_iter().next()),
             Heard::Closed => return Err("the supervisor went away".to_owned()),
             _ => return Err("the first message must be the settings".to_owned()),
         };
@@ -175,7 +179,8 @@ fn start(channel: &Channel) -> Result<(Settings, Output), String> {
     if let Some(guard) = settings.guard {
         guard.keep_to_itself().map_err(|e| format!("capabilities: {e}"))?;
     }
-    Ok((settings, output))
+    let has_boot_files = boot_files.map(engine::load_boot_files).is_some();
+    Ok((settings, output, has_boot_files))
 }
 
 /// A descriptor of the map of this process's pages for C, or the number of the error below 0.
@@ -198,7 +203,7 @@ impl Zygote {
         })?;
         log::count_losses_in(segment.clone());
         match start(&channel) {
-            Ok((settings, output)) => {
+            Ok((settings, output, has_boot_files)) => {
                 let workers = BTreeMap::new();
                 Ok(Zygote {
                     channel,
@@ -208,6 +213,7 @@ impl Zygote {
                     output,
                     workers,
                     spare: None,
+                    has_boot_files,
                     stands_in: false,
                     restless: 0,
                     youngest: 0,
@@ -249,7 +255,9 @@ impl Zygote {
 
     /// Tells the supervisor that there is no image.
     pub fn refuse_image(&self, reason: String) {
-        let _ = self.tell(&FromZygote::Unsealable { reason }, &[]);
+        let files = engine::save_boot_files();
+        let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+        let _ = self.tell(&FromZygote::Unsealable { reason }, &files);
     }
 
     /// A worker's end of the queue that has no place yet.
@@ -268,7 +276,8 @@ impl Zygote {
         };
         self.tell(&ready, &[])?;
         let mut shape = Shape::learn();
-        let mut image = (self.settings.mode == Mode::Sealed).then(Image::learn);
+        let is_booted = self.settings.mode == Mode::Sealed || self.has_boot_files;
+        let mut image = is_booted.then(Image::learn);
         loop {
             let looks = [image.as_ref().map(Image::patience), self.dead_locks.patience()];
             let patience = looks.into_iter().flatten().min();

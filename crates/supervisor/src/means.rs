@@ -75,6 +75,8 @@ pub struct ZygoteStart<'a> {
     pub bells: &'a [OwnedFd],
     /// What it is told first.
     pub settings: &'a [(String, String)],
+    /// What a boot depends on of which no image could be taken.
+    pub boot_files: Option<BorrowedFd<'a>>,
 }
 
 /// A pool of a front.

@@ -63,7 +63,7 @@ impl Means for System<'_> {
 }
 
 fn execute(php: &Executable, start: ZygoteStart<'_>) -> io::Result<Started> {
-    let ZygoteStart { identity: whose, site, segment, bells, settings } = start;
+    let ZygoteStart { identity: whose, site, segment, bells, settings, boot_files } = start;
     let (ours, theirs) = Channel::pair()?;
     let mut fds: Vec<BorrowedFd<'_>> = vec![theirs.as_fd(), segment.fd()];
     fds.extend(bells.iter().map(AsFd::as_fd));
@@ -90,6 +90,7 @@ fn execute(php: &Executable, start: ZygoteStart<'_>) -> io::Result<Started> {
     };
     let child = program.spawn()?;
     // If it has died already, reaping tells.
-    let _ = control::send(&ours, &ToZygote::Settings([settings, &entrance, &hidden].concat()), &[]);
+    let settings = ToZygote::Settings([settings, &entrance, &hidden].concat());
+    let _ = control::send(&ours, &settings, boot_files.as_slice());
     Ok((Box::new(child), Box::new(ours)))
 }

@@ -14,15 +14,6 @@
 #include "worker.h"
 #include "php_ini.h"
 
-typedef struct {
-    char *path;
-    file_mark mark;
-    dependence kind;
-    bool is_directory;
-    bool is_own;     /* the boot itself has written it */
-    bool is_setting; /* of PHP: code is right without it */
-} known_file;
-
 static known_file *files;
 static size_t file_count, file_room;
 static const known_file *younger_than_boot; /* NULL: none */
@@ -165,6 +156,29 @@ void outdated_learn_files(void)
             younger_than_boot = &files[i];
         }
     }
+}
+
+void outdated_visit(void (*visit)(const known_file *file, void *with), void *with)
+{
+    for (size_t i = 0; i < file_count; i++) {
+        visit(&files[i], with);
+    }
+}
+
+void outdated_add(const known_file *other)
+{
+    known_file *file = learn(other->path, other->mark, other->kind);
+
+    if (file) {
+        file->is_directory = other->is_directory;
+        file->is_own = other->is_own;
+        file->is_setting = other->is_setting;
+    }
+}
+
+void outdated_without_cache(void)
+{
+    told_of_cache = "";
 }
 
 static void set(const char *setting, const char *value)

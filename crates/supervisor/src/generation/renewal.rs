@@ -122,10 +122,12 @@ impl Generation {
         let Some(pool) = self.pools().find(|pool| pool.site_index == site_index) else { return };
         match pool.renewal_reason() {
             Some(RenewalReason::Outdated(reason)) => {
-                pool.say(
-                    Level::Info,
-                    format_args!("the image is outdated, a new one is made: {reason}"),
-                );
+                let what = if pool.is_sealed() {
+                    "the image is outdated, a new one is made"
+                } else {
+                    "taking an image is tried again"
+                };
+                pool.say(Level::Info, format_args!("{what}: {reason}"));
                 if let Some(pause) = pause {
                     let seconds = pause.as_secs();
                     pool.say(

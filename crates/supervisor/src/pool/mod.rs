@@ -130,6 +130,8 @@ pub struct Pool {
     renewal_reason: Option<RenewalReason>,
     /// What has changed since the image was taken.
     unrest: Unrest,
+    /// What the boot depends on, if no image could be taken of it.
+    boot_files: Option<OwnedFd>,
     /// How long its zygote may be silent; zero: for ever.
     watchdog: Duration,
     version: Option<String>,
@@ -217,6 +219,7 @@ impl Pool {
             boot_hung: false,
             renewal_reason: None,
             unrest: Unrest::default(),
+            boot_files: None,
             watchdog: server.timeouts.watchdog,
             version: None,
             exposes_php: false,

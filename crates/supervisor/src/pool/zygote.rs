@@ -1,6 +1,6 @@
 //! The pool's zygote: its start, its messages, its end.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use tokamak_config::Mode;
 use tokamak_sys::control::{EXIT_MISMATCH, FromZygote, Newer, Status, ToFront, ToZygote, key};
@@ -90,7 +90,10 @@ impl Pool {
                 };
                 self.fail(format!("{what}: {message}"));
             }
-            FromZygote::Unsealable { reason } => self.go_without_image(&reason),
+            FromZygote::Unsealable { reason } => {
+                self.boot_files = fds.into_iter().next();
+                self.go_without_image(&reason);
+            }
             FromZygote::Outdated { reason, newer } => {
                 // Later ones are of no image, or look by themselves before they take a request.
                 let is_first = self.renewal_reason.is_none();
@@ -147,14 +150,15 @@ impl Pool {
         of_mode.for_each(|(_, value)| *value = name.to_owned());
     }
 
-    /// A new image is wanted. Not in other modes: they have none, and no pool may trouble the
-    /// others without need.
+    /// A new image is wanted, also where none could be taken. Not in other modes: they have none,
+    /// and no pool may trouble the others without need.
     pub(super) fn outdate(&mut self, reason: &str, newer: Newer, now: u64) {
-        if !self.is_sealed() || self.ending.is_some() {
+        let is_sealed = self.is_sealed();
+        if !(is_sealed || self.boot_files.is_some()) || self.ending.is_some() {
             return;
         }
         self.unrest.note(newer, now);
-        if self.unrest.is_endless(now) {
+        if is_sealed && self.unrest.is_endless(now) {
             self.say(
                 Level::Warn,
                 format_args!(
@@ -165,7 +169,7 @@ impl Pool {
         }
         if self.renewal_reason.is_none() {
             self.renewal_reason = Some(RenewalReason::Outdated(reason.to_owned()));
-            if newer == Newer::Application {
+            if is_sealed && newer == Newer::Application {
                 self.say(
                     Level::Info,
                     format_args!(
@@ -222,9 +226,10 @@ impl Pool {
                 {
                     return;
                 }
-                let Pool { zygote, site, segment, bells, settings, .. } = self;
+                let Pool { zygote, site, segment, bells, settings, boot_files, .. } = self;
                 let identity = launch.identity;
-                let start = ZygoteStart { identity, site, segment, bells, settings };
+                let boot_files = boot_files.as_ref().map(AsFd::as_fd);
+                let start = ZygoteStart { identity, site, segment, bells, settings, boot_files };
                 if let Err(error) = zygote.start(launch.means, start, now) {
                     self.fail(error.to_string());
                 }
