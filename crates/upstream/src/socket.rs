@@ -11,6 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketFlags, acceptfrom_with, recv, send,
@@ -139,13 +140,12 @@ impl Socket {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match &self.reading {
-            Reading::Loose(fd) => self.writing.poll_send(fd.as_fd(), context, bytes),
-            Reading::Registered(socket) => {
-                self.writing.poll_send(socket.get_ref().as_fd(), context, bytes)
-            }
-            Reading::Lost => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
-        }
+        let fd = match &self.reading {
+            Reading::Loose(fd) => fd,
+            Reading::Registered(socket) => socket.get_ref(),
+            Reading::Lost => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        };
+        self.writing.poll_send(fd.as_fd(), context, bytes)
     }
 
     /// Says that nothing more will be written.
@@ -153,12 +153,25 @@ impl Socket {
     /// # Errors
     /// Those of `shutdown`.
     pub fn end_writing(&self) -> io::Result<()> {
-        let fd = match &self.reading {
-            Reading::Loose(fd) => fd,
-            Reading::Registered(socket) => socket.get_ref(),
-            Reading::Lost => return Ok(()),
-        };
-        Ok(shutdown(fd, Shutdown::Write)?)
+        self.fd().map_or(Ok(()), |fd| Ok(shutdown(fd, Shutdown::Write)?))
+    }
+
+    /// Whether the other end is known to have gone altogether, where [`Socket::poll_read`] only says
+    /// that nothing more comes. A Unix socket knows; TCP learns it from the answer to a write.
+    pub fn is_hung_up(&self) -> bool {
+        let Some(fd) = self.fd() else { return true };
+        let mut looked_at = [PollFd::new(fd, PollFlags::empty())];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut looked_at, Some(&at_once)).is_ok()
+            && looked_at[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+    }
+
+    fn fd(&self) -> Option<&OwnedFd> {
+        match &self.reading {
+            Reading::Loose(fd) => Some(fd),
+            Reading::Registered(socket) => Some(socket.get_ref()),
+            Reading::Lost => None,
+        }
     }
 }
 

@@ -7,7 +7,8 @@ use tokamak_fastcgi::{ProtocolStatus, Role, Stream, Values, Wanted, encode};
 
 use super::client::{Client, Heard, Request};
 use super::pool;
-use crate::harness::{Server, crc32, eventually, numbered};
+use super::pools::with_second;
+use crate::harness::{Server, crc32, eventually, free_address, numbered};
 
 #[test]
 fn a_kept_connection_serves_one_request_after_the_other() {
@@ -286,6 +287,36 @@ fn a_web_server_may_end_its_side_of_the_connection() {
         }
         assert!(client.is_closed());
     }
+}
+
+/// php-fpm does not look at the connection before it answers.
+#[test]
+fn a_web_server_that_has_ended_its_side_gets_a_late_answer() {
+    let address = free_address();
+    let server = with_second(pool(1), address, &[]).start();
+    // Long enough for the timeouts to look at the connection.
+    let code = "<?php usleep(700_000); echo 'late';";
+    std::fs::write(server.places.root().join("late.php"), code).unwrap();
+    let late = Request::new(&server, "/late.php");
+    let clients = [late.clone().last(), late].into_iter().flat_map(|request| {
+        [Client::tcp(address), Client::connect(&server)].map(|mut client| {
+            client.send(&request.bytes(1));
+            client.end();
+            client
+        })
+    });
+    // All wait at the same time.
+    for mut client in clients.collect::<Vec<_>>() {
+        assert_eq!(client.answer().body(), "late");
+        assert!(client.is_closed());
+    }
+    // A Unix socket knows the end of one side from the end of both.
+    let mut client = Client::connect(&server);
+    client.send(&Request::new(&server, "/abort.php?name=half").bytes(1));
+    client.end();
+    client.wait_for_answer();
+    drop(client);
+    assert_eq!(server.state("status-half"), "1 1");
 }
 
 #[test]

@@ -172,7 +172,7 @@ impl Conversation {
             moved |= turn;
             if !turn {
                 self.rest(moved);
-                if self.is_deaf() {
+                if self.is_deaf() || self.ended {
                     self.activity.listen(cx.waker());
                 }
                 return Poll::Pending;
@@ -229,6 +229,9 @@ impl Conversation {
         if self.out.len() >= MOST_WAITING || self.is_deaf() {
             return Ok(false);
         }
+        if self.ended {
+            return if self.stream.is_hung_up() { Err(Disconnected) } else { Ok(false) };
+        }
         if let Some(Held { id, role, keep, rest }) = self.held.take() {
             if self.find(id).is_some() {
                 self.held = Some(Held { id, role, keep, rest });
@@ -282,13 +285,14 @@ impl Conversation {
     }
 
     /// Called at the end of what the web server sends. It may have closed only its side, as php-fpm
-    /// allows, so requests that have come whole are answered. While they are, it cannot be told
-    /// from one that has gone; so if they take long, the next look at the connection ends them.
+    /// allows, so requests that have come whole are answered. If they take long, the timeouts wake
+    /// the task to look whether the web server has gone. Over TCP that shows only when an answer is
+    /// written, so there they are answered in any case, as by php-fpm.
     fn end_input(&mut self) -> Result<(), Disconnected> {
         self.submit_sufficient(true);
         self.requests.retain(|request| !matches!(request.stage, Stage::Coming(_)));
         let is_idle = self.requests.is_empty() && self.out.is_empty();
-        if self.ended || is_idle || !self.messages.is_between_records() {
+        if is_idle || self.stream.is_hung_up() || !self.messages.is_between_records() {
             return Err(Disconnected);
         }
         (self.ended, self.closing, self.incoming) = (true, true, 0);
@@ -297,7 +301,7 @@ impl Conversation {
 
     /// Whether nothing more can come except the end of the connection, because all current requests
     /// have come whole and are the last. Then reading is skipped, which saves system calls during
-    /// short answers. During long answers the timeouts wake the task so that it reads.
+    /// short answers. During long answers the timeouts wake the task so that it looks.
     fn is_deaf(&self) -> bool {
         let is_whole = self.closing
             && self.incoming == 0
