@@ -62,10 +62,31 @@ fn pages(kind: Kind) {
     ] {
         assert_eq!(encoding(&server.send(&request).expect(200)), expected, "{why}");
     }
+    heads_are_those_of_get(&server);
     let request = "GET /large.php?bytes=600 HTTP/1.0\r\nAccept-Encoding: gzip\r\n\r\n";
     let mut connection = server.connect();
     connection.send(request);
     assert_eq!(encoding(&connection.response()), "none", "HTTP/1.0");
+}
+
+/// Also where the length decides, which only the body tells.
+fn heads_are_those_of_get(server: &Server) {
+    for length in [0, 1, 511, 512, 65_536, 65_537, 1_000_000] {
+        for coding in ["gzip", "identity"] {
+            let get = accepting(&format!("/large.php?bytes={length}"), coding);
+            let mut head = get.clone();
+            head.method = "HEAD".into();
+            let [get, head] = [get, head].map(|request| server.send(&request).expect(200));
+            // Nobody can tell an empty body from one that the application has dropped.
+            for name in if length == 0 { &[][..] } else { &["content-encoding", "vary"] } {
+                assert_eq!(head.header(name), get.header(name), "{length} {coding} {name}");
+            }
+            let known = encoding(&get) == "none" && (1..=65_536).contains(&length);
+            let expected = get.header("content-length").filter(|_| known);
+            assert_eq!(head.header("content-length"), expected, "{length} {coding}");
+            assert!(head.body.is_empty());
+        }
+    }
 }
 
 fn flushes(kind: Kind) {

@@ -20,6 +20,9 @@ static int on_startup(sapi_module_struct *sapi)
 
 static int on_activate(void)
 {
+    if (serving->is_head) {
+        SG(request_info).headers_only = false;
+    }
     if (serving->request && !shim.worker_script) {
         userini_activate(serving->request);
     }
@@ -31,9 +34,13 @@ static int on_deactivate(void)
     return SUCCESS;
 }
 
-/* May jump: unless ignore_user_abort is set, the script ends here. Rust has returned. */
+/* May jump: unless ignore_user_abort is set, the script ends here. Rust has returned. A HEAD is
+ * nobody's to end: the front does not wait for more than the head. */
 static void note_unread(void)
 {
+    if (serving->is_head) {
+        return;
+    }
     if (shim.config->concurrency) {
         cancellation_note_left();
     } else {
@@ -47,6 +54,18 @@ static int write_part(shim_part part, const char *text, size_t len)
                                      : rust_write(part, text, len)) == 0;
 }
 
+/* The front makes the fields that the GET has of the body of a HEAD, so it gets the begin. PHP by
+ * itself would drop all of it. */
+static void write_of_head(const char *text, size_t len)
+{
+    const size_t most = serving->head_left < len ? serving->head_left : len;
+
+    if (most > 0) {
+        serving->head_left -= most;
+        write_part(SHIM_BODY, text, most);
+    }
+}
+
 static size_t on_write(const char *text, size_t len)
 {
     if (shim.is_copy) {
@@ -54,6 +73,10 @@ static size_t on_write(const char *text, size_t len)
     }
     switch (serving->stage) {
     case STAGE_REQUEST:
+        if (serving->is_head) {
+            write_of_head(text, len);
+            return len;
+        }
         if (!write_part(SHIM_BODY, text, len)) {
             note_unread();
             return 0;
@@ -297,6 +320,9 @@ void sapi_take_request(const shim_request *request)
     serving->input_closed = 0;
     serving->filter_fed = 0;
     serving->trailers = 0;
+    serving->is_head = !request->is_fastcgi && f[SHIM_METHOD].len == 4 &&
+                       memcmp(f[SHIM_METHOD].at, "HEAD", 4) == 0;
+    serving->head_left = SHIM_HEAD_BODY_MOST;
     SG(server_context) = serving;
     SG(request_info).request_method = f[SHIM_METHOD].at;
     SG(request_info).query_string = (char *)f[SHIM_QUERY].at;

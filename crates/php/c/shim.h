@@ -120,6 +120,8 @@ typedef struct {
 typedef enum { SHIM_BODY, SHIM_TRAILERS } shim_part;
 /* Most bytes of those lines; the front refuses more. */
 enum { SHIM_TRAILERS_MOST = 8192 };
+/* Bytes of the body of a HEAD that are passed on: one more than the front takes for the whole. */
+enum { SHIM_HEAD_BODY_MOST = 64 * 1024 + 1 };
 
 /* A request in memory of the worker's own: valid until the next one is asked for, also after its
  * response. Over FastCGI it has parameters, in the order for scripts, and the fields are what was

@@ -96,6 +96,8 @@ typedef struct request_state {
     int input_closed;    /* the body is not read any more */
     int filter_fed;      /* ext/filter was shown the server variables */
     size_t trailers;     /* bytes of the fields that are to follow the body */
+    bool is_head;        /* it is a HEAD over HTTP: PHP need not know that; see sapi.c */
+    size_t head_left;    /* bytes of its body that are still passed on */
     char *joined_cookie; /* several Cookie headers as one; emalloc'd */
     char *variable;      /* the last answer of getenv() that was made for it; malloc'd */
     /* settings that it came with, as they were before, by name; NULL: none. malloc'd */

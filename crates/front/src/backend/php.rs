@@ -5,12 +5,13 @@ use std::future::poll_fn;
 use std::task::{self, Poll, ready};
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use tokamak_cost::Ledger;
 use tokamak_upstream::body::Body;
 use tokamak_upstream::record::Writer;
 use tokamak_upstream::shm::{
-    DECLINED, Event, Gate, Metadata, Outcome, QueuedRequest, Refused, ResponseHead, WorkerError,
+    DECLINED, Event, Gate, HEAD_BODY_MOST, Metadata, Outcome, QueuedRequest, Refused, ResponseHead,
+    WorkerError,
 };
 
 use super::response_head::{drop_connection_fields, is_interim, put_header, reason_phrase};
@@ -155,6 +156,14 @@ fn send_interim(caller: &Caller, head: &ResponseHead) {
     }
 }
 
+/// The body of a HEAD. It is needed for the fields that the GET has, and only as a whole.
+fn of_head(source: Source) -> Source {
+    match source {
+        Source::Whole(bytes) if bytes.len() <= HEAD_BODY_MOST => Source::Whole(bytes),
+        _ => Source::Empty,
+    }
+}
+
 fn respond(
     call: &BackendRequest<'_>,
     head: &ResponseHead,
@@ -202,6 +211,7 @@ fn respond(
         }
         None => Source::Worker(Box::new(exchange)),
     };
+    let source = if call.request.method() == Method::HEAD { of_head(source) } else { source };
     length::give(config, call.request, &mut response, source)
         .map_err(|reason| BackendError { failure: Failure::WorkerBroken, reason: reason.into() })?;
     if let Some(reason) = reason {

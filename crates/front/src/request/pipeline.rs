@@ -437,8 +437,8 @@ pub async fn failed(
 
 /// Removes the body from a response if the request was a HEAD.
 pub fn finish(mut response: Response<Source>, head_only: bool) -> Response<Source> {
-    // Keep the length of the body that a GET would get. But PHP drops the body of a HEAD itself,
-    // and then the length is not known.
+    // Keep the length of the body that a GET would get. An application may drop the body of a HEAD
+    // itself, and then the length is not known.
     if head_only
         && let Source::Whole(_) | Source::Stored(_) = response.body()
         && let Some(left @ 1..) = response.body().left()

@@ -150,8 +150,8 @@ void cancellation_mind_clients(void)
         while (r && r->request->place != place) {
             r = r->newer;
         }
-        if (!r || r->has_left) {
-            continue; /* it has noticed by itself */
+        if (!r || r->has_left || r->is_head) {
+            continue; /* it has noticed by itself; or the front has all that a HEAD needs */
         }
         r->has_left = true;
         if (!r->ignores_abort) {
@@ -198,7 +198,7 @@ void cancellation_note_left(void)
 
 static bool client_has_left(void)
 {
-    return serving->has_left || rust_client_left();
+    return serving->has_left || (!serving->is_head && rust_client_left());
 }
 
 bool cancellation_is_due(void)

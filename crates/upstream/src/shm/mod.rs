@@ -24,7 +24,7 @@ mod tests;
 
 pub use gate::{Alarm, Gate, OnLastDrop, Source, Want};
 pub use notifier::Notifier;
-pub use queued_request::{Event, QueuedRequest, ResponseHead, UsageFrame};
+pub use queued_request::{Event, HEAD_BODY_MOST, QueuedRequest, ResponseHead, UsageFrame};
 pub use tokamak_sys::queue::{DECLINED, Outcome, Usage};
 
 pub use error::{Death, Refused, WorkerError};

@@ -16,6 +16,12 @@ use super::requests::Ended;
 /// so only one that is spoiled exceeds it.
 pub const TRAILERS_MOST: usize = 8192;
 
+/// Longest body of a HEAD that workers pass on as a whole, for the fields that depend on it. They
+/// pass on one more byte of longer ones, whose length stays unknown. Ten times more would not fit
+/// the ring for the response, which would begin before its end is known; with a tenth, ordinary
+/// pages would not get a length.
+pub const HEAD_BODY_MOST: usize = 64 * 1024;
+
 /// A request that has been queued, and its response. Dropping it withdraws the request, or tells
 /// the worker that the rest of the response is not wanted.
 pub struct QueuedRequest {
