@@ -156,8 +156,8 @@ impl Socket {
         self.fd().map_or(Ok(()), |fd| Ok(shutdown(fd, Shutdown::Write)?))
     }
 
-    /// Whether the other end is known to have gone altogether, where [`Socket::poll_read`] only says
-    /// that nothing more comes. A Unix socket knows; TCP learns it from the answer to a write.
+    /// Whether the other end is known to have gone, where [`Socket::poll_read`] only says that
+    /// nothing more comes. A Unix socket knows; TCP learns it from the answer to a write.
     pub fn is_hung_up(&self) -> bool {
         let Some(fd) = self.fd() else { return true };
         let mut looked_at = [PollFd::new(fd, PollFlags::empty())];
