@@ -87,6 +87,9 @@ fn heads_are_those_of_get(server: &Server) {
             assert!(head.body.is_empty());
         }
     }
+    // Nobody waits for the body, but the script runs to its end.
+    server.send(&Request::new("HEAD", "/long_after_flush.php?name=head")).expect(200);
+    assert_eq!(server.state("end-head"), "0");
 }
 
 fn flushes(kind: Kind) {

@@ -351,14 +351,14 @@ impl<T: Default> Session<T> {
         };
     }
 
-    /// Ends a stream whose client goes on after the end of its request, before the library sees
-    /// that: it would end the connection. What comes on the stream from now on is ignored. Returns
-    /// whether the stream was open.
-    pub fn close(&mut self, stream: u32) -> bool {
+    /// Ends a stream whose client sends a wrong frame on it, before the library sees that: it would
+    /// end the connection. What comes on the stream from now on is ignored. Returns whether the
+    /// stream was open.
+    pub fn close(&mut self, stream: u32, reason: Reason) -> bool {
         if self.closed(stream).is_some() {
             return false;
         }
-        self.reset(stream, Reason::STREAM_CLOSED);
+        self.reset(stream, reason);
         // The library knows the stream until its RST_STREAM is written, which comes before what is
         // left of responses.
         let mut output = Vec::new();

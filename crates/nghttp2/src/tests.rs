@@ -164,7 +164,7 @@ fn a_stream_is_closed_at_once_and_what_comes_on_it_is_ignored() {
     assert!(session.respond(1, &[STATUS], false));
     assert!(session.send_data(1, Bytes::from(vec![0; 20_000]), true));
     assert!(session.respond(3, &[STATUS], false));
-    assert!(session.close(3) && !session.close(3));
+    assert!(session.close(3, Reason::STREAM_CLOSED) && !session.close(3, Reason::STREAM_CLOSED));
     assert_eq!(session.closed(3), Some(Reason::STREAM_CLOSED));
     // More than the window of the connection: it is given back.
     for _ in 0..10 {
@@ -180,7 +180,7 @@ fn a_stream_is_closed_at_once_and_what_comes_on_it_is_ignored() {
     assert!(!of(8, 0).is_empty());
     assert_eq!(of(0, 1).len(), 20_000);
     assert!(session.ended().is_none());
-    assert!(!session.close(1), "its response is complete");
+    assert!(!session.close(1, Reason::STREAM_CLOSED), "its response is complete");
 }
 
 #[test]

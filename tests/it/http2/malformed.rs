@@ -8,6 +8,7 @@ use super::client::{Raw, field, head};
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
+const WINDOW_UPDATE: u8 = 8;
 const GOAWAY: u8 = 7;
 
 /// END_STREAM and END_HEADERS.
@@ -128,14 +129,16 @@ fn malformed_trailers_end_their_request_alone() {
 }
 
 /// More after the end of a request ends this request, as long as it is under way (RFC 9113 section
-/// 5.1).
+/// 5.1), and so does a WINDOW_UPDATE without an increment (section 6.9).
 #[test]
-fn more_after_the_end_of_a_request_ends_it_alone() {
+fn a_wrong_frame_on_a_stream_ends_its_request_alone() {
     let server = Setup::new(Kind::Classic).workers(3).start();
-    for (number, (kind, flags, payload)) in [
-        (DATA, 0, b"more".to_vec()),
-        (DATA, 1, Vec::new()),
-        (HEADERS, WHOLE, raw_field(b"x-sum", b"1")),
+    for (number, (kind, flags, payload, expected)) in [
+        (DATA, 0, b"more".to_vec(), 5),
+        (DATA, 1, Vec::new(), 5),
+        (HEADERS, WHOLE, raw_field(b"x-sum", b"1"), 5),
+        (WINDOW_UPDATE, 0, vec![0; 4], 1),
+        (WINDOW_UPDATE, 0, vec![0x80, 0, 0, 0], 1),
     ]
     .into_iter()
     .enumerate()
@@ -149,7 +152,8 @@ fn more_after_the_end_of_a_request_ends_it_alone() {
         // Twice, since a second one may be on its way when the first one is answered.
         (0..2).for_each(|_| assert!(raw.frame(kind, flags, 3, &payload)));
         let (answer, _, stream, code) = raw.frame_of(&[HEADERS, RST_STREAM, GOAWAY]);
-        assert_eq!((answer, stream, &code[..]), (RST_STREAM, 3, &[0, 0, 0, 5][..]), "{number}");
+        let expected = [0, 0, 0, expected];
+        assert_eq!((answer, stream, &code[..]), (RST_STREAM, 3, &expected[..]), "{number}");
         names.iter().for_each(|name| server.let_go(name));
         raw.get(5, "/hello.php");
         let mut answers = [(); 2].map(|()| raw.frame_of(&[HEADERS, RST_STREAM, GOAWAY]));

@@ -11,6 +11,25 @@ use crate::operate::reload;
 const LARGE: &str =
     "GET /large.php?bytes=200000 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
+/// A connection of HTTP/2 for one page, which fits the window that a client has at first.
+fn http2_request() -> String {
+    let field = |name: &str, value: &str| {
+        format!("\0{}{name}{}{value}", char::from(name.len() as u8), char::from(value.len() as u8))
+    };
+    let head = [
+        field(":method", "GET"),
+        field(":scheme", "https"),
+        field(":authority", "localhost"),
+        field(":path", "/large.php?bytes=60000"),
+    ]
+    .concat();
+    let settings = "\0\0\0\x04\0\0\0\0\0";
+    let head = format!("\0\0{}\x01\x05\0\0\0\x01{head}", char::from(head.len() as u8));
+    // The server closes the connection when it has answered a client that leaves.
+    let goaway = format!("\0\0\x08\x07{}", "\0".repeat(5 + 8));
+    ["PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", settings, &head, &goaway].concat()
+}
+
 /// The lengths of the records with data that the server sends.
 fn data_records(printed: &str) -> Vec<usize> {
     let mut lines = printed.lines();
@@ -33,19 +52,23 @@ fn data_records(printed: &str) -> Vec<usize> {
 #[test]
 fn clients_with_little_memory_get_short_records() {
     let secured = secured(Kind::Classic, &[], &[]);
-    let longest = |flags: &[&str]| {
+    let longest_of = |flags: &[&str], request: &str| {
         let flags = [&["-servername", "localhost", "-ign_eof", "-msg"], flags].concat();
-        let printed = secured.s_client(&flags, LARGE);
-        assert!(printed.contains("HTTP/1.1 200"), "{printed}");
+        let printed = secured.s_client(&flags, request);
+        assert!(printed.contains("\n000000000000009\n"), "{printed}");
         let lengths = data_records(&printed);
         (lengths.iter().max().copied().unwrap(), lengths.iter().sum::<usize>())
     };
+    let longest = |flags: &[&str]| longest_of(flags, LARGE);
     let (whole, total) = longest(&["-tls1_2"]);
     assert!(whole > 10_000 && total > 100_000, "{whole} {total}");
     // A nonce and a tag beside the bytes.
     for length in [512, 4096] {
         let (short, total) = longest(&["-tls1_2", "-maxfraglen", &length.to_string()]);
         assert!((length..=length + 24).contains(&short) && total > 100_000, "{short} {total}");
+        let flags = ["-tls1_2", "-alpn", "h2", "-maxfraglen", &length.to_string()];
+        let (short, total) = longest_of(&flags, &http2_request());
+        assert!((length..=length + 24).contains(&short) && total > 60_000, "{short} {total}");
     }
 }
 

@@ -168,7 +168,7 @@ impl EventLoop {
         self.connections().replace(open.position, Watched::Http2(state.clone()));
         if let Some((stream, _)) = io.leave() {
             h2::bound_unsent(&stream);
-            h2::converse(self.context.clone(), stream, come, state).await;
+            h2::converse(self.context.clone(), (stream, None), come, state).await;
         }
         drop(open);
     }
@@ -312,7 +312,8 @@ impl EventLoop {
                 let state = Arc::new(h2::ConnState::new(addresses));
                 self.connections().replace(open.position, Watched::Http2(state.clone()));
                 h2::bound_unsent(secured.stream.get_ref().0);
-                Box::pin(h2::converse(context, secured.stream, Bytes::new(), state))
+                let transport = (secured.stream, secured.fragment);
+                Box::pin(h2::converse(context, transport, Bytes::new(), state))
             }
         })
     }

@@ -60,11 +60,11 @@ const BEFORE_GOAWAY: Duration = Duration::from_millis(500);
 /// at a time.
 const KEPT_PRIORITIES: usize = 32;
 
-/// Serves the requests of one connection until it ends. `first`: bytes of the client that have been
-/// read already.
+/// Serves the requests of one connection until it ends, in records of TLS of at most so many bytes,
+/// if there is such a bound. `first`: bytes of the client that have been read already.
 pub fn converse<T>(
     context: Arc<Context>,
-    transport: T,
+    transport: (T, Option<usize>),
     first: Bytes,
     state: Arc<ConnState>,
 ) -> impl Future<Output = ()> + Send
@@ -215,8 +215,8 @@ where
             match came {
                 Came::End => return Ok(false),
                 Came::Bytes(Ok(())) => {}
-                Came::Bytes(Err(broken)) | Came::Late(Err(broken), _) => self.give_up(broken),
-                Came::Late(Ok(()), stream) => self.close(stream),
+                Came::Bytes(Err(broken)) | Came::Wrong(Err(broken), ..) => self.give_up(broken),
+                Came::Wrong(Ok(()), stream, breach) => self.close(stream, breach),
                 Came::Breach(breach) => self.breach(breach),
             }
         }
@@ -226,13 +226,14 @@ where
         self.session.lock().session.next_event()
     }
 
-    /// The client sends more after the end of its request. That ends the request alone if it is
-    /// under way (RFC 9113 section 5.1).
-    fn close(&mut self, stream: u32) {
-        if self.session.lock().session.close(stream) {
+    /// The client sends a frame that ends its request alone if that is under way: more after its
+    /// end (RFC 9113 section 5.1), or a WINDOW_UPDATE without an increment (section 6.9). For a
+    /// stream that is over the latter means nothing.
+    fn close(&mut self, stream: u32, breach: Breach) {
+        if self.session.lock().session.close(stream, breach.code()) {
             self.io.ignore(stream);
-        } else {
-            self.breach(Breach::Ended(stream));
+        } else if let Breach::Ended(_) = breach {
+            self.breach(breach);
         }
     }
 

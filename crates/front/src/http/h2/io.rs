@@ -39,6 +39,8 @@ pub struct H2Io<T> {
     transport: T,
     state: Arc<ConnState>,
     meter: Meter,
+    /// The most bytes that are written at once, which become one record of TLS.
+    most: usize,
     /// Bytes that have been read before.
     first: Bytes,
     /// Frames that are to be sent.
@@ -57,19 +59,26 @@ pub enum Came<R> {
     Bytes(R),
     /// The client sends no more.
     End,
-    /// Bytes, what they led to, and then a frame on this stream, which the client has ended.
-    Late(R, u32),
+    /// Bytes, what they led to, and then a frame that is wrong on this stream.
+    Wrong(R, u32, Breach),
     /// The client does something too often.
     Breach(Breach),
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> H2Io<T> {
-    /// The bytes of a connection, of which these have been read already.
-    pub fn new(transport: T, first: Bytes, state: Arc<ConnState>, meter: Meter) -> H2Io<T> {
+    /// The bytes of a connection, of which the `first` have been read already. No record of TLS has
+    /// more than `fragment` bytes, if there is such a bound.
+    pub fn new(
+        (transport, fragment): (T, Option<usize>),
+        first: Bytes,
+        state: Arc<ConnState>,
+        meter: Meter,
+    ) -> H2Io<T> {
         H2Io {
             transport,
             state,
             meter,
+            most: fragment.unwrap_or(usize::MAX),
             first,
             output: Vec::new(),
             sent: 0,
@@ -124,9 +133,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> H2Io<T> {
         self.state.received(right.len(), self.meter.is_in_head(), now);
         match verdict {
             Ok(()) => Came::Bytes(take(right)),
-            Err(Breach::Ended(stream)) => {
+            Err(breach @ (Breach::Ended(stream) | Breach::NoIncrement(stream))) => {
                 self.first = Bytes::copy_from_slice(rest);
-                Came::Late(take(right), stream)
+                Came::Wrong(take(right), stream, breach)
             }
             Err(breach) => Came::Breach(breach),
         }
@@ -169,7 +178,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> H2Io<T> {
     pub fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut moved = 0;
         while self.sent < self.output.len() {
-            let bytes = &self.output[self.sent..];
+            let end = self.output.len().min(self.sent.saturating_add(self.most));
+            let bytes = &self.output[self.sent..end];
             let Poll::Ready(written) = Pin::new(&mut self.transport).poll_write(cx, bytes) else {
                 self.state.sending(true, moved);
                 return Poll::Pending;
@@ -285,7 +295,7 @@ mod tests {
         let address = SocketAddr::from(([127, 0, 0, 1], 80));
         let state = ConnState::new(Arc::new(Addresses::new(address, address, 0)));
         let transport = Slow { each, has_taken: false };
-        H2Io::new(transport, Bytes::new(), Arc::new(state), Meter::new(9, 9, 9, 0))
+        H2Io::new((transport, None), Bytes::new(), Arc::new(state), Meter::new(9, 9, 9, 0))
     }
 
     #[test]

@@ -42,6 +42,7 @@ const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
+const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 const DATA: u8 = 0;
 /// The flag of PING and SETTINGS frames that answer one. They are not answered.
@@ -62,6 +63,9 @@ pub enum Breach {
     EmptyPieces,
     /// It sends more on this stream, which it has ended.
     Ended(u32),
+    /// It raises the window of this stream by nothing, for which the library would end the
+    /// connection.
+    NoIncrement(u32),
     /// It begins a stream that should have been begun before another one.
     Backwards,
 }
@@ -72,7 +76,9 @@ impl Breach {
         match self {
             Breach::Resets => Http2Fault::Resets,
             Breach::ControlFrames => Http2Fault::ControlFrames,
-            Breach::EmptyPieces | Breach::Ended(_) | Breach::Backwards => Http2Fault::Protocol,
+            Breach::EmptyPieces | Breach::Ended(_) | Breach::NoIncrement(_) | Breach::Backwards => {
+                Http2Fault::Protocol
+            }
         }
     }
 
@@ -83,7 +89,7 @@ impl Breach {
                 Reason::ENHANCE_YOUR_CALM
             }
             Breach::Ended(_) => Reason::STREAM_CLOSED,
-            Breach::Backwards => Reason::PROTOCOL_ERROR,
+            Breach::NoIncrement(_) | Breach::Backwards => Reason::PROTOCOL_ERROR,
         }
     }
 
@@ -94,6 +100,7 @@ impl Breach {
             Breach::ControlFrames => "too many control frames (http2.control_frames)",
             Breach::EmptyPieces => "ENHANCE_YOUR_CALM (too many empty DATA frames)",
             Breach::Ended(_) => "STREAM_CLOSED (a frame on a stream that the client has ended)",
+            Breach::NoIncrement(_) => "PROTOCOL_ERROR (a WINDOW_UPDATE without an increment)",
             Breach::Backwards => "PROTOCOL_ERROR (the streams are not in their order)",
         }
     }
@@ -151,6 +158,8 @@ pub struct Meter {
     head: [u8; FRAME_HEAD],
     /// Whether a request's head has begun and is not complete.
     in_head: bool,
+    /// Whether the frame is the WINDOW_UPDATE of a stream, and its increment 0 so far.
+    is_zero: bool,
     resets: Budget,
     control: Budget,
     empty: Budget,
@@ -173,6 +182,7 @@ impl Meter {
             position: Position::Preface(PREFACE.len()),
             head: [0; FRAME_HEAD],
             in_head: true,
+            is_zero: false,
             resets: Budget::new(resets, now),
             control: Budget::new(control, now),
             empty: Budget::new(EMPTY_PIECES, now),
@@ -186,8 +196,8 @@ impl Meter {
     /// Follows the next bytes of the client. `now` is in nanoseconds.
     ///
     /// # Errors
-    /// Fails if the client sends too many frames of a kind, or one on a stream that has ended. The
-    /// bytes that have not been followed then begin in the head of that frame.
+    /// Fails if the client sends too many frames of a kind, one on a stream that has ended, or a
+    /// wrong one. The bytes that have not been followed then begin in that frame.
     pub fn feed(&mut self, bytes: &mut &[u8], now: u64) -> Result<(), Breach> {
         while !bytes.is_empty() {
             let used = match self.position {
@@ -216,6 +226,16 @@ impl Meter {
                 }
                 Position::Payload(missing) => {
                     let used = missing.min(bytes.len());
+                    if self.is_zero {
+                        self.increment(&bytes[..used], missing);
+                        if self.is_zero && used == missing {
+                            self.is_zero = false;
+                            // Without its last byte, as above. When that comes, it is right.
+                            self.position = Position::Payload(1);
+                            *bytes = &bytes[used - 1..];
+                            return Err(Breach::NoIncrement(self.stream()));
+                        }
+                    }
                     self.payload(missing - used);
                     used
                 }
@@ -255,9 +275,8 @@ impl Meter {
 
     /// A frame's head is complete.
     fn frame(&mut self, now: u64) -> Result<(), Breach> {
-        let [a, b, c, kind, flags, stream @ ..] = self.head;
-        // The first bit says nothing (RFC 9113 section 4.1).
-        let stream = u32::from_be_bytes(stream) & u32::MAX >> 1;
+        let [a, b, c, kind, flags, ..] = self.head;
+        let stream = self.stream();
         let is_end = flags & END_STREAM != 0;
         match kind {
             DATA if [a, b, c] == [0; 3] && !is_end && !self.empty.spend(now) => {
@@ -280,11 +299,27 @@ impl Meter {
             RST_STREAM => self.order.end(stream),
             _ if !self.control.spend(now) => return Err(Breach::ControlFrames),
             PING if flags & ACK == 0 => self.answers += PING_SIZE,
+            WINDOW_UPDATE => self.is_zero = stream != 0 && [a, b, c] == [0, 0, 4],
             SETTINGS if flags & ACK == 0 => self.answers += FRAME_HEAD as u64,
             _ => {}
         }
         self.payload(u32::from_be_bytes([0, a, b, c]) as usize);
         Ok(())
+    }
+
+    /// The stream of the current frame. The first bit says nothing (RFC 9113 section 4.1).
+    fn stream(&self) -> u32 {
+        let [.., a, b, c, d] = self.head;
+        u32::from_be_bytes([a, b, c, d]) & u32::MAX >> 1
+    }
+
+    /// Part of the payload of a WINDOW_UPDATE, of which so many bytes are missing. Its first bit
+    /// says nothing.
+    fn increment(&mut self, part: &[u8], missing: usize) {
+        self.is_zero = part.iter().enumerate().all(|(at, byte)| {
+            let counts = if missing - at == 4 { 0x7f } else { 0xff };
+            byte & counts == 0
+        });
     }
 
     /// So many bytes of the frame are missing.
