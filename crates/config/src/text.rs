@@ -6,8 +6,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use crate::model::{
-    Cache, CertificateFiles, FileCharset, HeaderChanges, Mode, Pool, PoolSize, Route, Rule,
-    Satisfy, Server, Site, Spawn, Template, Tls, Trace, Upstream,
+    Cache, CertificateFiles, Condition, Conditions, FileCharset, HeaderChanges, Mode, Pool,
+    PoolSize, Route, Rule, Satisfy, Server, Site, Spawn, Template, Tls, Trace, Upstream,
 };
 use crate::option::{self, GROUPS, Manager, Reload, Row, Section, Values};
 use crate::origin::{Given, Origin};
@@ -411,6 +411,10 @@ fn raise_rule(rule: &Rule) -> Repeated<option::Rule> {
     let template = |template: &Option<Template>| {
         plain(template.as_ref().map(|template| Text(template.text().to_owned())))
     };
+    let condition = |all: &Option<Box<Conditions>>, one: fn(&Conditions) -> Option<&Condition>| {
+        plain(all.as_deref().and_then(one).map(|own| Text(own.text())))
+    };
+    let named = |(name, own): &(String, Condition)| (name.clone(), own.text());
     let is_asked = rule.login.as_ref().is_some_and(|login| login.satisfy == Satisfy::Any);
     let has_status = rule.redirect.is_some() || (rule.refuses() && !is_asked);
     let unset = option::Rule::defaults();
@@ -419,9 +423,14 @@ fn raise_rule(rule: &Rule) -> Repeated<option::Rule> {
     let values = option::Rule {
         path: paths(&rule.paths),
         pattern: plain(rule.pattern.as_ref().map(|pattern| Text(pattern.text().to_owned()))),
+        and_pattern: plain(rule.and_patterns.iter().map(|own| Text(own.text())).collect()),
+        if_file: plain(rule.if_file),
         extension: texts(&rule.extensions),
         content_type: texts(&rule.content_types),
         except: paths(&rule.except),
+        method: condition(&rule.conditions, |own| own.method.as_ref()),
+        query: condition(&rule.conditions, |own| own.query.as_ref()),
+        header: plain(rule.conditions.iter().flat_map(|own| &own.headers).map(named).collect()),
         of_answer: plain(rule.of_answer),
         last: plain(rule.is_last),
         keep_own: plain(*keeps_own),

@@ -277,7 +277,12 @@ fn hand_down(site: &mut Site, notes: &mut Notes) {
                     notes.refused(&rule.place, &line, reason);
                     Scope::default()
                 }
-                (within, found) => Scope { path: within.text(), pattern: found.text() },
+                (within, found) => {
+                    // Without one of them the rule holds for more.
+                    let mut and = rule.scope.and.clone();
+                    and.retain(|own| !own.starts_with('!') && holds_behind(own, &path));
+                    Scope { path: within.text(), pattern: found.text(), and }
+                }
             };
             if rule.limit.is_some() {
                 let reason = format!("what is asked for below {path} is counted by itself");
@@ -312,6 +317,11 @@ impl Within {
             _ => None,
         }
     }
+}
+
+/// Whether an expression says the same of a path below a mount.
+fn holds_behind(own: &str, mount: &str) -> bool {
+    expression_behind(own, mount) == Within::At(own.to_owned())
 }
 
 /// A path of a rule below the path of a mounted site.
@@ -394,15 +404,15 @@ fn is_root(site: &Site) -> bool {
 fn guard_front_controller(site: &mut Site, notes: &mut Notes) {
     let Some(script) = &site.front_controller else { return };
     let path = format!("/{script}");
-    let is_guarded =
-        site.rules.iter().any(|rule| rule.guards() && !rule.scope.is_all() && rule.is_for(&path));
+    let is_for = |rule: &&Rule| !rule.scope.is_all() && rule.is_for(&path);
+    let is_guarded = site.rules.iter().filter(is_for).any(Rule::guards);
     let all = |rule: &&Rule| {
         let refused = Rule::at(&rule.place, rule.scope.clone());
         [403, 404, 410]
             .iter()
             .any(|status| rule.action == refused.clone().refuse_all(*status).action)
     };
-    let mut refusing = site.rules.iter().filter(|rule| !rule.scope.is_all() && rule.is_for(&path));
+    let mut refusing = site.rules.iter().filter(|rule| is_for(rule) && rule.conditions.is_empty());
     if let Some(rule) = refusing.find(all) {
         let reason = format!("it is for {path}, too, so all pages that this makes are refused");
         notes.refused(&rule.place, "", reason);

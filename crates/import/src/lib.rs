@@ -10,6 +10,7 @@
 mod apache;
 mod caddy;
 mod combine;
+mod condition;
 mod directive;
 mod hsts;
 mod model;

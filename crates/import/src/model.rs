@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::condition::Conditions;
 use crate::pattern;
 use crate::source::Place;
 
@@ -175,17 +176,19 @@ pub(crate) struct Scope {
     pub path: Option<String>,
     /// As `pattern` of a rule.
     pub pattern: Option<String>,
+    /// As `and_pattern` of a rule.
+    pub and: Vec<String>,
 }
 
 impl Scope {
     /// The folder of a path, or all that begins with it if it ends with `*`.
     pub(crate) fn path(path: impl Into<String>) -> Scope {
-        Scope { path: Some(path.into()), pattern: None }
+        Scope { path: Some(path.into()), ..Scope::default() }
     }
 
     /// What a regular expression is found in.
     pub(crate) fn pattern(pattern: impl Into<String>) -> Scope {
-        Scope { path: None, pattern: Some(pattern.into()) }
+        Scope { pattern: Some(pattern.into()), ..Scope::default() }
     }
 
     /// Whether a refusal of this scope is for a path: without regard to the case of its letters.
@@ -202,11 +205,25 @@ impl Scope {
         };
         self.path.as_ref().is_none_or(is_below)
             && self.pattern.as_ref().is_none_or(|own| pattern::is_in(&format!("(?i){own}"), path))
+            && self.and.iter().all(|own| match own.strip_prefix('!') {
+                Some(own) => !pattern::is_in(own, path),
+                None => pattern::is_in(&format!("(?i){own}"), path),
+            })
+    }
+
+    /// The same for a refusal: also for what follows a script's name.
+    pub(crate) fn refusing(&self) -> Scope {
+        let and = self.and.iter().map(|own| match own.starts_with('!') {
+            true => own.clone(),
+            false => pattern::refusing(own),
+        });
+        let pattern = self.pattern.as_deref().map(pattern::refusing);
+        Scope { path: self.path.clone(), pattern, and: and.collect() }
     }
 
     /// Whether it is for the whole site.
     pub(crate) fn is_all(&self) -> bool {
-        self.path.is_none() && self.pattern.is_none()
+        self.path.is_none() && self.pattern.is_none() && self.and.is_empty()
     }
 
     /// Whether there may be a path for which both are.
@@ -316,6 +333,9 @@ pub(crate) struct Rule {
     /// Paths for which it does not hold.
     pub except: Vec<String>,
     pub unless_file: bool,
+    pub if_file: bool,
+    /// What else requests have to be.
+    pub conditions: Conditions,
     pub action: Option<Action>,
     pub scripts: Vec<String>,
     pub serve: Serve,
@@ -342,6 +362,8 @@ impl Rule {
             content_types: Vec::new(),
             except: Vec::new(),
             unless_file: false,
+            if_file: false,
+            conditions: Conditions::default(),
             action: None,
             scripts: Vec::new(),
             serve: Serve::All,

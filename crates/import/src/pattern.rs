@@ -15,6 +15,7 @@ pub(crate) fn translate(expression: &str, ignores_case: bool) -> Result<String, 
         return Err("an empty expression".into());
     }
     let expression = without_lookahead(&expression.replace("\\/", "/"))?;
+    let expression = with_plain_braces(&expression);
     if let Some(unknown) = UNKNOWN.iter().find(|unknown| expression.contains(**unknown)) {
         return Err(format!("`{unknown}` is not in the expressions of rules"));
     }
@@ -194,22 +195,86 @@ pub(crate) fn without_filler(expression: &str) -> &str {
 fn without_lookahead(expression: &str) -> Result<String, String> {
     let Some((before, rest)) = expression.split_once("(?!") else { return Ok(expression.into()) };
     let problem = || "a lookahead is translated only at the end, as in `/\\.(?!well-known)`".into();
-    let Some((text, after)) = rest.split_once(')') else { return Err(problem()) };
-    let text = text.replace("\\-", "-");
-    let text = text.strip_suffix('/').unwrap_or(&text);
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-    if text.is_empty() || !is_plain || !matches!(after, "" | ".*" | ".*$" | ".") {
+    let close = closing(rest).ok_or_else(problem)?;
+    let (text, after) = (rest[..close].replace("\\-", "-"), &rest[close + 1..]);
+    // Some text is not to follow, so there is none or another one: that is found anyway.
+    let after = if after == "." { "" } else { after };
+    // What has to follow the text so that it counts: a slash or the end.
+    let bounds = ["(/|$)", "(?:/|$)", "($|/)", "(?:$|/)"];
+    let bounded = bounds.iter().find_map(|bound| text.strip_suffix(bound));
+    let longer = ["/.+$", "/.+", "/."].iter().find_map(|more| text.strip_suffix(more));
+    let longer = longer.map(|text| format!("{text}/"));
+    let text = longer.as_deref().or(bounded).unwrap_or(&text);
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_/".contains(&byte));
+    if text.is_empty() || !is_plain || !ends_there(after) {
         return Err(problem());
     }
     // Depth first from the last character, so that each step wraps the one after it.
-    let mut complement = String::new();
+    let last = if longer.is_some() { "$" } else { "" };
+    let mut complement = if bounded.is_some() { "[^/]" } else { last }.to_owned();
     for char in text.chars().rev() {
         complement = match complement.is_empty() {
             true => format!("(?:$|[^{char}])"),
             false => format!("(?:$|[^{char}]|{char}{complement})"),
         };
     }
-    Ok(format!("{before}{complement}"))
+    let after = without_lookahead(after)?;
+    Ok(format!("{before}{complement}{after}"))
+}
+
+/// Where the group ends in which a text begins.
+fn closing(text: &str) -> Option<usize> {
+    let (mut depth, mut is_escaped) = (0, false);
+    for (at, char) in text.char_indices() {
+        match char {
+            _ if is_escaped => {}
+            '(' => depth += 1,
+            ')' if depth == 0 => return Some(at),
+            ')' => depth -= 1,
+            _ => {}
+        }
+        is_escaped = char == '\\' && !is_escaped;
+    }
+    None
+}
+
+/// Whether nothing that is found has to stand behind a place in an expression: then it does not
+/// matter how much before it was looked at.
+fn ends_there(rest: &str) -> bool {
+    let rest = rest.strip_prefix(".*").unwrap_or(rest);
+    let rest = rest.strip_prefix('$').unwrap_or(rest);
+    match rest.as_bytes().first() {
+        None => true,
+        Some(b')') => ends_there(&rest[1..]),
+        // The other alternatives of its group, or of the whole.
+        Some(b'|') => closing(rest).is_none_or(|close| ends_there(&rest[close + 1..])),
+        Some(_) => false,
+    }
+}
+
+/// An expression in which braces that are no numbers of repetitions stand for themselves.
+fn with_plain_braces(expression: &str) -> String {
+    let is_count = |text: &str| {
+        let count = text.split_once('}').map(|(count, _)| count).unwrap_or_default();
+        count.starts_with(|first: char| first.is_ascii_digit())
+            && count.bytes().all(|byte| byte.is_ascii_digit() || byte == b',')
+    };
+    let mut plain = String::new();
+    let (mut is_escaped, mut in_class, mut in_count) = (false, false, false);
+    for (at, char) in expression.char_indices() {
+        match char {
+            _ if is_escaped => {}
+            '[' => in_class = true,
+            ']' => in_class = false,
+            '{' if !in_class && is_count(&expression[at + 1..]) => in_count = true,
+            '}' if in_count => in_count = false,
+            '{' | '}' if !in_class => plain.push('\\'),
+            _ => {}
+        }
+        plain.push(char);
+        is_escaped = char == '\\' && !is_escaped;
+    }
+    plain
 }
 
 fn has_unusual_class(expression: &str) -> bool {
@@ -253,6 +318,43 @@ mod tests {
             );
         }
         assert_eq!(translate("a", true).as_deref(), Ok("(?i)a"));
+        assert_eq!(translate("{{|a{2,}|{%", false).as_deref(), Ok(r"\{\{|a{2,}|\{%"));
+    }
+
+    #[test]
+    fn a_lookahead_ends_where_its_alternative_does() {
+        for (expression, found, not_found) in [
+            (
+                r"(^\.|/\.)(?!well-known(/|$))",
+                &["/.git", "/.well", "/.well-known-x", "/.wel/x", "/.well-known/.git"][..],
+                &["/.well-known", "/.well-known/a", "/a.b"][..],
+            ),
+            (
+                r"/\.(?!well-known/.+$)",
+                &["/.git", "/.well-known", "/.well-known/"],
+                &["/.well-known/a", "/a"],
+            ),
+            (
+                r"/(\.(?!well-known)|composer\.(json|lock)$)",
+                &["/.git", "/a/composer.lock", "/.w"],
+                &["/.well-known", "/composer.lock/a", "/a"],
+            ),
+            (
+                r"^/(\.(?!well-known).*|Root|web\.config)$|~$",
+                &["/.git", "/.", "/Root", "/x~"],
+                &["/.well-known/a", "/Roots", "/a/.git"],
+            ),
+        ] {
+            let pattern = translate(expression, false).unwrap();
+            for path in found {
+                assert!(is_in(&pattern, path), "{path} {pattern}");
+            }
+            for path in not_found {
+                assert!(!is_in(&pattern, path), "{path} {pattern}");
+            }
+        }
+        assert!(translate(r"^/(?!a)b", false).is_err());
+        assert!(translate(r"/(\.(?!a)|b)c$", false).is_err());
     }
 
     #[test]

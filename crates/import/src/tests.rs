@@ -72,7 +72,7 @@ fn what_guards_and_is_not_translated_is_refused() {
         ("location = /a { proxy_pass http://b; }", "path = \"/a\""),
         ("location ~ ^/a(?=b) { deny all; }", "pattern = \"^/\""),
         ("location /a/ { if ($x) { return 403; } }", "path = \"/a/*\""),
-        ("if ($http_user_agent ~ x) { return 403; }", "[[site.rule]]\ndeny = [\"all\"]"),
+        ("if ($geo ~ x) { return 403; }", "[[site.rule]]\ndeny = [\"all\"]"),
         ("include missing.conf;", "[[site.rule]]\ndeny = [\"all\"]"),
         ("location /a/ { include missing.conf; }", "path = \"/a/*\""),
         ("location ~ ^/a/.*\\.php$ { fastcgi_pass x; }", "pattern = '^/a/.*\\.php(?:/|$)'"),
@@ -378,7 +378,7 @@ fn who_may_not_see_the_front_controller_reaches_it_by_no_path() {
 fn paths_whose_rewrite_is_not_translated_are_refused() {
     for (lines, scope) in [
         ("location /f/ { rewrite ^/f/(.*) /get.php?f=$1&k=$arg_k last; }", "path = \"/f/*\""),
-        ("location ~ ^/f/ { rewrite ^/f/(.*) /get.php?f=$1 last; }", "pattern = \"^/f/\""),
+        ("location ~ ^/f/ { rewrite ^/f/(.*) /get.php?f=$arg_k last; }", "pattern = \"^/f/\""),
         ("location /f/ { rewrite ^/f/(.*)$ /g/$1 break; }", "path = \"/f/*\""),
         ("location /f/ { rewrite ^(?=a) /g last; }", "path = \"/f/*\""),
         ("rewrite ^/f/ /g/$arg_x last;", "pattern = \"^/f/\""),
@@ -505,7 +505,7 @@ fn what_guards_in_apache_and_is_not_translated_is_refused() {
         ("<If \"true\">\nRequire all denied\n</If>", "[[site.rule]]\ndeny"),
         ("<Directory ~ x>\nRequire all denied\n</Directory>", "[[site.rule]]\ndeny"),
         ("<FilesMatch (?=a)>\nRequire all denied\n</FilesMatch>", "[[site.rule]]\ndeny"),
-        ("RewriteCond %{HTTP_USER_AGENT} x\nRewriteRule ^/a - [F]", "pattern = \"^/a\""),
+        ("RewriteCond %{REMOTE_USER} x\nRewriteRule ^/a - [F]", "pattern = \"^/a\""),
         ("RewriteRule ^/a(.*) http://b/$1 [P]", "pattern = \"^/a(.*)\""),
         ("ProxyPass /a http://b/", "path = \"/a*\""),
         ("SSLVerifyClient require", "[[site.rule]]\ndeny"),

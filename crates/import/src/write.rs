@@ -171,10 +171,19 @@ fn rule(rule: &Rule) -> Table {
     table.decor_mut().set_prefix(format!("\n# {}\n", rule.place));
     text(&mut table, "path", rule.scope.path.as_ref());
     text(&mut table, "pattern", rule.scope.pattern.as_ref());
+    list(&mut table, "and_pattern", &rule.scope.and);
     list(&mut table, "content_type", &rule.content_types);
     list(&mut table, "except", &rule.except);
     if rule.unless_file {
         table.insert("unless_file", value(true));
+    }
+    if rule.if_file {
+        table.insert("if_file", value(true));
+    }
+    text(&mut table, "method", rule.conditions.method.as_ref());
+    text(&mut table, "query", rule.conditions.query.as_ref());
+    if !rule.conditions.headers.is_empty() {
+        table.insert("header", value(inline(&rule.conditions.headers)));
     }
     match &rule.action {
         Some(Action::Redirect { to, status }) => {

@@ -16,6 +16,8 @@ pub struct Rule {
     pub paths: Vec<String>,
     /// Found in the path.
     pub pattern: Option<Expression>,
+    /// Further expressions, all of which hold for the path.
+    pub and_patterns: Vec<Condition>,
     /// Extensions with their dot, in lower case.
     pub extensions: Vec<String>,
     /// Media types of the responses whose headers are changed, in lower case; `image/*` is for
@@ -23,8 +25,12 @@ pub struct Rule {
     pub content_types: Vec<String>,
     /// Paths for which it does not hold, as [`Rule::paths`].
     pub except: Vec<String>,
+    /// What else a request has to be; `None`: nothing.
+    pub conditions: Option<Box<Conditions>>,
     /// Whether it redirects and rewrites only paths without a file or folder.
     pub unless_file: bool,
+    /// Whether it redirects and rewrites only paths with a file or folder.
+    pub if_file: bool,
     /// Where clients are sent.
     pub redirect: Option<Template>,
     /// What is served instead.
@@ -61,6 +67,68 @@ impl Rule {
     /// Whether it looks at the addresses of clients.
     pub fn refuses(&self) -> bool {
         !(self.allow.is_empty() && self.deny.is_empty())
+    }
+}
+
+/// What a request has to be for a rule beside its path.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conditions {
+    /// Of its method.
+    pub method: Option<Condition>,
+    /// Of its query as the client sent it, without the question mark; without one it is empty.
+    pub query: Option<Condition>,
+    /// Of its header fields, by their names; one that is not there is empty.
+    pub headers: Vec<(String, Condition)>,
+}
+
+impl Conditions {
+    /// Whether nothing is asked.
+    pub fn is_empty(&self) -> bool {
+        let Conditions { method, query, headers } = self;
+        method.is_none() && query.is_none() && headers.is_empty()
+    }
+}
+
+/// An expression that has to be found in a text, or has to be missing in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    expression: Expression,
+    is_negated: bool,
+}
+
+impl Condition {
+    /// From its text; a `!` at its start negates it.
+    ///
+    /// # Errors
+    /// Fails with a message if the expression is invalid.
+    pub fn new(text: &str) -> Result<Condition, String> {
+        Condition::of_path(text, false)
+    }
+
+    /// The same of a path. What must be missing is compared as it is written.
+    ///
+    /// # Errors
+    /// Fails with a message if the expression is invalid.
+    pub fn of_path(text: &str, ignores_case: bool) -> Result<Condition, String> {
+        let (text, is_negated) = match text.strip_prefix('!') {
+            Some(rest) => (rest, true),
+            None => (text, false),
+        };
+        Ok(Condition {
+            expression: Expression::new(text, ignores_case && !is_negated)?,
+            is_negated,
+        })
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> String {
+        let sign = if self.is_negated { "!" } else { "" };
+        format!("{sign}{}", self.expression.text())
+    }
+
+    /// Whether it holds for `text`.
+    pub fn holds(&self, text: &str) -> bool {
+        self.expression.is_match(text) != self.is_negated
     }
 }
 

@@ -20,6 +20,9 @@ section! {
         /// A regular expression that is found in the path, as in `"^/old/(.*)$"`. What its groups
         /// find is `$1`, `$2`, … in `redirect` and `rewrite`.
         pattern: Option<Text> = "", ANY, Live;
+        /// Further regular expressions, all of which have to be found in the path, too. With `!` in
+        /// front of one, the rest of it must not be found there.
+        and_pattern: Vec<Text> = "", ANY, Live;
         /// Extensions such as `".png"` that the path ends in. Extensions of scripts such as
         /// `".php"` may also stand in front of a slash, where `PATH_INFO` begins; with `deny`,
         /// `allow`, `auth_users`, `scripts` or `serve = "files"` all extensions may.
@@ -29,8 +32,20 @@ section! {
         except: Vec<Text> = "", ANY, Live;
         /// Media types such as `"text/html"` or `"image/*"` of responses whose headers are changed.
         content_type: Vec<Text> = "", ANY, Live;
+        /// A regular expression that is found in the method, as in `"^POST$"`. With `!` in
+        /// front of this one, of `query` or of one of `header`, the rest must not be found. These
+        /// three are for rules with `redirect`, `rewrite`, `allow`, `deny` or `auth_users`.
+        method: Option<Text> = "", ANY, Live;
+        /// A regular expression that is found in the query as the client sent it, without the
+        /// question mark. Without a query it is empty.
+        query: Option<Text> = "", ANY, Live;
+        /// Names of header fields of the request, and regular expressions that are found in their
+        /// values, as in `{ "User-Agent" = "(?i)bot" }`. A field that is not there is empty.
+        header: BTreeMap<String, String> = "", ANY, Live;
         /// Whether it redirects and rewrites only paths without a file or folder.
         unless_file: bool = "false", ANY, Live;
+        /// Whether it redirects and rewrites only paths with a file or folder.
+        if_file: bool = "false", ANY, Live;
         /// Where clients are sent instead: a path, or a URL with scheme and host. The query is
         /// kept, unless this ends with `?`.
         redirect: Option<Text> = "", ANY, Live;

@@ -1,7 +1,9 @@
 //! The rules of a site.
 
 use super::Reader;
-use crate::model::{Expression, HeaderChanges, Login, Rule, Satisfy, Serve, Template};
+use crate::model::{
+    Condition, Conditions, Expression, HeaderChanges, Login, Rule, Satisfy, Serve, Template,
+};
 use crate::option;
 use crate::origin::Origin;
 use crate::raw::Repeated;
@@ -45,10 +47,13 @@ impl Reader<'_> {
         let rule = Rule {
             paths: self.rule_paths("path", &values.path.value, values.path.origin),
             pattern: self.pattern(values),
+            and_patterns: self.and_patterns(values),
             extensions: self.rule_extensions(values),
             content_types: self.media_types(values),
             except: self.rule_paths("except", &values.except.value, values.except.origin),
+            conditions: self.conditions(values),
             unless_file: values.unless_file.value,
+            if_file: values.if_file.value,
             redirect: self.redirect(values),
             rewrite: self.rewrite(values),
             status: self.rule_status(values),
@@ -101,6 +106,10 @@ impl Reader<'_> {
             let problem = "is only for `redirect` and `rewrite`; remove it";
             self.complain("unless_file", unless_file.origin, problem);
         }
+        if rule.if_file && (rule.unless_file || !is_given) {
+            let problem = "is only for `redirect` and `rewrite`, without `unless_file`; remove it";
+            self.complain("if_file", values.if_file.origin, problem);
+        }
         if matches!(status.value, Auto::Is(_)) && !rule.refuses() && values.redirect.value.is_none()
         {
             let problem = "is only for `redirect`, and for `deny` and `allow`; remove it";
@@ -115,6 +124,18 @@ impl Reader<'_> {
             let problem = "what answers is known only when the request has been judged; it chooses \
                 whose headers are changed, and nothing else may stand in the same rule";
             self.complain("of_answer", values.of_answer.origin, problem);
+        }
+        let chooses = rule.conditions.is_some();
+        let does_more = (restricts && rule.login.is_none())
+            || !rule.scripts.is_empty()
+            || rule.serve != Serve::All
+            || rule.index_listing.is_some()
+            || limits
+            || !rule.headers.is_empty();
+        if chooses && (does_more || !(is_given || is_guard)) {
+            let problem = "`method`, `query` and `header` are only for `redirect`, `rewrite`, \
+                `allow` with `deny`, and `auth_users`; write a second [[site.rule]] for the rest";
+            self.report("site", "rule", table.origin, problem.into());
         }
         let is_kept = rule.headers.cache_control.is_some() || rule.headers.expires.is_some();
         if rule.headers.keeps_own && !is_kept {
@@ -180,6 +201,54 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+
+    fn and_patterns(&mut self, values: &option::Rule) -> Vec<Condition> {
+        let option::Rule { and_pattern, redirect, rewrite, .. } = values;
+        let ignores_case = redirect.value.is_none() && rewrite.value.is_none();
+        let mut conditions = Vec::new();
+        for Text(text) in &and_pattern.value {
+            match Condition::of_path(text, ignores_case) {
+                Ok(condition) => conditions.push(condition),
+                Err(error) => {
+                    let problem = format!("`{text}` is no regular expression: {error}");
+                    let problem = problem.replace('\n', " ");
+                    self.complain("and_pattern", and_pattern.origin, problem);
+                }
+            }
+        }
+        conditions
+    }
+
+    fn conditions(&mut self, values: &option::Rule) -> Option<Box<Conditions>> {
+        let option::Rule { method, query, header, .. } = values;
+        let mut read = |name: &str, text: &str, origin: Origin| match Condition::new(text) {
+            Ok(condition) => Some(condition),
+            Err(error) => {
+                let problem = format!("`{text}` is no regular expression: {error}");
+                self.complain(name, origin, problem.replace('\n', " "));
+                None
+            }
+        };
+        let mut one = |name, value: &Option<Text>, origin| {
+            value.as_ref().and_then(|Text(text)| read(name, text, origin))
+        };
+        let conditions = Conditions {
+            method: one("method", &method.value, method.origin),
+            query: one("query", &query.value, query.origin),
+            headers: {
+                let fields = header.value.iter();
+                let known = fields.filter_map(|(name, text)| {
+                    Some((name.to_ascii_lowercase(), read("header", text, header.origin)?))
+                });
+                known.collect()
+            },
+        };
+        for name in header.value.keys().filter(|name| !is_name(name)) {
+            let problem = format!("`{name}` is no name of a header: letters, digits and `-`");
+            self.complain("header", header.origin, problem);
+        }
+        (!conditions.is_empty()).then(|| Box::new(conditions))
     }
 
     fn rule_extensions(&mut self, values: &option::Rule) -> Vec<String> {
@@ -311,7 +380,7 @@ impl Reader<'_> {
             ("remove_headers", remove.value.iter().map(|text| &text.0).collect(), remove.origin),
         ] {
             for name in names {
-                let problem = if !name.bytes().all(is_token) || name.is_empty() {
+                let problem = if !is_name(name) {
                     "is no name of a header: letters, digits and `-`"
                 } else if OF_THE_SERVER.contains(&&*name.to_ascii_lowercase()) {
                     "is set by the server alone; remove it"
@@ -345,6 +414,11 @@ impl Reader<'_> {
             keeps_own: values.keep_own.value,
         }
     }
+}
+
+/// Whether a text may be the name of a header field.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(is_token)
 }
 
 fn is_token(byte: u8) -> bool {

@@ -9,16 +9,17 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use http::request::Parts;
 use http::{Method, Request, Response};
 use tokamak_upstream::unopened::{Explained, Unopened};
 use tokio::sync::Semaphore;
 
 use crate::backend::Arrival;
-use crate::caller::Caller;
 use crate::failure::Failure;
 use crate::response::listing::{self, Entry, Folder, LeftOut};
 use crate::response::{Source, files};
 use crate::route::{self, Decision, Target};
+use crate::site::rules::RuleRequest;
 use crate::site::{Handler, Site};
 
 /// Names in one list. With ten times as many, a page would take a second to make; with a tenth,
@@ -50,12 +51,17 @@ pub async fn respond(
     let is_elsewhere = !request.uri().path().ends_with('/');
     let (context, index) = (arrival.context.clone(), arrival.site.index);
     let (caller, folder) = (arrival.caller.detached(), folder.to_owned());
+    let (parts, ()) = request.clone().into_parts();
     let permit = THREADS.acquire().await.map_err(|_| Failure::Internal)?;
     // Reading may take long, as from a slow disk, and each name is looked up.
     let made = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         let site = &context.sites[index];
-        let (entries, left_out) = read(site, &caller, &path, &folder)?;
+        let (entries, left_out) = {
+            let Parts { method, uri, headers, .. } = &parts;
+            let request = RuleRequest { caller: &caller, method, uri, headers };
+            read(site, request, &path, &folder)?
+        };
         let shown = site.router.outer(&path);
         let folder = Folder { path: &shown, has_parent: path != b"/", is_elsewhere };
         Ok(listing::page(folder, &entries, left_out))
@@ -77,16 +83,16 @@ type Name = (bool, Vec<u8>);
 /// What is listed of a folder.
 fn read(
     site: &Site,
-    caller: &Caller,
+    request: RuleRequest<'_>,
     path: &[u8],
     folder: &Path,
 ) -> io::Result<(Vec<Entry>, LeftOut)> {
     let (names, left_out) = names(folder)?;
-    let own = site.rules.decide_located(path.to_vec(), caller, &site.router);
+    let own = site.rules.decide_located(path.to_vec(), request, &site.router);
     let entries = names.into_iter().filter_map(|(is_file, name)| {
         let slash: &[u8] = if is_file { b"" } else { b"/" };
         let decision =
-            site.rules.decide_located([path, &name, slash].concat(), caller, &site.router);
+            site.rules.decide_located([path, &name, slash].concat(), request, &site.router);
         let (len, modified) = shown(site, &own, decision, &folder.join(OsStr::from_bytes(&name)))?;
         Some(Entry { is_file, name, len, modified })
     });

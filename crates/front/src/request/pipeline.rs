@@ -57,6 +57,7 @@ use crate::response::{Reply, RequestGuard, Source};
 use crate::route::hosts::{host, host_of};
 use crate::route::{Decision, LoginSet, Script, Target};
 use crate::site::limits::TooMany;
+use crate::site::rules::RuleRequest;
 use crate::site::{Handler, Site};
 use crate::timing;
 
@@ -121,7 +122,9 @@ where
     if site.config.tls.redirect && caller.scheme() == "http" {
         // Scripts, which have not run yet, may change the path.
         let moves = site.hooks.is_empty();
-        let moved = moves.then(|| site.rules.moved(&caller, &parts.uri, &site.router)).flatten();
+        let (caller, Parts { method, uri, headers, .. }) = (&caller, &parts);
+        let asked = RuleRequest { caller, method, uri, headers };
+        let moved = moves.then(|| site.rules.moved(&asked, &site.router)).flatten();
         let response = https::redirect(&context.config, &site.config, &parts, moved);
         return Serving::Now(Some(respond(response, guard)));
     }

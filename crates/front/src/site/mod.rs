@@ -110,12 +110,16 @@ impl Site {
 
     /// Decides what answers for a file that a script has chosen. What the rules refuse below the
     /// root is refused here, too.
-    pub fn decide_file(&self, caller: &Caller, file: &Path) -> Decision {
+    pub fn decide_file(&self, caller: &Caller, parts: &Parts, file: &Path) -> Decision {
         match file.strip_prefix(self.router.root()) {
             Ok(below) if !self.rules.is_empty() => {
                 let path = [b"/", below.as_os_str().as_encoded_bytes()].concat();
                 match route::clean_decoded(path) {
-                    Some(path) => self.rules.decide_located(path, caller, &self.router),
+                    Some(path) => {
+                        let Parts { method, uri, headers, .. } = parts;
+                        let request = RuleRequest { caller, method, uri, headers };
+                        self.rules.decide_located(path, request, &self.router)
+                    }
                     None => Decision::of(Target::BadRequest),
                 }
             }

@@ -4,6 +4,7 @@
 //! refused anywhere is refused.
 
 mod access;
+mod condition;
 mod handler;
 mod listing;
 mod log;

@@ -1,5 +1,6 @@
 //! The language of Apache: one directive a line, sections in angle brackets.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -130,13 +131,15 @@ pub(super) fn load(
     disk: &dyn Disk,
 ) -> Result<Vec<Directive>, Unreadable> {
     let directives = parse(&text(disk, file)?, file)?;
-    Includes { prefix, disk, files: 0 }.expand(directives, 0)
+    Includes { prefix, disk, files: 0, defined: BTreeSet::new() }.expand(directives, 0)
 }
 
 struct Includes<'a> {
     prefix: &'a Path,
     disk: &'a dyn Disk,
     files: usize,
+    /// Names that `Define` has.
+    defined: BTreeSet<String>,
 }
 
 impl Includes<'_> {
@@ -168,6 +171,24 @@ impl Includes<'_> {
                     }
                     let inner = self.expand(inner, depth)?;
                     all.extend(if is_old_php { without_settings(inner) } else { inner });
+                }
+                // Apache is 2.4, and `Define` says which names are defined.
+                ("ifversion", Some(inner)) if is_of_version(&directive.args).is_some() => {
+                    if is_of_version(&directive.args) == Some(true) {
+                        all.extend(self.expand(inner, depth)?);
+                    }
+                }
+                ("ifdefine", Some(inner)) if !directive.arg(0).is_empty() => {
+                    let name = directive.arg(0);
+                    let is_negated = name.starts_with('!');
+                    let is_defined = self.defined.contains(name.trim_start_matches('!'));
+                    if is_defined != is_negated {
+                        all.extend(self.expand(inner, depth)?);
+                    }
+                }
+                ("define", None) => {
+                    self.defined.insert(directive.arg(0).to_owned());
+                    all.push(directive);
                 }
                 (_, Some(inner)) => {
                     directive.block = Some(self.expand(inner, depth)?);
@@ -214,6 +235,36 @@ impl Includes<'_> {
         }
         Ok(all)
     }
+}
+
+/// The version of Apache whose configurations are read: 2.4, in its latest release.
+const VERSION: [u32; 3] = [2, 4, u32::MAX];
+
+/// Whether `<IfVersion>` holds; `None` if that is not known.
+fn is_of_version(args: &[String]) -> Option<bool> {
+    let (operator, text) = match args {
+        [text] => ("=", text),
+        [operator, text] => (operator.as_str(), text),
+        _ => return None,
+    };
+    let parts: Option<Vec<u32>> = text.split('.').map(|part| part.parse().ok()).collect();
+    let parts = parts.filter(|parts| parts.len() <= VERSION.len())?;
+    // What is not said of a version counts as 0, but for `=`, which compares what is said.
+    let mut whole = [0; 3];
+    whole[..parts.len()].copy_from_slice(&parts);
+    let (operator, is_negated) = match operator.strip_prefix('!') {
+        Some(rest) => (rest, true),
+        None => (operator, false),
+    };
+    let holds = match operator {
+        "=" | "==" => VERSION[..parts.len()] == parts[..],
+        ">" => VERSION > whole,
+        ">=" => VERSION >= whole,
+        "<" => VERSION < whole,
+        "<=" => VERSION <= whole,
+        _ => return None,
+    };
+    Some(holds != is_negated)
 }
 
 /// What stands in a section for an old PHP, without the settings that the section for the present

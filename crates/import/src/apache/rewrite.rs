@@ -1,12 +1,15 @@
 //! `RewriteCond` and `RewriteRule`: the front controller, `https`, one name for several, redirects
 //! and rewrites without conditions, and refusals.
 
+use std::collections::BTreeMap;
+
+use crate::condition::{Cases, Subject, Test, limited};
 use crate::directive::Directive;
 use crate::model::{Moved, Rule, Scope, Site};
 use crate::pattern;
 
 use super::section::Area;
-use super::{Reader, value};
+use super::{Reader, condition as conditions_of, value};
 
 /// What stands before a `RewriteRule`.
 #[derive(Debug)]
@@ -15,6 +18,12 @@ pub(super) struct Rewriting {
     /// In a folder, the path in front of what expressions see, and of relative targets.
     folder: Option<(String, String)>,
     conditions: Vec<Directive>,
+    /// Requests for which no later rule is asked.
+    stops: Vec<Cases>,
+    /// Requests for which the next rule is asked, if the one before is chained to it.
+    chain: Option<Cases>,
+    /// Variables with the path of the folder, and whether a slash ends it.
+    bases: BTreeMap<String, bool>,
 }
 
 impl Rewriting {
@@ -24,7 +33,14 @@ impl Rewriting {
             .folder
             .as_ref()
             .map(|folder| (folder.clone(), base.map_or_else(|| folder.clone(), with_slash)));
-        Rewriting { scope: area.scope.clone(), folder, conditions: Vec::new() }
+        Rewriting {
+            scope: area.scope.clone(),
+            folder,
+            conditions: Vec::new(),
+            stops: Vec::new(),
+            chain: None,
+            bases: BTreeMap::new(),
+        }
     }
 
     pub(super) fn condition(&mut self, directive: &Directive) {
@@ -55,6 +71,9 @@ struct Flags {
     keeps_query: bool,
     drops_query: bool,
     sets_variable: bool,
+    chains: bool,
+    /// Whether no later rule is asked.
+    ends: bool,
     is_unknown: bool,
 }
 
@@ -65,11 +84,13 @@ impl Flags {
         for flag in text.split(',').map(str::trim).filter(|flag| !flag.is_empty()) {
             let (name, value) = flag.split_once('=').unwrap_or((flag, ""));
             match &*name.to_ascii_lowercase() {
-                "l" | "last" | "end" | "pt" | "ne" | "noescape" | "passthrough" | "ns" => {}
+                "l" | "last" | "end" => flags.ends = true,
+                "pt" | "ne" | "noescape" | "passthrough" | "ns" => {}
                 "nc" | "nocase" => flags.ignores_case = true,
                 "qsa" | "qsappend" => flags.keeps_query = true,
                 "qsd" | "qsdiscard" => flags.drops_query = true,
                 "e" | "env" => flags.sets_variable = true,
+                "c" | "chain" => flags.chains = true,
                 "f" | "forbidden" => flags.refuses = Some(403),
                 "g" | "gone" => flags.refuses = Some(410),
                 "r" | "redirect" => match value {
@@ -96,32 +117,32 @@ impl Reader<'_> {
         site: &mut Site,
     ) {
         let conditions = std::mem::take(&mut rewriting.conditions);
+        let chain = rewriting.chain.take();
         let flags = Flags::of(directive.arg(2));
         let (expression, to) = (directive.arg(0), directive.arg(1));
+        let cases = self.cases(&conditions, chain, rewriting, site);
         if flags.refuses.is_some()
             || directive.arg(2).to_ascii_lowercase().contains('p') && flags.is_unknown
         {
-            return self.refuse_rewritten(directive, &conditions, &flags, rewriting, site);
+            return self.refuse_rewritten(directive, cases, &flags, rewriting, site);
+        }
+        if to == "-" && flags.sets_variable && !flags.chains {
+            rewriting.bases.extend(conditions_of::base(&conditions, directive.arg(2)));
+            return;
         }
         let is_own = matches!(expression, "^index\\.php$" | "^/index\\.php$" | "^/?index\\.php$");
-        if to == "-" && (flags.sets_variable || is_own) {
+        if to == "-" && is_own {
             return;
+        }
+        if to == "-" && !flags.is_unknown {
+            return self.stop(directive, cases, &flags, rewriting);
         }
         let known: Vec<Condition> =
             conditions.iter().map(|it| condition(it, rewriting.folder.is_some())).collect();
         let or = |it: &Directive| it.arg(2).to_ascii_lowercase().contains("or");
-        let problem = if to == "-" || flags.is_unknown {
-            Some("what it does is not translated")
-        } else if conditions.iter().any(or) || known.contains(&Condition::Unknown) {
-            Some("its conditions are not translated")
-        } else if expression.starts_with('!') || rewriting.scope.pattern.is_some() {
-            Some("its expression is not translated")
-        } else {
-            None
-        };
-        let translated = match problem {
-            Some(problem) => Err(problem.to_owned()),
-            None => self.translated(directive, &flags, &known, rewriting, site),
+        let translated = match to == "-" || flags.is_unknown || flags.chains {
+            true => Err("what it does is not translated".to_owned()),
+            false => self.translated(directive, &flags, (&known, cases), rewriting, site),
         };
         let Err(problem) = translated else { return };
         let is_redirect = flags.redirect.is_some() || to.contains("://");
@@ -141,24 +162,85 @@ impl Reader<'_> {
         self.refuse_paths(directive, &flags, rewriting, site);
     }
 
+    /// The requests that conditions let through, which no rule before has settled.
+    fn cases(
+        &self,
+        conditions: &[Directive],
+        chain: Option<Cases>,
+        rewriting: &Rewriting,
+        site: &Site,
+    ) -> Result<Cases, String> {
+        let in_folder = rewriting.folder.is_some();
+        let mut cases = conditions_of::cases(conditions, site.path.as_deref(), in_folder)?;
+        let too_many = || "too many conditions".to_owned();
+        for others in chain.iter().cloned().map(Some).chain(rewriting.stops.iter().map(Cases::not))
+        {
+            cases = others.and_then(|others| cases.and(&others)).ok_or_else(too_many)?;
+        }
+        Ok(cases)
+    }
+
+    /// A rule that changes nothing, but ends the rules, or leads to the next one.
+    fn stop(
+        &mut self,
+        directive: &Directive,
+        cases: Result<Cases, String>,
+        flags: &Flags,
+        rewriting: &mut Rewriting,
+    ) {
+        let (expression, is_found) = match directive.arg(0).strip_prefix('!') {
+            Some(expression) => (expression, false),
+            None => (directive.arg(0), true),
+        };
+        let own = match is_any(expression) && is_found {
+            true => Ok(Cases::all()),
+            false => pattern::translate(expression, flags.ignores_case)
+                .and_then(|own| within_folder(&own, rewriting))
+                .map(|own| Cases::of(Test::Found(Subject::Path, own, is_found))),
+        };
+        let of_files = vec![Test::File(true)];
+        match cases.and_then(|cases| cases.and(&own?).ok_or_else(String::new)) {
+            Ok(cases) if flags.chains => rewriting.chain = Some(cases),
+            Ok(cases) if flags.ends => rewriting.stops.push(cases),
+            Ok(_) => {}
+            // Folders are taken for files.
+            Err(_) if rewriting.stops.iter().any(|it| it.0.contains(&of_files)) => {}
+            Err(_) => {
+                let reason = "what it does is not translated";
+                self.notes.left(&directive.place, &directive.line(), reason);
+            }
+        }
+    }
+
     fn refuse_rewritten(
         &mut self,
         directive: &Directive,
-        conditions: &[Directive],
+        cases: Result<Cases, String>,
         flags: &Flags,
         rewriting: &Rewriting,
         site: &mut Site,
     ) {
         let line = directive.line();
-        if !conditions.is_empty() {
-            let reason = "its conditions are not translated, so all that it could refuse is \
-                refused";
-            self.notes.refused(&directive.place, &line, reason);
-        } else if flags.refuses.is_none() {
+        if flags.refuses.is_none() {
             let reason = "nothing but files and PHP is served, so its paths are refused";
             self.notes.refused(&directive.place, &line, reason);
         }
-        self.refuse_paths(directive, flags, rewriting, site);
+        let place = &directive.place;
+        let status = flags.refuses.unwrap_or(404);
+        let refused = cases.and_then(|cases| {
+            let (scope, cases) = scope_of(directive, flags, &cases, rewriting)?;
+            let rule = Rule::at(place, scope.refusing()).refuse_all(status);
+            cases.0.iter().map(|case| limited(rule.clone(), case)).collect::<Result<Vec<_>, _>>()
+        });
+        match refused {
+            Ok(rules) => site.rules.extend(rules),
+            Err(_) => {
+                let reason = "its conditions are not translated, so all that it could refuse is \
+                    refused";
+                self.notes.refused(place, &line, reason);
+                self.refuse_paths(directive, flags, rewriting, site);
+            }
+        }
     }
 
     /// Refuses the paths of a rule, or all around it if they cannot be said.
@@ -187,26 +269,14 @@ impl Reader<'_> {
         &mut self,
         directive: &Directive,
         flags: &Flags,
-        known: &[Condition],
+        (known, cases): (&[Condition], Result<Cases, String>),
         rewriting: &Rewriting,
         site: &mut Site,
     ) -> Result<(), String> {
         let place = &directive.place;
         let to = directive.arg(1);
-        let expression = pattern::translate(directive.arg(0), flags.ignores_case)?;
-        let is_any = matches!(
-            &*expression,
-            "^" | "."
-                | ".*"
-                | "^.*$"
-                | "^(.*)$"
-                | "(.*)"
-                | "^(.+)$"
-                | "^/(.*)$"
-                | "^/?(.*)$"
-                | "^.*"
-                | "^(.*)"
-        );
+        let expression = directive.arg(0);
+        let is_any = is_any(expression);
         let is_of_site = rewriting.scope.is_all();
         let keeps_path = ["%{REQUEST_URI}", "/$1", "$1"]
             .iter()
@@ -236,38 +306,47 @@ impl Reader<'_> {
             }
             _ => {}
         }
-        let is_missing = |it: &Condition| {
-            matches!(it, Condition::NoFile | Condition::NoFolder | Condition::NoLink)
+        let mut cases = cases?;
+        let target = target(to, flags, rewriting, site.path.as_deref())?;
+        if target.contains("%{") || target.contains("%1") || target.contains("%2") {
+            return Err("variables of its target are not translated".into());
+        }
+        let is_url = target.starts_with("http://") || target.starts_with("https://");
+        let status = flags.redirect.or(is_url.then_some(302));
+        let target = match (status, &site.path) {
+            (None, Some(mount)) => target
+                .strip_prefix(mount.as_str())
+                .filter(|rest| rest.starts_with('/'))
+                .ok_or("what is served instead lies outside of the folder")?
+                .to_owned(),
+            _ => target,
         };
-        if !known.iter().all(is_missing) {
-            return Err("its conditions are not translated".into());
-        }
-        let unless_file = known.contains(&Condition::NoFile);
-        if !known.is_empty() && !unless_file {
-            return Err("a condition without `!-f` is not translated".into());
-        }
-        let target = target(to, flags, rewriting)?;
         let plain = target.trim_start_matches('/');
         let is_script = plain.ends_with(".php") && !plain.contains(['$', '?', '%']);
-        if unless_file && is_any && is_of_site && is_script && flags.redirect.is_none() {
+        if is_script && status.is_none() {
+            // The script itself is served anyway.
+            for case in &mut cases.0 {
+                case.retain(|test| match test {
+                    Test::Found(Subject::Path, own, false) => !pattern::is_in(own, &target),
+                    _ => true,
+                });
+            }
+        }
+        let is_missing = cases.0 == [vec![Test::File(false)]];
+        if is_missing && is_any && is_of_site && is_script && status.is_none() {
             site.front_controller = Some(plain.to_owned());
             site.front_controller_for = vec!["php", "hidden"];
             return Ok(());
         }
-        let scope = Scope {
-            pattern: Some(within_folder(&expression, rewriting)?),
-            ..rewriting.scope.clone()
-        };
-        let is_url = target.starts_with("http://") || target.starts_with("https://");
-        let status = flags.redirect.or(is_url.then_some(302));
-        let rule = Rule { unless_file, ..Rule::at(place, scope) };
-        if target.contains("%{") || target.contains("%1") {
-            return Err("variables of its target are not translated".into());
-        }
-        site.rules.push(match status {
+        let (scope, cases) = scope_of(directive, flags, &cases, rewriting)?;
+        let rule = Rule::at(place, scope);
+        let rule = match status {
             Some(status) => rule.redirect(target, status),
             None => rule.rewrite(target),
-        });
+        };
+        let rules: Result<Vec<_>, _> =
+            cases.0.iter().map(|case| limited(rule.clone(), case)).collect();
+        site.rules.extend(rules?);
         Ok(())
     }
 
@@ -371,11 +450,54 @@ fn within_folder(expression: &str, rewriting: &Rewriting) -> Result<String, Stri
     whole.ok_or_else(|| "where its expression starts is not translated".to_owned())
 }
 
-/// The target of a rule, with `?` at its end if the query is dropped.
-fn target(to: &str, flags: &Flags, rewriting: &Rewriting) -> Result<String, String> {
-    let is_url = to.contains("://");
+/// The paths that a rule is for, and the cases: with what must not be found in them.
+fn scope_of(
+    directive: &Directive,
+    flags: &Flags,
+    cases: &Cases,
+    rewriting: &Rewriting,
+) -> Result<(Scope, Cases), String> {
+    let mut scope = rewriting.scope.clone();
+    let (expression, is_found) = match directive.arg(0).strip_prefix('!') {
+        Some(expression) => (expression, false),
+        None => (directive.arg(0), true),
+    };
+    let expression = pattern::translate(expression, flags.ignores_case)?;
+    let expression = within_folder(&expression, rewriting)?;
+    if !is_found {
+        let own = Cases::of(Test::Found(Subject::Path, expression, false));
+        return Ok((scope, cases.and(&own).ok_or("too many conditions")?));
+    }
+    scope.and.extend(scope.pattern.take());
+    scope.pattern = Some(expression);
+    Ok((scope, cases.clone()))
+}
+
+/// Whether an expression is found in each path.
+fn is_any(expression: &str) -> bool {
+    let all = ["^", ".", ".*", "^.*$", "^(.*)$", "(.*)", "^(.+)$", "^/(.*)$", "^/?(.*)$", "^.*"];
+    all.contains(&expression) || ["^(.*)", ".?", "^.?", "^.+$", "(.+)"].contains(&expression)
+}
+
+/// The target of a rule for the whole host, with `?` at its end if the query is dropped.
+fn target(
+    to: &str,
+    flags: &Flags,
+    rewriting: &Rewriting,
+    mount: Option<&str>,
+) -> Result<String, String> {
+    let mut to = to.to_owned();
+    let mount = mount.unwrap_or_default();
+    if let Some((folder, _)) = &rewriting.folder {
+        for (name, ends_in_slash) in &rewriting.bases {
+            let whole = format!("{mount}{folder}");
+            let base = if *ends_in_slash { &*whole } else { whole.trim_end_matches('/') };
+            to = to.replace(&format!("%{{ENV:{name}}}"), base);
+        }
+    }
     let to = match &rewriting.folder {
-        _ if is_url || to.starts_with('/') => to.to_owned(),
+        _ if to.contains("://") || to.starts_with('/') => to,
+        Some((folder, base)) if folder == base => format!("{mount}{base}{to}"),
         Some((_, base)) => format!("{base}{to}"),
         None => return Err("outside of a folder, a target begins with a slash".into()),
     };

@@ -33,9 +33,9 @@ impl Area {
 
     /// Names of files in it, by an expression that is found in the path.
     fn files(&self, expression: String) -> Option<Area> {
-        let is_free = self.scope.pattern.is_none();
-        let scope = Scope { pattern: Some(expression), ..self.scope.clone() };
-        is_free.then_some(Area { scope, folder: None })
+        let mut scope = Scope { pattern: Some(expression), ..self.scope.clone() };
+        scope.and.extend(self.scope.pattern.clone());
+        Some(Area { scope, folder: None })
     }
 }
 
@@ -109,6 +109,7 @@ const TUNING: &[&str] = &[
     "sslstaplingcache",
     "sslusestapling",
     "startservers",
+    "threadlimit",
     "threadsperchild",
     "timeout",
     "traceenable",
@@ -176,8 +177,7 @@ impl Reader<'_> {
     }
 
     fn access(&mut self, place: &Place, access: Access, area: &Area, site: &mut Site) {
-        let pattern = area.scope.pattern.as_deref().map(pattern::refusing);
-        let scope = Scope { pattern, ..area.scope.clone() };
+        let scope = area.scope.refusing();
         let rule = Rule::at(place, scope);
         let is_by_address = match &access {
             Access::Closed { but } => !but.is_empty(),

@@ -126,7 +126,7 @@ fn refusing_rewrite_rules_see_paths_from_their_folder() {
 
 #[test]
 fn what_no_rule_can_say_of_a_refusing_rewrite_rule_is_refused() {
-    for rule in ["!^(index\\.php|assets/)", "^?vendor", "\\Avendor", "^vendor(?=/)"] {
+    for rule in ["^?vendor", "\\Avendor", "^vendor(?=/)"] {
         let lines = format!("RewriteEngine On\nRewriteRule {rule} - [F]");
         for (import, path) in
             [(htaccess("", &lines), "/vendor/a"), (htaccess("deep", &lines), "/deep/vendor/a")]
@@ -203,7 +203,7 @@ fn htaccess_files_are_read_where_apache_reads_them() {
     let main = "<DirectoryMatch site>\nAllowOverride All\n</DirectoryMatch>\n\
         <VirtualHost *:80>\nDocumentRoot $TOP/site\n</VirtualHost>\n";
     assert_answers(&Case { htaccess, main }.import(), &[(Refused, "/blog/a")]);
-    let main = "<IfVersion >= 2.4>\n<Directory />\nAllowOverride All\n</Directory>\n</IfVersion>\n\
+    let main = "<IfVersion ~ 2.4>\n<Directory />\nAllowOverride All\n</Directory>\n</IfVersion>\n\
         <VirtualHost *:80>\nDocumentRoot $TOP/site\n</VirtualHost>\n";
     let import = Case { htaccess, main }.import();
     assert_answers(&import, &[(Refused, "/blog/a")]);
@@ -326,14 +326,13 @@ fn the_file_of_one_site_is_not_all_that_holds_for_it() {
 #[test]
 fn what_a_rewrite_rule_answers_instead_is_not_sent() {
     for (lines, expected) in [
-        ("RewriteCond %{REQUEST_URI} !^/public/\nRewriteRule ^(.*)$ public/$1 [L]", Refused),
-        ("RewriteCond %{HTTP_COOKIE} !login\nRewriteRule ^deep/ login.php [L]", Refused),
+        ("RewriteCond %{REMOTE_USER} !x\nRewriteRule ^deep/ login.php [L]", Refused),
+        ("RewriteCond %{THE_REQUEST} !a\nRewriteRule ^deep/ login.php [L]", Refused),
         ("RewriteCond %{REMOTE_ADDR} !^10\\.\nRewriteRule ^deep/ login.php [L]", Refused),
-        ("RewriteRule !\\.(css|js)$ index.php [L]", Refused),
         ("RewriteRule ^deep/(?=a) login.php [L]", Refused),
         ("RewriteRule ^deep/(.*) get.php?f=%{ENV:X} [L]", Refused),
         // Any client gets the file itself by another request.
-        ("RewriteCond %{HTTP_ACCEPT} webp\nRewriteRule ^deep/(.*) $1.webp [L]", Open),
+        ("RewriteCond %{HTTP_ACCEPT} webp\nRewriteRule ^deep/(.*) $1%{ENV:X} [L]", Open),
         ("RewriteCond %{QUERY_STRING} ^a=(.)\nRewriteRule ^deep/ b.php?c=%1 [L]", Open),
         ("RewriteCond %{TIME} >1\nRewriteRule ^deep/ http://b.test/ [R,L]", Open),
         ("RewriteRule ^deep/ - [S=1]", Open),

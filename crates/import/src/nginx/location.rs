@@ -237,6 +237,10 @@ impl Reader<'_> {
         if is_refused {
             return;
         }
+        if block.fastcgi.is_some() {
+            // A script that does not exist is 404 anyway.
+            block.steps.retain(|step| !refuses_missing(step));
+        }
         let before = site.rules.len();
         let end = self.steps(&block.steps, &scope, false, site);
         except(&mut site.rules, before, &runs_elsewhere);
@@ -438,9 +442,22 @@ pub(super) fn is_script(target: &str) -> bool {
     path.starts_with('/') && path.ends_with(".php") && !path.contains('$')
 }
 
-fn has_fastcgi(directive: &Directive) -> bool {
+pub(super) fn has_fastcgi(directive: &Directive) -> bool {
     let block = directive.block.iter().flatten();
     block.clone().any(|inner| inner.name == "fastcgi_pass")
+}
+
+/// Whether it is `if (!-f $document_root$fastcgi_script_name) { return 404; }`.
+fn refuses_missing(step: &Directive) -> bool {
+    let condition = step.args.join(" ");
+    let condition = condition.trim_start_matches('(').trim_end_matches(')').trim();
+    let names = ["$document_root$fastcgi_script_name", "$realpath_root$fastcgi_script_name"];
+    let is_missing = condition.split_once(' ').is_some_and(|(test, file)| {
+        let file = file.trim().replacen("_root/$", "_root$", 1);
+        matches!(test, "!-f" | "!-e") && (names.contains(&&*file) || file == "$request_filename")
+    });
+    let refuses = |it: &Directive| it.name == "return" && matches!(it.arg(0), "403" | "404");
+    step.name == "if" && is_missing && !step.inner().is_empty() && step.inner().iter().all(refuses)
 }
 
 /// Whether it is a location that runs all scripts.

@@ -3,6 +3,7 @@
 
 mod access;
 mod block;
+mod condition;
 mod fallback;
 mod known;
 mod limits;

@@ -4,9 +4,11 @@ use crate::directive::Directive;
 use crate::model::{Rule, Scope, Site};
 use crate::source::Place;
 
+use crate::pattern;
+
 use super::Reader;
 use super::block::Block;
-use super::location::{Locations, Match, describe};
+use super::location::{Locations, Match, describe, has_fastcgi};
 use super::php;
 use super::server::Plan;
 
@@ -42,6 +44,30 @@ impl Reader<'_> {
                         site,
                         plan,
                     );
+                    continue;
+                }
+                (Match::Pattern(outer), Match::Pattern(_)) if !runs(directives) => {
+                    let mut own = Site::new(place.clone());
+                    own.root.clone_from(&site.root);
+                    let around = Block { root: site.root.clone(), ..block.clone() };
+                    let none = Locations::default();
+                    let mut inner_plan = Plan::default();
+                    self.location(
+                        place,
+                        inner,
+                        directives,
+                        &around,
+                        &none,
+                        asks_before,
+                        &mut own,
+                        &mut inner_plan,
+                    );
+                    for mut rule in own.rules {
+                        let is_guard = rule.guards();
+                        let outer = if is_guard { pattern::refusing(outer) } else { outer.clone() };
+                        rule.scope.and.push(outer);
+                        site.rules.push(rule);
+                    }
                     continue;
                 }
                 _ => {
@@ -106,4 +132,9 @@ impl Reader<'_> {
         site.php_value.extend(inner.php_value);
         site.php_admin_value.extend(inner.php_admin_value);
     }
+}
+
+/// Whether scripts run in a location.
+fn runs(directives: &[Directive]) -> bool {
+    directives.iter().any(|it| it.name == "fastcgi_pass" || has_fastcgi(it))
 }

@@ -109,7 +109,7 @@ fn order(regions: &[Region]) -> Vec<(&Place, Scope, &Sent)> {
     for &(region, path, is_final) in special {
         let below = |inner| {
             let path = (path != "/").then(|| format!("{path}*"));
-            (inner, Scope { path, pattern: whole(inner).pattern })
+            (inner, Scope { path, ..whole(inner) })
         };
         order.extend(patterns_in(regions, Some(path)).map(below));
         if !is_final {

@@ -1,13 +1,14 @@
 //! `rewrite`, `return` and `if`: the forms that a rule can say. All others are left out, and close
 //! what they refuse.
 
+use crate::condition::limited;
 use crate::directive::Directive;
 use crate::model::{Moved, Rule, Scope, Serve, Site};
 use crate::pattern;
 use crate::source::Place;
 
-use super::Reader;
 use super::target;
+use super::{Reader, condition};
 
 /// What steps did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +89,7 @@ impl Reader<'_> {
         let is_whole = scope.pattern.is_some()
             && ["^", ".*", "^.*$", "^(.*)$", "^/", "^/(.*)$"].contains(&step.arg(0))
             && !to.contains('$');
-        let problem = if scope.pattern.is_some() && !is_whole {
-            Some("a location with an expression cannot have a second one".to_owned())
-        } else if flag == "break" && !scope.is_all() {
+        let problem = if flag == "break" && !scope.is_all() {
             Some("`break` within a location is not translated".to_owned())
         } else if status.is_none() && goes_on {
             Some("without `last`, later rewrites count, too; that is not translated".to_owned())
@@ -106,8 +105,13 @@ impl Reader<'_> {
                 false => self.refuse_rewritten(step, scope, &problem, site),
             };
         }
-        let pattern = if is_whole { scope.pattern.clone() } else { expression.ok() };
-        let scope = Scope { pattern, ..scope.clone() };
+        let scope = match is_whole {
+            true => scope.clone(),
+            false => {
+                let and = scope.and.iter().chain(&scope.pattern).cloned().collect();
+                Scope { pattern: expression.ok(), and, ..scope.clone() }
+            }
+        };
         let rule = Rule { unless_file, ..Rule::at(&step.place, scope) };
         let to = target.unwrap_or_default();
         site.rules.push(match status {
@@ -209,6 +213,9 @@ impl Reader<'_> {
             }
             _ => {}
         }
+        if self.limited(body, scope, &words, site) {
+            return End::Open;
+        }
         let line = format!("if {}", step.args.join(" "));
         if body.iter().any(|it| !HARMLESS.contains(&&*it.name)) {
             let reason = "its condition is not translated, so all that it could refuse is refused";
@@ -225,6 +232,46 @@ impl Reader<'_> {
             self.refuse_rewritten(rewrite, scope, "its condition is not translated", site);
         }
         End::Open
+    }
+
+    /// What is done with the requests for which a condition holds; says whether rules can say it.
+    fn limited(
+        &mut self,
+        body: &[Directive],
+        scope: &Scope,
+        words: &[&str],
+        site: &mut Site,
+    ) -> bool {
+        let is_known = |it: &Directive| matches!(&*it.name, "return" | "rewrite" | "break");
+        let acts = body.iter().any(|it| it.name != "break");
+        let Some(cases) = condition::cases(words).filter(|_| acts && body.iter().all(is_known))
+        else {
+            return false;
+        };
+        let mut own = Site { hosts: site.hosts.clone(), ..Site::new(site.place.clone()) };
+        let is_refusal = |it: &Directive| {
+            it.arg(0).parse::<u16>().is_ok_and(|status| (400..500).contains(&status))
+        };
+        if let [only] = body
+            && only.name == "return"
+            && is_refusal(only)
+        {
+            let status = if matches!(only.arg(0), "404" | "410") { only.arg(0) } else { "403" };
+            let rule = Rule::at(&only.place, closed(scope));
+            own.rules.push(rule.refuse_all(status.parse().unwrap_or(403)));
+        } else {
+            self.steps(body, scope, false, &mut own);
+        }
+        let pairs = own.rules.iter().flat_map(|rule| cases.0.iter().map(move |case| (rule, case)));
+        let rules: Result<Vec<Rule>, _> =
+            pairs.map(|(rule, case)| limited(rule.clone(), case)).collect();
+        match rules {
+            Ok(rules) if own.moved.is_none() && !own.https_redirect => {
+                site.rules.extend(rules);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// `if ($host = NAME) { return 301 …; }`: that name becomes a site that only redirects.
@@ -310,8 +357,7 @@ fn redirect(place: &Place, scope: &Scope, to: &str, status: u16) -> Option<Rule>
 
 /// The scope of a refusal: also of what follows a script's name.
 pub(super) fn closed(scope: &Scope) -> Scope {
-    let pattern = scope.pattern.as_deref().map(pattern::refusing);
-    Scope { path: scope.path.clone(), pattern }
+    scope.refusing()
 }
 
 /// A rule that leaves out the front controller, or all scripts.

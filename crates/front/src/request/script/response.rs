@@ -41,7 +41,10 @@ impl Work {
             return None;
         }
         let path = path?;
-        Some(self.site().decide_file(&self.caller, Path::new(OsStr::from_bytes(&path))))
+        Some({
+            let file = Path::new(OsStr::from_bytes(&path));
+            self.site().decide_file(&self.caller, &self.parts, file)
+        })
     }
 
     /// The response that a script has given, with this status.

@@ -22,6 +22,7 @@ fn is_for(rule: &Rule, path: &[u8], ignores_case: bool) -> bool {
     (rule.paths.is_empty() || rule.paths.iter().any(|own| is_in(path, own, ignores_case)))
         && (rule.extensions.is_empty() || rule.extensions.iter().any(|end| has(rule, path, end)))
         && rule.pattern.as_ref().is_none_or(|pattern| pattern.is_match(&text()))
+        && rule.and_patterns.iter().all(|pattern| pattern.holds(&text()))
         && !rule.except.iter().any(|own| is_in(path, own, false))
 }
 

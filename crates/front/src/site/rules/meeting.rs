@@ -8,7 +8,7 @@ use http::Uri;
 use tokamak_config::Rule;
 
 use super::condition::{fits, moves};
-use super::{Rules, groups, path_of, target};
+use super::{Rules, groups, is_there, path_of, target};
 use crate::route::reading::{Reading, Readings};
 use crate::route::{self, Router};
 
@@ -70,22 +70,28 @@ impl Meeting {
 
 impl Rules {
     /// The paths that a request for `uri` could be for, with the one that the first rewrite leads
-    /// to.
+    /// to, and those of rewrites before it that have conditions.
     pub fn meeting(&self, uri: &Uri, router: &Router) -> Meeting {
         let mut meeting = Meeting::new(uri, router);
-        if let Some(path) = self.rewritten(&meeting.own, uri, router) {
+        for path in self.rewritten(&meeting.own, uri, router) {
             meeting.others.extend(router.readings(&path));
             meeting.others.push(Reading { path, is_of_front_controller: false });
         }
         meeting
     }
 
-    fn rewritten(&self, path: &[u8], uri: &Uri, router: &Router) -> Option<Vec<u8>> {
+    fn rewritten(&self, path: &[u8], uri: &Uri, router: &Router) -> Vec<Vec<u8>> {
         let rewrites = self.rules.iter().filter_map(|rule| Some((rule, rule.rewrite.as_ref()?)));
-        let mut fitting = rewrites.filter(|(rule, _)| moves(rule, path));
-        let (rule, to) = fitting.find(|(rule, _)| !rule.unless_file || !router.has(path))?;
+        let fitting = rewrites.filter(|(rule, _)| moves(rule, path));
         let text = String::from_utf8_lossy(path);
-        let (path, _) = target::rewritten(to, &groups(rule, &text), uri.query());
-        route::clean_decoded(path)
+        let mut paths = Vec::new();
+        for (rule, to) in fitting.filter(|(rule, _)| is_there(rule, path, router)) {
+            let (path, _) = target::rewritten(to, &groups(rule, &text), uri.query());
+            paths.extend(route::clean_decoded(path));
+            if rule.conditions.is_none() {
+                break;
+            }
+        }
+        paths
     }
 }

@@ -18,6 +18,7 @@
 //!
 //! Limits by client (`site::limits`) come before all of this.
 
+mod asked;
 pub mod book;
 pub mod condition;
 pub mod meeting;
@@ -35,6 +36,7 @@ use crate::response::headers::{HeaderChanges, HeaderRule};
 use crate::route::canonical;
 use crate::route::hosts::host_of;
 use crate::route::{self, Decision, Extent, Pages, Router, Target};
+use asked::Asked;
 use condition::{fits, is_in, moves, protects};
 use meeting::Meeting;
 
@@ -99,7 +101,9 @@ impl Rules {
             canonical_host: site.canonical_host.clone(),
             has_logins: site.rules.iter().any(|rule| rule.login.is_some()),
             has_protected: site.rules.iter().any(|rule| {
-                let is_of_part = !rule.paths.is_empty() || !rule.extensions.is_empty();
+                let is_of_part = !rule.paths.is_empty()
+                    || !rule.extensions.is_empty()
+                    || !rule.and_patterns.is_empty();
                 rule.refuses()
                     || rule.login.is_some()
                     || (protects(rule) && (is_of_part || rule.pattern.is_some()))
@@ -210,15 +214,15 @@ impl Rules {
             Err(target) => return Decision::settled(target),
         };
         let text = String::from_utf8_lossy(&path);
-        let client = request.caller.addresses().peer.ip();
-        for rule in self.fitting(&path) {
-            if let Some(refusal) = refusal(rule, client) {
+        let asked = Asked::by(&request);
+        for rule in self.fitting(&path, asked) {
+            if let Some(refusal) = refusal(rule, asked) {
                 return Decision::settled(refusal);
             }
             if !moves(rule, &path) {
                 continue;
             }
-            if rule.unless_file && router.has(&path) {
+            if !is_there(rule, &path, router) {
                 continue;
             }
             if let Some((to, status)) = redirect(rule, &text, request.uri) {
@@ -230,29 +234,34 @@ impl Rules {
                 let Some(rewritten_path) = route::clean_decoded(to_path) else {
                     return Decision::settled(Target::BadRequest);
                 };
-                let mut rewritten = self.serve_rewritten(rewritten_path, query, client, router);
+                let mut rewritten = self.serve_rewritten(rewritten_path, query, asked, router);
                 // What protects a path protects it also as the way to another one.
-                self.ask_to_log_in(&mut rewritten, &path, client);
+                self.ask_to_log_in(&mut rewritten, &path, asked);
                 return rewritten;
             }
         }
-        self.restrict(&path, request.uri.query(), client, router)
+        self.restrict(&path, request.uri.query(), asked, router)
     }
 
     /// Decides what answers for a clean path that is not what the client asked for, by refusals and
     /// restrictions alone.
-    pub fn decide_located(&self, path: Vec<u8>, caller: &Caller, router: &Router) -> Decision {
-        self.serve(path, None, caller.addresses().peer.ip(), router)
+    pub fn decide_located(
+        &self,
+        path: Vec<u8>,
+        request: RuleRequest<'_>,
+        router: &Router,
+    ) -> Decision {
+        self.serve(path, None, Asked::by(&request), router)
     }
 
     fn serve_rewritten(
         &self,
         path: Vec<u8>,
         query: String,
-        client: IpAddr,
+        asked: Asked<'_>,
         router: &Router,
     ) -> Decision {
-        let mut decision = self.serve(path, Some(&query), client, router);
+        let mut decision = self.serve(path, Some(&query), asked, router);
         if let Target::Script(script) | Target::Application(script, _) = &mut decision.target {
             script.set_query(query);
         }
@@ -263,12 +272,12 @@ impl Rules {
         &self,
         path: Vec<u8>,
         query: Option<&str>,
-        client: IpAddr,
+        asked: Asked<'_>,
         router: &Router,
     ) -> Decision {
-        match self.refusal(&path, client) {
+        match self.refusal(&path, asked) {
             Some(refusal) => Decision::settled(refusal),
-            None => self.restrict(&path, query, client, router),
+            None => self.restrict(&path, query, asked, router),
         }
     }
 
@@ -277,27 +286,27 @@ impl Rules {
         &self,
         path: &[u8],
         query: Option<&str>,
-        client: IpAddr,
+        asked: Asked<'_>,
         router: &Router,
     ) -> Decision {
         let extent = self.extent(path, router);
         let mut decision = router.find_clean(path.to_vec(), query, extent);
-        self.ask_to_log_in(&mut decision, path, client);
+        self.ask_to_log_in(&mut decision, path, asked);
         let index = router.index_of(path, &decision.target);
         if let Some(index) = &index {
-            if let Some(refusal) = self.refusal(index, client) {
+            if let Some(refusal) = self.refusal(index, asked) {
                 return Decision::settled(refusal);
             }
-            self.ask_to_log_in(&mut decision, index, client);
+            self.ask_to_log_in(&mut decision, index, asked);
         }
-        if let Some(refusal) = self.guard_pages(&mut decision, path, client, router) {
+        if let Some(refusal) = self.guard_pages(&mut decision, path, asked, router) {
             return Decision::settled(refusal);
         }
         if let Some(own) = path_before_info(&decision.target, path, router) {
-            if let Some(refusal) = self.refusal(own, client) {
+            if let Some(refusal) = self.refusal(own, asked) {
                 return Decision::settled(refusal);
             }
-            self.ask_to_log_in(&mut decision, own, client);
+            self.ask_to_log_in(&mut decision, own, asked);
             if !self.may_run(own, own) {
                 return Decision::settled(Target::Forbidden);
             }
@@ -317,7 +326,7 @@ impl Rules {
     fn extent(&self, path: &[u8], router: &Router) -> Extent {
         let mut extent = router.extent();
         let mut lists = None;
-        for rule in self.fitting(path) {
+        for rule in self.rules.iter().filter(|rule| fits(rule, path)) {
             extent.serve = extent.serve.max(rule.serve);
             if let Some(own) = rule.index_listing {
                 lists = Some(own && lists.unwrap_or(true));
@@ -333,7 +342,7 @@ impl Rules {
         &self,
         decision: &mut Decision,
         path: &[u8],
-        client: IpAddr,
+        asked: Asked<'_>,
         router: &Router,
     ) -> Option<Target> {
         if !self.has_guards {
@@ -344,40 +353,40 @@ impl Rules {
         // Scripts below a folder that are no front controller have their own names behind them,
         // as `/ocs/v1.php/config` has. To refuse these as if they were files of the site would
         // break the application; to ask for a password does not.
-        let refused = self.refusal(&in_folder, client);
+        let refused = self.refusal(&in_folder, asked);
         let at_root_refused =
-            || is_front_controller.then(|| self.refusal(&at_root, client)).flatten();
+            || is_front_controller.then(|| self.refusal(&at_root, asked)).flatten();
         if let Some(refusal) = refused.or_else(at_root_refused) {
             return Some(refusal);
         }
-        self.ask_to_log_in(decision, &in_folder, client);
-        self.ask_to_log_in(decision, &at_root, client);
+        self.ask_to_log_in(decision, &in_folder, asked);
+        self.ask_to_log_in(decision, &at_root, asked);
         None
     }
 
-    fn fitting(&self, path: &[u8]) -> impl Iterator<Item = &config::Rule> {
-        self.rules.iter().filter(move |rule| fits(rule, path))
+    fn fitting(&self, path: &[u8], asked: Asked<'_>) -> impl Iterator<Item = &config::Rule> {
+        self.rules.iter().filter(move |rule| fits(rule, path) && asked.fits(rule))
     }
 
-    fn refusal(&self, path: &[u8], client: IpAddr) -> Option<Target> {
-        self.fitting(path).find_map(|rule| refusal(rule, client))
+    fn refusal(&self, path: &[u8], asked: Asked<'_>) -> Option<Target> {
+        self.fitting(path, asked).find_map(|rule| refusal(rule, asked))
     }
 
     /// Notes which rules for a path ask this client for a password.
-    fn ask_to_log_in(&self, decision: &mut Decision, path: &[u8], client: IpAddr) {
+    fn ask_to_log_in(&self, decision: &mut Decision, path: &[u8], asked: Asked<'_>) {
         if !self.has_logins || decision.is_settled {
             return;
         }
         let asking = self.rules.iter().filter(|rule| rule.login.is_some());
-        let needed = asking.zip(0..).filter(|(rule, _)| fits(rule, path));
+        let needed = asking.zip(0..).filter(|(rule, _)| fits(rule, path) && asked.fits(rule));
         let needed =
-            needed.filter(|(rule, _)| !is_let_in(rule, client)).map(|(_, position)| position);
+            needed.filter(|(rule, _)| !is_let_in(rule, asked)).map(|(_, position)| position);
         needed.for_each(|position| decision.login.insert(position));
     }
 
     /// Whether all rules that fit a path let this script run.
     fn may_run(&self, path: &[u8], script: &[u8]) -> bool {
-        self.fitting(path).all(|rule| {
+        self.rules.iter().filter(|rule| fits(rule, path)).all(|rule| {
             let is_listed = |own: &String| is_in(script, own, false);
             rule.serve != Serve::Files
                 && (rule.scripts.is_empty() || rule.scripts.iter().any(is_listed))
@@ -398,35 +407,35 @@ impl Rules {
         let host = canonical::other_host(canonical, host)?;
         let scheme = request.caller.scheme();
         // A path that a script has changed is not the one that moves.
-        if !is_changed && let Some((to, status)) = self.moved(request.caller, request.uri, router) {
+        if !is_changed && let Some((to, status)) = self.moved(request, router) {
             return Some(Target::Redirect(canonical::moved(scheme, &host, to), status));
         }
         let to = canonical::url(scheme, &host, request.uri);
         Some(Target::Redirect(to, canonical::status(request.method)))
     }
 
-    /// Where a rule redirects a request for `uri`, if one does, and with which status. So a client
+    /// Where a rule redirects a request, if one does, and with which status. So a client
     /// at the wrong scheme or host is sent to the right page at once, and not from one redirect to
     /// the next.
     pub fn moved(
         &self,
-        caller: &Caller,
-        uri: &Uri,
+        request: &RuleRequest<'_>,
         router: &Router,
     ) -> Option<(String, StatusCode)> {
         if self.rules.iter().all(|rule| rule.redirect.is_none()) {
             return None;
         }
+        let uri = request.uri;
         let path = router.inner(route::clean(uri.path().as_bytes())?, uri.query()).ok()?;
         let text = String::from_utf8_lossy(&path);
-        let client = caller.addresses().peer.ip();
-        for rule in self.fitting(&path) {
+        let asked = Asked::by(request);
+        for rule in self.fitting(&path, asked) {
             let moves = moves(rule, &path);
             // What is refused there, or is another page, is not known here.
-            if refusal(rule, client).is_some() || (moves && rule.rewrite.is_some()) {
+            if refusal(rule, asked).is_some() || (moves && rule.rewrite.is_some()) {
                 return None;
             }
-            if !moves || (rule.unless_file && router.has(&path)) {
+            if !moves || !is_there(rule, &path, router) {
                 continue;
             }
             if let Some(moved) = redirect(rule, &text, uri) {
@@ -469,12 +478,17 @@ fn redirect(rule: &config::Rule, text: &str, uri: &Uri) -> Option<(String, Statu
     Some((to, StatusCode::from_u16(rule.status).unwrap_or(StatusCode::FOUND)))
 }
 
-fn refusal(rule: &config::Rule, client: IpAddr) -> Option<Target> {
-    (is_refused(rule, client) && !takes_either(rule)).then_some(match rule.status {
+fn refusal(rule: &config::Rule, asked: Asked<'_>) -> Option<Target> {
+    (is_refused(rule, asked.client) && !takes_either(rule)).then_some(match rule.status {
         404 => Target::NotFound,
         410 => Target::Gone,
         _ => Target::Forbidden,
     })
+}
+
+/// Whether there is a file or folder at a path, or none, as a rule wants it.
+fn is_there(rule: &config::Rule, path: &[u8], router: &Router) -> bool {
+    !(rule.unless_file || rule.if_file) || router.has(path) == rule.if_file
 }
 
 /// Whether a rule refuses a client by its address.
@@ -490,8 +504,8 @@ fn takes_either(rule: &config::Rule) -> bool {
 }
 
 /// Whether a rule that asks for passwords lets a client in by its address.
-fn is_let_in(rule: &config::Rule, client: IpAddr) -> bool {
-    takes_either(rule) && !is_refused(rule, client)
+fn is_let_in(rule: &config::Rule, asked: Asked<'_>) -> bool {
+    takes_either(rule) && !is_refused(rule, asked.client)
 }
 
 fn groups<'a>(rule: &config::Rule, text: &'a str) -> Vec<&'a str> {

@@ -1,0 +1,128 @@
+//! `RewriteCond`: what requests have to be.
+
+use crate::combine::{Within, expression_behind};
+use crate::condition::{Cases, Subject, Test};
+use crate::directive::Directive;
+use crate::pattern;
+
+/// Tests of a file that is there. An empty one is rare enough to be taken for any other.
+const THERE: [&str; 5] = ["-f", "-s", "-l", "-F", "-d"];
+
+/// The requests that the conditions of a rule let through. `mount` is the path in front of what
+/// rules of its site see; `in_folder`: whether names of files are known.
+///
+/// # Errors
+/// Fails with a reason if rules cannot say it.
+pub(super) fn cases(
+    conditions: &[Directive],
+    mount: Option<&str>,
+    in_folder: bool,
+) -> Result<Cases, String> {
+    let mut all = Cases::all();
+    for group in conditions.split_inclusive(|it| !has_flag(it, "or", "ornext")) {
+        let are_there =
+            group.iter().all(|it| is_file(it.arg(0), in_folder) && THERE.contains(&it.arg(1)));
+        let one_of = match are_there {
+            true if group.iter().any(|it| matches!(it.arg(1), "-f" | "-s" | "-F")) => {
+                Cases::of(Test::File(true))
+            }
+            true => return Err("a condition for folders alone is not translated".to_owned()),
+            false => {
+                let mut cases = Cases(Vec::new());
+                for condition in group {
+                    cases = cases.or(one(condition, mount, in_folder)?);
+                }
+                cases
+            }
+        };
+        all = all.and(&one_of).ok_or("too many conditions")?;
+    }
+    let is_without = |flag: &str| conditions.iter().any(|it| it.arg(1) == flag);
+    if is_without("!-d") && !is_without("!-f") {
+        return Err("a condition without `!-f` is not translated".to_owned());
+    }
+    Ok(all)
+}
+
+/// Whether a condition has a flag, by one of its names.
+fn has_flag(condition: &Directive, short: &str, long: &str) -> bool {
+    let flags = condition.arg(2).trim_start_matches('[').trim_end_matches(']');
+    let mut flags = flags.split(',').map(str::trim);
+    flags.any(|flag| flag.eq_ignore_ascii_case(short) || flag.eq_ignore_ascii_case(long))
+}
+
+/// Whether it is the name of the file that is asked for. Outside of a folder it is not known yet.
+fn is_file(what: &str, in_folder: bool) -> bool {
+    let is_name = matches!(what, "%{REQUEST_FILENAME}" | "%{SCRIPT_FILENAME}");
+    (is_name && in_folder) || what.starts_with("%{DOCUMENT_ROOT}")
+}
+
+fn one(condition: &Directive, mount: Option<&str>, in_folder: bool) -> Result<Cases, String> {
+    let problem = || "its conditions are not translated".to_owned();
+    let (what, value) = (condition.arg(0), condition.arg(1));
+    if is_file(what, in_folder) {
+        match value {
+            "!-f" | "!-d" | "!-l" | "!-s" => return Ok(Cases::of(Test::File(false))),
+            "-f" | "-s" => return Ok(Cases::of(Test::File(true))),
+            _ => {}
+        }
+    }
+    // It is set when Apache asks all rules again, after one of them.
+    if what == "%{ENV:REDIRECT_STATUS}" && matches!(value, "^$" | "=" | "=\"\"" | "\"\"" | "") {
+        return Ok(Cases::all());
+    }
+    let name = what.strip_prefix("%{").and_then(|it| it.strip_suffix('}')).ok_or_else(problem)?;
+    let subject = match name {
+        "REQUEST_URI" => Subject::Path,
+        "REQUEST_FILENAME" | "SCRIPT_FILENAME" if in_folder && !value.contains('^') => {
+            Subject::Path
+        }
+        "QUERY_STRING" => Subject::Query,
+        "REQUEST_METHOD" => Subject::Method,
+        "HTTP_USER_AGENT" => Subject::Header("User-Agent".to_owned()),
+        "HTTP_REFERER" => Subject::Header("Referer".to_owned()),
+        "HTTP_COOKIE" => Subject::Header("Cookie".to_owned()),
+        "HTTP_ACCEPT" => Subject::Header("Accept".to_owned()),
+        "HTTP_HOST" => Subject::Header("Host".to_owned()),
+        _ => {
+            let header = name.strip_prefix("HTTP:").ok_or_else(problem)?;
+            let is_plain = header.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+            let known = Some(header).filter(|header| !header.is_empty() && is_plain);
+            Subject::Header(known.ok_or_else(problem)?.to_owned())
+        }
+    };
+    let (value, is_found) = match value.strip_prefix('!') {
+        Some(rest) => (rest, false),
+        None => (value, true),
+    };
+    let expression = match value.strip_prefix('=') {
+        Some(text) => format!("^{}$", regex_lite::escape(text.trim_matches('"'))),
+        None if value.is_empty() || value.starts_with(['<', '>', '-']) => return Err(problem()),
+        None => pattern::translate(value, has_flag(condition, "nc", "nocase"))?,
+    };
+    let expression = match (mount, &subject) {
+        (Some(mount), Subject::Path) => match expression_behind(&expression, mount) {
+            Within::At(own) => own,
+            _ => return Err(problem()),
+        },
+        _ => expression,
+    };
+    Ok(Cases::of(Test::Found(subject, expression, is_found)))
+}
+
+/// The value that a rule gives to a variable with one of the two ways to find out under which path
+/// a folder is: its name, and whether it ends with a slash.
+pub(super) fn base(conditions: &[Directive], flags: &str) -> Option<(String, bool)> {
+    let [condition] = conditions else { return None };
+    let set = flags.trim_start_matches('[').trim_end_matches(']').split(',').map(str::trim);
+    let mut set = set.filter_map(|flag| flag.split_once('='));
+    let (_, set) =
+        set.find(|(name, _)| name.eq_ignore_ascii_case("e") || name.eq_ignore_ascii_case("env"))?;
+    let (name, value) = set.split_once(':')?;
+    let ends_in_slash = match (condition.arg(0), condition.arg(1), value) {
+        ("%{REQUEST_URI}::$0" | "%{REQUEST_URI}::$1", "^(/.+)/(.*)::\\2$", "%1") => false,
+        ("$0#%{REQUEST_URI}", "([^#]*)#(.*)\\1$", "%2") => true,
+        _ => return None,
+    };
+    Some((name.to_owned(), ends_in_slash))
+}
