@@ -1,8 +1,6 @@
 //! What a request has to be beside what its location says: the conditions of `RewriteCond` and
 //! `if`, as those of rules.
 
-use std::collections::BTreeMap;
-
 use crate::model::Rule;
 use crate::pattern;
 
@@ -86,21 +84,6 @@ impl Cases {
         self.0.iter().try_fold(Cases::all(), |all, case| {
             all.and(&Cases(case.iter().map(|test| vec![test.negated()]).collect()))
         })
-    }
-}
-
-/// The conditions of a rule that are not of its path.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Conditions {
-    pub method: Option<String>,
-    pub query: Option<String>,
-    pub headers: BTreeMap<String, String>,
-}
-
-impl Conditions {
-    /// Whether there is none.
-    pub(crate) fn is_empty(&self) -> bool {
-        *self == Conditions::default()
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::condition::Conditions;
 use crate::pattern;
 use crate::source::Place;
 
@@ -226,6 +225,12 @@ impl Scope {
         self.path.is_none() && self.pattern.is_none() && self.and.is_empty()
     }
 
+    /// Whether it is for the whole site, but for what others take.
+    pub(crate) fn is_rest(&self) -> bool {
+        let Scope { path, pattern, and } = self;
+        path.is_none() && pattern.is_none() && and.iter().all(|own| own.starts_with('!'))
+    }
+
     /// Whether there may be a path for which both are.
     pub(crate) fn may_meet(&self, other: &Scope) -> bool {
         let meet = |one: &str, other: &str| one.starts_with(other) || other.starts_with(one);
@@ -324,6 +329,21 @@ impl Headers {
     }
 }
 
+/// The conditions of a rule that are not of its path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Conditions {
+    pub method: Option<String>,
+    pub query: Option<String>,
+    pub headers: BTreeMap<String, String>,
+}
+
+impl Conditions {
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Conditions::default()
+    }
+}
+
 /// One `[[site.rule]]`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rule {
@@ -346,6 +366,8 @@ pub(crate) struct Rule {
     pub body: Option<u64>,
     /// Whether requests are kept out of the access log.
     pub is_unlogged: bool,
+    /// Whether only the path that a client asks for is refused.
+    pub of_request: bool,
     /// Whether headers go by the path of what answers.
     pub of_answer: bool,
     /// Whether no later rule that goes by it holds where this one does.
@@ -371,6 +393,7 @@ impl Rule {
             limit: None,
             body: None,
             is_unlogged: false,
+            of_request: false,
             of_answer: false,
             is_last: false,
             headers: Headers::default(),

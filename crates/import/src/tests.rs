@@ -1,6 +1,7 @@
 //! Whole configurations: what they become, what the notes say, and that `tokamak check` accepts
 //! whatever is written.
 
+mod chosen;
 mod invented;
 mod limits;
 mod listings;
@@ -464,10 +465,12 @@ fn limits_and_types_are_those_of_nginx() {
     assert_has(&import, "set_headers = { Content-Type = \"text/x-any\" }");
     let import = nginx("location /up/ { types { text/plain html; } }");
     assert_eq!(import.notes.len(), 1, "{:?}", import.notes);
-    let inner = "location ~ \\.php$ { fastcgi_param PHP_ADMIN_VALUE open_basedir=/x; \
+    let inner = "location ~ \\.php$ { fastcgi_param SCRIPT_FILENAME $request_filename; \
+        fastcgi_param PHP_ADMIN_VALUE open_basedir=/x; \
         fastcgi_pass x; }";
     assert_has(&nginx(&format!("location /a/ {{ {inner} }}")), "open_basedir = \"/x\"");
-    let outer = "fastcgi_param PHP_ADMIN_VALUE open_basedir=/x;";
+    let outer = "fastcgi_param PHP_ADMIN_VALUE open_basedir=/x; \
+        fastcgi_param SCRIPT_FILENAME $request_filename;";
     let inner = "location /a/ { location ~ \\.php$ { fastcgi_pass x; } }";
     assert_has(&nginx(&format!("{outer} {inner}")), "open_basedir = \"/x\"");
 }

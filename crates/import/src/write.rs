@@ -237,7 +237,9 @@ fn rule(rule: &Rule) -> Table {
     if rule.is_unlogged {
         table.insert("log", value(false));
     }
-    for (name, is_set) in [("of_answer", rule.of_answer), ("last", rule.is_last)] {
+    let flags =
+        [("of_request", rule.of_request), ("of_answer", rule.of_answer), ("last", rule.is_last)];
+    for (name, is_set) in flags {
         if is_set {
             table.insert(name, value(true));
         }

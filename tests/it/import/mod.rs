@@ -4,6 +4,7 @@
 
 mod apache;
 mod caddy;
+mod differential;
 mod nginx;
 
 use std::fs;

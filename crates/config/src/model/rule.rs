@@ -41,6 +41,8 @@ pub struct Rule {
     pub allow: Vec<Network>,
     /// Clients that are refused.
     pub deny: Vec<Network>,
+    /// Whether it refuses only the path that the client asks for.
+    pub of_request: bool,
     /// Which password clients need.
     pub login: Option<Login>,
     /// The only scripts that may run, as [`Rule::paths`]; empty: all.

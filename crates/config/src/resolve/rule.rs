@@ -59,6 +59,7 @@ impl Reader<'_> {
             status: self.rule_status(values),
             allow: values.allow.value.clone(),
             deny: values.deny.value.clone(),
+            of_request: values.of_request.value,
             login: self.login(values),
             scripts: self.allowed_scripts(values),
             serve: values.serve.value,
@@ -141,6 +142,10 @@ impl Reader<'_> {
         if rule.headers.keeps_own && !is_kept {
             let problem = "is only for `cache_control` and `expires`; remove it";
             self.complain("keep_own", values.keep_own.origin, problem);
+        }
+        if rule.of_request && (rule.login.is_some() || !rule.refuses()) {
+            let problem = "is only for `deny` and `allow`, without `auth_users`; remove it";
+            self.complain("of_request", values.of_request.origin, problem);
         }
         if rule.is_last && !rule.of_answer {
             let problem = "is only for rules with `of_answer`; remove it";

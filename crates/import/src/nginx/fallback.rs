@@ -11,11 +11,35 @@ use super::steps::only;
 use super::target;
 
 impl Reader<'_> {
-    /// `try_files`, whose last argument says what a path without a file becomes.
+    /// `try_files` of a location, and the paths that it takes.
     pub(super) fn try_files(
         &mut self,
         directive: &Directive,
-        found: &Match,
+        (found, region): (&Match, &Scope),
+        locations: &Locations,
+        site: &mut Site,
+        plan: &mut Plan,
+    ) {
+        let before = plan.fallback.len();
+        self.fall_back(directive, (found, region), locations, site, plan);
+        if directive.args.iter().any(|file| file == "$uri/") {
+            return;
+        }
+        // Folders are not served then, and no path of a file ends with a slash.
+        let folders = plan.fallback[before..].iter().map(|rule| {
+            let mut rule = Rule { unless_file: false, ..rule.clone() };
+            rule.scope.and.push("/$".to_owned());
+            rule
+        });
+        let folders: Vec<Rule> = folders.collect();
+        plan.fallback.extend(folders);
+    }
+
+    /// The last argument says what a path without a file becomes.
+    fn fall_back(
+        &mut self,
+        directive: &Directive,
+        (found, region): (&Match, &Scope),
         locations: &Locations,
         site: &mut Site,
         plan: &mut Plan,
@@ -39,14 +63,14 @@ impl Reader<'_> {
         }
         if fallback.starts_with('=') {
             if !scope.is_all() {
-                site.rules.push(only(place, &scope, Serve::Existing));
+                site.rules.push(only(place, region, Serve::Existing));
             }
             return;
         }
         if let Some(name) = fallback.strip_prefix('@') {
             let named = locations.named.iter().find(|(own, _)| own == name);
             let steps = named.map(|(_, steps)| steps.clone()).unwrap_or_default();
-            self.named(directive, &steps, &scope, site, plan);
+            self.named(directive, &steps, region, site, plan);
             return;
         }
         let (path, _) = target::without_query(fallback);
@@ -56,7 +80,7 @@ impl Reader<'_> {
                     site.front_controller = Some(path.trim_start_matches('/').to_owned());
                     site.front_controller_for.push("hidden");
                 }
-                false => plan.fallback.push(missing(place, &scope).rewrite(path)),
+                false => plan.fallback.push(missing(place, region).rewrite(path)),
             }
             return;
         }
@@ -66,7 +90,7 @@ impl Reader<'_> {
             && rewritten.starts_with('/')
             && rewritten.replacen("$1", "", 1) == rewritten.replace('$', "").replacen('1', "", 1);
         if is_known && rewritten.contains("$1") {
-            let scope = Scope { pattern: Some("^/(.*)$".to_owned()), ..scope };
+            let scope = Scope { pattern: Some("^/(.*)$".to_owned()), ..region.clone() };
             plan.fallback.push(missing(place, &scope).rewrite(rewritten));
             return;
         }

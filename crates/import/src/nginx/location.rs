@@ -47,6 +47,16 @@ impl Match {
         }
     }
 
+    /// The condition of all other paths, if there are any.
+    pub(super) fn elsewhere(&self) -> Option<String> {
+        match self {
+            Match::Exact(path) => Some(format!("!{}", pattern::exact(path))),
+            Match::Prefix(path, _) if path == "/" => None,
+            Match::Prefix(path, _) => Some(format!("!^{}", regex_lite::escape(path))),
+            Match::Pattern(expression) => Some(format!("!{expression}")),
+        }
+    }
+
     /// Whether it is for scripts, wherever they are.
     pub(super) fn runs_scripts(&self) -> bool {
         matches!(self, Match::Pattern(own) if pattern::is_in(own, "/a.php"))
@@ -111,6 +121,33 @@ impl Locations {
         };
         let finals = prefixes.clone().filter(|(path, is_final)| *is_final && !asks(path));
         finals.map(|(path, _)| format!("{path}*")).collect()
+    }
+
+    /// The paths that a location takes: those that it is for, without those that nginx gives to one
+    /// that it prefers.
+    pub(super) fn region(&self, found: &Match) -> Scope {
+        let finals = self.final_prefixes();
+        let is_final = |path: &str| finals.contains(&format!("{path}*"));
+        let own = self.all.iter().position(|(_, other, _)| other == found);
+        let mut scope = found.scope();
+        for (at, (_, other, _)) in self.all.iter().enumerate() {
+            let is_before = own.is_some_and(|own| at < own);
+            let takes = match (found, other) {
+                (Match::Exact(_), _) => false,
+                (Match::Prefix(path, _), Match::Exact(other)) => other.starts_with(path),
+                (Match::Prefix(path, _), Match::Prefix(other, _)) => {
+                    other.len() > path.len() && other.starts_with(path)
+                }
+                (Match::Prefix(_, is_final), Match::Pattern(_)) => !is_final,
+                (Match::Pattern(own), Match::Exact(other)) => pattern::is_in(own, other),
+                (Match::Pattern(_), Match::Prefix(other, _)) => is_final(other),
+                (Match::Pattern(_), Match::Pattern(_)) => is_before,
+            };
+            if takes && found.scope().may_meet(&other.scope()) {
+                scope.and.extend(other.elsewhere());
+            }
+        }
+        scope
     }
 }
 
@@ -193,6 +230,10 @@ impl Reader<'_> {
         self.in_location = false;
         let is_main = *found == Match::Prefix("/".to_owned(), false);
         let scope = found.scope();
+        let region = within(locations.region(found), &block.locations);
+        if is_main {
+            plan.rest = Some(region.clone());
+        }
         let name = describe(found);
         let mut refuse = |reader: &mut Self, place: &Place, line: &str, reason: &str| {
             let reason = format!("{reason}; {name} is refused instead");
@@ -242,7 +283,7 @@ impl Reader<'_> {
             block.steps.retain(|step| !refuses_missing(step));
         }
         let before = site.rules.len();
-        let end = self.steps(&block.steps, &scope, false, site);
+        let end = self.steps(&block.steps, &region, false, site);
         except(&mut site.rules, before, &runs_elsewhere);
         if end == End::Answered {
             return;
@@ -266,19 +307,14 @@ impl Reader<'_> {
             self.script_location(place, found, &block, site, plan);
         } else if let Some(directive) = &block.try_files {
             if runs_nothing && !has_inner {
-                site.rules.push(only(place, &scope, Serve::Files));
+                site.rules.push(only(place, &region, Serve::Files));
             }
-            self.try_files(directive, found, locations, site, plan);
+            self.try_files(directive, (found, &region), locations, site, plan);
             plan.has_fallback |= is_main;
         } else if !is_main && !matches!(found, Match::Exact(path) if path.ends_with('/')) {
             let is_closed = runs_nothing && !has_inner;
             let serve = if is_closed { Serve::Files } else { Serve::Existing };
-            site.rules.push(only(place, &scope, serve));
-        }
-        if matches!(found, Match::Pattern(_)) {
-            // nginx asks no expression below such a prefix, so its front controller answers there.
-            let own = site.rules[before..].iter_mut().filter(|it| it.serve == Serve::Existing);
-            own.for_each(|rule| rule.except.extend(locations.final_prefixes()));
+            site.rules.push(only(place, &region, serve));
         }
         plan.regions.push(Region::of(place, found, &block));
         for (status, (place, page)) in &block.error_pages {
@@ -396,7 +432,7 @@ impl Reader<'_> {
             return;
         }
         if block.is_internal {
-            plan.internal.push((place.clone(), found.refused(), scripts.names.clone()));
+            plan.internal.push((place.clone(), found.refused()));
         }
         if let Some(directive) = &block.try_files {
             match directive.args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -419,6 +455,19 @@ impl Reader<'_> {
         plan.intercepts.push((place.clone(), block.intercepts));
         plan.php.push(scripts);
     }
+}
+
+/// A region without the paths that the expressions within it take.
+fn within(mut region: Scope, inner: &[Directive]) -> Scope {
+    for directive in inner {
+        let (kind, text) = kind(&directive.args);
+        if matches!(kind, "~" | "~*")
+            && let Ok(expression) = pattern::translate(text, kind == "~*")
+        {
+            region.and.extend(Match::Pattern(expression).elsewhere());
+        }
+    }
+    region
 }
 
 /// Leaves scripts that other locations run out of refusals, but not what stands behind their names

@@ -75,7 +75,8 @@ impl Reader<'_> {
             if let Some(last) = directive.args.last_mut() {
                 *last = last.strip_prefix(path).unwrap_or(last).to_owned();
             }
-            self.try_files(&directive, &found, &inner, &mut mount, &mut plan);
+            let region = inner.region(&found);
+            self.try_files(&directive, (&found, &region), &inner, &mut mount, &mut plan);
             plan.has_fallback = true;
         }
         let mut is_before_php = true;

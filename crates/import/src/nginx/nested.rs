@@ -112,6 +112,10 @@ impl Reader<'_> {
         );
         plan.intercepts.extend(own.intercepts);
         plan.internal.extend(own.internal);
+        plan.fallback.extend(own.fallback.into_iter().map(|mut rule| {
+            rule.scope.path.get_or_insert_with(|| format!("{path}*"));
+            rule
+        }));
         plan.regions.extend(own.regions.into_iter().map(|region| region.within(path)));
         for scripts in own.php {
             let is_all = scripts.names.is_empty();

@@ -86,6 +86,14 @@ impl Reader<'_> {
         script: Option<&str>,
         site: &mut Site,
     ) -> bool {
+        // Without any, they stand in a file around this one.
+        if !block.params.is_empty() && !block.params.contains_key("SCRIPT_FILENAME") {
+            let reason = "php-fpm runs nothing without it, so nothing runs here either; if scripts \
+                are to run, write `fastcgi_param SCRIPT_FILENAME \
+                $document_root$fastcgi_script_name`";
+            self.notes.refused(place, "no SCRIPT_FILENAME", reason);
+            return false;
+        }
         if let Some((_, file)) = block.params.get("SCRIPT_FILENAME") {
             let root = site.root.as_deref().unwrap_or_default();
             let known = [

@@ -22,10 +22,12 @@ pub(super) struct Plan {
     pub has_fallback: bool,
     /// Where scripts run, and whether error pages replace what they answer there.
     pub intercepts: Vec<(Place, bool)>,
+    /// The paths that `location /` takes.
+    pub rest: Option<Scope>,
     /// Rewrites for paths without a file.
     pub fallback: Vec<Rule>,
-    /// Scripts that clients cannot ask for by their names: their paths, and those names.
-    pub internal: Vec<(Place, Scope, Vec<String>)>,
+    /// Scripts that clients cannot ask for by their names.
+    pub internal: Vec<(Place, Scope)>,
     /// The headers of the locations.
     pub regions: Vec<Region>,
     /// Which locations list folders; those that nginx prefers come first.
@@ -164,7 +166,13 @@ impl Reader<'_> {
     }
 
     /// What only all locations together say.
-    pub(super) fn conclude(&mut self, place: &Place, block: &Block, plan: Plan, site: &mut Site) {
+    pub(super) fn conclude(
+        &mut self,
+        place: &Place,
+        block: &Block,
+        mut plan: Plan,
+        site: &mut Site,
+    ) {
         if !plan.has_fallback
             && let Some(directive) = &block.try_files
         {
@@ -184,39 +192,53 @@ impl Reader<'_> {
             site.rules.push(rule);
         }
         if !plan.php.is_empty() && plan.php.iter().all(|scripts| !scripts.has_path_info) {
-            // Such a path is no script for nginx, but an ordinary path that does not exist.
-            let scope = Scope::pattern("\\.php/");
-            let rule = Rule::at(place, scope);
-            site.rules.push(match &site.front_controller {
-                Some(script) => rule.rewrite(format!("/{script}")),
-                None if plan.fallback.is_empty() => rule.refuse_all(404),
-                None => rule.serve(Serve::Files),
-            });
+            self.no_path_info(place, &mut plan, site);
         }
-        self.internal(&plan, site);
+        self.missing_scripts(place, &mut plan, site);
+        for (place, scope) in &plan.internal {
+            let rule = Rule::at(place, scope.clone()).refuse_all(404);
+            site.rules.push(Rule { of_request: true, ..rule });
+        }
         self.intercepts(&plan.intercepts, site);
         site.rules.extend(plan.fallback);
         listings(&plan.listings, site);
     }
 
-    /// Refuses what clients cannot ask for, unless it answers for other paths.
-    fn internal(&mut self, plan: &Plan, site: &mut Site) {
-        let index = site.index.iter().flatten().chain(&site.front_controller);
-        let mut answering: Vec<String> = index.map(|name| format!("/{name}")).collect();
-        let rewrites = plan.fallback.iter().chain(&site.rules);
-        answering.extend(rewrites.filter_map(|rule| match &rule.action {
-            Some(Action::Rewrite(to)) => to.split(['?', '$']).next().map(str::to_owned),
-            _ => None,
-        }));
-        for (place, scope, names) in &plan.internal {
-            if names.iter().any(|name| answering.contains(name)) {
-                let reason = "a script that answers for other paths can be asked for by its name, \
-                    too";
-                self.notes.differs(place, "internal", reason);
-            } else {
-                site.rules.push(Rule::at(place, scope.clone()).refuse_all(404));
+    /// Whether the front controller answers for names of scripts that are not there: only if no
+    /// location takes them, and then also for hidden ones.
+    fn missing_scripts(&mut self, place: &Place, plan: &mut Plan, site: &mut Site) {
+        if site.front_controller.is_none() || site.front_controller_for.contains(&"php") {
+            return;
+        }
+        match plan.rest.as_ref().is_some_and(|rest| rest.fits("/none/of/these.php")) {
+            true => site.front_controller_for.push("php"),
+            false => {
+                let hidden = Scope::pattern("/\\..*\\.php$");
+                plan.fallback.push(only(place, &hidden, Serve::Existing));
             }
         }
+    }
+
+    /// A path with more behind a script's name, where no location runs that, is no script for
+    /// nginx, but an ordinary path that does not exist.
+    fn no_path_info(&mut self, place: &Place, plan: &mut Plan, site: &Site) {
+        const BEHIND: &str = "\\.php/";
+        if let Some(script) = &site.front_controller {
+            let rest = plan.rest.clone().unwrap_or_default();
+            let scope = Scope { pattern: Some(BEHIND.to_owned()), ..rest };
+            plan.fallback.push(Rule::at(place, scope).rewrite(format!("/{script}")));
+        }
+        let is_fallback =
+            |rule: &&Rule| rule.unless_file && matches!(rule.action, Some(Action::Rewrite(_)));
+        let fallbacks = site.rules.iter().chain(&plan.fallback).filter(is_fallback);
+        let behind = fallbacks.map(|rule| {
+            let mut rule = Rule { unless_file: false, ..rule.clone() };
+            rule.scope.and.push(BEHIND.to_owned());
+            rule
+        });
+        let behind: Vec<Rule> = behind.collect();
+        plan.fallback.extend(behind);
+        plan.fallback.push(Rule::at(place, Scope::pattern(BEHIND)).refuse_all(404));
     }
 
     /// Whether error pages replace what scripts answer, which is so for all of a site or for none.

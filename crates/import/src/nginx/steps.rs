@@ -89,7 +89,7 @@ impl Reader<'_> {
         let is_whole = scope.pattern.is_some()
             && ["^", ".*", "^.*$", "^(.*)$", "^/", "^/(.*)$"].contains(&step.arg(0))
             && !to.contains('$');
-        let problem = if flag == "break" && !scope.is_all() {
+        let problem = if flag == "break" && !scope.is_rest() {
             Some("`break` within a location is not translated".to_owned())
         } else if status.is_none() && goes_on {
             Some("without `last`, later rewrites count, too; that is not translated".to_owned())
@@ -149,7 +149,7 @@ impl Reader<'_> {
         };
         match status {
             301 | 302 | 303 | 307 | 308 => {
-                if scope.is_all()
+                if scope.is_rest()
                     && let Some(moved) = moved(to, status, &site.hosts)
                 {
                     site.moved = Some(moved);
@@ -195,12 +195,12 @@ impl Reader<'_> {
                 | ["$https", "=", ""]
                 | ["$server_port", "=", "80"],
                 [only],
-            ) if scope.is_all() && is_secure(only, &site.hosts) => {
+            ) if scope.is_rest() && is_secure(only, &site.hosts) => {
                 site.https_redirect = true;
                 return End::Open;
             }
             (["$host" | "$http_host", "=", name], [only])
-                if scope.is_all() && site.hosts.iter().any(|own| own == name) =>
+                if scope.is_rest() && site.hosts.iter().any(|own| own == name) =>
             {
                 if let Some(end) = self.host_moved(name, only, rest, site) {
                     return end;
@@ -355,9 +355,11 @@ fn redirect(place: &Place, scope: &Scope, to: &str, status: u16) -> Option<Rule>
     Some(Rule::at(place, scope).redirect(to, status))
 }
 
-/// The scope of a refusal: also of what follows a script's name.
+/// The scope of a refusal: also of what follows a script's name, and of what other locations take.
 pub(super) fn closed(scope: &Scope) -> Scope {
-    scope.refusing()
+    let mut closed = scope.refusing();
+    closed.and.retain(|own| !own.starts_with('!'));
+    closed
 }
 
 /// A rule that leaves out the front controller, or all scripts.

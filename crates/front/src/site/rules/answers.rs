@@ -4,6 +4,7 @@ use http::{HeaderMap, Response, StatusCode};
 
 use super::tests::Place;
 use crate::response::Source;
+use crate::route::Target;
 
 /// The fields of the response to a request of somebody.
 fn told(place: &Place, target: &str, own: &[(&'static str, &'static str)]) -> String {
@@ -108,4 +109,39 @@ fn what_is_said_of_a_script_holds_with_more_behind_its_name() {
         ("/INDEX.php", "410"),
         ("/other.php/x", "other.php [/x] -"),
     ]);
+}
+
+#[test]
+fn what_only_a_request_is_refused_answers_for_other_paths() {
+    let place = Place::new(
+        r#"
+        index = "index.php"
+        front_controller = "index.php"
+        [[site.rule]]
+        pattern = "^/index\\.php(/|$)"
+        deny = "all"
+        status = 404
+        of_request = true
+        [[site.rule]]
+        pattern = "^/other$"
+        rewrite = "/index.php?x=1"
+        [[site.rule]]
+        pattern = "^/uploads/"
+        deny = "all"
+        "#,
+    );
+    let script = |target: &str| match place.decide("192.0.2.1", target).target {
+        Target::Script(script) => String::from_utf8_lossy(&script.script_name).into_owned(),
+        other => format!("{other:?}"),
+    };
+    for target in ["/", "/page", "/other", "/none/../page"] {
+        let found = script(target);
+        assert!(found == "/index.php" || target.contains(".."), "{target}: {found}");
+    }
+    for target in ["/index.php", "/index.php/page", "/x/../index.php", "//index.php", "/INDEX.PHP"]
+    {
+        assert_eq!(script(target), "NotFound", "{target}");
+    }
+    // What has not the word is refused also as the way to another path.
+    assert_eq!(script("/uploads/"), "Forbidden");
 }

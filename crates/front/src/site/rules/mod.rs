@@ -368,8 +368,10 @@ impl Rules {
         self.rules.iter().filter(move |rule| fits(rule, path) && asked.fits(rule))
     }
 
+    /// The refusal of a path that another one leads to.
     fn refusal(&self, path: &[u8], asked: Asked<'_>) -> Option<Target> {
-        self.fitting(path, asked).find_map(|rule| refusal(rule, asked))
+        let mut fitting = self.fitting(path, asked).filter(|rule| !rule.of_request);
+        fitting.find_map(|rule| refusal(rule, asked))
     }
 
     /// Notes which rules for a path ask this client for a password.

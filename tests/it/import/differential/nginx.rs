@@ -1,0 +1,141 @@
+//! Invented `server` blocks of nginx, from lines as they stand in the files of many sites.
+
+use super::Dice;
+
+/// What runs scripts.
+const RUNS: &str = "include /etc/nginx/fastcgi.conf; fastcgi_pass unix:$SOCKET;";
+
+/// What asks for a password, which no request has.
+const LOGIN: &str = "auth_basic office; auth_basic_user_file $TOP/users;";
+
+/// A site of this name.
+pub(super) fn site(dice: &mut Dice, name: &str) -> String {
+    let mut lines = vec![
+        "listen $ADDRESS".to_owned() + ";",
+        format!("server_name {name};"),
+        "root $TOP/site;".to_owned(),
+        dice.pick(&["index index.php;", "index index.php index.html;", "index index.html;"])
+            .to_string(),
+    ];
+    if dice.one_in(4) {
+        lines.push("add_header X-Site yes;".to_owned());
+    }
+    if dice.one_in(8) {
+        lines.push("autoindex on;".to_owned());
+    }
+    if dice.one_in(5) {
+        lines.push("rewrite ^/blog/(.*)$ /news/$1 permanent;".to_owned());
+    }
+    if dice.one_in(6) {
+        lines.push("rewrite ^/p/([0-9]+)$ /other.php?id=$1 last;".to_owned());
+    }
+    if dice.one_in(8) {
+        let conditions = [
+            "if ($query_string ~ \"b=\") { return 403; }",
+            "if ($request_method = POST) { return 403; }",
+            "if ($uri ~ \"^/data/\") { return 404; }",
+            "if ($http_x_bad = yes) { return 403; }",
+        ];
+        lines.push(dice.pick(&conditions).to_string());
+    }
+    let mut locations = main(dice);
+    locations.extend(scripts(dice));
+    for _ in 0..dice.below(5) {
+        let other = other(dice);
+        // Two of the same are an error.
+        let head = |line: &str| {
+            let head = line.split(" {").next().unwrap_or_default();
+            head.replace("^~ ", "")
+        };
+        if locations.iter().all(|own| head(own) != head(&other)) {
+            locations.push(other);
+        }
+    }
+    // Expressions are asked in their order.
+    for at in (1..locations.len()).rev() {
+        let other = dice.below(at + 1);
+        locations.swap(at, other);
+    }
+    lines.extend(locations);
+    let lines: Vec<String> = lines.iter().map(|line| format!("    {line}\n")).collect();
+    format!("server {{\n{}}}\n", lines.concat())
+}
+
+/// `location /`, perhaps with one that it names.
+fn main(dice: &mut Dice) -> Vec<String> {
+    let all: [&[&str]; 8] = [
+        &["location / { try_files $uri $uri/ /index.php?$args; }"],
+        &["location / { try_files $uri $uri/ /index.php$is_args$args; }"],
+        &["location / { try_files $uri /index.php?$args; }"],
+        &["location / { try_files $uri $uri/ =404; }"],
+        &[
+            "location / { try_files $uri $uri/ @front; }",
+            "location @front { rewrite ^/(.*)$ /index.php?q=$1 last; }",
+        ],
+        &["location / { if (!-e $request_filename) { rewrite ^(.*)$ /index.php?q=$1 last; } }"],
+        &["location / { }"],
+        &[],
+    ];
+    dice.pick(&all).iter().map(|line| (*line).to_owned()).collect()
+}
+
+/// The locations that run scripts.
+fn scripts(dice: &mut Dice) -> Vec<String> {
+    let only = "try_files $uri =404; ";
+    let more = match dice.below(4) {
+        0 => only,
+        1 => "add_header X-Script yes; ",
+        2 => "if (!-f $document_root$fastcgi_script_name) { return 404; } ",
+        _ => "",
+    };
+    let refuse = "location ~ \\.php$ { return 404; }".to_owned();
+    match dice.below(9) {
+        0..=3 => vec![format!("location ~ \\.php$ {{ {more}{RUNS} }}")],
+        4 => vec![format!(
+            "location ~ [^/]\\.php(/|$) {{ fastcgi_split_path_info ^(.+?\\.php)(/.*)$; {RUNS} \
+             fastcgi_param PATH_INFO $fastcgi_path_info; }}"
+        )],
+        5 => vec![
+            format!(
+                "location ~ ^/index\\.php(/|$) {{ fastcgi_split_path_info ^(.+\\.php)(/.*)$; \
+                 {RUNS} internal; }}"
+            ),
+            refuse,
+        ],
+        6 => vec![format!("location ~ ^/index\\.php$ {{ {RUNS} }}"), refuse],
+        7 => vec![format!("location = /index.php {{ {RUNS} }}"), refuse],
+        _ => vec![format!("location ~ ^/(index|other)\\.php$ {{ {more}{RUNS} }}")],
+    }
+}
+
+/// One of the other locations.
+fn other(dice: &mut Dice) -> String {
+    let sends = ["expires 1h;", "add_header X-Static yes;", "log_not_found off;", ""];
+    let static_files =
+        ["try_files $uri =404;", "try_files $uri /index.php?$args;", "access_log off;", ""];
+    let refuses = ["deny all;", "return 403;", "return 404;", "allow 192.0.2.0/24; deny all;"];
+    let refuses = *dice.pick(&refuses);
+    let prefixes =
+        ["location /uploads/", "location ^~ /uploads/", "location /admin", "location /data/"];
+    match dice.below(16) {
+        0 | 1 => format!(
+            "location ~* \\.(png|css|txt)$ {{ {} {} }}",
+            dice.pick(&sends),
+            dice.pick(&static_files)
+        ),
+        2 => format!("location = /robots.txt {{ {} }}", dice.pick(&sends)),
+        3 => format!("{} {{ {refuses} }}", dice.pick(&prefixes)),
+        4 => format!("location ~* ^/(?:uploads|img)/.*\\.php$ {{ {refuses} }}"),
+        5 => format!("location ~ /\\. {{ {refuses} }}"),
+        6 => "location /uploads/ { location ~ \\.php$ { deny all; } }".to_owned(),
+        7 => "location ^~ /uploads/ { }".to_owned(),
+        8 => "location /admin/ { try_files $uri $uri/ /admin/index.php?$args; }".to_owned(),
+        9 => "location /docs/ { add_header X-Docs yes; try_files $uri $uri/ =404; }".to_owned(),
+        10 => "location = /gone { return 410; }".to_owned(),
+        11 => "location /old { return 301 /docs/; }".to_owned(),
+        12 => "location ^~ /data/ { internal; }".to_owned(),
+        13 => format!("location ^~ /admin/ {{ {LOGIN} location ~ \\.php$ {{ {RUNS} }} }}"),
+        14 => format!("location /docs/ {{ {LOGIN} }}"),
+        _ => format!("location = /info.php {{ {refuses} }}"),
+    }
+}
