@@ -85,11 +85,14 @@ impl Pool {
 
     /// Whether waiting for boots is likely to be in vain: all of them take long, or one took too
     /// long and none has succeeded since. Also where there is room for more workers, whose boots
-    /// would do the same.
+    /// would do the same. Where nothing boots, a request has to wait, so that something does.
     fn boots_in_vain(&self, now: u64) -> bool {
+        if !self.has_zygote() {
+            return self.boot_hung || self.zygote.starts_slowly(now);
+        }
+        let is_in_vain = |age| self.boot_hung || age > SLOW;
         let mut ages = self.boots(now);
-        let all_slow = ages.next().is_some_and(|age| age > SLOW) && ages.all(|age| age > SLOW);
-        self.boot_hung || all_slow || self.zygote.starts_slowly(now)
+        ages.next().is_some_and(is_in_vain) && ages.all(is_in_vain)
     }
 
     /// Replaces a worker that fails alone. Only where a worker keeps something from request to
