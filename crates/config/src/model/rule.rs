@@ -107,7 +107,8 @@ impl Condition {
         Condition::of_path(text, false)
     }
 
-    /// The same of a path. What must be missing is compared as it is written.
+    /// The same of a path. A negated one never ignores case, so that a refusal covers more paths,
+    /// not fewer.
     ///
     /// # Errors
     /// Fails with a message if the expression is invalid.

@@ -156,7 +156,8 @@ fn send_interim(caller: &Caller, head: &ResponseHead) {
     }
 }
 
-/// The body of a HEAD. It is needed for the fields that the GET has, and only as a whole.
+/// The body that a worker has made for a HEAD. The front computes the fields of the GET from it,
+/// which it can do from a whole body only; it sends none of it.
 fn of_head(source: Source) -> Source {
     match source {
         Source::Whole(bytes) if bytes.len() <= HEAD_BODY_MOST => Source::Whole(bytes),

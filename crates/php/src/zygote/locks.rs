@@ -31,8 +31,9 @@ pub(super) fn kill_if(pid: libc::pid_t, memory: c_int, in_locks: bool) {
     }
 }
 
-/// Time between two looks for a lock whose holder is dead. Requests wait for it meanwhile; with a
-/// tenth, a zygote whose worker has crashed once would be awake that often.
+/// Time between two looks for a lock whose holder is dead. Requests wait for the lock meanwhile, so
+/// it is short; a zygote whose worker has crashed once wakes up this often from then on, so it is
+/// not ten times shorter.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A worker that was found waiting so many times in a row, without any time on a processor in
 /// between, waits in vain: the holder of such a lock needs it for microseconds, unless it calls a
@@ -44,7 +45,8 @@ const ENOUGH: u32 = 3;
 /// which opcache uses, and of System V semaphores; APCu's are words in memory that nobody gives
 /// back.
 pub(super) struct DeadLocks {
-    /// When the next look is due. None as long as no worker has died, and when all has been said.
+    /// When the zygote looks next. None before a worker has died like that, and after the
+    /// supervisor was told of a lock.
     due: Option<Instant>,
     waiting: BTreeMap<libc::pid_t, Waiting>,
 }
@@ -63,7 +65,7 @@ impl DeadLocks {
         DeadLocks { due: None, waiting: BTreeMap::new() }
     }
 
-    /// A worker has died, not in its own way.
+    /// A worker has died otherwise than by its own exit, so it may have held a lock.
     pub fn suspect(&mut self) {
         self.due.get_or_insert_with(|| Instant::now() + LOOK_EVERY);
     }
