@@ -34,8 +34,8 @@ static int on_deactivate(void)
     return SUCCESS;
 }
 
-/* May jump: unless ignore_user_abort is set, the script ends here. Rust has returned. The
- * script of a HEAD goes on: the front does not wait for more than the head, though the client is there. */
+/* May jump: unless ignore_user_abort is set, the script ends here. Rust has returned. The script of
+ * a HEAD goes on: the front does not wait for more than the head, though the client is there. */
 static void note_unread(void)
 {
     if (serving->is_head) {

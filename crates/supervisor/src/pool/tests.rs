@@ -131,8 +131,8 @@ fn a_worker_that_booted_before_the_application_broke_does_not_end_the_storm() {
     assert_eq!(pool.failure(), None);
 }
 
-/// Once boots have taken ten seconds, a pool has the front refuse requests at once. It goes on while
-/// their successors boot, since these are likely to hang too, and stops when one has booted.
+/// Once boots have taken ten seconds, a pool has the front refuse requests at once. It goes on
+/// while their successors boot, since these are likely to hang too, and stops when one has booted.
 #[test]
 fn requests_do_not_wait_for_boots_that_hang() {
     let means = Paper::default();
