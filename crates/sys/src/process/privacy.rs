@@ -102,8 +102,21 @@ impl Guard {
 
     /// Gives it up: this process does without from now on.
     pub fn drop_for_good(self) -> io::Result<()> {
+        wait_for_lookers();
         Sets::default().write(false)
     }
+}
+
+/// Waits until no other process is between the two questions that the kernel asks when somebody
+/// wants to look into this one: whether it is dumpable, then whether it has a capability more. One
+/// that was answered "yes" in [`open_own`] must not find the capability gone.
+///
+/// The kernel asks both with a lock of the task held (`ptrace_may_access`), which reading a limit
+/// takes, too.
+fn wait_for_lookers() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is writable.
+    unsafe { libc::getrlimit(libc::RLIMIT_CORE, &raw mut limit) };
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {
