@@ -443,7 +443,7 @@ fn raise_rule(rule: &Rule) -> Repeated<option::Rule> {
         }),
         allow: plain(rule.allow.clone()),
         deny: plain(rule.deny.clone()),
-        of_request: plain(rule.of_request),
+        internal: plain(rule.internal),
         auth_users: plain(rule.login.as_ref().map(|login| login.users.clone())),
         auth_realm: plain(rule.login.as_ref().map(|login| Text(login.realm.clone()))),
         satisfy: rule.login.as_ref().map_or(unset.satisfy, |login| plain(login.satisfy)),

@@ -404,7 +404,7 @@ fn is_root(site: &Site) -> bool {
 fn guard_front_controller(site: &mut Site, notes: &mut Notes) {
     let Some(script) = &site.front_controller else { return };
     let path = format!("/{script}");
-    let is_for = |rule: &&Rule| !rule.scope.is_all() && !rule.of_request && rule.is_for(&path);
+    let is_for = |rule: &&Rule| !rule.scope.is_all() && !rule.internal && rule.is_for(&path);
     let is_guarded = site.rules.iter().filter(is_for).any(Rule::guards);
     let all = |rule: &&Rule| {
         let refused = Rule::at(&rule.place, rule.scope.clone());

@@ -367,7 +367,7 @@ pub(crate) struct Rule {
     /// Whether requests are kept out of the access log.
     pub is_unlogged: bool,
     /// Whether only the path that a client asks for is refused.
-    pub of_request: bool,
+    pub internal: bool,
     /// Whether headers go by the path of what answers.
     pub of_answer: bool,
     /// Whether no later rule that goes by it holds where this one does.
@@ -393,7 +393,7 @@ impl Rule {
             limit: None,
             body: None,
             is_unlogged: false,
-            of_request: false,
+            internal: false,
             of_answer: false,
             is_last: false,
             headers: Headers::default(),

@@ -238,7 +238,7 @@ fn rule(rule: &Rule) -> Table {
         table.insert("log", value(false));
     }
     let flags =
-        [("of_request", rule.of_request), ("of_answer", rule.of_answer), ("last", rule.is_last)];
+        [("internal", rule.internal), ("of_answer", rule.of_answer), ("last", rule.is_last)];
     for (name, is_set) in flags {
         if is_set {
             table.insert(name, value(true));

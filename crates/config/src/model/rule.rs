@@ -42,7 +42,7 @@ pub struct Rule {
     /// Clients that are refused.
     pub deny: Vec<Network>,
     /// Whether it refuses only the path that the client asks for.
-    pub of_request: bool,
+    pub internal: bool,
     /// Which password clients need.
     pub login: Option<Login>,
     /// The only scripts that may run, as [`Rule::paths`]; empty: all.

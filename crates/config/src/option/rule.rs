@@ -64,7 +64,7 @@ section! {
         /// Whether `deny` and `allow` are only for the path that the client asks for. What a
         /// rewrite, an index file or the front controller leads to is served then, as by nginx's
         /// `internal`.
-        of_request: bool = "false", ANY, Live;
+        internal: bool = "false", ANY, Live;
         /// A file of users as `htpasswd` writes it; clients need the name and password of one of
         /// them (basic authentication), for each rule that fits. It is read as the user that starts
         /// the server, and again when it changes.

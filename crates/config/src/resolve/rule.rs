@@ -59,7 +59,7 @@ impl Reader<'_> {
             status: self.rule_status(values),
             allow: values.allow.value.clone(),
             deny: values.deny.value.clone(),
-            of_request: values.of_request.value,
+            internal: values.internal.value,
             login: self.login(values),
             scripts: self.allowed_scripts(values),
             serve: values.serve.value,
@@ -143,9 +143,9 @@ impl Reader<'_> {
             let problem = "is only for `cache_control` and `expires`; remove it";
             self.complain("keep_own", values.keep_own.origin, problem);
         }
-        if rule.of_request && (rule.login.is_some() || !rule.refuses()) {
+        if rule.internal && (rule.login.is_some() || !rule.refuses()) {
             let problem = "is only for `deny` and `allow`, without `auth_users`; remove it";
-            self.complain("of_request", values.of_request.origin, problem);
+            self.complain("internal", values.internal.origin, problem);
         }
         if rule.is_last && !rule.of_answer {
             let problem = "is only for rules with `of_answer`; remove it";
@@ -198,42 +198,38 @@ impl Reader<'_> {
     fn pattern(&mut self, values: &option::Rule) -> Option<Expression> {
         let Text(text) = values.pattern.value.as_ref()?;
         let ignores_case = values.redirect.value.is_none() && values.rewrite.value.is_none();
-        match Expression::new(text, ignores_case) {
-            Ok(expression) => Some(expression),
-            Err(error) => {
-                let problem = format!("`{text}` is no regular expression: {error}");
-                self.complain("pattern", values.pattern.origin, problem.replace('\n', " "));
-                None
-            }
-        }
+        self.compiled("pattern", text, values.pattern.origin, Expression::new(text, ignores_case))
+    }
+
+    /// What was made of the regular expression `text` of the option `name`.
+    fn compiled<T>(
+        &mut self,
+        name: &str,
+        text: &str,
+        origin: Origin,
+        made: Result<T, String>,
+    ) -> Option<T> {
+        made.inspect_err(|error| {
+            let problem = format!("`{text}` is no regular expression: {error}");
+            self.complain(name, origin, problem.replace('\n', " "));
+        })
+        .ok()
     }
 
     fn and_patterns(&mut self, values: &option::Rule) -> Vec<Condition> {
         let option::Rule { and_pattern, redirect, rewrite, .. } = values;
         let ignores_case = redirect.value.is_none() && rewrite.value.is_none();
-        let mut conditions = Vec::new();
-        for Text(text) in &and_pattern.value {
-            match Condition::of_path(text, ignores_case) {
-                Ok(condition) => conditions.push(condition),
-                Err(error) => {
-                    let problem = format!("`{text}` is no regular expression: {error}");
-                    let problem = problem.replace('\n', " ");
-                    self.complain("and_pattern", and_pattern.origin, problem);
-                }
-            }
-        }
-        conditions
+        let conditions = and_pattern.value.iter().filter_map(|Text(text)| {
+            let made = Condition::of_path(text, ignores_case);
+            self.compiled("and_pattern", text, and_pattern.origin, made)
+        });
+        conditions.collect()
     }
 
     fn conditions(&mut self, values: &option::Rule) -> Option<Box<Conditions>> {
         let option::Rule { method, query, header, .. } = values;
-        let mut read = |name: &str, text: &str, origin: Origin| match Condition::new(text) {
-            Ok(condition) => Some(condition),
-            Err(error) => {
-                let problem = format!("`{text}` is no regular expression: {error}");
-                self.complain(name, origin, problem.replace('\n', " "));
-                None
-            }
+        let mut read = |name: &str, text: &str, origin: Origin| {
+            self.compiled(name, text, origin, Condition::new(text))
         };
         let mut one = |name, value: &Option<Text>, origin| {
             value.as_ref().and_then(|Text(text)| read(name, text, origin))

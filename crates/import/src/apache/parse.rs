@@ -173,11 +173,14 @@ impl Includes<'_> {
                     all.extend(if is_old_php { without_settings(inner) } else { inner });
                 }
                 // Apache is 2.4, and `Define` says which names are defined.
-                ("ifversion", Some(inner)) if is_of_version(&directive.args).is_some() => {
-                    if is_of_version(&directive.args) == Some(true) {
-                        all.extend(self.expand(inner, depth)?);
+                ("ifversion", Some(inner)) => match is_of_version(&directive.args) {
+                    Some(true) => all.extend(self.expand(inner, depth)?),
+                    Some(false) => {}
+                    None => {
+                        directive.block = Some(self.expand(inner, depth)?);
+                        all.push(directive);
                     }
-                }
+                },
                 ("ifdefine", Some(inner)) if !directive.arg(0).is_empty() => {
                     let name = directive.arg(0);
                     let is_negated = name.starts_with('!');

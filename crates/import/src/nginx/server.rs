@@ -197,7 +197,7 @@ impl Reader<'_> {
         self.missing_scripts(place, &mut plan, site);
         for (place, scope) in &plan.internal {
             let rule = Rule::at(place, scope.clone()).refuse_all(404);
-            site.rules.push(Rule { of_request: true, ..rule });
+            site.rules.push(Rule { internal: true, ..rule });
         }
         self.intercepts(&plan.intercepts, site);
         site.rules.extend(plan.fallback);

@@ -24,7 +24,7 @@ fn what_clients_cannot_ask_for_answers_for_other_paths() {
         "location / { try_files $uri /index.php; }\n\
          location ~ ^/index\\.php(/|$) { fastcgi_pass unix:/x; internal; }\n",
     );
-    assert_has(&import, "of_request = true");
+    assert_has(&import, "internal = true");
     assert!(import.notes.is_empty(), "{:?}", import.notes);
 }
 

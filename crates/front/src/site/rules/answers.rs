@@ -121,7 +121,7 @@ fn what_only_a_request_is_refused_answers_for_other_paths() {
         pattern = "^/index\\.php(/|$)"
         deny = "all"
         status = 404
-        of_request = true
+        internal = true
         [[site.rule]]
         pattern = "^/other$"
         rewrite = "/index.php?x=1"

@@ -1,5 +1,7 @@
 //! For which paths a rule is.
 
+use std::cell::LazyCell;
+
 use tokamak_config::{Rule, Serve};
 
 use crate::route;
@@ -18,11 +20,11 @@ pub fn moves(rule: &Rule, path: &[u8]) -> bool {
 
 fn is_for(rule: &Rule, path: &[u8], ignores_case: bool) -> bool {
     // A pattern sees replacement characters where the path is not UTF-8.
-    let text = || String::from_utf8_lossy(path);
+    let text = LazyCell::new(|| String::from_utf8_lossy(path));
     (rule.paths.is_empty() || rule.paths.iter().any(|own| is_in(path, own, ignores_case)))
         && (rule.extensions.is_empty() || rule.extensions.iter().any(|end| has(rule, path, end)))
-        && rule.pattern.as_ref().is_none_or(|pattern| pattern.is_match(&text()))
-        && rule.and_patterns.iter().all(|pattern| pattern.holds(&text()))
+        && rule.pattern.as_ref().is_none_or(|pattern| pattern.is_match(&text))
+        && rule.and_patterns.iter().all(|pattern| pattern.holds(&text))
         && !rule.except.iter().any(|own| is_in(path, own, false))
 }
 

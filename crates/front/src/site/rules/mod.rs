@@ -370,7 +370,7 @@ impl Rules {
 
     /// The refusal of a path that another one leads to.
     fn refusal(&self, path: &[u8], asked: Asked<'_>) -> Option<Target> {
-        let mut fitting = self.fitting(path, asked).filter(|rule| !rule.of_request);
+        let mut fitting = self.fitting(path, asked).filter(|rule| !rule.internal);
         fitting.find_map(|rule| refusal(rule, asked))
     }
 
