@@ -29,7 +29,7 @@ fn lines_of(server: &Server, log: &str, target: &str, count: usize) -> Vec<Strin
             text.lines().filter(|line| line.contains(target)).map(str::to_string).collect();
         (lines.len() >= count).then_some(lines)
     };
-    eventually(Duration::from_secs(5), read)
+    eventually(Duration::from_secs(20), read)
         .unwrap_or_else(|| panic!("less than {count} lines of {target}"))
 }
 

@@ -20,7 +20,7 @@ struct Started(Child);
 impl Drop for Started {
     fn drop(&mut self) {
         let _ = Command::new("sh").args(["-c", &format!("kill -s TERM {}", self.0.id())]).status();
-        let ended = eventually(Duration::from_secs(5), || self.0.try_wait().ok().flatten());
+        let ended = eventually(Duration::from_secs(20), || self.0.try_wait().ok().flatten());
         if ended.is_none() {
             let _ = self.0.kill();
         }

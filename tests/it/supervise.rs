@@ -110,7 +110,7 @@ fn drains_on_sigterm(kind: Kind) {
     server.main_process().signal("TERM");
     let closed = || std::net::TcpStream::connect(server.address).is_err().then_some(());
     assert!(
-        eventually(Duration::from_secs(5), closed).is_some(),
+        eventually(Duration::from_secs(20), closed).is_some(),
         "new connections are still accepted"
     );
     waiting.response().expect(200);

@@ -36,7 +36,7 @@ pub fn line(server: &Server, target: &str) -> Value {
         let line = whole.lines().find(|line| line.contains(target))?;
         Some(serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
     };
-    eventually(Duration::from_secs(5), read).unwrap_or_else(|| panic!("no line of {target}"))
+    eventually(Duration::from_secs(20), read).unwrap_or_else(|| panic!("no line of {target}"))
 }
 
 /// What an application is told of a request.

@@ -86,7 +86,8 @@ fn a_client_that_leaves_takes_nothing_along() {
     let target = page_with("sleep=800", &["Cache-Control: max-age=60"]);
     let mut first = Connection::open(site.0.address);
     first.send(get(&target).head_bytes());
-    eventually(Duration::from_secs(5), || (site.runs() == 1).then_some(())).expect("the page runs");
+    eventually(Duration::from_secs(20), || (site.runs() == 1).then_some(()))
+        .expect("the page runs");
     drop(first);
     let response = site.get(&target).expect(200);
     assert_eq!((response.text().as_str(), site.runs()), ("run 1", 1), "{response}");
@@ -94,7 +95,8 @@ fn a_client_that_leaves_takes_nothing_along() {
     let other = page_with("other&sleep=300", &["Cache-Control: max-age=60"]);
     let mut second = Connection::open(site.0.address);
     second.send(get(&other).head_bytes());
-    eventually(Duration::from_secs(5), || (site.runs() == 2).then_some(())).expect("the page runs");
+    eventually(Duration::from_secs(20), || (site.runs() == 2).then_some(()))
+        .expect("the page runs");
     drop(second);
     sleep(Duration::from_millis(600));
     assert!(status(&site.get(&other)).starts_with("Tokamak; hit"));
@@ -119,7 +121,8 @@ fn a_client_that_reads_slowly_holds_up_nobody() {
     let target = page_with("pieces=30&size=30000&pause=5", &["Cache-Control: max-age=60"]);
     let mut slow = Connection::open(site.0.address);
     slow.send(get(&target).head_bytes());
-    eventually(Duration::from_secs(5), || (site.runs() == 1).then_some(())).expect("the page runs");
+    eventually(Duration::from_secs(20), || (site.runs() == 1).then_some(()))
+        .expect("the page runs");
     let began = Instant::now();
     let response = site.get(&target).expect(200);
     assert_eq!((response.text().len(), site.runs()), (900_005, 1));
@@ -154,7 +157,7 @@ fn stale_pages_are_sent_while_they_are_fetched() {
     });
     site.hold(false);
     let new = || (site.get(&target).text() == "run 2").then_some(());
-    eventually(Duration::from_secs(5), new).expect("it is fetched");
+    eventually(Duration::from_secs(20), new).expect("it is fetched");
     assert_eq!(site.runs(), 2, "by one request");
 }
 

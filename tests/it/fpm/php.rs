@@ -78,7 +78,7 @@ fn a_slow_request_is_in_the_slow_log() {
     );
     let pid = ask(&server, &Request::new(&server, "/slow.php")).body();
     let said = || fs::read_to_string(&file).unwrap_or_default();
-    let said = eventually(Duration::from_secs(5), || Some(said()).filter(|said| !said.is_empty()))
+    let said = eventually(Duration::from_secs(20), || Some(said()).filter(|said| !said.is_empty()))
         .unwrap();
     let lines: Vec<&str> = said.lines().collect();
     let script = server.places.root().join("slow.php").display().to_string();

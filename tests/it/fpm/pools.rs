@@ -102,7 +102,7 @@ fn the_access_log_has_the_format_that_is_said() {
     client.ask(&Request::new(&server, "/hello.php"));
     client.ask(&Request::new(&server, "/status.php?code=418"));
     let said = || fs::read_to_string(&file).unwrap_or_default();
-    eventually(Duration::from_secs(5), || (said().lines().count() >= 2).then_some(()));
+    eventually(Duration::from_secs(20), || (said().lines().count() >= 2).then_some(()));
     let said = said();
     let lines: Vec<&str> = said.lines().collect();
     let first = format!("127.0.0.1  POST /echo.php?a=b 200 5 second - yes {}", script.display());

@@ -92,7 +92,7 @@ impl Server {
     #[track_caller]
     pub fn log_line(&self, texts: &[&str]) -> String {
         let matches = |line: &&str| texts.iter().all(|text| line.contains(text));
-        let found = eventually(Duration::from_secs(5), || {
+        let found = eventually(Duration::from_secs(20), || {
             self.log().lines().find(matches).map(str::to_string)
         });
         found.unwrap_or_else(|| panic!("no log line with {texts:?}"))

@@ -215,7 +215,7 @@ impl Scripted {
     pub fn log_line(&self, texts: &[&str]) {
         let is_told =
             |log: String| log.lines().any(|line| texts.iter().all(|text| line.contains(text)));
-        let told = eventually(Duration::from_secs(5), || is_told(self.log()).then_some(()));
+        let told = eventually(Duration::from_secs(20), || is_told(self.log()).then_some(()));
         assert!(told.is_some(), "no log line with {texts:?}: {}", self.log());
     }
 }

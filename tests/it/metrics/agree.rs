@@ -81,7 +81,7 @@ fn lines(server: &Server, count: usize) -> Vec<serde_json::Value> {
         let lines = text.lines().map(serde_json::from_str).collect::<Result<Vec<_>, _>>().ok()?;
         (lines.len() == count).then_some(lines)
     };
-    eventually(Duration::from_secs(5), read).expect("a line for each request")
+    eventually(Duration::from_secs(20), read).expect("a line for each request")
 }
 
 /// The digits of a number with three behind the point: thousandths.

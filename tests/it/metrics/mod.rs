@@ -176,7 +176,7 @@ fn requests_count_for_their_route() {
         samples["tokamak_request_duration_seconds_count{route=\"/\",site=\"localhost\"}"],
         2.0
     );
-    let lines = eventually(Duration::from_secs(5), || {
+    let lines = eventually(Duration::from_secs(20), || {
         let text = std::fs::read_to_string(server.state_file("access.log")).unwrap_or_default();
         (text.lines().count() == asked.len()).then_some(text)
     });

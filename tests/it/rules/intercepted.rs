@@ -78,7 +78,7 @@ fn pages_for_what_applications_say(kind: Kind) {
     let (_folder, done) = open_folder();
     let target = format!("/failing.php?status=404&times=20000&done={}", done.display());
     assert!(server.get(&target).expect(404).text().starts_with("our own: 404"));
-    eventually(Duration::from_secs(5), || done.exists().then_some(())).expect("its end");
+    eventually(Duration::from_secs(20), || done.exists().then_some(())).expect("its end");
 }
 
 #[test]
