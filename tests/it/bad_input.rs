@@ -13,7 +13,7 @@ const HIDDEN: &str = "GET /finish.php?name=smuggled HTTP/1.1\r\nHost: localhost\
 /// connection ends.
 fn refused(server: &Server, bytes: &[u8], statuses: &[u16]) -> Result<(), String> {
     let mut connection = server.connect();
-    connection.patience(Duration::from_secs(5));
+    connection.patience(Duration::from_secs(20));
     let _ = connection.try_send(bytes);
     let response =
         connection.try_response("GET").map_err(|failure| format!("no response: {failure}"))?;
@@ -23,7 +23,7 @@ fn refused(server: &Server, bytes: &[u8], statuses: &[u16]) -> Result<(), String
     if let Ok(second) = connection.try_response("GET") {
         return Err(format!("a second response: {}", second.status()));
     }
-    if connection.closes_within(Duration::from_secs(5)) {
+    if connection.closes_within(Duration::from_secs(20)) {
         Ok(())
     } else {
         Err("the connection stays open".into())

@@ -159,7 +159,7 @@ fn writes_its_process_id() {
     let written = fs::read_to_string(&path).unwrap();
     assert_eq!(written.trim(), server.main_process().pid().to_string());
     server.main_process().signal("TERM");
-    assert!(server.main_process().wait(Duration::from_secs(5)).is_some());
+    assert!(server.main_process().wait(Duration::from_secs(20)).is_some());
     assert!(!path.exists());
 }
 

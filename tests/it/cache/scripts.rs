@@ -37,7 +37,7 @@ fn what_comes_from_an_application_behind_scripts_is_kept() {
     std::thread::sleep(std::time::Duration::from_millis(1100));
     assert_eq!(site.get(&target).text(), "run 1");
     let new = || (site.get(&target).text() == "run 2").then_some(());
-    crate::harness::eventually(std::time::Duration::from_secs(5), new)
+    crate::harness::eventually(std::time::Duration::from_secs(20), new)
         .expect("it is fetched behind scripts too");
     assert_eq!(site.runs(), 2);
 }

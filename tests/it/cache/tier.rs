@@ -164,7 +164,7 @@ fn without_the_server_each_node_is_alone() {
     let began = Instant::now();
     assert_eq!(one.send(&ask(&page_with("d=1", &[KEPT]))).status(), 200);
     assert_eq!(other.send(&ask(&page_with("d=1", &[KEPT]))).status(), 200);
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     redis.pause(false);
     drop(redis);
     for number in 0..5 {

@@ -522,7 +522,7 @@ fn fast(server: &Server) {
     for _ in 0..20 {
         assert_eq!(client.ask(&Request::new(server, "/hello.php")).body(), "Hello from PHP");
     }
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(20));
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn endless_scripts_end_while_others_are_served() {
             while !ended.load(Ordering::Relaxed) {
                 let started = Instant::now();
                 assert_eq!(launcher.status("/hello.lua"), 200);
-                assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+                assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
                 asked += 1;
             }
             asked

@@ -68,7 +68,7 @@ fn wall_time_is_limited_from_outside(kind: Kind) {
     let started = Instant::now();
     let response = server.send(&post("/sleep.php?ms=15000", "text/plain", "x"));
     assert!(matches!(response.status(), 502 | 504), "{response}");
-    assert!(started.elapsed() < Duration::from_secs(6), "it took {:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(14), "it took {:?}", started.elapsed());
     server.log_line(&["/sleep.php?ms=15000"]);
     assert_eq!(server.text("/hello.php"), "Hello from PHP");
 }

@@ -66,7 +66,7 @@ fn lock_is_released(kind: Kind) {
     for count in 3..7 {
         assert_eq!(visit(&server, "", Some(&cookie)).0, count.to_string());
     }
-    assert!(started.elapsed() < Duration::from_secs(2), "somebody still held the session");
+    assert!(started.elapsed() < Duration::from_secs(10), "somebody still held the session");
 }
 
 fn many_clients(kind: Kind) {
