@@ -20,7 +20,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("calls.c", "calls"),
     ("cancellation.c", "cancellation log_error"),
     ("child_fibers.c", "children do_jobs_function"),
-    ("classic.c", "base is_learned known real_##function"),
+    ("classic.c", "base is_learned known"),
     ("collecting.c", "collecting"),
     ("connection_groups.c", "connection_groups"),
     ("connections.c", "held is_hopeless opener"),
@@ -38,8 +38,9 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("encodings.c", "base real_regex_encoding regex_has_changed"),
     ("environment.c", "import_of_php learned"),
     ("extend.c", "too_many_ranges"),
+    ("ffi.c", "real_##function"),
     ("fiber_tags.c", "tags"),
-    ("fibers.c", "fibers is_of_php serve_function"),
+    ("fibers.c", "fibers fibers_switches is_of_php serve_function"),
     (
         "filter_input.c",
         "filter_var filter_var_array real_filter_has_var real_filter_input \
@@ -61,9 +62,10 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
          peek_openssl_error posix_error real_##function real_##function real_##function \
          real_set_resource_limit sockets_error sqlite was_used was_used",
     ),
-    ("lifecycle.c", "boot_script first_directory own"),
+    ("lifecycle.c", "first_directory"),
     ("long_turns.c", "turns"),
     ("mappings.c", "is_child watcher"),
+    ("opcache.c", "asked"),
     ("out_of_memory.c", "is_limit_raised"),
     (
         "outdated.c",
@@ -76,14 +78,14 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("own_openssl.c", "openssl"),
     ("own_settings.c", "functions real_##set"),
     ("own_state.c", "put_environment real_##function xml_errors"),
-    ("parts.c", "part_slot parts_have_breaks"),
+    ("parts.c", "part_slot parts_have_breaks parts_throw_cancelled"),
     ("paths.c", "in_image learned lifetime paths"),
     ("patterns.c", "in_image noted"),
     ("peek.c", "request_copy target target_memory"),
     ("peers.c", "peers"),
     ("persistent.c", "entries entry_count has_lost place_count places"),
     ("php_classes.c", "autoload"),
-    ("process_state.c", "classic_doubt kept_world of_zygote own"),
+    ("process_state.c", "kept_world of_zygote own"),
     ("program_memory.c", "learned learned_count"),
     ("promises.c", "search"),
     (
@@ -96,7 +98,8 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("reset.c", "base"),
     ("sample.c", "known outer piece text used"),
     ("sapi.c", "shim_sapi"),
-    ("sealed.c", "backtrace_signal collect_cycles is_worker life opcache script_path"),
+    ("script.c", "boot_script own"),
+    ("sealed.c", "backtrace_signal collect_cycles life opcache script_path"),
     ("semaphores.c", "done of_boot refusal"),
     ("session.c", "base"),
     ("shutdown.c", "boot_objects boot_resources shutdown_count shutdowns writer_count writers"),
@@ -109,6 +112,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
          holds_use holds_write idle_since kept lock_file lost moved shadow wants_use watched \
          watched_bits watched_count",
     ),
+    ("taint.c", "tainted_by"),
     ("text_domains.c", "chosen chosen_count real_bind_textdomain_codeset real_bindtextdomain"),
     ("userini.c", "directories ready"),
     ("values.c", "path_cache path_cache_learned"),
@@ -116,7 +120,6 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("waiting.c", "empty held sent"),
     ("waiting_lock.c", "contenders"),
     ("waiting_names.c", "last_host threads"),
-    ("worker.c", "asked"),
 ];
 
 /// C files without a header of their own, and the one that they share.
@@ -124,6 +127,7 @@ const WITHOUT_HEADER: &[(&str, &str)] = &[
     ("boot_files.c", "shim.h"),
     ("extend.c", "image.h"),
     ("info.c", "shim.h"),
+    ("lifecycle.c", "shim.h"),
     ("sample.c", "shim.h"),
     ("waiting_lock.c", "waiting.h"),
     ("waiting_names.c", "waiting.h"),

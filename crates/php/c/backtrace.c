@@ -316,10 +316,17 @@ void shim_backtrace(int pid, uint32_t slot, int signal_number)
     sigqueue(pid, signal_number, (union sigval){.sival_int = (int)slot});
 }
 
-void backtrace_install(int signal_number)
+void backtrace_settle_signals(int backtrace_signal)
 {
     struct sigaction action = {.sa_sigaction = on_backtrace, .sa_flags = SA_RESTART | SA_SIGINFO};
 
+#ifdef ZEND_SIGNALS
+    /* PHP would otherwise look at seven signal handlers before each request (7 to 14 system calls)
+     * in order to put its deferral in front of handlers that others installed meanwhile. SIGPROF,
+     * the only one that PHP uses here, is installed by zend_set_timeout in any case; the others get
+     * handlers that may interrupt anything. */
+    SIGG(reset) = 0;
+#endif
     sigfillset(&action.sa_mask);
-    sigaction(signal_number, &action, NULL);
+    sigaction(backtrace_signal, &action, NULL);
 }

@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-void backtrace_install(int signal_number);
+/* Before a worker takes requests: on this signal it says where it is. */
+void backtrace_settle_signals(int backtrace_signal);
 /* The stack of what runs in this process, below a headline; needs no memory. The text lives until
  * the next one. */
 size_t backtrace_of_this(const char *headline, const char **to);

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "classic.h"
+#include "ffi.h"
 #include "image.h"
 #include "libraries.h"
 #include "sealed/descriptors.h"
@@ -22,6 +23,7 @@
 #include "sealed/semaphores.h"
 #include "state.h"
 #include "syscall_cache.h"
+#include "taint.h"
 #include "variables.h"
 
 static int is_learned;
@@ -90,7 +92,7 @@ static void note_mapping(const void *at, int is_new)
 
     if (is_new && c->called_c) {
         if (c->foreign_count == MOST_FOREIGN) {
-            process_state_taint("a request made too many memory mappings");
+            taint_note("a request made too many memory mappings");
         } else {
             c->foreign[c->foreign_count++] = at;
         }
@@ -118,7 +120,7 @@ static void look_at_descriptor(int fd, void *nothing)
     (void)nothing;
     if (fd < MOST_DESCRIPTORS && !(known[fd / 8] >> fd % 8 & 1) && fstat(fd, &st) == 0 &&
         !S_ISSOCK(st.st_mode)) {
-        process_state_taint("a request that called C left a file open");
+        taint_note("a request that called C left a file open");
     }
 }
 
@@ -127,47 +129,14 @@ static void look_closely(void)
     process_state_look_for_threads();
     descriptors_visit(look_at_descriptor, NULL);
     if (serving->changes.foreign_count > 0) {
-        process_state_taint("a request that called C left a memory mapping");
+        taint_note("a request that called C left a memory mapping");
     }
     if (!program_memory_is_whole()) {
-        process_state_taint("a request that called C changed the program's memory");
+        taint_note("a request that called C changed the program's memory");
     }
     syscall_cache_note_directory(); /* it may be another: PHP's is entered anew */
     serving->changes.called_c = 0;
     serving->changes.foreign_count = 0;
-}
-
-/* FFI's functions, by which code in C is reached. */
-#define NOTICE(function)                                      \
-    static zif_handler real_##function;                       \
-    static ZEND_NAMED_FUNCTION(notice_##function)             \
-    {                                                         \
-        serving->changes.called_c = 1;                        \
-        real_##function(INTERNAL_FUNCTION_PARAM_PASSTHRU);    \
-    }
-
-NOTICE(cdef)
-NOTICE(load)
-NOTICE(scope)
-
-void classic_notice_calls(void)
-{
-    if (real_cdef) {
-        return;
-    }
-    libraries_stand_before("ffi", "cdef", &real_cdef, notice_cdef);
-    libraries_stand_before("ffi", "load", &real_load, notice_load);
-    libraries_stand_before("ffi", "scope", &real_scope, notice_scope);
-}
-
-int classic_may_call_c(void)
-{
-    return real_cdef != NULL;
-}
-
-int classic_called_c(void)
-{
-    return serving->changes.called_c;
 }
 
 /* ---- around a request ---- */
@@ -185,8 +154,8 @@ void classic_begin(void)
     libraries_learn();
     descriptors_visit(note_known, NULL);
     image_watch_mappings(note_mapping);
-    classic_notice_calls();
-    if (classic_may_call_c()) {
+    ffi_watch();
+    if (ffi_is_watched()) {
         program_memory_learn();
     }
 }
@@ -206,7 +175,7 @@ void classic_end(void)
     process_state_put_back();
     put_back_environment();
     libraries_put_back();
-    doubt = process_state_tainted_by();
+    doubt = taint_reason();
     if (doubt) {
         rust_leave(doubt);
     }

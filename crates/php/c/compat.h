@@ -78,10 +78,10 @@ extern PHPAPI char *php_ini_scanned_path;
     (own_row){&(globals)->outconv_enabled,                                               \
               (size_t)((char *)(&(globals)->outconv_state + 1) -                         \
                        (char *)&(globals)->outconv_enabled),                             \
-              own_row_clear, NULL}
+              clear, NULL}
 #else
 #define COMPAT_MB_OUTPUT_ROW(globals) \
-    (own_row){&(globals)->outconv, sizeof((globals)->outconv), own_row_clear, NULL}
+    (own_row){&(globals)->outconv, sizeof((globals)->outconv), clear, NULL}
 #endif
 
 /* An error for want of memory that PHP raises when the function that wanted it has returned, as 8.2

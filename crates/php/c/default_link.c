@@ -9,7 +9,7 @@
  * what pg_connect() has just returned.
  */
 #include "default_link.h"
-#include "libraries.h"
+#include "override.h"
 
 enum { FORCE_NEW = 2 }; /* PGSQL_CONNECT_FORCE_NEW */
 
@@ -105,8 +105,8 @@ static ZEND_NAMED_FUNCTION(notice_connect)
 
 void default_link_watch(void)
 {
-    libraries_stand_before(NULL, "pg_connect", &real_connect, notice_connect);
-    libraries_stand_before(NULL, "pg_pconnect", &real_pconnect, notice_pconnect);
+    override_function(NULL, "pg_connect", &real_connect, notice_connect);
+    override_function(NULL, "pg_pconnect", &real_pconnect, notice_pconnect);
     known.connect = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("pg_connect"));
     known.status = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("pg_connection_status"));
 }

@@ -1,6 +1,6 @@
 /* Encodings and the language, as ext/mbstring's functions tell and set them. */
 #include "encodings.h"
-#include "libraries.h"
+#include "override.h"
 #include "state.h"
 
 static const char *const names[] = {
@@ -52,7 +52,7 @@ static void set(int i, zval *value)
 
 void encodings_watch(void)
 {
-    libraries_stand_before(NULL, "mb_regex_encoding", &real_regex_encoding, notice_regex_encoding);
+    override_function(NULL, "mb_regex_encoding", &real_regex_encoding, notice_regex_encoding);
 }
 
 void encodings_learn(void)

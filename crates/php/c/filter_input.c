@@ -6,7 +6,7 @@
  * writes to a superglobal is not in them. With the default filter `unsafe_raw` both are the same.
  */
 #include "filter_input.h"
-#include "libraries.h"
+#include "override.h"
 #include "state.h"
 
 /* As ext/filter numbers them. */
@@ -153,8 +153,8 @@ void filter_input_watch(void)
     if (!filter_var || !filter_var_array) {
         return;
     }
-    libraries_stand_before(NULL, "filter_input", &real_filter_input, own_filter_input);
-    libraries_stand_before(NULL, "filter_has_var", &real_filter_has_var, own_filter_has_var);
-    libraries_stand_before(NULL, "filter_input_array", &real_filter_input_array,
+    override_function(NULL, "filter_input", &real_filter_input, own_filter_input);
+    override_function(NULL, "filter_has_var", &real_filter_has_var, own_filter_has_var);
+    override_function(NULL, "filter_input_array", &real_filter_input_array,
                            own_filter_input_array);
 }

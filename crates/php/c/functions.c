@@ -8,6 +8,7 @@
 #include "async/coroutines.h"
 #include "async/in_use.h"
 #include "async/php_classes.h"
+#include "fields.h"
 #include "gateway.h"
 #include "headers.h"
 #include "sapi.h"
@@ -109,7 +110,7 @@ ZEND_FUNCTION(tokamak_trailer)
         Z_PARAM_STR(value)
     ZEND_PARSE_PARAMETERS_END();
 
-    if (!sapi_is_name(name)) {
+    if (!fields_is_name(name)) {
         zend_argument_value_error(1, "must be the name of a header field");
         RETURN_THROWS();
     }

@@ -10,7 +10,7 @@
 #include <syslog.h>
 
 #include "gateway.h"
-#include "sapi.h"
+#include "fields.h"
 #include "state.h"
 
 #include <main/http_status_codes.h>
@@ -241,7 +241,7 @@ static size_t put_status(sapi_headers_struct *headers, shim_pair *to, int *statu
 
 int gateway_send_headers(sapi_headers_struct *headers, int status)
 {
-    shim_pair *pairs = sapi_pairs(zend_llist_count(&headers->headers) + 1);
+    shim_pair *pairs = fields_pairs(zend_llist_count(&headers->headers) + 1);
     char line[LONGEST_STATUS + 1];
     zend_llist_position at;
     size_t count;
@@ -256,7 +256,7 @@ int gateway_send_headers(sapi_headers_struct *headers, int status)
     for (sapi_header_struct *h = zend_llist_get_first_ex(&headers->headers, &at); h;
          h = zend_llist_get_next_ex(&headers->headers, &at)) {
         shim_pair pair;
-        if (!sapi_split_header(h, &pair) || (status == 304 && is_header(h, "Content-Type", 12))) {
+        if (!fields_split(h, &pair) || (status == 304 && is_header(h, "Content-Type", 12))) {
             continue;
         }
         if (is_header(h, "Status", 6)) {

@@ -166,6 +166,35 @@ static void note_replaced(int from, int to)
     note_closed_inside(to);
 }
 
+static int change_descriptor(descriptor_call real, int fd, int command, void *argument)
+{
+    int result;
+
+    if (syscall_cache_answers_fcntl(real, fd, command, argument, &result)) {
+        return result;
+    }
+    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) {
+        connections_note_used(fd);
+    }
+    descriptors_note_fcntl(fd, command);
+    switch (command) {
+    case F_GETLK:
+    case F_SETLK:
+    case F_SETLKW:
+    case F_OFD_SETLK:
+    case F_OFD_SETLKW:
+        return waiting_fcntl_lock(fd, command, argument);
+    default:
+        return real(fd, command, argument);
+    }
+}
+
+static void note_child(void)
+{
+    process_state_note_child();
+    descriptors_note_fork();
+}
+
 /* clang-format off */
 
 /* ---- loading extensions -------------------------------------------------------------------------
@@ -222,9 +251,9 @@ INTERPOSE(int, open64, (const char *path, int flags, ...),
           dependencies_opened(path, flags,
                               waiting_open(path, flags | O_LARGEFILE, (mode_t)rest[0])))
 INTERPOSE(int, fcntl, (int fd, int command, ...),
-          READ_REST(command), syscall_cache_fcntl(LIBC(fcntl), fd, command, (void *)rest[0]))
+          READ_REST(command), change_descriptor(LIBC(fcntl), fd, command, (void *)rest[0]))
 INTERPOSE(int, fcntl64, (int fd, int command, ...),
-          READ_REST(command), syscall_cache_fcntl(LIBC(fcntl64), fd, command, (void *)rest[0]))
+          READ_REST(command), change_descriptor(LIBC(fcntl64), fd, command, (void *)rest[0]))
 INTERPOSE(int, close, (int fd),
           note_closed(fd), syscall(SYS_close, fd))
 INTERPOSE(int, dup, (int fd),
@@ -301,10 +330,12 @@ INTERPOSE(int, _php_stream_free, (php_stream *stream, int options),
 
 /* ---- semaphores and messages ---- */
 INTERPOSE(int, semop, (int set, struct sembuf *operations, size_t count),
-          NOTHING, semaphores_operate(set, operations, count, NULL))
+          NOTHING, semaphores_operated(set, operations, count,
+                                       waiting_semtimedop(set, operations, count, NULL)))
 INTERPOSE(int, semtimedop,
           (int set, struct sembuf *operations, size_t count, const struct timespec *patience),
-          NOTHING, semaphores_operate(set, operations, count, patience))
+          NOTHING, semaphores_operated(set, operations, count,
+                                       waiting_semtimedop(set, operations, count, patience)))
 
 INTERPOSE(ssize_t, msgrcv, (int queue, void *at, size_t len, long type, int flags),
           NOTHING, waiting_msgrcv(queue, at, len, type, flags))
@@ -327,10 +358,12 @@ INTERPOSE(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags),
 INTERPOSE(ssize_t, writev, (int fd, const struct iovec *parts, int count),
           connections_note_used(fd), waiting_writev(fd, parts, count))
 INTERPOSE(ssize_t, recv, (int fd, void *at, size_t len, int flags),
-          NOTHING, connections_recv(fd, at, len, flags))
+          NOTHING,
+          connections_received(fd, at, waiting_recvfrom(fd, at, len, flags, NULL, NULL)))
 INTERPOSE(ssize_t, __recv_chk, (int fd, void *at, size_t len, size_t room, int flags),
           NOTHING, len > room ? LIBC(__recv_chk)(fd, at, len, room, flags)
-                              : connections_recv(fd, at, len, flags))
+                              : connections_received(fd, at, waiting_recvfrom(fd, at, len, flags, NULL,
+                                                                              NULL)))
 INTERPOSE(ssize_t, recvfrom,
           (int fd, void *at, size_t len, int flags, struct sockaddr *from, socklen_t *from_len),
           NOTHING, waiting_recvfrom(fd, at, len, flags, from, from_len))
@@ -526,18 +559,18 @@ INTERPOSE(int, chroot, (const char *path),
 
 /* ---- programs that are started; fork() tells by itself ---- */
 INTERPOSE(FILE *, popen, (const char *command, const char *mode),
-          process_state_note_child(), waiting_popen(command, mode))
+          note_child(), waiting_popen(command, mode))
 INTERPOSE(int, system, (const char *command),
-          process_state_note_child(), waiting_system(command))
+          note_child(), waiting_system(command))
 INTERPOSE(int, posix_spawn,
           (pid_t *process, const char *path, const posix_spawn_file_actions_t *actions,
            const posix_spawnattr_t *attributes, char *const *words, char *const *environment),
-          process_state_note_child(),
+          note_child(),
           LIBC(posix_spawn)(process, path, actions, attributes, words, environment))
 INTERPOSE(int, posix_spawnp,
           (pid_t *process, const char *file, const posix_spawn_file_actions_t *actions,
            const posix_spawnattr_t *attributes, char *const *words, char *const *environment),
-          process_state_note_child(),
+          note_child(),
           LIBC(posix_spawnp)(process, file, actions, attributes, words, environment))
 
 /* ---- libc's own settings ---- */

@@ -11,31 +11,10 @@
 #include <syslog.h>
 
 #include "libraries.h"
-#include "sealed/process_state.h"
+#include "override.h"
 #include "state.h"
+#include "taint.h"
 #include "text_domains.h"
-
-static zend_function *find_function(const char *class, const char *name)
-{
-    HashTable *functions = CG(function_table);
-
-    if (class) {
-        zend_class_entry *ce = zend_hash_str_find_ptr(CG(class_table), class, strlen(class));
-        functions = ce ? &ce->function_table : NULL;
-    }
-    return functions ? zend_hash_str_find_ptr(functions, name, strlen(name)) : NULL;
-}
-
-void libraries_stand_before(const char *class, const char *name, zif_handler *real,
-                            zif_handler ours)
-{
-    zend_function *f = find_function(class, name);
-
-    if (f && f->type == ZEND_INTERNAL_FUNCTION) {
-        *real = f->internal_function.handler;
-        f->internal_function.handler = ours;
-    }
-}
 
 /* ---- what replaces the worker ---- */
 
@@ -161,7 +140,7 @@ static int for_a_library(zend_execute_data *call)
     static ZEND_NAMED_FUNCTION(replace_for_##function)        \
     {                                                         \
         if (leaves(execute_data)) {                           \
-            process_state_taint(reason);                         \
+            taint_note(reason);                         \
         }                                                     \
         real_##function(INTERNAL_FUNCTION_PARAM_PASSTHRU);    \
     }
@@ -193,7 +172,7 @@ static zval learned[SETTINGS]; /* what they were before the first request */
 /* The result is the caller's to free. */
 static zval call(const char *name, zend_long key, const zval *value)
 {
-    zend_function *f = find_function(NULL, name);
+    zend_function *f = override_find(NULL, name);
     zval result, arguments[2];
     uint32_t count = 0;
 
@@ -282,7 +261,7 @@ static int (*next_openssl_name)(int);
         const int before = next_openssl_name(0);              \
         real_##function(INTERNAL_FUNCTION_PARAM_PASSTHRU);    \
         if (next_openssl_name(0) != before) {                 \
-            process_state_taint("a request told OpenSSL names of its own"); \
+            taint_note("a request told OpenSSL names of its own"); \
         }                                                     \
     }
 
@@ -419,7 +398,7 @@ static void put_back_magick(void)
         int is_gone = name && magick.drop(name);
         free(name);
         if (!is_gone) {
-            process_state_taint("a request left something in ImageMagick's registry");
+            taint_note("a request left something in ImageMagick's registry");
             return;
         }
     }
@@ -506,20 +485,20 @@ void libraries_learn(void)
     learn_magick();
     learn_mysql();
 #define STAND_BEFORE_REPLACING(function, leaves, reason) \
-    libraries_stand_before(NULL, #function, &real_##function, replace_for_##function);
+    override_function(NULL, #function, &real_##function, replace_for_##function);
 #define STAND_BEFORE_NOTICED(function, note) \
-    libraries_stand_before(NULL, #function, &real_##function, notice_##function);
+    override_function(NULL, #function, &real_##function, notice_##function);
     *(void **)&next_openssl_name = dlsym(RTLD_DEFAULT, "OBJ_new_nid");
 #define STAND_BEFORE_NAMING(function) \
-    libraries_stand_before(NULL, #function, &real_##function, look_after_##function);
+    override_function(NULL, #function, &real_##function, look_after_##function);
     if (next_openssl_name) {
         NAMING(STAND_BEFORE_NAMING)
     }
     REPLACING(STAND_BEFORE_REPLACING)
     NOTICED(STAND_BEFORE_NOTICED)
-    libraries_stand_before(NULL, "pcov\\start", &real_pcov_start, replace_for_pcov_start);
+    override_function(NULL, "pcov\\start", &real_pcov_start, replace_for_pcov_start);
     text_domains_learn();
-    libraries_stand_before("imagick", "setresourcelimit", &real_set_resource_limit,
+    override_function("imagick", "setresourcelimit", &real_set_resource_limit,
                            notice_set_resource_limit);
 }
 

@@ -8,7 +8,7 @@
  */
 #include "out_of_memory.h"
 #ifdef ZEND_HAS_OOM
-#include "async/critical_section.h"
+#include "critical_section.h"
 #include "state.h"
 
 static bool is_limit_raised;

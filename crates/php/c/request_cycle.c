@@ -5,13 +5,9 @@
  * told of neither.
  */
 #include "request_cycle.h"
-#include "async/context.h"
-#include "async/coroutines.h"
 #include "gateway.h"
 #include "reset.h"
 #include "sapi.h"
-#include "sealed/sealed.h"
-#include "sealed/warm_up.h"
 #include "session.h"
 #include "superglobals.h"
 #include "values.h"
@@ -147,7 +143,7 @@ static void start_request(const shim_request *request)
     php_output_activate();
     sapi_activate();
     values_guard_paths();
-    sealed_begin();
+    shim.mode->begin();
     if (PG(max_input_time) == -1) {
         zend_set_timeout(EG(timeout_seconds), 1);
     } else {
@@ -253,24 +249,24 @@ bool request_end(void)
     gateway_note_failure();
     whole = request_run_shutdown_functions();
     if (serving->context) {
-        whole &= run_outside(context_forget);
+        whole &= run_outside(shim.mode->end_values);
     }
     if (serving->failed) {
-        whole &= run_outside(coroutines_report);
+        whole &= run_outside(shim.mode->end_coroutines);
     }
     whole &= run_outside(php_output_end_all);
     zend_unset_timeout();
-    warm_up_look_at_session();
+    shim.mode->look_at_session();
     whole &= run_outside(session_end);
     if (serving->context) {
         /* A handler of sessions, or of output, has set values again. */
-        whole &= run_outside(context_forget);
+        whole &= run_outside(shim.mode->end_values);
     }
     sapi_leave_copy();
     php_output_deactivate();
     serving->memory = zend_memory_usage(1);
     sapi_end_response();
-    if (sealed_is_worker()) {
+    if (shim.rolls_back) {
         enter_boot_stage();
         return whole; /* the rest goes with the roll-back */
     }

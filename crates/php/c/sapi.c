@@ -4,8 +4,7 @@
 #include <unistd.h>
 
 #include "sapi.h"
-#include "async/async.h"
-#include "async/cancellation.h"
+#include "fields.h"
 #include "functions.h"
 #include "gateway.h"
 #include "headers.h"
@@ -41,17 +40,12 @@ static void note_unread(void)
     if (serving->is_head) {
         return;
     }
-    if (shim.config->concurrency) {
-        cancellation_note_left();
-    } else {
-        php_handle_aborted_connection();
-    }
+    shim.mode->client_left();
 }
 
 static int write_part(shim_part part, const char *text, size_t len)
 {
-    return (shim.config->concurrency ? async_write(part, text, len)
-                                     : rust_write(part, text, len)) == 0;
+    return shim.mode->write(part, text, len) == 0;
 }
 
 /* The front makes the fields that the GET has of the body of a HEAD, so it gets the begin. PHP by
@@ -101,28 +95,6 @@ static void on_flush(void *context)
     }
 }
 
-/* Characters of a header's name (RFC 9110, "token"). */
-static const bool is_of_name[256] = {
-    ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['0' ... '9'] = true, ['!'] = true, ['#'] = true,
-    ['$'] = true, ['%'] = true, ['&'] = true, ['\''] = true, ['*'] = true, ['+'] = true,
-    ['-'] = true, ['.'] = true, ['^'] = true, ['_'] = true, ['`'] = true, ['|'] = true,
-    ['~'] = true};
-
-static int is_name(const char *at, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        if (!is_of_name[(unsigned char)at[i]]) {
-            return 0;
-        }
-    }
-    return len > 0;
-}
-
-bool sapi_is_name(const zend_string *text)
-{
-    return is_name(ZSTR_VAL(text), ZSTR_LEN(text));
-}
-
 bool sapi_add_trailer(const zend_string *name, const zend_string *value)
 {
     static const size_t around = sizeof(": \r\n") - 1;
@@ -147,42 +119,12 @@ bool sapi_add_trailer(const zend_string *name, const zend_string *value)
     return is_read;
 }
 
-shim_pair *sapi_pairs(size_t wanted)
-{
-    if (wanted <= USUAL_PAIRS) {
-        return serving->pairs;
-    }
-    if (wanted > shim.pair_room) {
-        shim_pair *more = realloc(shim.pairs, wanted * 2 * sizeof(shim_pair));
-        if (!more) {
-            return NULL;
-        }
-        shim.pairs = more;
-        shim.pair_room = wanted * 2;
-    }
-    return shim.pairs;
-}
-
-int sapi_split_header(const sapi_header_struct *header, shim_pair *to)
-{
-    const char *colon = memchr(header->header, ':', header->header_len);
-    const char *value, *end = header->header + header->header_len;
-
-    if (!colon || !is_name(header->header, colon - header->header)) {
-        return 0;
-    }
-    for (value = colon + 1; value < end && (*value == ' ' || *value == '\t'); value++) {
-    }
-    *to = (shim_pair){{header->header, colon - header->header}, {value, end - value}};
-    return 1;
-}
-
 /* As php-fpm and nginx together: a "Status:" header means the status unless a status line was
  * given, a 304 has no Content-Type, a header without a name is dropped. PHP itself has refused CR,
  * LF and NUL before. */
 static int send_headers(sapi_headers_struct *headers, int status, int interim)
 {
-    shim_pair *pairs = sapi_pairs(zend_llist_count(&headers->headers) + 1);
+    shim_pair *pairs = fields_pairs(zend_llist_count(&headers->headers) + 1);
     const char *line = headers->http_status_line, *reason = NULL;
     zend_llist_position at;
     size_t count = 0;
@@ -194,7 +136,7 @@ static int send_headers(sapi_headers_struct *headers, int status, int interim)
     for (sapi_header_struct *h = zend_llist_get_first_ex(&headers->headers, &at); h;
          h = zend_llist_get_next_ex(&headers->headers, &at)) {
         shim_pair pair;
-        if (!sapi_split_header(h, &pair)) {
+        if (!fields_split(h, &pair)) {
             continue;
         }
         if (pair.name.len == 6 && strncasecmp(pair.name.at, "Status", 6) == 0) {
@@ -252,7 +194,7 @@ static size_t on_read_post(char *at, size_t len)
     if (serving->stage != STAGE_REQUEST || shim.is_copy || serving->input_closed) {
         return 0;
     }
-    return shim.config->concurrency ? async_read_body(at, len) : rust_read_body(at, len);
+    return shim.mode->read_body(at, len);
 }
 
 static char *on_read_cookies(void)

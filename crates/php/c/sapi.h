@@ -11,15 +11,9 @@ void sapi_forget_request(void);
 void sapi_end_response(void);
 void sapi_slurp_body(void);
 void sapi_leave_copy(void);
-/* Whether a text may name a field (RFC 9110 section 5.1). */
-bool sapi_is_name(const zend_string *text);
 /* Adds a field that follows the body of the response; name and value are sound. False: it cannot
  * follow any more, the request came over FastCGI, which has none, or there are too many. May jump,
  * as any output. */
 bool sapi_add_trailer(const zend_string *name, const zend_string *value);
-/* Room for so many pairs; the same memory each time. NULL: there is none. */
-shim_pair *sapi_pairs(size_t wanted);
-/* Name and value of a header line; false: it is none. */
-int sapi_split_header(const sapi_header_struct *header, shim_pair *to);
 
 #endif

@@ -10,6 +10,7 @@
 #include <signal.h>
 
 #include "compat.h"
+#include "mode.h"
 #include "shim.h"
 
 /* Where the process stands in the life of a request. Output and headers go to different places in
@@ -52,12 +53,16 @@ typedef struct {
 /* The process. */
 typedef struct {
     const shim_config *config;
+    const mode *mode;
     known_modules modules;
     const zend_ini_entry *filter_default; /* the setting of this name; NULL: PHP is without it */
     script_state script;
     int worker_script;      /* a worker script runs in this process */
     int is_copy;            /* the script has forked, and this is the child */
     int sealed;             /* requests are served from an image, or will be */
+    /* this process goes back after each request; in the image, because it is set before that is
+     * taken */
+    int rolls_back;
     lasting_files *lasting; /* NULL: nothing is rolled back */
     shim_pair *pairs;       /* for a response with more fields than usual; malloc'd */
     size_t pair_room;

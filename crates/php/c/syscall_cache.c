@@ -22,13 +22,9 @@
 #include <unistd.h>
 
 #include "syscall_cache.h"
-#include "async/critical_section.h"
-#include "async/long_turns.h"
-#include "async/waiting.h"
+#include "critical_section.h"
 #include "image.h"
 #include "interpose.h"
-#include "sealed/connections.h"
-#include "sealed/descriptors.h"
 #include "sealed/process_state.h"
 #include "state.h"
 
@@ -50,9 +46,7 @@ static void on_tick(int number)
     if (critical_section_is_on()) {
         return; /* PHP's handler would jump, now or later; a tick more or less is nothing */
     }
-    if (shim.config->concurrency > 0) {
-        long_turns_note_second();
-    }
+    shim.mode->tick();
     if (serving->seconds_left > 0 && --serving->seconds_left == 0) {
         raise(SIGPROF); /* PHP's own handler does the rest */
     }
@@ -250,26 +244,15 @@ static int is_of_opcache(const struct flock *lock)
            (lock->l_len == 1 || (lock->l_start == 0 && lock->l_len == 0));
 }
 
-int syscall_cache_fcntl(descriptor_call real, int fd, int command, void *argument)
+bool syscall_cache_answers_fcntl(descriptor_call real, int fd, int command, void *argument,
+                                 int *result)
 {
-    if ((command == F_SETLK || command == F_SETLKW) && has_ticks && is_of_opcache(argument) &&
-        syscall_cache_is_lock_file(fd)) {
-        return opcache_lock(real, command, argument);
+    if ((command != F_SETLK && command != F_SETLKW) || !has_ticks || !is_of_opcache(argument) ||
+        !syscall_cache_is_lock_file(fd)) {
+        return false;
     }
-    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) {
-        connections_note_used(fd);
-    }
-    descriptors_note_fcntl(fd, command);
-    switch (command) {
-    case F_GETLK:
-    case F_SETLK:
-    case F_SETLKW:
-    case F_OFD_SETLK:
-    case F_OFD_SETLKW:
-        return waiting_fcntl_lock(fd, command, argument);
-    default:
-        return real(fd, command, argument);
-    }
+    *result = opcache_lock(real, command, argument);
+    return true;
 }
 
 int syscall_cache_uses_opcache(void)
@@ -419,14 +402,11 @@ void syscall_cache_note_closed(int fd)
     }
 }
 
-int shim_stale_sockets(void)
+int syscall_cache_stale_sockets(void)
 {
     static struct pollfd asked[WATCHED];
     int count = watched_count, stale = 0;
 
-    if (shim.sealed) {
-        return connections_stale();
-    }
     if (lost || count <= 0 || count > WATCHED) {
         return lost;
     }

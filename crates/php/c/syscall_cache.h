@@ -12,6 +12,8 @@ int syscall_cache_begin_worker(void);
 void syscall_cache_seal(void);
 void syscall_cache_idle(void);
 int syscall_cache_uses_opcache(void);
+/* How many sockets that PHP has open were closed by their peers. */
+int syscall_cache_stale_sockets(void);
 void syscall_cache_enter_directory_of(const char *file, size_t len);
 int syscall_cache_directory_moved(void);
 void syscall_cache_return_to(const char *directory);
@@ -26,7 +28,9 @@ int syscall_cache_setitimer(int which, const struct itimerval *wanted, struct it
 int syscall_cache_sigaction(int number, const struct sigaction *action, struct sigaction *before);
 sighandler_t syscall_cache_signal(int number, sighandler_t handler);
 int syscall_cache_change_mask(mask_changer real, int how, const sigset_t *set, sigset_t *before);
-int syscall_cache_fcntl(descriptor_call real, int fd, int command, void *argument);
+/* Whether it is a lock of opcache's, and then the result of that. */
+bool syscall_cache_answers_fcntl(descriptor_call real, int fd, int command, void *argument,
+                                 int *result);
 int syscall_cache_socket(int domain, int type, int protocol);
 
 #endif

@@ -10,8 +10,8 @@
 #include <libintl.h>
 
 #include "text_domains.h"
-#include "libraries.h"
-#include "sealed/process_state.h"
+#include "override.h"
+#include "taint.h"
 
 /* Its name as a function of PHP reads it; NULL: the function will refuse it. */
 static const char *domain_of(zend_execute_data *call)
@@ -34,7 +34,7 @@ static void note_binding(const char *domain)
         }
     }
     if (c->binding_count == MOST_DOMAINS || !directory) {
-        process_state_taint("a request bound too many text domains");
+        taint_note("a request bound too many text domains");
         return;
     }
     c->bindings[c->binding_count++] = (text_binding){strdup(domain), strdup(directory)};
@@ -86,7 +86,7 @@ static void choose(const char *domain)
     size_t i = place_of(domain);
 
     if (i == MOST_DOMAINS) {
-        process_state_taint("requests set the codesets of too many text domains");
+        taint_note("requests set the codesets of too many text domains");
         return;
     }
     if (i == chosen_count) {
@@ -127,8 +127,8 @@ static ZEND_NAMED_FUNCTION(notice_bind_textdomain_codeset)
 
 void text_domains_learn(void)
 {
-    libraries_stand_before(NULL, "bindtextdomain", &real_bindtextdomain, notice_bindtextdomain);
-    libraries_stand_before(NULL, "bind_textdomain_codeset", &real_bind_textdomain_codeset,
+    override_function(NULL, "bindtextdomain", &real_bindtextdomain, notice_bindtextdomain);
+    override_function(NULL, "bind_textdomain_codeset", &real_bind_textdomain_codeset,
                            notice_bind_textdomain_codeset);
 }
 

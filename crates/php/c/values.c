@@ -7,8 +7,8 @@
  */
 #include "values.h"
 #include "gateway.h"
-#include "sealed/process_state.h"
 #include "state.h"
+#include "taint.h"
 
 /* A setting that came with the request, and what it was before. All of it outlives PHP's own memory
  * of the request. */
@@ -200,7 +200,7 @@ static int set(zend_string *name, const zend_string *value, int mode)
     }
     disable(name, ZSTR_VAL(value));
     if (lasts) {
-        process_state_taint(lasts);
+        taint_note(lasts);
     }
     return SUCCESS;
 }

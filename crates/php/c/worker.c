@@ -15,19 +15,14 @@
  * engine in a state that nobody vouches for: the response is finished, the script ended, and Rust
  * runs it again.
  */
-#include <time.h>
-
 #include "worker.h"
-#include "async/async.h"
-#include "classic.h"
-#include "lifecycle.h"
+#include "ffi.h"
+#include "opcache.h"
 #include "out_of_memory.h"
 #include "request_cycle.h"
 #include "reset.h"
 #include "sapi.h"
-#include "sealed/heap_dump.h"
-#include "sealed/outdated.h"
-#include "sealed/sealed.h"
+#include "script.h"
 #include "session.h"
 #include "state.h"
 #include "syscall_cache.h"
@@ -56,40 +51,6 @@ static void join_shutdown_functions(void)
     shim.script.shutdown_functions = NULL;
 }
 
-/* Whether opcache waits for its users to go: its memory is full, or opcache_reset() was called. A
- * worker script uses it as long as it runs, and after opcache.force_restart_timeout opcache kills
- * who still does, with the request in his hands. So the script ends, and is run again, without the
- * cache until all have let go; asked once a second. */
-int worker_cache_restarts(void)
-{
-    static time_t asked;
-    struct timespec now;
-    zend_function *status;
-    char *restricted;
-    zval no_scripts, answer, *pending;
-    int restarting;
-
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    if (now.tv_sec == asked || !syscall_cache_uses_opcache()) {
-        return 0;
-    }
-    asked = now.tv_sec;
-    status = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("opcache_get_status"));
-    restricted = zend_ini_string("opcache.restrict_api", sizeof("opcache.restrict_api") - 1, 0);
-    if (!status || (restricted && *restricted)) {
-        return 0;
-    }
-    ZVAL_FALSE(&no_scripts);
-    ZVAL_UNDEF(&answer);
-    zend_call_known_function(status, NULL, NULL, &answer, 1, &no_scripts, NULL);
-    pending = Z_TYPE(answer) == IS_ARRAY
-                  ? zend_hash_str_find(Z_ARR(answer), ZEND_STRL("restart_pending"))
-                  : NULL;
-    restarting = pending && zend_is_true(pending);
-    zval_ptr_dtor(&answer);
-    return restarting;
-}
-
 bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *return_value)
 {
     const shim_request *request;
@@ -100,8 +61,8 @@ bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *retur
         zend_release_fcall_info_cache(fcc);
         return false;
     }
-    if (sealed_is_worker()) {
-        sealed_end();
+    if (shim.rolls_back) {
+        shim.mode->roll_back();
     }
     if (shim.script.loops) {
         /* Functions registered since the response was complete. */
@@ -117,20 +78,20 @@ bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *retur
         BG(user_shutdown_function_names) = NULL;
         session_end();
         reset_learn();
-        outdated_note_booted();
+        shim.mode->booted();
     }
     zend_unset_timeout();
     sapi_leave_copy();
-    if (!shim.sealed && worker_cache_restarts()) {
+    if (!shim.sealed && opcache_restarts()) {
         zend_release_fcall_info_cache(fcc);
         return false;
     }
-    if (shim.config->concurrency > 0) {
-        shim.script.left = async_serve(fci, fcc);
+    if (shim.mode->serve) {
+        shim.script.left = shim.mode->serve(fci, fcc);
         zend_release_fcall_info_cache(fcc);
         return false;
     }
-    request = shim.sealed ? sealed_next() : heap_dump_next();
+    request = shim.mode->next();
     if (!request) {
         shim.script.left = 1;
         zend_release_fcall_info_cache(fcc);
@@ -159,7 +120,7 @@ static void run(const char *script)
         zend_string_release(name);
     }
 
-    lifecycle_execute(script, strlen(script));
+    script_execute(script, strlen(script));
 }
 
 shim_exit shim_run_script(const char *script)
@@ -168,7 +129,7 @@ shim_exit shim_run_script(const char *script)
 
     shim.script = (script_state){0};
     shim.worker_script = 1;
-    classic_notice_calls(); /* C that is called may change the environment */
+    ffi_watch(); /* C that is called may change the environment */
     serving->request = NULL;
     serving->stage = STAGE_BOOT;
     zend_first_try {
@@ -183,8 +144,8 @@ shim_exit shim_run_script(const char *script)
     } zend_catch {
         crashed = 1;
     } zend_end_try();
-    if (sealed_is_worker()) {
-        sealed_end();
+    if (shim.rolls_back) {
+        shim.mode->roll_back();
     }
     crashed |= CG(unclean_shutdown) || EG(exit_status) == 255;
 

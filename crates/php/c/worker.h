@@ -5,6 +5,5 @@
 #include "state.h"
 
 bool worker_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *return_value);
-int worker_cache_restarts(void);
 
 #endif

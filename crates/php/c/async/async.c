@@ -14,17 +14,19 @@
 
 #include "async/async.h"
 #include "async/cancellation.h"
+#include "async/child_fibers.h"
 #include "async/context.h"
 #include "async/coroutines.h"
 #include "async/fibers.h"
 #include "async/fibers_parking.h"
+#include "async/fibers_switching.h"
 #include "async/peers.h"
 #include "async/reactor.h"
 #include "async/waiting_for.h"
+#include "opcache.h"
 #include "request_cycle.h"
 #include "sapi.h"
 #include "syscall_cache.h"
-#include "worker.h"
 
 static struct {
     zend_fcall_info fci;
@@ -198,7 +200,7 @@ static bool take_request(bool will_sleep)
     if (async.is_ending || fibers_count() >= shim.config->concurrency) {
         return false;
     }
-    if (worker_cache_restarts()) {
+    if (opcache_restarts()) {
         async.is_ending = async.begins_anew = true;
         rust_look_no_more(false);
         return false;
@@ -223,7 +225,7 @@ static bool take_request(bool will_sleep)
 }
 
 static const fibers_handlers handlers = {
-    .serve = serve, .throw_cancelled = cancellation_throw, .take_no_more = take_no_more};
+    .serve = serve, .take_no_more = take_no_more};
 
 /* Nanoseconds for which requests are begun, or go on, one after the other before the reactor is
  * looked at: a look is a system call. */
@@ -288,6 +290,7 @@ bool async_serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
     loop();
     shim.script.is_over = true;
     peers_end();
+    child_fibers_end();
     fibers_end();
     reactor_end();
     return !async.begins_anew;

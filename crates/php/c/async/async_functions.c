@@ -4,6 +4,7 @@
 #include "async/coroutines.h"
 #include "async/fibers.h"
 #include "async/parts.h"
+#include "async/reactor.h"
 
 #define SECOND 1e9
 

@@ -17,6 +17,7 @@
 #include "async/coroutines.h"
 #include "async/fibers.h"
 #include "async/parts.h"
+#include "async/reactor.h"
 #include "async/stacks.h"
 #include "request_cycle.h"
 

@@ -10,6 +10,8 @@
  */
 #include "async/child_fibers.h"
 #include "async/fibers.h"
+#include "async/fibers_switching.h"
+#include "async/reactor.h"
 
 typedef struct child {
     reactor_wait turn; /* the first, so that a turn leads here */

@@ -13,8 +13,10 @@
 #include "async/child_fibers.h"
 #include "async/fibers.h"
 #include "async/fibers_parking.h"
+#include "async/fibers_switching.h"
 #include "async/own_connections.h"
 #include "async/parts.h"
+#include "async/reactor.h"
 #include "sapi.h"
 
 zend_class_entry *coroutines_awaitable, *coroutines_cancellation;

@@ -28,17 +28,16 @@
 #include <Zend/zend_observer.h>
 
 #include "async/fibers.h"
-#include "async/child_fibers.h"
 #include "async/collecting.h"
-#include "async/critical_section.h"
 #include "async/fiber_tags.h"
-#include "async/fibers_parking.h"
+#include "async/fibers_switching.h"
 #include "async/kinds.h"
-#include "async/long_turns.h"
 #include "async/own_connections.h"
 #include "async/own_state.h"
 #include "async/parts.h"
+#include "async/reactor.h"
 #include "async/shown.h"
+#include "critical_section.h"
 
 typedef struct request_fiber {
     request_state state; /* the first, so that `serving` leads here */
@@ -66,6 +65,8 @@ static struct {
     bool is_watching; /* PHP tells of contexts */
     bool cannot_make; /* it was said that a Fiber cannot be had */
 } fibers;
+
+volatile sig_atomic_t fibers_switches;
 
 /* Libraries have threads, and these call libc too. */
 static _Thread_local bool is_of_php;
@@ -116,7 +117,7 @@ static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
 {
     request_fiber *before = current(), *next;
 
-    long_turns_note_switch();
+    fibers_switches++;
     if (!fibers.all) {
         return;
     }
@@ -384,7 +385,7 @@ static void throw_reason(const request_state *request)
     if (reason) {
         OBJ_RELEASE(reason); /* Fiber::throw() takes no exit */
     }
-    fibers.handlers->throw_cancelled(request);
+    parts_throw_cancelled(request);
 }
 
 static part *first_to_be_thrown_into(void)
@@ -547,9 +548,9 @@ size_t fibers_count(void)
     return fibers.count;
 }
 
-void fibers_watch(void)
+void fibers_watch(void (*throw_cancelled)(const request_state *request))
 {
-    fibers.is_watching = fiber_tags_watch() && parts_watch();
+    fibers.is_watching = fiber_tags_watch() && parts_watch(throw_cancelled);
     if (fibers.is_watching) {
         collecting_watch();
         zend_observer_fiber_init_register(on_init);
@@ -608,7 +609,6 @@ void fibers_end(void)
         zval_ptr_dtor(&f->object);
         own_state_free(f->own);
     }
-    child_fibers_end();
     own_state_forget();
     zend_string_release(serve_function.function_name);
     free(fibers.all);

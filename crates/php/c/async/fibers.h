@@ -4,14 +4,11 @@
 
 #include <Zend/zend_fibers.h>
 
-#include "async/fibers_parking.h"
 #include "state.h"
 
 typedef struct {
     /* Serves one request in its Fiber. False: PHP cannot be relied on any more. */
     bool (*serve)(const shim_request *request);
-    /* With the calls of a request that is cancelled: throws what it is told by. */
-    void (*throw_cancelled)(const request_state *request);
     /* The worker is to be replaced when the requests under way are over. */
     void (*take_no_more)(const char *why);
 } fibers_handlers;
@@ -21,8 +18,9 @@ typedef struct {
 /* In the script, when its loop begins, and when it has ended. NULL: it has begun; else why not. */
 const char *fibers_begin(size_t most, uint32_t seed, const fibers_handlers *handlers);
 void fibers_end(void);
-/* After module start-up. */
-void fibers_watch(void);
+/* After module start-up. With the calls of a request that is cancelled, throw_cancelled() throws
+ * what it is told by. */
+void fibers_watch(void (*throw_cancelled)(const request_state *request));
 
 /* Whether there is a Fiber for one more request, of which fewer than `most` are under way. */
 bool fibers_can_start(void);
@@ -48,6 +46,8 @@ bool fibers_await_work(zend_fiber_context *next);
  * is over. */
 void fibers_enter(zend_fiber_context *context, request_state *of);
 
+/* Counts how often it was somebody else's turn. Also read in signal handlers. */
+extern volatile sig_atomic_t fibers_switches;
 /* Whether what runs now is of a request. Also asked on other threads. */
 bool fibers_in_request(void);
 /* Whether what runs now is in no Fiber, or in one that the loop has entered: a request's own, or a

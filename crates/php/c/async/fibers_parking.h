@@ -4,6 +4,7 @@
 
 #include <Zend/zend_fibers.h>
 
+#include "async/fibers_switching.h"
 #include "async/reactor.h"
 #include "state.h"
 
@@ -13,15 +14,5 @@ bool fibers_may_park(void);
  * ECANCELED, and an exception is on its way. Further waits of the same call are broken off at
  * once. */
 bool fibers_park(reactor_wait *wait);
-/* PHP's block of switches, in destructors: it is a count of the process, and others may switch
- * while what runs now waits in one. How deep it was. */
-int fibers_unblock(void);
-void fibers_block(int blocks);
-
-/* ---- for fibers.c ---- */
-
-zend_fiber_transfer fibers_switch_to(zend_fiber_context *to);
-/* After a jump out of a request: what it has left that keeps others from running. */
-void fibers_forget_jump(void);
 
 #endif

@@ -21,6 +21,7 @@
 
 #include "async/fiber_tags.h"
 #include "async/in_use.h"
+#include "async/reactor.h"
 
 /* A stream that a request waits in; kept by its handle, which is not used twice. */
 typedef struct {

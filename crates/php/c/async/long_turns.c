@@ -15,22 +15,16 @@
 #include "async/stacks.h"
 
 static struct {
-    volatile sig_atomic_t turn;           /* counts switches */
     volatile sig_atomic_t turn_at_second; /* at the last tick */
     volatile sig_atomic_t seconds;        /* ticks within this turn */
     volatile sig_atomic_t is_to_be_named;
     void (*interrupt)(zend_execute_data *frame); /* the handler before ours */
 } turns;
 
-void long_turns_note_switch(void)
-{
-    turns.turn++;
-}
-
 void long_turns_note_second(void)
 {
-    if (turns.turn != turns.turn_at_second) {
-        turns.turn_at_second = turns.turn;
+    if (fibers_switches != turns.turn_at_second) {
+        turns.turn_at_second = fibers_switches;
         turns.seconds = 0;
         return;
     }
@@ -56,7 +50,7 @@ static void on_interrupt(zend_execute_data *frame)
 {
     if (turns.is_to_be_named) {
         turns.is_to_be_named = false;
-        if (turns.turn == turns.turn_at_second && fibers_in_request() && !EG(exception)) {
+        if (fibers_switches == turns.turn_at_second && fibers_in_request() && !EG(exception)) {
             name();
         }
     }

@@ -4,8 +4,6 @@
 
 /* After module start-up. */
 void long_turns_watch(void);
-/* It is somebody else's turn. */
-void long_turns_note_switch(void);
 /* The process has used one more second of processor time. In a signal handler. */
 void long_turns_note_second(void);
 

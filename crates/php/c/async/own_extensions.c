@@ -17,6 +17,11 @@
 #include <ext/mbstring/mbstring.h>
 #endif
 
+static void clear(void *at, size_t size)
+{
+    memset(at, 0, size);
+}
+
 /* ---- how they begin and end ---- */
 
 static void begin_text(void *at, size_t size)
@@ -147,7 +152,7 @@ static size_t find_date(own_row *row)
     }
     row[0] = (own_row){&date->timezone, sizeof(date->timezone), begin_text, end_text};
     row[1] = (own_row){&date->last_errors, sizeof(date->last_errors),
-                       own_row_clear, end_date_errors};
+                       clear, end_date_errors};
     return 2;
 }
 
@@ -160,11 +165,11 @@ static size_t find_xml(own_row *row)
     if (!xml || !xml->globals_ptr || !xml->post_deactivate_func || !xml->request_startup_func) {
         return 0;
     }
-    row[found++] = (own_row){xml->globals_ptr, xml->globals_size, own_row_clear, end_xml};
+    row[found++] = (own_row){xml->globals_ptr, xml->globals_size, clear, end_xml};
     *(void **)&last_error = dlsym(RTLD_DEFAULT, "__xmlLastError");
     *(void **)&reset_xml_error = dlsym(RTLD_DEFAULT, "xmlResetError");
     if (last_error && reset_xml_error) {
-        row[found++] = (own_row){last_error(), sizeof(xml_error), own_row_clear, end_last_xml_error};
+        row[found++] = (own_row){last_error(), sizeof(xml_error), clear, end_last_xml_error};
     }
     return found;
 }
@@ -177,7 +182,7 @@ static size_t find_imap(own_row *row)
     if (!imap || !imap->globals_ptr || imap->globals_size <= sizeof(void *)) {
         return 0;
     }
-    *row = (own_row){imap->globals_ptr, imap->globals_size - sizeof(void *), own_row_clear,
+    *row = (own_row){imap->globals_ptr, imap->globals_size - sizeof(void *), clear,
                      end_imap};
     return 1;
 }
@@ -191,7 +196,7 @@ static size_t find_first(own_row *row, const char *extension, size_t size,
     if (!globals) {
         return 0;
     }
-    *row = (own_row){globals, size, own_row_clear, end};
+    *row = (own_row){globals, size, clear, end};
     return 1;
 }
 
@@ -202,9 +207,9 @@ static size_t find_mysqli(own_row *row)
 
     if (mysqli) {
         row[0] = (own_row){&mysqli->error_no, sizeof(mysqli->error_no),
-                           own_row_clear, NULL};
+                           clear, NULL};
         row[1] = (own_row){&mysqli->error_msg, sizeof(mysqli->error_msg),
-                           own_row_clear, end_text};
+                           clear, end_text};
         row[2] = (own_row){&mysqli->report_mode, sizeof(mysqli->report_mode),
                            NULL, NULL};
         return 3;

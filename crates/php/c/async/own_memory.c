@@ -27,11 +27,6 @@ static inline void clear(void *at, size_t size)
     memset(at, 0, size);
 }
 
-void own_row_clear(void *at, size_t size)
-{
-    clear(at, size);
-}
-
 static void begin_values(void *at, size_t size)
 {
     for (zval *value = at; (char *)value < (char *)at + size; value++) {

@@ -11,9 +11,6 @@ typedef struct {
     void (*begin)(void *at, size_t size), (*end)(void *at, size_t size);
 } own_row;
 
-/* Begins with zeroes. */
-void own_row_clear(void *at, size_t size);
-
 /* The values of one request while others, or the script, have theirs in place. */
 typedef struct own_memory own_memory;
 

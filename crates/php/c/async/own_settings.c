@@ -5,7 +5,7 @@
  * puts back whenever it goes.
  */
 #include "async/own_settings.h"
-#include "libraries.h"
+#include "override.h"
 
 /* What tells it, what sets it, and whether what tells it wants a null for it. */
 #define SETTINGS(ROW)                                                 \
@@ -83,7 +83,7 @@ static zend_function *find(const char *name)
 void own_settings_watch(void)
 {
 #define STAND_BEFORE(get, set, null) \
-    libraries_stand_before(NULL, #set, &real_##set, notice_##set);
+    override_function(NULL, #set, &real_##set, notice_##set);
     SETTINGS(STAND_BEFORE)
 }
 

@@ -13,16 +13,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "async/critical_section.h"
 #include "async/own_state.h"
 #include "async/own_connections.h"
 #include "async/own_loops.h"
 #include "async/own_memory.h"
 #include "async/own_openssl.h"
 #include "async/own_settings.h"
+#include "critical_section.h"
 #include "default_link.h"
 #include "encodings.h"
-#include "libraries.h"
+#include "override.h"
 #include "reset.h"
 #include "session.h"
 #include "superglobals.h"
@@ -372,7 +372,7 @@ NOTICED(NOTICE)
 void own_state_watch(void)
 {
 #define STAND_BEFORE(function, note) \
-    libraries_stand_before(NULL, #function, &real_##function, notice_##function);
+    override_function(NULL, #function, &real_##function, notice_##function);
     NOTICED(STAND_BEFORE)
     own_settings_watch();
 }

@@ -10,11 +10,12 @@
 
 #include <Zend/zend_observer.h>
 
-#include "async/cancellation.h"
 #include "async/parts.h"
+#include "async/reactor.h"
 #include "async/shown.h"
 
 bool parts_have_breaks;
+void (*parts_throw_cancelled)(const request_state *request);
 static int part_slot; /* of contexts */
 
 /* ---- which part a context is of ---- */
@@ -49,8 +50,9 @@ static void on_destroy(zend_fiber_context *context)
     set_part(context, NULL);
 }
 
-bool parts_watch(void)
+bool parts_watch(void (*throw_cancelled)(const request_state *request))
 {
+    parts_throw_cancelled = throw_cancelled;
     part_slot = zend_get_resource_handle("tokamak");
     if (part_slot < 0) {
         return false;
@@ -200,7 +202,7 @@ bool parts_break_off(part *p, zend_object *reason)
     } else if (reason) {
         OBJ_RELEASE(reason);
     } else if (!EG(exception) && EG(current_execute_data)) {
-        cancellation_throw(serving);
+        parts_throw_cancelled(serving);
     }
     errno = ECANCELED;
     return false;

@@ -39,7 +39,9 @@ typedef struct part {
 } part;
 
 /* After module start-up. False: PHP has no place for it. */
-bool parts_watch(void);
+bool parts_watch(void (*throw_cancelled)(const request_state *request));
+/* Throws what a cancelled request is told by. */
+extern void (*parts_throw_cancelled)(const request_state *request);
 /* A request begins: its handler is in memory that lasts as long as it. */
 void parts_begin_handler(part *handler, request_state *of);
 void parts_end_handler(part *handler);

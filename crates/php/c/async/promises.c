@@ -6,7 +6,9 @@
  */
 #include "async/promises.h"
 #include "async/fibers.h"
+#include "async/fibers_parking.h"
 #include "async/parts.h"
+#include "async/reactor.h"
 
 typedef struct gathering {
     reactor_wait wait;

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "async/shown.h"
+#include "async/reactor.h"
 
 enum { OTHERS_AT = 8, DETAIL_AT = 16, MOST_OTHERS = 255 };
 

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "async/waiting.h"
+#include "async/fibers_parking.h"
+#include "async/reactor.h"
 #include "async/waiting_for.h"
 #include "interpose.h"
 

@@ -19,7 +19,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "async/fibers_parking.h"
 #include "async/kinds.h"
+#include "async/reactor.h"
 #include "async/waiting.h"
 #include "async/waiting_for.h"
 #include "interpose.h"

@@ -14,6 +14,7 @@
 
 #include <ext/standard/file.h>
 
+#include "async/fibers_parking.h"
 #include "async/waiting.h"
 #include "async/waiting_aside.h"
 #include "async/waiting_for.h"

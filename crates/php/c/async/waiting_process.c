@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "async/fibers_parking.h"
+#include "async/reactor.h"
 #include "async/waiting.h"
 #include "async/waiting_for.h"
 

@@ -12,7 +12,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "async/fibers_parking.h"
 #include "async/kinds.h"
+#include "async/reactor.h"
 #include "async/waiting.h"
 #include "async/waiting_for.h"
 

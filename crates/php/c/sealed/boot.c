@@ -91,7 +91,7 @@ ZEND_FUNCTION(tokamak_watch_file)
 ZEND_FUNCTION(tokamak_decline)
 {
     /* A request to warm up with runs in a copy of the process, and may decline like any other. */
-    const int is_warm_up = shim.sealed && !sealed_is_worker();
+    const int is_warm_up = shim.sealed && !shim.rolls_back;
 
     ZEND_PARSE_PARAMETERS_NONE();
     if (serving->stage != STAGE_REQUEST || (shim.is_copy && !is_warm_up) || SG(headers_sent)) {

@@ -5,7 +5,7 @@
  * Functions get a handler in front of their own, and so do the opcodes that fetch a superglobal.
  * Both are installed for a report only, so that no other worker pays for them. */
 #include "sealed/boot_reads.h"
-#include "libraries.h"
+#include "override.h"
 #include "sealed/heap_walk.h"
 #include "state.h"
 
@@ -188,7 +188,7 @@ void boot_reads_watch(void)
     static const zend_uchar fetches[] = {ZEND_FETCH_R, ZEND_FETCH_IS, ZEND_FETCH_FUNC_ARG};
 
     for (size_t i = 0; i < FUNCTIONS; i++) {
-        libraries_stand_before(functions[i].class, functions[i].name, &functions[i].real,
+        override_function(functions[i].class, functions[i].name, &functions[i].real,
                                ZEND_FN(noted));
     }
     for (size_t i = 0; i < sizeof(fetches); i++) {

@@ -22,7 +22,6 @@
 #include <unistd.h>
 
 #include "sealed/connections.h"
-#include "async/waiting.h"
 #include "image.h"
 #include "sealed/descriptors.h"
 #include "state.h"
@@ -125,9 +124,8 @@ void connections_note_closed(int fd)
     }
 }
 
-ssize_t connections_recv(int fd, void *at, size_t len, int flags)
+ssize_t connections_received(int fd, const void *at, ssize_t got)
 {
-    ssize_t got = waiting_recvfrom(fd, at, len, flags, NULL, NULL);
     connection *c = got > 0 && held && held->is_opening ? find_or_learn(fd) : NULL;
 
     if (c) {

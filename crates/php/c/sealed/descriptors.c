@@ -8,6 +8,7 @@
  * interpose.c. Positions are the exception, because libc moves them unseen (readdir), and so does a
  * child: they are set after each request, by one system call for each file.
  */
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
@@ -56,6 +57,7 @@ size_t descriptors_size(void)
 
 void descriptors_learn(void *kept, const char *script)
 {
+    pthread_atfork(NULL, descriptors_note_fork, NULL);
     notes = kept;
     descriptors_boot_learn(script);
 }

@@ -6,7 +6,7 @@
 #include "sealed/heap_roots.h"
 #include "sealed/heap_walk.h"
 #include "sealed/persistent.h"
-#include "sealed/sealed.h"
+#include "state.h"
 
 extern char **environ;
 
@@ -303,7 +303,7 @@ static void push_memory(void)
 void heap_roots_push(void)
 {
     push_memory();
-    walk_push_root(sealed_is_worker() ? "sealed" : "worker");
+    walk_push_root(shim.rolls_back ? "sealed" : "worker");
     push_globals();
     push_static_properties();
     push_function_statics();

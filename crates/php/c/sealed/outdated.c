@@ -9,9 +9,9 @@
 #include <sys/inotify.h>
 
 #include "sealed/outdated.h"
+#include "opcache.h"
 #include "sealed/dependencies.h"
 #include "state.h"
-#include "worker.h"
 #include "php_ini.h"
 
 static known_file *files;
@@ -226,7 +226,7 @@ static int cache_restarts(void)
     volatile int restarts = 0;
 
     zend_try {
-        restarts = worker_cache_restarts();
+        restarts = opcache_restarts();
     } zend_end_try();
     return restarts;
 }

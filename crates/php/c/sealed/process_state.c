@@ -22,8 +22,8 @@
 #include "sealed/process_state.h"
 #include "image.h"
 #include "sealed/attributes.h"
-#include "sealed/descriptors.h"
 #include "state.h"
+#include "taint.h"
 
 typedef struct {
     int is_watched;
@@ -43,25 +43,9 @@ typedef struct {
 /* Of a process that can be rolled back: kept memory. Part of the image, like every pointer here. */
 static world *kept_world;
 
-static const char *classic_doubt;
-
 int process_state_is_watching(void)
 {
     return kept_world && kept_world->is_watched && !shim.is_copy;
-}
-
-void process_state_taint(const char *what)
-{
-    if (shim.sealed) {
-        image_note_doubt(what);
-    } else if (!classic_doubt) {
-        classic_doubt = what;
-    }
-}
-
-const char *process_state_tainted_by(void)
-{
-    return shim.sealed ? image_doubt() : classic_doubt;
 }
 
 size_t process_state_size(void)
@@ -146,7 +130,7 @@ __attribute__((no_sanitize("address", "undefined"))) void
 process_state_note_irreversible(const char *what)
 {
     if (process_state_is_watching()) {
-        process_state_taint(what);
+        taint_note(what);
     }
 }
 
@@ -161,7 +145,6 @@ void process_state_note_child(void)
     if (process_state_is_watching()) {
         kept_world->has_children = 1;
     }
-    descriptors_note_fork();
 }
 
 /* The next visitor must not be able to wait for them. One that still runs lives on without this
@@ -174,7 +157,7 @@ static void bury_children(void)
         ended = waitpid(-1, NULL, WNOHANG);
     }
     if (kept_world->has_children && ended == 0) {
-        process_state_taint("a request left a process behind");
+        taint_note("a request left a process behind");
     }
 }
 
@@ -195,18 +178,18 @@ static void look_at_what_no_note_says(void)
     syscall(SYS_munlockall);
     sigaltstack(&kept_world->signal_stack, NULL);
     if (timers() != kept_world->timers) {
-        process_state_taint("a request left a timer");
+        taint_note("a request left a timer");
     }
     sigpending(&pending);
     if (!sigisemptyset(&pending)) {
-        process_state_taint("a request left a signal");
+        taint_note("a request left a signal");
     }
     for (int fd = 0; fd < STREAMS; fd++) {
         const struct stat *was = &kept_world->streams[fd];
 
         memset(&now, 0, sizeof(now));
         if (fstat(fd, &now) != 0 || now.st_dev != was->st_dev || now.st_ino != was->st_ino) {
-            process_state_taint("a request changed standard input, output or error");
+            taint_note("a request changed standard input, output or error");
         }
     }
 }
@@ -227,7 +210,7 @@ void process_state_look(int closely)
         kept_world->has_children = kept_world->has_opened_proc = 0;
         change = attributes_compare(&kept_world->attributes);
         if (change) {
-            process_state_taint(change);
+            taint_note(change);
         }
     }
 }
@@ -238,7 +221,7 @@ void process_state_look_for_threads(void)
 
     /* A directory's links: itself, its entry, and one for each directory in it. */
     if (serving->changes.threads && (stat("/proc/self/task", &st) != 0 || st.st_nlink != 3)) {
-        process_state_taint("a request left a thread behind");
+        taint_note("a request left a thread behind");
     }
 }
 

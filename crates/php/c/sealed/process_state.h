@@ -23,10 +23,8 @@ void process_state_note_flags(void);
 /* A file is opened: by some of them the kernel lets a process change itself. */
 void process_state_note_opened(const char *path, int flags);
 void process_state_note_thread(void);
-void process_state_taint(const char *what);
 /* The same, if the process is to be as it was after the request. */
 void process_state_note_irreversible(const char *what);
-const char *process_state_tainted_by(void);
 void process_state_look_for_threads(void);
 void process_state_watch(void);
 void process_state_put_back(void);

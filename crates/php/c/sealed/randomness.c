@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 #include "sealed/randomness.h"
-#include "libraries.h"
+#include "override.h"
 #include "state.h"
 
 /* ---- handlers of forks ---- */
@@ -167,9 +167,9 @@ SALTED(DRAW_BEFORE)
 void randomness_watch(void)
 {
     pthread_atfork(NULL, NULL, forget_seed);
-    libraries_stand_before(NULL, "uuid_create", &real_uuid_create, notice_uuid_create);
+    override_function(NULL, "uuid_create", &real_uuid_create, notice_uuid_create);
 #define STAND_BEFORE(class, function) \
-    libraries_stand_before(class, #function, &real_##function, draw_before_##function);
+    override_function(class, #function, &real_##function, draw_before_##function);
     SALTED(STAND_BEFORE)
 }
 

@@ -14,10 +14,11 @@
 #include <unistd.h>
 
 #include "sealed/sealed.h"
-#include "classic.h"
+#include "backtrace.h"
+#include "ffi.h"
 #include "image.h"
-#include "lifecycle.h"
 #include "request_cycle.h"
+#include "script.h"
 #include "sealed/connections.h"
 #include "sealed/dependencies.h"
 #include "sealed/descriptors.h"
@@ -90,8 +91,6 @@ enum { CHECK_SOON = 500, CHECK_LATE = 16000 };
 enum { LEARNING_REQUESTS = 50 };
 
 static lasting *life;             /* kept memory; the same address in every process of the site */
-/* this process rolls back; in the image, because it is set before that is taken */
-static int is_worker;
 static int backtrace_signal;
 static const char *script_path;   /* of the worker or boot script; NULL: neither */
 
@@ -113,9 +112,9 @@ static _Noreturn void roll_back(void)
         image_note_doubt(session_doubt);
     }
     semaphores_restore();
-    descriptors_restore(classic_called_c());
-    process_state_restore(classic_called_c());
-    if (classic_called_c()) {
+    descriptors_restore(ffi_was_called());
+    process_state_restore(ffi_was_called());
+    if (ffi_was_called()) {
         life->check_at = life->served; /* of memory, when it has gone back */
         if (!program_memory_is_whole()) {
             image_note_doubt("a request that called C changed the program's memory");
@@ -125,23 +124,18 @@ static _Noreturn void roll_back(void)
     image_roll_back();
 }
 
-int sealed_is_worker(void)
-{
-    return is_worker;
-}
-
 /* opcache takes the time from the request, which for it began at the boot: it would never look at a
  * file again that it has seen once, and would not keep one that is younger than the image. */
 static zend_module_entry *opcache;
 
 void sealed_begin(void)
 {
-    if (is_worker && opcache) {
+    if (shim.rolls_back && opcache) {
         opcache->request_startup_func(opcache->type, opcache->module_number);
     }
 }
 
-void sealed_end(void)
+void sealed_roll_back(void)
 {
     shutdown_request();
     patterns_note();
@@ -157,7 +151,7 @@ static int (*collect_cycles)(void);
 
 static int collect_before_the_end(void)
 {
-    return is_worker && serving->stage != STAGE_REQUEST ? 0 : collect_cycles();
+    return shim.rolls_back && serving->stage != STAGE_REQUEST ? 0 : collect_cycles();
 }
 
 /* ---- taking the image ---- */
@@ -231,7 +225,7 @@ static void prepare(void)
     if (opcache && !opcache->request_startup_func) {
         opcache = NULL;
     }
-    lifecycle_settle_signals(backtrace_signal);
+    backtrace_settle_signals(backtrace_signal);
     collect_cycles = gc_collect_cycles;
     gc_collect_cycles = collect_before_the_end;
     syscall_cache_seal();
@@ -248,7 +242,7 @@ static void prepare(void)
     paths_begin(life->rest + begin_of(PATHS));
     heap_plug();
     shim.lasting = &life->files;
-    is_worker = 1;
+    shim.rolls_back = 1;
 }
 
 static void check_image(uint64_t strays)
@@ -317,7 +311,7 @@ int shim_is_new_slot(uint32_t slot)
 {
     uint64_t bit = 1ull << slot % 64;
 
-    if (!is_worker || slot >= MOST_SLOTS || life->slots[slot / 64] & bit) {
+    if (!shim.rolls_back || slot >= MOST_SLOTS || life->slots[slot / 64] & bit) {
         return 0;
     }
     life->slots[slot / 64] |= bit;
@@ -375,13 +369,13 @@ static const shim_request *take_and_wait(void)
         rust_refuse_image(randomness_culprit());
     }
     prepare();
-    if (classic_may_call_c()) {
+    if (ffi_is_watched()) {
         program_memory_learn();
     }
     refusal = find_refusal();
     switch (refusal ? IMAGE_REFUSED : image_take()) {
     case IMAGE_TAKEN:
-        is_worker = 0;
+        shim.rolls_back = 0;
         begin_worker(rust_fork_workers());
     case IMAGE_REFUSED:
         rust_refuse_image(refusal ? refusal : image_reason());
@@ -438,13 +432,12 @@ static void serve_scripts(void)
     request = take_and_wait();
     zend_first_try {
         request_begin(request);
-        lifecycle_run(request);
+        script_run(request);
     } zend_end_try();
-    sealed_end();
+    sealed_roll_back();
 }
 
-shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, int page_map,
-                          int line)
+shim_exit sealed_run(const char *script, int is_boot, int signal_number, int page_map, int line)
 {
     volatile int ended = 0;
 
@@ -459,7 +452,7 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, in
     descriptors_add_own(line);
     image_reuse_for((const void *)_emalloc);
     shutdown_learn_modules();
-    classic_notice_calls();
+    ffi_watch();
     shim.sealed = 1;
     dependencies_begin();
     if (script && !is_boot) {
@@ -475,7 +468,7 @@ shim_exit shim_run_sealed(const char *script, int is_boot, int signal_number, in
         if (php_request_startup() == SUCCESS) {
             SG(request_info).no_headers = 1;
             if (script) {
-                lifecycle_execute(script, strlen(script));
+                script_execute(script, strlen(script));
             }
             ended = !CG(unclean_shutdown) && EG(exit_status) != 255;
         }

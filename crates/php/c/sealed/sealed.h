@@ -5,9 +5,10 @@
 #include "state.h"
 
 const shim_request *sealed_next(void);
-int sealed_is_worker(void);
 /* After sapi_activate(); does nothing outside of a sealed worker. */
 void sealed_begin(void);
-void sealed_end(void) __attribute__((noreturn));
+void sealed_roll_back(void) __attribute__((noreturn));
+/* As shim_run_sealed(). */
+shim_exit sealed_run(const char *script, int is_boot, int signal_number, int page_map, int line);
 
 #endif

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "sealed/semaphores.h"
-#include "async/waiting.h"
 #include "image.h"
 #include "sealed/process_state.h"
 #include "state.h"
+#include "taint.h"
 
 enum { MOST = 64 }; /* semaphores that one request uses; with more the worker is replaced */
 
@@ -57,11 +57,8 @@ static void add(int set, const struct sembuf *operation)
     a->sum += operation->sem_op;
 }
 
-int semaphores_operate(int set, struct sembuf *operations, size_t count,
-                       const struct timespec *patience)
+int semaphores_operated(int set, const struct sembuf *operations, size_t count, int result)
 {
-    int result = waiting_semtimedop(set, operations, count, patience);
-
     const bool is_undone = shim.sealed || process_state_is_watching();
 
     for (size_t i = 0; result == 0 && is_undone && !shim.is_copy && i < count; i++) {
@@ -100,7 +97,7 @@ void semaphores_restore(void)
         /* It may have been removed. */
         if (a->sum && syscall(SYS_semtimedop, a->set, &back, 1, NULL) != 0 && errno != EINVAL &&
             errno != EIDRM) {
-            process_state_taint("a request has changed a semaphore");
+            taint_note("a request has changed a semaphore");
         }
     }
     done->count = 0;

@@ -9,7 +9,6 @@ const char *semaphores_refusal(void); /* NULL: none is acquired */
 void semaphores_learn(void *kept);
 void semaphores_restore(void);
 struct sembuf;
-int semaphores_operate(int set, struct sembuf *operations, size_t count,
-                       const struct timespec *patience);
+int semaphores_operated(int set, const struct sembuf *operations, size_t count, int result);
 
 #endif

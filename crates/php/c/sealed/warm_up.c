@@ -5,10 +5,9 @@
 #include <unistd.h>
 
 #include "sealed/warm_up.h"
-#include "lifecycle.h"
 #include "request_cycle.h"
+#include "script.h"
 #include "sealed/patterns.h"
-#include "sealed/sealed.h"
 #include "sealed/shutdown.h"
 #include "state.h"
 
@@ -19,7 +18,7 @@ void warm_up_look_at_session(void)
     char line[600];
     int len;
 
-    if (!shim.sealed || sealed_is_worker() || !serving->request || !PS(id) || PS(use_cookies)) {
+    if (!shim.sealed || shim.rolls_back || !serving->request || !PS(id) || PS(use_cookies)) {
         return;
     }
     uri = &serving->request->field[SHIM_URI];
@@ -60,7 +59,7 @@ void warm_up_scripts(void)
             shutdown_draw_line();
             zend_first_try {
                 request_begin(request);
-                lifecycle_run(request);
+                script_run(request);
             } zend_end_try();
             patterns_tell(pipe_ends[1]);
             shutdown_request();

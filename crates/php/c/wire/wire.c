@@ -1,43 +1,7 @@
 /* See wire.h. An answer that a request has left unread is never taken for the reset's: each
  * protocol has one command in its reset whose answer nothing else has. */
-#include <string.h>
-#include <strings.h>
-
 #include "wire/wire_kinds.h"
-
-void wire_refuse(wire *w, const char *why)
-{
-    if (!w->refusal) {
-        w->refusal = why;
-    }
-}
-
-void wire_say(wire *w, wire_text *text, const void *at, size_t len)
-{
-    if (len > WIRE_ROOM - text->len) {
-        wire_refuse(w, "more was said when it was opened than can be said again");
-        return;
-    }
-    memcpy(text->at + text->len, at, len);
-    text->len += len;
-}
-
-void wire_say_opening(wire *w)
-{
-    wire_say(w, &w->next, w->opening.at, w->opening.len);
-    w->next.answers += w->opening.answers;
-}
-
-int wire_begins_with(const unsigned char *at, size_t len, const char *word)
-{
-    size_t wanted = strlen(word);
-
-    while (len > 0 && (*at == ' ' || *at == '\n' || *at == '\t')) {
-        at++;
-        len--;
-    }
-    return len >= wanted && strncasecmp((const char *)at, word, wanted) == 0;
-}
+#include "wire/wire_text.h"
 
 static const wire_kind *const kinds[] = {&wire_mysql, &wire_postgresql, &wire_redis};
 enum { KINDS = sizeof(kinds) / sizeof(*kinds) };

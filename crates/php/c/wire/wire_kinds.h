@@ -19,11 +19,4 @@ typedef struct wire_kind {
 
 extern const wire_kind wire_mysql, wire_postgresql, wire_redis;
 
-void wire_refuse(wire *w, const char *why);
-void wire_say(wire *w, wire_text *text, const void *at, size_t len);
-/* What settled the session when it was opened, once more. */
-void wire_say_opening(wire *w);
-/* Whether a statement begins with this word, in capitals or not. */
-int wire_begins_with(const unsigned char *at, size_t len, const char *word);
-
 #endif

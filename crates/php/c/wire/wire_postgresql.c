@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "wire/wire_kinds.h"
+#include "wire/wire_text.h"
 
 static uint32_t big(const unsigned char *at)
 {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "wire/wire_kinds.h"
+#include "wire/wire_text.h"
 
 /* "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n": a number, then so many texts. Returns 0 unless it is there
  * and whole. */

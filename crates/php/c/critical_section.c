@@ -5,7 +5,7 @@
  * anywhere: the memory limit, and a handler of an interrupt. So the one is lifted, and the other
  * waits until the end.
  */
-#include "async/critical_section.h"
+#include "critical_section.h"
 
 static struct {
     volatile bool is_on;
