@@ -88,8 +88,8 @@ fn sources_below(folder: &Path) -> Vec<PathBuf> {
 /// The functions of the table in interpose.c: the dynamic linker finds ours before libc's only if
 /// they are exported.
 fn interposed() -> Vec<String> {
-    let table =
-        std::fs::read_to_string("c/interpose.c").expect("the table of the interposed functions");
+    let table = std::fs::read_to_string("c/top/interpose.c")
+        .expect("the table of the interposed functions");
     let name = |row: &str| row.split(',').nth(1).expect("a row with a name").trim().to_owned();
     table.lines().filter_map(|line| line.strip_prefix("INTERPOSE(")).map(name).collect()
 }

@@ -9,8 +9,8 @@ use crate::layers::root;
 
 /// The variables of the C files that are not constants, by file. All of them are the process's:
 /// set once, or meant to be the same for all requests that it serves. Of a request is what is in
-/// `request_state` (`crates/php/c/state.h`), and a new variable that means something only while one
-/// request is served belongs there.
+/// `request_state` (`crates/php/c/ground/state.h`), and a new variable that means something only
+/// while one request is served belongs there.
 const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("async.c", "async"),
     ("async_functions.c", "deadlock_class timeout_class"),
@@ -18,7 +18,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("boot.c", "compile_original substitutes"),
     ("boot_reads.c", "functions read_count reads"),
     ("calls.c", "calls"),
-    ("cancellation.c", "cancellation log_error"),
+    ("cancellation.c", "cancellation cancellation_error log_error"),
     ("child_fibers.c", "children do_jobs_function"),
     ("classic.c", "base is_learned known"),
     ("collecting.c", "collecting"),
@@ -27,7 +27,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("context.c", "handlers"),
     (
         "coroutines.c",
-        "coroutine_class coroutine_handlers coroutines_awaitable coroutines_cancellation \
+        "coroutine_class coroutine_handlers coroutines_awaitable \
          deferred_class deferred_handlers",
     ),
     ("critical_section.c", "critical_section"),
@@ -127,6 +127,7 @@ const WITHOUT_HEADER: &[(&str, &str)] = &[
     ("boot_files.c", "shim.h"),
     ("extend.c", "image.h"),
     ("info.c", "shim.h"),
+    ("interpose.c", "libc's headers"),
     ("lifecycle.c", "shim.h"),
     ("sample.c", "shim.h"),
     ("waiting_lock.c", "waiting.h"),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::layers::{manifests, root};
 
 /// Which top-level module of a crate uses which others.
-type Edges = BTreeMap<String, BTreeSet<String>>;
+pub type Edges = BTreeMap<String, BTreeSet<String>>;
 
 /// The production code of a file: without comments, the texts of literals, and test modules at its
 /// end.
@@ -94,7 +94,7 @@ fn exports(code: &str) -> BTreeMap<String, String> {
     found
 }
 
-fn sources(folder: &Path) -> Vec<PathBuf> {
+pub fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries =
         fs::read_dir(folder).into_iter().flatten().map(|entry| entry.expect("an entry").path());
     entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
@@ -145,7 +145,7 @@ fn reach<'a>(edges: &'a Edges, from: &str) -> BTreeSet<&'a str> {
 }
 
 /// Modules that need each other, in groups.
-fn circles(edges: &Edges) -> BTreeSet<Vec<&str>> {
+pub fn circles(edges: &Edges) -> BTreeSet<Vec<&str>> {
     let reach: BTreeMap<&str, BTreeSet<&str>> =
         edges.keys().map(|module| (module.as_str(), reach(edges, module))).collect();
     let group = |module: &str| -> Vec<&str> {

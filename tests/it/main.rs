@@ -15,6 +15,7 @@ mod bad_input;
 /// Behind a balancer: what proxies say of clients, PROXY headers, names of requests, slow stops.
 mod balancer;
 /// The command line: what is typed and how it is answered.
+mod c_floors;
 mod c_state;
 /// The content cache.
 mod cache;

@@ -1,4 +1,4 @@
-//! The Rust view of `c/shim.h`, and nothing else. Layouts are pinned on both sides.
+//! The Rust view of `c/shim/shim.h`, and nothing else. Layouts are pinned on both sides.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::size_of;

@@ -23,10 +23,10 @@
 #include "async/peers.h"
 #include "async/reactor.h"
 #include "async/waiting_for.h"
-#include "opcache.h"
-#include "request_cycle.h"
-#include "sapi.h"
-#include "syscall_cache.h"
+#include "cycle/request_cycle.h"
+#include "ground/sapi.h"
+#include "process/opcache.h"
+#include "process/syscall_cache.h"
 
 static struct {
     zend_fcall_info fci;

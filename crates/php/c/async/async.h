@@ -2,7 +2,7 @@
 #ifndef TOKAMAK_ASYNC_H
 #define TOKAMAK_ASYNC_H
 
-#include "state.h"
+#include "ground/state.h"
 
 /* Serves requests until the worker is to end, or (false) its script is to be run anew. May
  * throw. */

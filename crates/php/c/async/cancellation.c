@@ -14,12 +14,13 @@
 #include <unistd.h>
 
 #include "async/cancellation.h"
-#include "async/coroutines.h"
 #include "async/fibers.h"
 #include "async/parts.h"
 #include "async/reactor.h"
 #include "async/stacks.h"
-#include "request_cycle.h"
+#include "cycle/request_cycle.h"
+
+zend_class_entry *cancellation_error;
 
 typedef enum { NOT_CANCELLED, CLIENT_LEFT, TOOK_TOO_LONG, NOBODY_RESUMES } cancellation_cause;
 
@@ -174,7 +175,7 @@ void cancellation_mind_end(void)
 
 static void tell(cancellation_cause cause)
 {
-    zend_throw_exception(coroutines_cancellation, messages[cause], 0);
+    zend_throw_exception(cancellation_error, messages[cause], 0);
 }
 
 void cancellation_throw(const request_state *request)
@@ -237,7 +238,7 @@ bool cancellation_is_cause(zend_object *exception)
     zval space, *earlier;
 
     while (exception) {
-        if (instanceof_function(exception->ce, coroutines_cancellation)) {
+        if (instanceof_function(exception->ce, cancellation_error)) {
             return true;
         }
         if (!instanceof_function(exception->ce, zend_ce_throwable)) {

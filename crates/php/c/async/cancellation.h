@@ -3,7 +3,10 @@
 #ifndef TOKAMAK_CANCELLATION_H
 #define TOKAMAK_CANCELLATION_H
 
-#include "state.h"
+#include "ground/state.h"
+
+/* Tokamak\CancellationError; coroutines.c registers it with the classes beside it. */
+extern zend_class_entry *cancellation_error;
 
 /* After module start-up. */
 void cancellation_watch(void);

@@ -3,7 +3,7 @@
 #define TOKAMAK_CHILD_FIBERS_H
 
 #include "async/reactor.h"
-#include "state.h"
+#include "ground/state.h"
 
 /* What such a Fiber does. It lets no exception out. False: it ended by a fatal error. */
 typedef bool (*child_job)(void *of);

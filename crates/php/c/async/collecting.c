@@ -7,7 +7,7 @@
  * for the next collection, which may be in another request.
  */
 #include "async/collecting.h"
-#include "compat.h"
+#include "ground/compat.h"
 
 static struct {
     int (*collect)(void);

@@ -2,7 +2,7 @@
 #ifndef TOKAMAK_KIN_H
 #define TOKAMAK_KIN_H
 
-#include "state.h"
+#include "ground/state.h"
 
 /* They live as long as one of their objects. */
 typedef struct {

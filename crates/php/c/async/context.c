@@ -6,10 +6,10 @@
  */
 #include <inttypes.h>
 
-#include "async/cancellation.h"
 #include "async/context.h"
+#include "async/cancellation.h"
 #include "async/reactor.h"
-#include "state.h"
+#include "ground/state.h"
 
 /* How often destructors of values may set new ones. */
 enum { MOST_ROUNDS = 8 };

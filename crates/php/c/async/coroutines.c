@@ -17,9 +17,9 @@
 #include "async/own_connections.h"
 #include "async/parts.h"
 #include "async/reactor.h"
-#include "sapi.h"
+#include "ground/sapi.h"
 
-zend_class_entry *coroutines_awaitable, *coroutines_cancellation;
+zend_class_entry *coroutines_awaitable;
 
 static zend_class_entry *coroutine_class, *deferred_class;
 static zend_object_handlers coroutine_handlers, deferred_handlers;
@@ -291,7 +291,7 @@ void coroutines_cancel(zend_object *object, zend_object *reason)
     if (reason) {
         GC_ADDREF(reason);
     } else {
-        object_init_ex(&made, coroutines_cancellation);
+        object_init_ex(&made, cancellation_error);
         reason = Z_OBJ(made);
         zend_update_property_string(zend_ce_error, reason, ZEND_STRL("message"),
                                     "the coroutine is cancelled");
@@ -434,7 +434,7 @@ ZEND_METHOD(Tokamak_Coroutine, cancel)
 
     ZEND_PARSE_PARAMETERS_START(0, 1)
         Z_PARAM_OPTIONAL
-        Z_PARAM_OBJ_OF_CLASS_OR_NULL(reason, coroutines_cancellation)
+        Z_PARAM_OBJ_OF_CLASS_OR_NULL(reason, cancellation_error)
     ZEND_PARSE_PARAMETERS_END();
     coroutines_cancel(Z_OBJ_P(ZEND_THIS), reason);
 }
@@ -542,7 +542,7 @@ void coroutines_install(void)
     coroutines_awaitable = zend_register_internal_interface(&class);
     coroutines_awaitable->interface_gets_implemented = may_be_awaitable;
     INIT_CLASS_ENTRY(class, "Tokamak\\CancellationError", NULL);
-    coroutines_cancellation = zend_register_internal_class_ex(&class, zend_ce_error);
+    cancellation_error = zend_register_internal_class_ex(&class, zend_ce_error);
     coroutine_class = add_class("Tokamak\\Coroutine", coroutine_methods, make_coroutine,
                                 &coroutine_handlers, XtOffsetOf(coroutine, std));
     coroutine_handlers.get_constructor = no_constructor;

@@ -4,7 +4,7 @@
 
 #include "async/promises.h"
 
-extern zend_class_entry *coroutines_awaitable, *coroutines_cancellation;
+extern zend_class_entry *coroutines_awaitable;
 
 /* At module start-up. */
 void coroutines_install(void);

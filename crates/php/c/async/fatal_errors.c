@@ -8,7 +8,7 @@
 
 #include "async/fatal_errors.h"
 #include "async/fibers.h"
-#include "backtrace.h"
+#include "ground/backtrace.h"
 
 enum { FATAL = E_ERROR | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR };
 

@@ -37,7 +37,7 @@
 #include "async/parts.h"
 #include "async/reactor.h"
 #include "async/shown.h"
-#include "critical_section.h"
+#include "ground/critical_section.h"
 
 typedef struct request_fiber {
     request_state state; /* the first, so that `serving` leads here */

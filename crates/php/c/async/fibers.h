@@ -4,7 +4,7 @@
 
 #include <Zend/zend_fibers.h>
 
-#include "state.h"
+#include "ground/state.h"
 
 typedef struct {
     /* Serves one request in its Fiber. False: PHP cannot be relied on any more. */

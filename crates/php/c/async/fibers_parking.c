@@ -5,9 +5,9 @@
  */
 #include <errno.h>
 
+#include "async/fibers_parking.h"
 #include "async/collecting.h"
 #include "async/fibers.h"
-#include "async/fibers_parking.h"
 #include "async/fibers_switching.h"
 #include "async/in_use.h"
 #include "async/mid_call.h"

@@ -6,7 +6,7 @@
 
 #include "async/fibers_switching.h"
 #include "async/reactor.h"
-#include "state.h"
+#include "ground/state.h"
 
 /* Whether what runs now can wait while others run. Also asked on other threads. */
 bool fibers_may_park(void);

@@ -1,7 +1,7 @@
 /* Goes from one context of async mode to another. */
 #include "async/fibers_switching.h"
 #include "async/collecting.h"
-#include "state.h"
+#include "ground/state.h"
 
 zend_fiber_transfer fibers_switch_to(zend_fiber_context *to)
 {

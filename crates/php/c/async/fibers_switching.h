@@ -2,7 +2,7 @@
 #ifndef TOKAMAK_FIBERS_SWITCHING_H
 #define TOKAMAK_FIBERS_SWITCHING_H
 
-#include "compat.h"
+#include "ground/compat.h"
 
 #include <Zend/zend_fibers.h>
 

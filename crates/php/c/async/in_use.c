@@ -19,8 +19,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "async/fiber_tags.h"
 #include "async/in_use.h"
+#include "async/fiber_tags.h"
 #include "async/reactor.h"
 
 /* A stream that a request waits in; kept by its handle, which is not used twice. */

@@ -2,7 +2,7 @@
 #ifndef TOKAMAK_MID_CALL_H
 #define TOKAMAK_MID_CALL_H
 
-#include "state.h"
+#include "ground/state.h"
 
 /* Of one context, while others run. */
 typedef struct {

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #include "async/own_connections.h"
-#include "state.h"
+#include "ground/state.h"
 
 struct own_connections {
     /* What is in place is elsewhere: for a request's own the script's is here then, and for a

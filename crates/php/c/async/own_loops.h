@@ -2,7 +2,7 @@
 #ifndef TOKAMAK_OWN_LOOPS_H
 #define TOKAMAK_OWN_LOOPS_H
 
-#include "state.h"
+#include "ground/state.h"
 
 enum { OWN_LOOPS = 4 };
 

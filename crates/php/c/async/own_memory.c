@@ -10,9 +10,9 @@
  */
 #include <stdlib.h>
 
-#include "async/own_extensions.h"
 #include "async/own_memory.h"
-#include "soap.h"
+#include "async/own_extensions.h"
+#include "ground/soap.h"
 
 /* ---- how a request begins with a value, and what becomes of it ---- */
 

@@ -2,7 +2,7 @@
 #ifndef TOKAMAK_OWN_MEMORY_H
 #define TOKAMAK_OWN_MEMORY_H
 
-#include "state.h"
+#include "ground/state.h"
 
 typedef struct {
     void *at;

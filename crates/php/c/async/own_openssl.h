@@ -2,7 +2,7 @@
 #ifndef TOKAMAK_OWN_OPENSSL_H
 #define TOKAMAK_OWN_OPENSSL_H
 
-#include "state.h"
+#include "ground/state.h"
 
 /* OpenSSL keeps as many, and forgets the oldest. */
 enum { MOST_OPENSSL_ERRORS = 16 };

@@ -5,7 +5,7 @@
  * puts back whenever it goes.
  */
 #include "async/own_settings.h"
-#include "override.h"
+#include "ground/override.h"
 
 /* What tells it, what sets it, and whether what tells it wants a null for it. */
 #define SETTINGS(ROW)                                                 \

@@ -3,7 +3,7 @@
 #ifndef TOKAMAK_OWN_SETTINGS_H
 #define TOKAMAK_OWN_SETTINGS_H
 
-#include "state.h"
+#include "ground/state.h"
 
 /* After module start-up, before any script is compiled. */
 void own_settings_watch(void);

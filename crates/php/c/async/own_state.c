@@ -19,14 +19,14 @@
 #include "async/own_memory.h"
 #include "async/own_openssl.h"
 #include "async/own_settings.h"
-#include "critical_section.h"
-#include "default_link.h"
-#include "encodings.h"
-#include "override.h"
-#include "reset.h"
-#include "session.h"
-#include "superglobals.h"
-#include "syscall_cache.h"
+#include "cycle/reset.h"
+#include "cycle/session.h"
+#include "cycle/superglobals.h"
+#include "ground/critical_section.h"
+#include "ground/default_link.h"
+#include "ground/encodings.h"
+#include "ground/override.h"
+#include "process/syscall_cache.h"
 
 typedef struct {
     php_random_status_state_mt19937 numbers;

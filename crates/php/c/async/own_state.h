@@ -2,7 +2,7 @@
 #ifndef TOKAMAK_OWN_STATE_H
 #define TOKAMAK_OWN_STATE_H
 
-#include "state.h"
+#include "ground/state.h"
 
 /* The state of one request while it does not run. request_state.own leads to it. */
 typedef struct own_state own_state;

@@ -5,7 +5,7 @@
 #include <Zend/zend_fibers.h>
 
 #include "async/reactor.h"
-#include "state.h"
+#include "ground/state.h"
 
 /* Between two attempts to end the same part. A tenth would break off what cleans up; ten times more
  * would leave requests that nobody wants at work for long, and be longer than the supervisor waits

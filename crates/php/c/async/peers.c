@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "async/peers.h"
-#include "state.h"
+#include "ground/state.h"
 
 static shim_peers peers;
 

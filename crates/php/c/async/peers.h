@@ -4,7 +4,7 @@
 
 #include <sys/socket.h>
 
-#include "shim.h"
+#include "shim/shim.h"
 
 /* Before the first request. */
 void peers_begin(shim_peers shown);

@@ -5,7 +5,7 @@
  */
 #include "async/php_classes.h"
 #include "async/own_loops.h"
-#include "state.h"
+#include "ground/state.h"
 
 static zend_class_entry *(*autoload)(zend_string *name, zend_string *lower_name);
 

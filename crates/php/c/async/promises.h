@@ -3,7 +3,7 @@
 #define TOKAMAK_PROMISES_H
 
 #include "async/reactor.h"
-#include "state.h"
+#include "ground/state.h"
 
 typedef enum { PROMISE_PENDING, PROMISE_FULFILLED, PROMISE_REJECTED } promise_outcome;
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "shim.h"
+#include "shim/shim.h"
 
 #define REACTOR_FOREVER UINT64_MAX
 /* Instead of a number of descriptors that are ready: one of them is closed. */

@@ -3,7 +3,7 @@
 #define TOKAMAK_SHOWN_H
 
 #include "async/reactor.h"
-#include "state.h"
+#include "ground/state.h"
 
 /* It runs from now on. */
 void shown_running(const request_state *request);

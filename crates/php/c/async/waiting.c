@@ -16,7 +16,7 @@
 #include "async/fibers_parking.h"
 #include "async/reactor.h"
 #include "async/waiting_for.h"
-#include "interpose.h"
+#include "ground/libc.h"
 
 enum { FEW = 8 }; /* descriptors of one wait that need no memory of their own */
 

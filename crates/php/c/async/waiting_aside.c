@@ -17,12 +17,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "async/waiting_aside.h"
 #include "async/fibers_parking.h"
 #include "async/reactor.h"
 #include "async/waiting.h"
-#include "async/waiting_aside.h"
 #include "async/waiting_for.h"
-#include "interpose.h"
+#include "ground/libc.h"
 
 void waiting_let_go(waiting_call *call)
 {

@@ -24,7 +24,7 @@
 #include "async/reactor.h"
 #include "async/waiting.h"
 #include "async/waiting_for.h"
-#include "interpose.h"
+#include "ground/libc.h"
 
 enum { FEW = 8 }; /* operations on semaphores at once; more wait as in libc */
 

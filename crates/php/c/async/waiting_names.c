@@ -18,7 +18,7 @@
 #include "async/waiting.h"
 #include "async/waiting_aside.h"
 #include "async/waiting_for.h"
-#include "interpose.h"
+#include "ground/libc.h"
 
 typedef int (*ask_resolver)(const char *, int, int, unsigned char *, int);
 typedef int (*ask_resolver_of)(res_state, const char *, int, int, unsigned char *, int);

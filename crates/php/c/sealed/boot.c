@@ -6,10 +6,10 @@
 #include <limits.h>
 
 #include "sealed/boot.h"
-#include "sapi.h"
+#include "ground/sapi.h"
+#include "ground/state.h"
 #include "sealed/dependencies.h"
 #include "sealed/sealed.h"
-#include "state.h"
 
 /* ---- files run in the place of others ---- */
 

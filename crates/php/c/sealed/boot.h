@@ -2,7 +2,7 @@
 #ifndef TOKAMAK_BOOT_H
 #define TOKAMAK_BOOT_H
 
-#include "state.h"
+#include "ground/state.h"
 
 ZEND_FUNCTION(tokamak_substitute_file);
 ZEND_FUNCTION(tokamak_watch_file);

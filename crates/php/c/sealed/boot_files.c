@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "sealed/outdated.h"
-#include "shim.h"
+#include "shim/shim.h"
 
 typedef struct {
     size_t size, path_length;

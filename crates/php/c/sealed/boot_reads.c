@@ -5,9 +5,9 @@
  * Functions get a handler in front of their own, and so do the opcodes that fetch a superglobal.
  * Both are installed for a report only, so that no other worker pays for them. */
 #include "sealed/boot_reads.h"
-#include "override.h"
+#include "ground/override.h"
+#include "ground/state.h"
 #include "sealed/heap_walk.h"
-#include "state.h"
 
 /* ---- what was read ---- */
 

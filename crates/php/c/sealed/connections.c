@@ -22,9 +22,9 @@
 #include <unistd.h>
 
 #include "sealed/connections.h"
+#include "ground/state.h"
 #include "image.h"
-#include "sealed/descriptors.h"
-#include "state.h"
+#include "process/descriptors.h"
 #include "wire/wire.h"
 
 enum {

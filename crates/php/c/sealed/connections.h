@@ -3,7 +3,7 @@
 #ifndef TOKAMAK_CONNECTIONS_H
 #define TOKAMAK_CONNECTIONS_H
 
-#include "state.h"
+#include "ground/state.h"
 
 ZEND_FUNCTION(tokamak_keep_connections);
 size_t connections_size(void);

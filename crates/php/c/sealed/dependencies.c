@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "sealed/dependencies.h"
-#include "interpose.h"
-#include "state.h"
+#include "ground/libc.h"
+#include "ground/state.h"
 #include "ext/standard/php_filestat.h"
 
 /* A framework's boot looks at some thousands of paths, and each is looked at once a second, in a

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "state.h"
+#include "ground/state.h"
 
 /* A state of a file. No file has the inode 0: then there is none. */
 typedef struct {

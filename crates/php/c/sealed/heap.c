@@ -8,7 +8,7 @@
 #include <Zend/zend_alloc_sizes.h>
 
 #include "sealed/heap.h"
-#include "state.h"
+#include "ground/state.h"
 
 #define BIN(number, size, count, pages, x, y) {size, count},
 static const struct {

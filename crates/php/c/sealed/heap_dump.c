@@ -13,9 +13,9 @@
 #include <sys/mman.h>
 
 #include "sealed/heap_dump.h"
+#include "ground/state.h"
 #include "sealed/heap_roots.h"
 #include "sealed/heap_walk.h"
-#include "state.h"
 
 /* ---- lines ---- */
 

@@ -2,7 +2,7 @@
 #ifndef TOKAMAK_HEAP_DUMP_H
 #define TOKAMAK_HEAP_DUMP_H
 
-#include "state.h"
+#include "ground/state.h"
 
 const shim_request *heap_dump_next(void);
 int heap_dump_answered(const shim_request *request);

@@ -2,11 +2,11 @@
 #include <locale.h>
 #include <malloc.h>
 
-#include "sealed/boot_reads.h"
 #include "sealed/heap_roots.h"
+#include "ground/state.h"
+#include "sealed/boot_reads.h"
 #include "sealed/heap_walk.h"
 #include "sealed/persistent.h"
-#include "state.h"
 
 extern char **environ;
 

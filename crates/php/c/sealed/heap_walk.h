@@ -3,7 +3,7 @@
 #ifndef TOKAMAK_HEAP_WALK_H
 #define TOKAMAK_HEAP_WALK_H
 
-#include "compat.h"
+#include "ground/compat.h"
 
 /* How a node's name continues its parent's path. */
 enum {

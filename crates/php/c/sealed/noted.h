@@ -2,7 +2,7 @@
 #ifndef TOKAMAK_NOTED_H
 #define TOKAMAK_NOTED_H
 
-#include "state.h"
+#include "ground/state.h"
 
 /* Several times what the applications that were measured use. More only takes memory of each
  * worker; with a tenth of it applications would do in each request what could be learned. */

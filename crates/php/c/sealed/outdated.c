@@ -9,10 +9,10 @@
 #include <sys/inotify.h>
 
 #include "sealed/outdated.h"
-#include "opcache.h"
-#include "sealed/dependencies.h"
-#include "state.h"
+#include "ground/state.h"
 #include "php_ini.h"
+#include "process/opcache.h"
+#include "sealed/dependencies.h"
 
 static known_file *files;
 static size_t file_count, file_room;

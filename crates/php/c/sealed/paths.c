@@ -12,8 +12,8 @@
 #include <time.h>
 
 #include "sealed/paths.h"
+#include "ground/state.h"
 #include "sealed/noted.h"
-#include "state.h"
 
 /* Bytes of noted paths: four times what the Symfony application of the examples looks up. */
 enum { ROOM = 64 * 1024 };

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "sealed/patterns.h"
+#include "ground/state.h"
 #include "sealed/noted.h"
-#include "state.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8 /* as PHP does */
 #include <ext/pcre/php_pcre.h>

@@ -2,7 +2,7 @@
 #ifndef TOKAMAK_PATTERNS_H
 #define TOKAMAK_PATTERNS_H
 
-#include "state.h"
+#include "ground/state.h"
 
 void patterns_tell(int fd);
 void patterns_learn(int fd);

@@ -16,10 +16,10 @@
 #include <stdlib.h>
 
 #include "sealed/persistent.h"
+#include "ground/state.h"
 #include "sealed/heap.h"
 #include "sealed/heap_walk.h"
 #include "sealed/persistent_mysqli.h"
-#include "state.h"
 
 enum { LONGEST_HOLDER = 80 };
 

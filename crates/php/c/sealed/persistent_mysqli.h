@@ -2,7 +2,7 @@
 #ifndef TOKAMAK_PERSISTENT_MYSQLI_H
 #define TOKAMAK_PERSISTENT_MYSQLI_H
 
-#include "state.h"
+#include "ground/state.h"
 
 /* Shows each object of the boot that holds one: where its pointer to the connection is, and the
  * name of the pool to which the connection goes back. */

@@ -29,8 +29,8 @@
 #include <unistd.h>
 
 #include "sealed/randomness.h"
-#include "override.h"
-#include "state.h"
+#include "ground/override.h"
+#include "ground/state.h"
 
 /* ---- handlers of forks ---- */
 

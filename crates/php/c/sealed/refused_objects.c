@@ -4,7 +4,7 @@
  * boot starts them in a request and does not end there, so each request that uses it would cost its
  * worker. */
 #include "sealed/refused_objects.h"
-#include "state.h"
+#include "ground/state.h"
 
 const char *refused_objects_refusal(void)
 {

@@ -14,32 +14,32 @@
 #include <unistd.h>
 
 #include "sealed/sealed.h"
-#include "backtrace.h"
-#include "ffi.h"
+#include "cycle/request_cycle.h"
+#include "cycle/script.h"
+#include "cycle/session.h"
+#include "ground/backtrace.h"
+#include "ground/state.h"
+#include "ground/variables.h"
 #include "image.h"
-#include "request_cycle.h"
-#include "script.h"
+#include "process/descriptors.h"
+#include "process/ffi.h"
+#include "process/process_state.h"
+#include "process/program_memory.h"
+#include "process/semaphores.h"
+#include "process/syscall_cache.h"
 #include "sealed/connections.h"
 #include "sealed/dependencies.h"
-#include "sealed/descriptors.h"
 #include "sealed/heap.h"
 #include "sealed/heap_dump.h"
 #include "sealed/outdated.h"
 #include "sealed/paths.h"
 #include "sealed/patterns.h"
 #include "sealed/persistent.h"
-#include "sealed/process_state.h"
-#include "sealed/program_memory.h"
 #include "sealed/randomness.h"
 #include "sealed/refused_objects.h"
-#include "sealed/semaphores.h"
 #include "sealed/shutdown.h"
 #include "sealed/sqlite.h"
 #include "sealed/warm_up.h"
-#include "session.h"
-#include "state.h"
-#include "syscall_cache.h"
-#include "variables.h"
 
 /* Most slots that a queue has. */
 enum { MOST_SLOTS = 1 << 16 };
@@ -135,7 +135,7 @@ void sealed_begin(void)
     }
 }
 
-void sealed_roll_back(void)
+void sealed_end(void)
 {
     shutdown_request();
     patterns_note();
@@ -434,7 +434,7 @@ static void serve_scripts(void)
         request_begin(request);
         script_run(request);
     } zend_end_try();
-    sealed_roll_back();
+    sealed_end();
 }
 
 shim_exit sealed_run(const char *script, int is_boot, int signal_number, int page_map, int line)

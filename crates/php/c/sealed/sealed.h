@@ -2,12 +2,12 @@
 #ifndef TOKAMAK_SEALED_H
 #define TOKAMAK_SEALED_H
 
-#include "state.h"
+#include "ground/state.h"
 
 const shim_request *sealed_next(void);
 /* After sapi_activate(); does nothing outside of a sealed worker. */
 void sealed_begin(void);
-void sealed_roll_back(void) __attribute__((noreturn));
+void sealed_end(void) __attribute__((noreturn));
 /* As shim_run_sealed(). */
 shim_exit sealed_run(const char *script, int is_boot, int signal_number, int page_map, int line);
 

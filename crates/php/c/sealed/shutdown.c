@@ -8,9 +8,9 @@
 #include <Zend/zend_fibers.h>
 
 #include "sealed/shutdown.h"
-#include "sapi.h"
+#include "ground/sapi.h"
+#include "ground/state.h"
 #include "sealed/sqlite.h"
-#include "state.h"
 
 static uint32_t boot_objects;         /* handles below are the image's */
 static zend_ulong boot_resources;     /* the same for resources */

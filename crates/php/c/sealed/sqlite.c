@@ -4,8 +4,8 @@
  * journal was in memory. So SQLite itself rolls back first, as it does for php-fpm, where the
  * connection ends with the request. */
 #include "sealed/sqlite.h"
-#include "sealed/descriptors.h"
-#include "state.h"
+#include "ground/state.h"
+#include "process/descriptors.h"
 
 enum { ATTR_DRIVER_NAME = 16 }; /* of PDO */
 

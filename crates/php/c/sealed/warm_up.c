@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include "sealed/warm_up.h"
-#include "request_cycle.h"
-#include "script.h"
+#include "cycle/request_cycle.h"
+#include "cycle/script.h"
+#include "ground/state.h"
 #include "sealed/patterns.h"
 #include "sealed/shutdown.h"
-#include "state.h"
 
 /* One that sets a cookie is seen by its answer. */
 void warm_up_look_at_session(void)

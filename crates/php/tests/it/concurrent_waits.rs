@@ -630,7 +630,7 @@ fn wanted_by(path: &str) -> BTreeSet<String> {
 
 #[test]
 fn whatever_installed_libraries_wait_in_is_known() {
-    let table = include_str!("../../c/interpose.c");
+    let table = include_str!("../../c/top/interpose.c");
     let name = |row: &str| row.split(',').nth(1).map(|name| name.trim().to_owned());
     let interposed: BTreeSet<_> =
         table.lines().filter_map(|line| line.strip_prefix("INTERPOSE(")).filter_map(name).collect();

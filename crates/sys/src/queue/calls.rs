@@ -1,6 +1,6 @@
 //! What the request of a slot has called: SQL and outgoing HTTP. The worker writes it at each such
-//! call (`crates/php/c/calls.c`), in sites that count calls. The front reads it when the response
-//! is complete; for the slow log the supervisor reads it while the request runs.
+//! call (`crates/php/c/ground/calls.c`), in sites that count calls. The front reads it when the
+//! response is complete; for the slow log the supervisor reads it while the request runs.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

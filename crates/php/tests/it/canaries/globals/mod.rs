@@ -17,8 +17,10 @@ use crate::harness::extensions::{SCAN_DIRECTORY, scan_directory};
 use crate::harness::*;
 
 /// The tables whose rows async mode exchanges.
-const ROWS: &[&str] =
-    &[include_str!("../../../../c/async/own_memory.c"), include_str!("../../../../c/compat.h")];
+const ROWS: &[&str] = &[
+    include_str!("../../../../c/async/own_memory.c"),
+    include_str!("../../../../c/ground/compat.h"),
+];
 
 /// A macro of PHP, the variable that it reads, and how the declaration of that one's type begins or
 /// ends.

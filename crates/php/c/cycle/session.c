@@ -1,0 +1,145 @@
+/* Sessions. In worker mode none stays open between requests, and a save handler lasts as long as
+ * what set it. A handler that the script set before its loop stays; one that a request set is taken
+ * away after it.
+ */
+#include "cycle/session.h"
+#include "ground/state.h"
+
+static struct {
+    const ps_module *mod, *default_mod;
+    zval names[COMPAT_SAVE_HANDLERS];
+    bool by_user;
+} base;
+
+static int is_kept(void)
+{
+    return (shim.config->reset & SHIM_RESET_SESSION) == 0;
+}
+
+int session_starts_by_itself(void)
+{
+    return PS(auto_start);
+}
+
+bool session_is_in_script(void)
+{
+    return PS(mod_user_implemented);
+}
+
+/* As the session extension's own request start-up, when the request may have named another
+ * handler. */
+void session_begin(void)
+{
+    if (!PS(mod) || !PS(serializer)) {
+        PS(session_status) = php_session_disabled;
+    } else if (PS(auto_start)) {
+        php_session_start();
+    }
+}
+
+/* As the session extension's own request shutdown, but for the save handler. */
+void session_end(void)
+{
+    zend_string *name;
+
+    if (is_kept()) {
+        return;
+    }
+    zend_try {
+        php_session_flush(1);
+    } zend_end_try();
+    if (!Z_ISUNDEF(PS(http_session_vars))) {
+        zval_ptr_dtor(&PS(http_session_vars));
+        ZVAL_UNDEF(&PS(http_session_vars));
+    }
+    if (PS(mod_data) || PS(mod_user_implemented)) {
+        zend_try {
+            PS(mod)->s_close(&PS(mod_data));
+        } zend_end_try();
+    }
+    if (PS(id)) {
+        zend_string_release(PS(id));
+        PS(id) = NULL;
+    }
+    if (PS(session_vars)) {
+        zend_string_release(PS(session_vars));
+        PS(session_vars) = NULL;
+    }
+    PS(session_status) = php_session_none;
+    PS(in_save_handler) = 0;
+    PS(set_handler) = 0;
+    PS(mod_user_is_open) = 0;
+    PS(define_sid) = 1;
+    name = zend_string_init(ZEND_STRL("_SESSION"), 0);
+    zend_delete_global_variable(name);
+    zend_string_release(name);
+}
+
+void session_learn(void)
+{
+    base.mod = PS(mod);
+    base.default_mod = PS(default_mod);
+    base.by_user = PS(mod_user_implemented);
+    for (int i = 0; i < COMPAT_SAVE_HANDLERS; i++) {
+        ZVAL_COPY(&base.names[i], &COMPAT_SAVE_HANDLER(i));
+    }
+}
+
+static int is_same(const zval *a, const zval *b)
+{
+    return Z_TYPE_P(a) == Z_TYPE_P(b) && (Z_TYPE_P(a) == IS_UNDEF || Z_PTR_P(a) == Z_PTR_P(b));
+}
+
+void session_restore_handler(void)
+{
+    zend_string *setting;
+    int same = PS(mod_user_implemented) == base.by_user;
+
+    for (int i = 0; same && i < COMPAT_SAVE_HANDLERS; i++) {
+        same = is_same(&base.names[i], &COMPAT_SAVE_HANDLER(i));
+    }
+    if (same) {
+        return;
+    }
+    setting = zend_string_init(ZEND_STRL("session.save_handler"), 0);
+    if (base.by_user) {
+        PS(set_handler) = 1; /* the setting refuses "user" otherwise */
+        zend_alter_ini_entry_chars(setting, "user", 4, ZEND_INI_USER, ZEND_INI_STAGE_RUNTIME);
+        PS(set_handler) = 0;
+    } else {
+        zend_restore_ini_entry(setting, ZEND_INI_STAGE_RUNTIME);
+    }
+    zend_string_release(setting);
+    for (int i = 0; i < COMPAT_SAVE_HANDLERS; i++) {
+        zval gone = COMPAT_SAVE_HANDLER(i);
+        ZVAL_COPY(&COMPAT_SAVE_HANDLER(i), &base.names[i]);
+        zval_ptr_dtor(&gone);
+    }
+    PS(mod_user_implemented) = base.by_user;
+    PS(mod) = base.mod;
+    /* What SessionHandler calls: set to "user" twice, the setting would have it call itself. */
+    PS(default_mod) = base.default_mod;
+}
+
+session_handler session_keep_handler(void)
+{
+    const session_handler kept = {PS(mod), PS(default_mod)};
+
+    PS(set_handler) = 1; /* the setting refuses "user" otherwise */
+    return kept;
+}
+
+void session_put_handler(session_handler kept)
+{
+    PS(set_handler) = 0;
+    PS(mod) = kept.mod;
+    PS(default_mod) = kept.default_mod;
+}
+
+void session_forget(void)
+{
+    for (int i = 0; i < COMPAT_SAVE_HANDLERS; i++) {
+        zval_ptr_dtor(&base.names[i]);
+        ZVAL_UNDEF(&base.names[i]);
+    }
+}

@@ -1,9 +1,0 @@
-/* The functions that the server adds to PHP. */
-#ifndef TOKAMAK_FUNCTIONS_H
-#define TOKAMAK_FUNCTIONS_H
-
-#include "state.h"
-
-extern zend_module_entry shim_module;
-
-#endif

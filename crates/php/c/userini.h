@@ -1,9 +1,0 @@
-/* .user.ini. */
-#ifndef TOKAMAK_USERINI_H
-#define TOKAMAK_USERINI_H
-
-#include "state.h"
-
-void userini_activate(const shim_request *request);
-
-#endif
