@@ -35,6 +35,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("dependencies.c", "begun is_noting noted own own_count"),
     ("descriptors.c", "notes"),
     ("descriptors_boot.c", "descriptors_boot hung_up own refusal"),
+    ("directory.c", "directory directory_at directory_len moved"),
     ("encodings.c", "base real_regex_encoding regex_has_changed"),
     ("environment.c", "import_of_php learned"),
     ("extend.c", "too_many_ranges"),
@@ -58,14 +59,15 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("kinds.c", "kinds"),
     (
         "libraries.c",
-        "clear_rrd_error learned locale magick mysql_statistics next_openssl_name openssl_errors \
+        "clear_rrd_error learned magick mysql_statistics next_openssl_name openssl_errors \
          peek_openssl_error posix_error real_##function real_##function real_##function \
          real_set_resource_limit sockets_error sqlite was_used was_used",
     ),
     ("lifecycle.c", "first_directory"),
+    ("locale.c", "locale"),
     ("long_turns.c", "turns"),
     ("mappings.c", "is_child watcher"),
-    ("opcache.c", "asked"),
+    ("opcache.c", "asked holds_use holds_write idle_since lock_file wants_use"),
     ("out_of_memory.c", "is_limit_raised"),
     (
         "outdated.c",
@@ -103,17 +105,14 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("semaphores.c", "done of_boot refusal"),
     ("session.c", "base"),
     ("shutdown.c", "boot_objects boot_resources shutdown_count shutdowns writer_count writers"),
+    ("signals.c", "before_fork blocked blocked_known shadow"),
+    ("sockets.c", "asked kept lost watched watched_bits watched_count"),
     ("sqlite.c", "count databases"),
     ("state.c", "oldest_request only_request serving shim"),
     ("superglobals.c", "base"),
-    (
-        "syscall_cache.c",
-        "asked before_fork blocked blocked_known directory directory_at directory_len has_ticks \
-         holds_use holds_write idle_since kept lock_file lost moved shadow wants_use watched \
-         watched_bits watched_count",
-    ),
     ("taint.c", "tainted_by"),
     ("text_domains.c", "chosen chosen_count real_bind_textdomain_codeset real_bindtextdomain"),
+    ("time_limit.c", "has_ticks"),
     ("userini.c", "directories ready"),
     ("values.c", "path_cache path_cache_learned"),
     ("variables.c", "constants key_https key_self keys places template value_on"),

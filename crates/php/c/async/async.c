@@ -26,7 +26,6 @@
 #include "cycle/request_cycle.h"
 #include "ground/sapi.h"
 #include "process/opcache.h"
-#include "process/syscall_cache.h"
 
 static struct {
     zend_fcall_info fci;
@@ -251,7 +250,7 @@ static void loop(void)
                 continue;
             }
             if (fibers_count() == 0) {
-                syscall_cache_idle();
+                opcache_note_idle();
             } else if ((async.is_ending || rust_is_draining()) && fibers_are_stuck()) {
                 cancellation_mind_end();
             }

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "async/in_use.h"
+#include "async/arguments.h"
 #include "async/fiber_tags.h"
 #include "async/reactor.h"
 
@@ -41,83 +42,17 @@ static struct {
 /* Libraries have threads, and these open connections too. */
 static _Thread_local bool is_of_php;
 
-/* ---- what a function is given ---- */
-
-static const zend_class_entry *internal_class(const zend_object *object)
-{
-    const zend_class_entry *class = object->ce;
-
-    while (class && class->type != ZEND_INTERNAL_CLASS) {
-        class = class->parent;
-    }
-    return class;
-}
-
-static bool is_of_same_extension(const zend_function *function, const zend_object *object)
-{
-    const zend_class_entry *class = internal_class(object);
-
-    return class && class->info.internal.module == function->internal_function.module;
-}
-
-/* Its own object, or the nth that it is given (from 1) and that its extension has made. */
-static zend_object *object_of(zend_execute_data *call, uint32_t n)
-{
-    zval *given;
-
-    if (n == 0) {
-        return Z_TYPE(call->This) == IS_OBJECT ? Z_OBJ(call->This) : NULL;
-    }
-    given = ZEND_CALL_ARG(call, n);
-    ZVAL_DEREF(given);
-    return Z_TYPE_P(given) == IS_OBJECT && is_of_same_extension(call->func, Z_OBJ_P(given))
-               ? Z_OBJ_P(given)
-               : NULL;
-}
-
-/* A method speaks for its object, and what it is given is something else; but a constructor may be
- * given the connection that its object uses. */
-static uint32_t objects_given(const zend_execute_data *call)
-{
-    return Z_TYPE(call->This) == IS_OBJECT && !(call->func->common.fn_flags & ZEND_ACC_CTOR)
-               ? 0
-               : ZEND_CALL_NUM_ARGS(call);
-}
-
 /* The first that belongs to a group already; NULL: none does. */
 static zend_object *object_with_kin(zend_execute_data *call)
 {
-    for (uint32_t n = 0; n <= objects_given(call); n++) {
-        zend_object *object = object_of(call, n);
+    for (uint32_t n = 0; n <= arguments_objects(call); n++) {
+        zend_object *object = arguments_object(call, n);
 
         if (object && connection_group_of(object)) {
             return object;
         }
     }
     return NULL;
-}
-
-static const zend_internal_arg_info *parameter(const zend_internal_function *f, uint32_t n)
-{
-    if (n <= f->num_args) {
-        return &f->arg_info[n - 1];
-    }
-    return f->fn_flags & ZEND_ACC_VARIADIC ? &f->arg_info[f->num_args] : NULL;
-}
-
-/* The stream (or another resource) that it is given as the nth, to do something with it: PHP has no
- * type for that. What only tells how to open streams is none. */
-static zend_resource *stream_of(zend_execute_data *call, uint32_t n)
-{
-    const zend_internal_arg_info *info;
-    zval *given = ZEND_CALL_ARG(call, n);
-
-    ZVAL_DEREF(given);
-    if (Z_TYPE_P(given) != IS_RESOURCE || Z_RES_TYPE_P(given) == php_le_stream_context()) {
-        return NULL;
-    }
-    info = parameter(&call->func->internal_function, n);
-    return info && ZEND_TYPE_IS_SET(info->type) ? NULL : Z_RES_P(given);
 }
 
 /* ---- the refusal ---- */
@@ -181,8 +116,8 @@ static bool closes(const zend_function *function)
 
 static bool is_refused_object(zend_execute_data *call)
 {
-    for (uint32_t n = 0; n <= objects_given(call); n++) {
-        const zend_object *object = object_of(call, n);
+    for (uint32_t n = 0; n <= arguments_objects(call); n++) {
+        const zend_object *object = arguments_object(call, n);
         const connection_group *group = object ? connection_group_of(object) : NULL;
 
         if (group && group->user) {
@@ -195,7 +130,7 @@ static bool is_refused_object(zend_execute_data *call)
 static bool is_refused_stream(zend_execute_data *call)
 {
     for (uint32_t n = 1; n <= ZEND_CALL_NUM_ARGS(call); n++) {
-        const zend_resource *stream = stream_of(call, n);
+        const zend_resource *stream = arguments_stream(call, n);
         const stream_use *use =
             stream ? zend_hash_index_find_ptr(&in_use.streams, stream->handle) : NULL;
 
@@ -225,7 +160,7 @@ static void note_returned(zend_execute_data *call, const zval *returned)
 {
     const bool has_opened = in_use.opens == call;
     zend_object *made =
-        Z_TYPE_P(returned) == IS_OBJECT && is_of_same_extension(call->func, Z_OBJ_P(returned))
+        Z_TYPE_P(returned) == IS_OBJECT && arguments_are_of_extension(call->func, Z_OBJ_P(returned))
             ? Z_OBJ_P(returned)
             : NULL;
 
@@ -375,7 +310,7 @@ static zend_object *object_of_instruction(const zend_execute_data *frame)
     if (loop) {
         value = &loop->data;
     }
-    return Z_TYPE_P(value) == IS_OBJECT && internal_class(Z_OBJ_P(value)) ? Z_OBJ_P(value) : NULL;
+    return Z_TYPE_P(value) == IS_OBJECT && arguments_class_of(Z_OBJ_P(value)) ? Z_OBJ_P(value) : NULL;
 }
 
 /* Those that use the connection of what this code was given; NULL: it has no object. */
@@ -392,8 +327,8 @@ static connection_group *group_of_call(zend_execute_data *frame)
         return object ? connection_group_found(object) : NULL;
     }
     object = object_with_kin(frame);
-    for (uint32_t n = 0; n <= objects_given(frame) && !object; n++) {
-        object = object_of(frame, n);
+    for (uint32_t n = 0; n <= arguments_objects(frame) && !object; n++) {
+        object = arguments_object(frame, n);
     }
     group = object ? connection_group_found(object) : NULL;
     if (group && Z_TYPE(frame->This) == IS_OBJECT) {
@@ -431,7 +366,7 @@ static void mark_streams(in_use_mark *mark, zend_execute_data *call, bool may_be
     const uint32_t given = ZEND_CALL_NUM_ARGS(call);
 
     for (uint32_t n = 1; n <= given && mark->count < IN_USE_AT_ONCE; n++) {
-        const zend_resource *stream = stream_of(call, n);
+        const zend_resource *stream = arguments_stream(call, n);
         stream_use *use;
 
         if (!stream || zend_hash_index_exists(&in_use.streams, stream->handle)) {

@@ -1,6 +1,6 @@
 /* Requests of async mode that compute for long, while others wait for their turn.
  *
- * A tick comes with each second of processor time (see syscall_cache.c). If there was no switch
+ * A tick comes with each second of processor time (see time_limit.c). If there was no switch
  * between two of them, whatever runs has computed for a second at least. It is named in the log,
  * once for each of its turns, with its stack: not by the signal handler, which may not look, but
  * where PHP next looks for interrupts. So what computes inside of a C function is named when that

@@ -26,7 +26,7 @@
 #include "ground/default_link.h"
 #include "ground/encodings.h"
 #include "ground/override.h"
-#include "process/syscall_cache.h"
+#include "process/directory.h"
 
 typedef struct {
     php_random_status_state_mt19937 numbers;
@@ -81,7 +81,7 @@ static void enter_settings(own_state *state)
 
 static void leave_directory(own_state *state)
 {
-    if (syscall_cache_directory_moved()) {
+    if (directory_has_moved()) {
         state->directory = (int)syscall(SYS_openat, AT_FDCWD, ".", O_PATH | O_CLOEXEC);
         reset_directory();
     }
@@ -91,7 +91,7 @@ static void enter_directory(own_state *state)
 {
     if (state->directory >= 0) {
         syscall(SYS_fchdir, state->directory);
-        syscall_cache_note_directory();
+        directory_note_change();
         syscall(SYS_close, state->directory);
         state->directory = -1;
         reset_tell_directory();

@@ -20,11 +20,11 @@
 #include "ground/variables.h"
 #include "image.h"
 #include "process/descriptors.h"
+#include "process/directory.h"
 #include "process/ffi.h"
 #include "process/process_state.h"
 #include "process/program_memory.h"
 #include "process/semaphores.h"
-#include "process/syscall_cache.h"
 
 static int is_learned;
 
@@ -134,7 +134,7 @@ static void look_closely(void)
     if (!program_memory_is_whole()) {
         taint_note("a request that called C changed the program's memory");
     }
-    syscall_cache_note_directory(); /* it may be another: PHP's is entered anew */
+    directory_note_change(); /* it may be another: PHP's is entered anew */
     serving->changes.called_c = 0;
     serving->changes.foreign_count = 0;
 }

@@ -22,7 +22,7 @@
 #include "ground/encodings.h"
 #include "ground/handlers.h"
 #include "ground/state.h"
-#include "process/syscall_cache.h"
+#include "process/directory.h"
 
 static struct {
     int learned;
@@ -296,7 +296,7 @@ void reset_learn(void)
     }
     if (base.directory[0]) {
         /* from here on, "moved" means: since the loop began */
-        syscall_cache_return_to(base.directory);
+        directory_return_to(base.directory);
     }
     base.chdir = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("chdir"));
     base.umask = BG(umask);
@@ -328,13 +328,13 @@ void reset_tell_directory(void)
 
 void reset_directory(void)
 {
-    if (!syscall_cache_directory_moved() || !base.directory[0]) {
+    if (!directory_has_moved() || !base.directory[0]) {
         return;
     }
-    syscall_cache_return_to(base.directory);
-    if (!syscall_cache_directory_moved()) {
+    directory_return_to(base.directory);
+    if (!directory_has_moved()) {
         reset_tell_directory();
-        syscall_cache_return_to("."); /* which was no move */
+        directory_return_to("."); /* which was no move */
     }
 }
 

@@ -8,7 +8,8 @@
 #include "cycle/script.h"
 #include "ground/gateway.h"
 #include "ground/state.h"
-#include "process/syscall_cache.h"
+#include "process/directory.h"
+#include "process/opcache.h"
 
 /* What is known of the file at a path, and until when that is believed.
  *
@@ -131,7 +132,8 @@ void script_execute(const char *path, size_t len)
 {
     zend_file_handle file;
 
-    syscall_cache_enter_directory_of(path, len);
+    opcache_note_request();
+    directory_enter_that_of(path, len);
     zend_stream_init_filename(&file, path);
     file.primary_script = 1;
     EG(exit_status) = 0;

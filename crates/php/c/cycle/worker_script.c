@@ -26,7 +26,6 @@
 #include "ground/values.h"
 #include "process/ffi.h"
 #include "process/opcache.h"
-#include "process/syscall_cache.h"
 
 /* The request's functions go behind those of the boot: the script ends with both. */
 static void join_shutdown_functions(void)

@@ -7,10 +7,10 @@
  * after each request, in memory, and only if the library is loaded.
  */
 #include <dlfcn.h>
-#include <locale.h>
 #include <syslog.h>
 
 #include "ground/libraries.h"
+#include "ground/locale.h"
 #include "ground/override.h"
 #include "ground/state.h"
 #include "ground/taint.h"
@@ -274,33 +274,6 @@ static int (*next_openssl_name)(int);
 
 NAMING(LOOK_AFTER)
 
-/* ---- the locale, which libraries change behind PHP's back ---- */
-
-static char *locale;
-
-void libraries_note_locale(const char *wanted)
-{
-    if (wanted) {
-        serving->changes.locale = 1;
-    }
-}
-
-static void put_back_locale(void)
-{
-    const char *now;
-
-    if (!serving->changes.locale) {
-        return;
-    }
-    now = setlocale(LC_ALL, NULL);
-    if (locale && now && strcmp(now, locale) != 0) {
-        setlocale(LC_ALL, locale);
-        zend_reset_lc_ctype_locale();
-        zend_update_current_locale();
-    }
-    serving->changes.locale = 0;
-}
-
 /* ---- SQLite: limits of its memory, for all connections ---- */
 
 static struct {
@@ -476,9 +449,7 @@ static void put_back_mysql(void)
 
 void libraries_learn(void)
 {
-    const char *now = setlocale(LC_ALL, NULL);
-
-    locale = now ? strdup(now) : NULL;
+    locale_learn();
     learn_settings();
     learn_errors();
     learn_sqlite();
@@ -505,7 +476,7 @@ void libraries_learn(void)
 void libraries_put_back(void)
 {
     serving->changes.directory = 0;
-    put_back_locale();
+    locale_put_back();
     text_domains_put_back();
     put_back_sqlite();
     put_back_magick();

@@ -7,6 +7,5 @@
 void libraries_learn(void);
 void libraries_begin(void);
 void libraries_put_back(void);
-void libraries_note_locale(const char *wanted);
 
 #endif

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "process/descriptors_boot.h"
-#include "process/syscall_cache.h"
+#include "process/opcache.h"
 
 boot_descriptors descriptors_boot;
 static char refusal[512];
@@ -306,7 +306,7 @@ descriptor_kind descriptors_boot_add(int fd, const struct stat *st)
     if (S_ISSOCK(st->st_mode) && fd != hung_up && is_hung_up(st)) {
         d.kind = HUNG_UP;
     }
-    if (!S_ISCHR(st->st_mode) && !S_ISSOCK(st->st_mode) && !syscall_cache_is_lock_file(fd) &&
+    if (!S_ISCHR(st->st_mode) && !S_ISSOCK(st->st_mode) && !opcache_is_lock_file(fd) &&
         !is_copy_of_own(fd, st)) {
         read_path(fd, path, sizeof(path));
         read_details(fd, details, sizeof(details));

@@ -24,6 +24,7 @@
 #include "ground/taint.h"
 #include "image.h"
 #include "process/attributes.h"
+#include "process/signals.h"
 
 typedef struct {
     int is_watched;

@@ -22,11 +22,12 @@
 #include "ground/variables.h"
 #include "image.h"
 #include "process/descriptors.h"
+#include "process/directory.h"
 #include "process/ffi.h"
 #include "process/process_state.h"
 #include "process/program_memory.h"
 #include "process/semaphores.h"
-#include "process/syscall_cache.h"
+#include "process/worker_process.h"
 #include "sealed/connections.h"
 #include "sealed/dependencies.h"
 #include "sealed/heap.h"
@@ -228,7 +229,7 @@ static void prepare(void)
     backtrace_settle_signals(backtrace_signal);
     collect_cycles = gc_collect_cycles;
     gc_collect_cycles = collect_before_the_end;
-    syscall_cache_seal();
+    worker_process_seal();
     if (opcache && opcache->post_deactivate_func) {
         /* Requests of the boot have ended. Otherwise each request would find opcache's account of
          * its user still open: a system call and a message that nobody logs. */
@@ -298,7 +299,7 @@ static void keep_connections(void)
  * leaves behind. */
 static _Noreturn void begin_worker(shim_seat seat)
 {
-    if (syscall_cache_begin_worker() != 0 || image_adopt(seat.page_map) != 0) {
+    if (worker_process_begin_copy() != 0 || image_adopt(seat.page_map) != 0) {
         rust_fail("the image could not be made this worker's own");
     }
     *life = (lasting){.index = seat.index, .instance = seat.instance, .check_at = 1};
@@ -427,7 +428,7 @@ static void serve_scripts(void)
     if (shim.config->root) {
         char directory[PATH_MAX];
         int len = snprintf(directory, sizeof(directory), "%s/", shim.config->root);
-        syscall_cache_enter_directory_of(directory, len < PATH_MAX ? (size_t)len : 0);
+        directory_enter_that_of(directory, len < PATH_MAX ? (size_t)len : 0);
     }
     request = take_and_wait();
     zend_first_try {

@@ -45,18 +45,24 @@
 #include "classic/classic.h"
 #include "ground/libc.h"
 #include "ground/libraries.h"
+#include "ground/locale.h"
 #include "ground/out_of_memory.h"
 #include "ground/state.h"
 #include "ground/text_domains.h"
 #include "image.h"
 #include "process/descriptors.h"
+#include "process/directory.h"
+#include "process/opcache.h"
 #include "process/process_state.h"
 #include "process/semaphores.h"
-#include "process/syscall_cache.h"
+#include "process/signals.h"
+#include "process/sockets.h"
+#include "process/time_limit.h"
 #include "sealed/connections.h"
 #include "sealed/dependencies.h"
 #include "sealed/randomness.h"
 #include "ext/standard/php_filestat.h"
+#include "top/observers.h"
 
 /* What pthread_atfork() is in every library; libc's headers do not declare it. */
 int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
@@ -90,111 +96,6 @@ ssize_t __recvfrom_chk(int fd, void *at, size_t len, size_t room, int flags,
     }                                               \
     va_end(list)
 
-/* Also of what libc closes by itself. */
-static void note_closed_inside(int fd)
-{
-    descriptors_note_closed(fd);
-    kinds_forget(fd);
-    waiting_note_closed(fd);
-    fibers_note_closed(fd);
-    peers_note_closed(fd);
-    in_use_note_closed(fd);
-}
-
-static void note_closed(int fd)
-{
-    syscall_cache_note_closed(fd);
-    connections_note_closed(fd);
-    note_closed_inside(fd);
-}
-
-/* The kernel's own limit, unless it was raised. */
-enum { MOST_DESCRIPTORS = 1 << 20 };
-
-static void note_each_closed(unsigned first, unsigned last)
-{
-    struct rlimit limit;
-    const bool is_known = getrlimit(RLIMIT_NOFILE, &limit) == 0;
-    const rlim_t end = is_known && limit.rlim_cur < MOST_DESCRIPTORS ? limit.rlim_cur
-                                                                     : MOST_DESCRIPTORS;
-
-    for (unsigned fd = first; fd <= last && fd < end; fd++) {
-        note_closed((int)fd);
-    }
-}
-
-/* Of a range, which mostly ends at the highest number there is, only what is open is closed. */
-static void note_closed_range(unsigned first, unsigned last)
-{
-    const struct dirent *entry;
-    DIR *open;
-
-    if (fibers_memory_is_lent()) {
-        return;
-    }
-    open = opendir("/proc/self/fd");
-    if (!open) {
-        note_each_closed(first, last);
-        return;
-    }
-    while ((entry = readdir(open))) {
-        const unsigned fd = (unsigned)strtoul(entry->d_name, NULL, 10);
-
-        if (entry->d_name[0] != '.' && fd >= first && fd <= last) {
-            note_closed((int)fd);
-        }
-    }
-    LIBC(closedir)(open);
-}
-
-static void note_range(unsigned first, unsigned last, int flags)
-{
-    if (!(flags & CLOSE_RANGE_CLOEXEC)) {
-        note_closed_range(first, last);
-    }
-}
-
-static void note_copied(int fd)
-{
-    connections_note_used(fd);
-    descriptors_note_copied(fd);
-}
-
-static void note_replaced(int from, int to)
-{
-    note_copied(from);
-    note_closed_inside(to);
-}
-
-static int change_descriptor(descriptor_call real, int fd, int command, void *argument)
-{
-    int result;
-
-    if (syscall_cache_answers_fcntl(real, fd, command, argument, &result)) {
-        return result;
-    }
-    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) {
-        connections_note_used(fd);
-    }
-    descriptors_note_fcntl(fd, command);
-    switch (command) {
-    case F_GETLK:
-    case F_SETLK:
-    case F_SETLKW:
-    case F_OFD_SETLK:
-    case F_OFD_SETLKW:
-        return waiting_fcntl_lock(fd, command, argument);
-    default:
-        return real(fd, command, argument);
-    }
-}
-
-static void note_child(void)
-{
-    process_state_note_child();
-    descriptors_note_fork();
-}
-
 /* clang-format off */
 
 /* ---- loading extensions -------------------------------------------------------------------------
@@ -209,20 +110,20 @@ INTERPOSE(void *, dlopen, (const char *file, int mode),
 /* ---- timers and signals ---- */
 INTERPOSE(int, setitimer,
           (__itimer_which_t which, const struct itimerval *wanted, struct itimerval *before),
-          NOTHING, syscall_cache_setitimer(which, wanted, before))
+          NOTHING, time_limit_setitimer(which, wanted, before))
 INTERPOSE(unsigned, alarm, (unsigned seconds),
           process_state_note_timer(), LIBC(alarm)(seconds))
 INTERPOSE(int, timer_create, (clockid_t clock, struct sigevent *event, timer_t *timer),
           process_state_note_irreversible("a request made a timer"),
           LIBC(timer_create)(clock, event, timer))
 INTERPOSE(int, sigaction, (int number, const struct sigaction *action, struct sigaction *before),
-          NOTHING, syscall_cache_sigaction(number, action, before))
+          NOTHING, signals_action(number, action, before))
 INTERPOSE(sighandler_t, signal, (int number, sighandler_t handler),
-          NOTHING, syscall_cache_signal(number, handler))
+          NOTHING, signals_handle(number, handler))
 INTERPOSE(int, sigprocmask, (int how, const sigset_t *set, sigset_t *before),
-          NOTHING, syscall_cache_change_mask(LIBC(sigprocmask), how, set, before))
+          NOTHING, signals_change_mask(LIBC(sigprocmask), how, set, before))
 INTERPOSE(int, pthread_sigmask, (int how, const sigset_t *set, sigset_t *before),
-          NOTHING, syscall_cache_change_mask(LIBC(pthread_sigmask), how, set, before))
+          NOTHING, signals_change_mask(LIBC(pthread_sigmask), how, set, before))
 
 /* ---- random numbers ---- */
 INTERPOSE(int, rand, (void),
@@ -251,17 +152,17 @@ INTERPOSE(int, open64, (const char *path, int flags, ...),
           dependencies_opened(path, flags,
                               waiting_open(path, flags | O_LARGEFILE, (mode_t)rest[0])))
 INTERPOSE(int, fcntl, (int fd, int command, ...),
-          READ_REST(command), change_descriptor(LIBC(fcntl), fd, command, (void *)rest[0]))
+          READ_REST(command), observers_fcntl(LIBC(fcntl), fd, command, (void *)rest[0]))
 INTERPOSE(int, fcntl64, (int fd, int command, ...),
-          READ_REST(command), change_descriptor(LIBC(fcntl64), fd, command, (void *)rest[0]))
+          READ_REST(command), observers_fcntl(LIBC(fcntl64), fd, command, (void *)rest[0]))
 INTERPOSE(int, close, (int fd),
-          note_closed(fd), syscall(SYS_close, fd))
+          observers_closed(fd), syscall(SYS_close, fd))
 INTERPOSE(int, dup, (int fd),
-          note_copied(fd), syscall(SYS_dup, fd))
+          observers_copied(fd), syscall(SYS_dup, fd))
 INTERPOSE(int, dup2, (int from, int to),
-          note_replaced(from, to), LIBC(dup2)(from, to))
+          observers_replaced(from, to), LIBC(dup2)(from, to))
 INTERPOSE(int, dup3, (int from, int to, int flags),
-          note_replaced(from, to), LIBC(dup3)(from, to, flags))
+          observers_replaced(from, to), LIBC(dup3)(from, to, flags))
 
 INTERPOSE(int, ioctl, (int fd, unsigned long request, ...),
           READ_REST(request); descriptors_note_ioctl(fd, request),
@@ -274,17 +175,17 @@ INTERPOSE(int, lockf64, (int fd, int command, off64_t len),
           descriptors_note_posix_lock(fd), waiting_lockf(fd, command, len))
 /* These close inside libc. */
 INTERPOSE(int, fclose, (FILE *file),
-          note_closed_inside(fileno(file)), LIBC(fclose)(file))
+          observers_closed_inside(fileno(file)), LIBC(fclose)(file))
 INTERPOSE(int, pclose, (FILE *file),
-          note_closed_inside(fileno(file)), waiting_pclose(file))
+          observers_closed_inside(fileno(file)), waiting_pclose(file))
 INTERPOSE(FILE *, freopen, (const char *path, const char *mode, FILE *file),
-          note_closed_inside(fileno(file)), LIBC(freopen)(path, mode, file))
+          observers_closed_inside(fileno(file)), LIBC(freopen)(path, mode, file))
 INTERPOSE(int, closedir, (DIR *directory),
-          note_closed_inside(dirfd(directory)), LIBC(closedir)(directory))
+          observers_closed_inside(dirfd(directory)), LIBC(closedir)(directory))
 INTERPOSE(int, close_range, (unsigned first, unsigned last, int flags),
-          note_range(first, last, flags), syscall(SYS_close_range, first, last, flags))
+          observers_range(first, last, flags), syscall(SYS_close_range, first, last, flags))
 INTERPOSE(void, closefrom, (int first),
-          note_closed_range(first > 0 ? (unsigned)first : 0, ~0u), LIBC(closefrom)(first))
+          observers_closed_range(first > 0 ? (unsigned)first : 0, ~0u), LIBC(closefrom)(first))
 INTERPOSE(void, closelog, (void),
           descriptors_note_unseen_closing(), LIBC(closelog)())
 
@@ -344,7 +245,7 @@ INTERPOSE(int, msgsnd, (int queue, const void *at, size_t len, int flags),
 
 /* ---- sockets, and what passes through them ---- */
 INTERPOSE(int, socket, (int domain, int type, int protocol),
-          NOTHING, syscall_cache_socket(domain, type, protocol))
+          NOTHING, sockets_open(domain, type, protocol))
 INTERPOSE(ssize_t, send, (int fd, const void *at, size_t len, int flags),
           connections_note_sent(fd, at, len), waiting_sendto(fd, at, len, flags, NULL, 0))
 INTERPOSE(ssize_t, write, (int fd, const void *at, size_t len),
@@ -487,9 +388,9 @@ INTERPOSE(int, pthread_mutex_lock, (pthread_mutex_t *mutex),
 INTERPOSE(pid_t, getpid, (void),
           NOTHING, connections_getpid())
 INTERPOSE(int, chdir, (const char *path),
-          syscall_cache_note_directory(), syscall(SYS_chdir, path))
+          directory_note_change(), syscall(SYS_chdir, path))
 INTERPOSE(int, fchdir, (int fd),
-          syscall_cache_note_directory(), syscall(SYS_fchdir, fd))
+          directory_note_change(), syscall(SYS_fchdir, fd))
 INTERPOSE(mode_t, umask, (mode_t mask),
           process_state_note_umask(), syscall(SYS_umask, mask))
 INTERPOSE(int, pthread_create,
@@ -559,18 +460,18 @@ INTERPOSE(int, chroot, (const char *path),
 
 /* ---- programs that are started; fork() tells by itself ---- */
 INTERPOSE(FILE *, popen, (const char *command, const char *mode),
-          note_child(), waiting_popen(command, mode))
+          observers_child(), waiting_popen(command, mode))
 INTERPOSE(int, system, (const char *command),
-          note_child(), waiting_system(command))
+          observers_child(), waiting_system(command))
 INTERPOSE(int, posix_spawn,
           (pid_t *process, const char *path, const posix_spawn_file_actions_t *actions,
            const posix_spawnattr_t *attributes, char *const *words, char *const *environment),
-          note_child(),
+          observers_child(),
           LIBC(posix_spawn)(process, path, actions, attributes, words, environment))
 INTERPOSE(int, posix_spawnp,
           (pid_t *process, const char *file, const posix_spawn_file_actions_t *actions,
            const posix_spawnattr_t *attributes, char *const *words, char *const *environment),
-          note_child(),
+          observers_child(),
           LIBC(posix_spawnp)(process, file, actions, attributes, words, environment))
 
 /* ---- libc's own settings ---- */
@@ -585,7 +486,7 @@ INTERPOSE(int, clearenv, (void),
 INTERPOSE(char *, textdomain, (const char *domain),
           classic_note_text_domain(), LIBC(textdomain)(domain))
 INTERPOSE(char *, setlocale, (int category, const char *wanted),
-          libraries_note_locale(wanted),
+          locale_note(wanted),
           text_domains_follow(LIBC(setlocale)(category, wanted)))
 
 /* ---- memory ---- */

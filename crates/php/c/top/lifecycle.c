@@ -29,7 +29,10 @@
 #include "ground/state.h"
 #include "ground/values.h"
 #include "process/descriptors.h"
-#include "process/syscall_cache.h"
+#include "process/directory.h"
+#include "process/opcache.h"
+#include "process/sockets.h"
+#include "process/worker_process.h"
 #include "sealed/boot_reads.h"
 #include "sealed/connections.h"
 #include "sealed/dependencies.h"
@@ -120,7 +123,7 @@ int shim_start(const shim_config *config)
     if (config->count_calls) {
         calls_watch();
     }
-    /* We change the directory ourselves: see syscall_cache.c. */
+    /* We change the directory ourselves: see process/directory.c. */
     SG(options) |= SAPI_OPTION_NO_CHDIR;
     if (config->extended_info) {
         CG(compiler_options) |= ZEND_COMPILE_EXTENDED_INFO;
@@ -136,7 +139,7 @@ void shim_worker_begins(int backtrace_signal)
         first_directory[0] = 0;
     }
     backtrace_settle_signals(backtrace_signal);
-    syscall_cache_worker_begins();
+    worker_process_begin();
 }
 
 /* The directory is still that of the script before. Until the request's own script is run, a
@@ -145,7 +148,7 @@ static void leave_directory(const shim_request *request)
 {
     if ((values_come_with(request) || session_starts_by_itself()) && first_directory[0] &&
         syscall(SYS_chdir, first_directory) == 0) {
-        syscall_cache_note_directory();
+        directory_note_change();
     }
 }
 
@@ -190,12 +193,12 @@ shim_outcome shim_serve(const shim_request *request)
 
 void shim_idle(void)
 {
-    syscall_cache_idle();
+    opcache_note_idle();
 }
 
 int shim_stale_sockets(void)
 {
-    return shim.sealed ? connections_stale() : syscall_cache_stale_sockets();
+    return shim.sealed ? connections_stale() : sockets_count_stale();
 }
 
 size_t shim_memory(void)

@@ -1,0 +1,17 @@
+/* The current directory. */
+#ifndef TOKAMAK_DIRECTORY_H
+#define TOKAMAK_DIRECTORY_H
+
+#include <stddef.h>
+
+/* That of the script with this path. */
+void directory_enter_that_of(const char *file, size_t len);
+/* Somebody went elsewhere. */
+void directory_note_change(void);
+/* Whether somebody did since it was last entered. */
+int directory_has_moved(void);
+void directory_return_to(const char *path);
+/* A worker begins: nobody knows where. */
+void directory_note_start(void);
+
+#endif
