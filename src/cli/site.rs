@@ -42,7 +42,7 @@ pub struct Serve {
     control: Option<String>,
     #[arg(long, value_name = "PATH|off", help = help("--access-log"))]
     access_log: Option<String>,
-    #[arg(long, value_parser = choices("--access-format"), help = help("--access-format"))]
+    #[arg(long, value_name = "FORMAT", help = help("--access-format"))]
     access_format: Option<String>,
 }
 

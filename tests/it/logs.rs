@@ -403,3 +403,19 @@ fn nobody_forges_a_line() {
         assert!(!log.lines().any(|line| line.starts_with("2026-01-01")), "{log}");
     }
 }
+
+#[test]
+fn a_pattern_of_ones_own() {
+    let format = "$remote_addr $http_x_a [$time_local] \\\"$request\\\" $status $request_time \
+        \\\"$http_x_a\\\"";
+    let server = start(format);
+    let request = get("/hello.php?a=1").header("X-A", "one\t\"two\" 200");
+    server.send(&request).expect(200);
+    let line = lines(&server, "/hello.php?a=1", 1).remove(0);
+    assert!(line.starts_with("127.0.0.1 one\\x09\\x22two\\x22\\x20200 ["), "{line}");
+    let (_, rest) = line.split_once("] ").unwrap();
+    let rest = rest.strip_prefix("\"GET /hello.php?a=1 HTTP/1.1\" 200 ").unwrap();
+    let (seconds, field) = rest.split_once(' ').unwrap();
+    assert!(seconds.parse::<f64>().is_ok_and(|time| time < 100.0), "{line}");
+    assert_eq!(field, "\"one\\x09\\x22two\\x22 200\"");
+}

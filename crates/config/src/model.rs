@@ -8,6 +8,7 @@ mod admin;
 mod cache;
 mod compression;
 mod early_hints;
+mod log_pattern;
 mod network;
 mod proxy;
 mod rule;
@@ -21,6 +22,7 @@ mod upstream;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokamak_fpm::Pool as FpmPool;
@@ -32,6 +34,7 @@ pub use admin::*;
 pub use cache::*;
 pub use compression::*;
 pub use early_hints::EarlyHints;
+pub use log_pattern::{LogPart, LogPattern, LogVariable};
 pub use network::Network;
 pub use proxy::*;
 pub use rule::*;
@@ -206,7 +209,7 @@ impl AccessLog {
 }
 
 /// Shape of an access log line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// Apache's and nginx's `combined`.
     Combined,
@@ -214,6 +217,8 @@ pub enum LogFormat {
     Vhost,
     /// One JSON object a line, with the phases of the request.
     Json,
+    /// A pattern with variables.
+    Pattern(Arc<LogPattern>),
 }
 
 /// What scripts in the server may use.

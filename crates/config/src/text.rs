@@ -226,7 +226,7 @@ fn raise(server: &Server) -> Raw {
                 server.log.access.as_ref().map_or(Off::Word, |log| Off::Is(log.path.clone())),
             ),
             access_format: match &server.log.access {
-                Some(log) => plain(log.format),
+                Some(log) => plain(log.format.clone()),
                 None => option::Log::defaults().access_format,
             },
             error: plain(server.log.error.clone()),
@@ -503,7 +503,7 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> RawSite {
                 site.access_log.as_ref().map_or(Off::Word, |log| Off::Is(log.path.clone())),
             )),
             access_format: plain(match &site.access_log {
-                Some(log) => Auto::Is(log.format),
+                Some(log) => Auto::Is(log.format.clone()),
                 None => Auto::Word,
             }),
             front_controller: plain(Auto::Is(front_controller)),

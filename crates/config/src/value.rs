@@ -4,6 +4,7 @@
 mod charset;
 mod choice;
 mod codings;
+mod log_format;
 mod network;
 mod number;
 mod secret;
@@ -74,6 +75,8 @@ pub enum Kind {
     Rate,
     /// What a client is, for a limit.
     ClientId,
+    /// A shape of access log lines.
+    LogFormat,
     /// A text that is not shown.
     Secret,
     /// What of a request binds it to an address.
@@ -127,6 +130,11 @@ impl Kind {
             }
             Kind::Rate => "rate as in `\"10/s\"`, `\"90/m\"` or `\"1000/h\"`".into(),
             Kind::ClientId => "`\"address\"` or `\"header:NAME\"`".into(),
+            Kind::LogFormat => {
+                "`\"combined\"`, `\"vhost\"`, `\"json\"` or a pattern as in `\"$remote_addr \
+                 $status\"`"
+                    .into()
+            }
             Kind::Secret => "text, not shown".into(),
             Kind::Affinity => "text as in `\"cookie:NAME\"`".into(),
             Kind::Split => "`\"path\"`, `\"whole\"` or an extension".into(),

@@ -7,7 +7,7 @@ mod logins;
 
 use std::path::Path;
 
-use crate::model::{COMBINED, Description, Listen, Moved, Rule, Scope, Serve, Site};
+use crate::model::{Description, Listen, Moved, Rule, Scope, Serve, Site};
 use crate::note::Notes;
 use crate::source::Disk;
 use crate::{hsts, pattern, validity};
@@ -56,18 +56,18 @@ fn roots(sites: &mut Vec<Site>, notes: &mut Notes) {
 }
 
 /// Lines of one file have one shape: that of the first site that writes it.
-fn log_formats(server: Option<&String>, sites: &mut [Site], notes: &mut Notes) {
-    let mut known: Vec<_> = server.map(|file| (file.clone(), COMBINED)).into_iter().collect();
+fn log_formats(server: Option<&(String, String)>, sites: &mut [Site], notes: &mut Notes) {
+    let mut known: Vec<_> = server.cloned().into_iter().collect();
     for site in sites {
         let Some((file, format)) = &mut site.access_log else { continue };
         match known.iter().find(|(other, _)| other == file) {
             Some((_, other)) if other != format => {
                 let reason = format!("another site writes {file} with lines that are `{other}`");
                 notes.differs(&site.place, "", reason);
-                *format = other;
+                format.clone_from(other);
             }
             Some(_) => {}
-            None => known.push((file.clone(), *format)),
+            None => known.push((file.clone(), format.clone())),
         }
     }
 }

@@ -13,10 +13,12 @@ mod combine;
 mod condition;
 mod directive;
 mod hsts;
+mod log_format;
 mod model;
 mod nginx;
 mod note;
 mod pattern;
+mod settings;
 mod source;
 #[cfg(test)]
 mod tests;

@@ -30,8 +30,9 @@ pub(crate) struct Description {
     pub automatic: bool,
     /// Files of users that are written beside the configuration: their names and their texts.
     pub files: Vec<(String, String)>,
-    /// The access log of sites that say nothing else, and the error log.
-    pub access_log: Option<String>,
+    /// The access log of sites that say nothing else, with the shape of its lines, and the error
+    /// log.
+    pub access_log: Option<(String, String)>,
     pub error_log: Option<String>,
 }
 
@@ -95,7 +96,7 @@ pub(crate) struct Site {
     /// The charset of its text files.
     pub charset: Option<String>,
     /// The file of its own access log, and the shape of its lines, if it has one.
-    pub access_log: Option<(String, &'static str)>,
+    pub access_log: Option<(String, String)>,
     pub front_controller: Option<String>,
     pub front_controller_for: Vec<&'static str>,
     pub https_redirect: bool,

@@ -93,8 +93,11 @@ fn server(table: &mut Table, description: &Description) {
     for (key, seconds) in &description.timeouts {
         part(table, "timeouts").insert(key, value(format!("{seconds}s")));
     }
-    if let Some(log) = &description.access_log {
-        part(table, "log").insert("access", value(log));
+    if let Some((file, format)) = &description.access_log {
+        part(table, "log").insert("access", value(file));
+        if format != COMBINED {
+            part(table, "log").insert("access_format", value(format));
+        }
     }
     if let Some(log) = &description.error_log {
         part(table, "log").insert("error", value(log));
@@ -122,8 +125,8 @@ fn site(site: &Site, hosts: &[String], listen: &[String]) -> Table {
     text(&mut table, "charset", site.charset.as_ref());
     if let Some((file, format)) = &site.access_log {
         table.insert("access_log", value(file));
-        if *format != COMBINED {
-            table.insert("access_format", value(*format));
+        if format != COMBINED {
+            table.insert("access_format", value(format));
         }
     }
     let front = site.front_controller.as_deref().unwrap_or("none");

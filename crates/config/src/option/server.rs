@@ -248,8 +248,9 @@ section! {
     Log "log" {
         /// Access log, one line a request: a file, or `"-"` for standard output.
         access: Off<PathBuf> = "off", ANY, Live, env "TOKAMAK_LOG_ACCESS", flag "--access-log";
-        /// Shape of an access log line: Apache's `combined`, or one JSON object with the phases of
-        /// the request.
+        /// Shape of an access log line: Apache's `combined`, `vhost` with the name of the site in
+        /// front of it, one JSON object with the phases of the request, or a pattern with
+        /// [variables](operating.md#lines-of-your-own).
         access_format: LogFormat = "combined", ANY, Live, env "TOKAMAK_LOG_ACCESS_FORMAT", flag "--access-format";
         /// Error log, with the errors of PHP; standard error if not set.
         error: Option<PathBuf> = "", ANY, Live, env "TOKAMAK_LOG_ERROR";

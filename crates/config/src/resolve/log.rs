@@ -27,7 +27,7 @@ impl Reader<'_> {
     fn server_log(&self, log: &option::Log) -> Option<AccessLog> {
         let Off::Is(path) = &log.access.value else { return None };
         let path = self.log_path(path, log.access.origin);
-        Some(AccessLog { path, format: log.access_format.value })
+        Some(AccessLog { path, format: log.access_format.value.clone() })
     }
 
     /// The whole path of an access log; `-` stays.
@@ -47,9 +47,9 @@ impl Reader<'_> {
             return self.server_log(log);
         };
         let Off::Is(path) = own else { return None };
-        let format = match site.access_format.value {
-            Auto::Is(format) => format,
-            Auto::Word => log.access_format.value,
+        let format = match &site.access_format.value {
+            Auto::Is(format) => format.clone(),
+            Auto::Word => log.access_format.value.clone(),
         };
         let path = self.log_path(path, *origin);
         self.check_log(("site", "access_log"), &path, *origin);

@@ -3,8 +3,8 @@
 use super::{Bounds, Kind, Value, ValueError, quote, quoted, wrong};
 use crate::literal::Literal;
 use crate::model::{
-    AcmeChallenge, Balance, ClientAuth, EarlyHints, Ignored, Leftover, LogFormat, Mode, Reset,
-    Reuse, Satisfy, Serve, StopSignal, TlsVersion, TraceMode, TrustedHeader, UnknownName,
+    AcmeChallenge, Balance, ClientAuth, EarlyHints, Ignored, Leftover, Mode, Reset, Reuse, Satisfy,
+    Serve, StopSignal, TlsVersion, TraceMode, TrustedHeader, UnknownName,
 };
 
 /// Types with a few values, each with a name.
@@ -64,11 +64,6 @@ impl Choice for Mode {
     const NAMES: &'static [&'static str] = &["classic", "worker", "sealed", "async", "fastcgi"];
     const ALL: &'static [Mode] =
         &[Mode::Classic, Mode::Worker, Mode::Sealed, Mode::Async, Mode::Fastcgi];
-}
-
-impl Choice for LogFormat {
-    const NAMES: &'static [&'static str] = &["combined", "vhost", "json"];
-    const ALL: &'static [LogFormat] = &[LogFormat::Combined, LogFormat::Vhost, LogFormat::Json];
 }
 
 impl Choice for TraceMode {

@@ -208,7 +208,9 @@ impl Shared {
             .access_logs()
             .into_iter()
             .zip(&self.access_logs)
-            .map(|(configured, log)| (configured, Arc::new(AccessLog::new(log, configured.format))))
+            .map(|(configured, log)| {
+                (configured, Arc::new(AccessLog::new(log, configured.format.clone())))
+            })
             .collect();
         let context = Context {
             config: self.config.clone(),

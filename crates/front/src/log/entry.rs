@@ -1,6 +1,6 @@
 //! What the access log keeps of a request until the response is complete.
 
-use http::{Request, Version, header};
+use http::{HeaderName, Request, Version, header};
 use tokamak_trace::TraceContext;
 
 use super::Line;
@@ -17,7 +17,8 @@ pub struct LogEntry {
     /// The port that the client has connected to.
     port: u16,
     trace: Option<TraceContext>,
-    /// All texts one after the other: one allocation instead of ten.
+    /// All texts one after the other: one allocation instead of ten. Fields that only a pattern
+    /// names follow at the end, each behind its length.
     text: Vec<u8>,
     ends: [usize; 10],
 }
@@ -25,14 +26,14 @@ pub struct LogEntry {
 impl LogEntry {
     /// Copies what the line needs: of the client, its address, the scheme and the port that it has
     /// connected to. The caller sets the status later, and names the site if there
-    /// are several.
+    /// are several. `fields` are those of the head that a pattern names.
     pub fn new<B>(
         (peer, scheme, port): (&str, &'static str, u16),
         request: &Request<B>,
         (site, host, route): (Option<&str>, Option<&str>, Option<&str>),
-        trace: Option<TraceContext>,
+        (trace, fields): (Option<TraceContext>, &[HeaderName]),
     ) -> LogEntry {
-        let header = |name| request.headers().get(name).map_or(&b""[..], |value| value.as_bytes());
+        let header = |name: HeaderName| header_of(request, &name);
         let user = user(header(header::AUTHORIZATION)).unwrap_or_default();
         let target = request.uri().path_and_query().map_or("", |target| target.as_str());
         let texts: [&[u8]; 10] = [
@@ -52,6 +53,12 @@ impl LogEntry {
             text.extend_from_slice(part);
             text.len()
         });
+        for name in fields {
+            // No head is as long as that.
+            let value = header_of(request, name);
+            text.extend_from_slice(&(value.len() as u32).to_ne_bytes());
+            text.extend_from_slice(value);
+        }
         LogEntry { status: 0, version: request.version(), scheme, port, trace, text, ends }
     }
 
@@ -82,8 +89,13 @@ impl LogEntry {
             referer,
             agent,
             trace: self.trace,
+            fields: &self.text[from..],
         }
     }
+}
+
+fn header_of<'a, B>(request: &'a Request<B>, name: &HeaderName) -> &'a [u8] {
+    request.headers().get(name).map_or(&b""[..], |value| value.as_bytes())
 }
 
 /// The name in `Authorization: Basic`; the password never gets further than here.
@@ -131,7 +143,7 @@ mod tests {
             ("192.0.2.1", "http", 80),
             &request,
             (Some("s"), Some("h"), Some("/a")),
-            None,
+            (None, &[header::USER_AGENT, header::DATE]),
         );
         entry.status = 404;
         let line = entry.line(7);
@@ -139,6 +151,8 @@ mod tests {
         let texts = [client, line.user, line.host, line.method, line.target, line.referer, route];
         assert_eq!(texts, [&b"192.0.2.1"[..], b"user", b"h", b"GET", b"/a?b", b"", b"/a"]);
         assert_eq!((line.agent, line.site), (&b"agent"[..], &b"s"[..]));
+        let sizes = [5_u32, 0].map(u32::to_ne_bytes);
+        assert_eq!(line.fields, [&sizes[0][..], b"agent", &sizes[1]].concat());
         assert_eq!((line.status, line.bytes, line.protocol), (404, 7, "HTTP/1.0"));
     }
 

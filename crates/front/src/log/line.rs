@@ -1,5 +1,5 @@
-//! One line of the access log, in either format. Values are escaped, so that nothing that a client
-//! sends can end a field or a line.
+//! One line of the access log, in one of the named formats. Values are escaped, so that nothing
+//! that a client sends can end a field or a line.
 
 use std::io::Write;
 use std::time::SystemTime;
@@ -46,6 +46,8 @@ pub struct Line<'a> {
     pub agent: &'a [u8],
     /// Its place in a trace.
     pub trace: Option<TraceContext>,
+    /// Further fields of its head, each behind its length.
+    pub fields: &'a [u8],
 }
 
 impl Line<'_> {
@@ -55,8 +57,7 @@ impl Line<'_> {
         escape_or_dash(self.client, out);
         out.extend_from_slice(b" - ");
         // The field is not in quotes, so a space would shift the fields behind it.
-        let user = if self.user.is_empty() { b"-" } else { self.user };
-        escape_where(user, |byte| !byte.is_ascii_graphic() || matches!(byte, b'"' | b'\\'), out);
+        escape_word(self.user, out);
         out.extend_from_slice(b" [");
         out.extend_from_slice(clock.combined(now));
         out.extend_from_slice(b"] \"");
@@ -154,7 +155,7 @@ fn microseconds(nanos: u64, out: &mut Vec<u8>) {
 
 /// Appends a number in at least `width` digits. Written by hand, because the standard formatting
 /// costs more than the rest of a line.
-fn number(mut number: u64, width: usize, out: &mut Vec<u8>) {
+pub(super) fn number(mut number: u64, width: usize, out: &mut Vec<u8>) {
     let mut digits = [b'0'; 20];
     let mut at = digits.len();
     while number > 0 || digits.len() - at < width {
@@ -165,8 +166,14 @@ fn number(mut number: u64, width: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-fn escape_or_dash(text: &[u8], out: &mut Vec<u8>) {
+pub(super) fn escape_or_dash(text: &[u8], out: &mut Vec<u8>) {
     if text.is_empty() { out.push(b'-') } else { escape(text, out) }
+}
+
+/// Appends text for use outside of quotes: everything but visible ASCII becomes `\xHH`.
+pub(super) fn escape_word(text: &[u8], out: &mut Vec<u8>) {
+    let text = if text.is_empty() { b"-" } else { text };
+    escape_where(text, |byte| !byte.is_ascii_graphic() || matches!(byte, b'"' | b'\\'), out);
 }
 
 /// Appends text for use between double quotes: everything but visible ASCII and spaces becomes
@@ -192,7 +199,7 @@ fn escape_where(mut text: &[u8], is_bad: impl Fn(u8) -> bool, out: &mut Vec<u8>)
 
 /// Appends text for use in a JSON string. Bytes that are not UTF-8 become the replacement
 /// character.
-fn json_text(text: &[u8], out: &mut Vec<u8>) {
+pub(super) fn json_text(text: &[u8], out: &mut Vec<u8>) {
     // Try the whole text first: that is several times as fast as chunk by chunk, and nearly all
     // texts are valid.
     if let Ok(text) = std::str::from_utf8(text) {
@@ -260,6 +267,7 @@ mod tests {
             referer: b"http://example.org/",
             agent: b"Browser/1.0 (like \"another\")",
             trace: None,
+            fields: b"",
         }
     }
 

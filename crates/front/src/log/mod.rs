@@ -5,6 +5,7 @@ mod context;
 mod entry;
 mod errors;
 mod line;
+mod pattern;
 mod writer;
 
 pub use context::LogContext;

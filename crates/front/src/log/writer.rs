@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant, SystemTime};
 
+use http::{HeaderName, header};
 use tokamak_config::LogFormat;
 use tokamak_cost::Ledger;
 
@@ -193,22 +194,39 @@ pub struct Buffer {
 pub struct AccessLog {
     buffer: Mutex<Buffer>,
     format: LogFormat,
+    /// What its pattern names of a request's head.
+    fields: Vec<HeaderName>,
 }
 
 impl AccessLog {
     /// Lines of this format for `log`.
     pub fn new(log: &Log, format: LogFormat) -> AccessLog {
-        AccessLog { buffer: Mutex::new(log.buffer()), format }
+        let names = match &format {
+            LogFormat::Pattern(pattern) => &pattern.fields[..],
+            _ => &[],
+        };
+        // A name that is none has no value; the configuration lets only letters through.
+        let fields = names.iter().map(|name| name.parse().unwrap_or(header::TE)).collect();
+        AccessLog { buffer: Mutex::new(log.buffer()), format, fields }
+    }
+
+    /// Fields of a request's head that its lines have.
+    pub fn fields(&self) -> &[HeaderName] {
+        &self.fields
     }
 
     /// Whether lines name the site, also if there is only one.
     pub fn names_sites(&self) -> bool {
-        self.format == LogFormat::Vhost
+        match &self.format {
+            LogFormat::Vhost => true,
+            LogFormat::Pattern(pattern) => pattern.names_sites(),
+            LogFormat::Combined | LogFormat::Json => false,
+        }
     }
 
     /// Writes the line of a request whose response is complete.
     pub fn write(&self, entry: &LogEntry, sent: u64, ledger: &Ledger) {
-        self.buffer().write(self.format, entry, sent, ledger);
+        self.buffer().write(&self.format, entry, sent, ledger);
     }
 
     /// Passes the collected lines to the thread. Called a few times a second, so that lines show up
@@ -225,12 +243,15 @@ impl AccessLog {
 
 impl Buffer {
     /// Adds the line of a request whose response is complete.
-    pub fn write(&mut self, format: LogFormat, entry: &LogEntry, sent: u64, ledger: &Ledger) {
+    pub fn write(&mut self, format: &LogFormat, entry: &LogEntry, sent: u64, ledger: &Ledger) {
         let (line, now) = (entry.line(sent), SystemTime::now());
         match format {
             LogFormat::Combined => line.combined(&mut self.clock, now, &mut self.bytes),
             LogFormat::Vhost => line.vhost(&mut self.clock, now, &mut self.bytes),
             LogFormat::Json => line.json(ledger, &mut self.clock, now, &mut self.bytes),
+            LogFormat::Pattern(pattern) => {
+                line.pattern(pattern, ledger, &mut self.clock, now, &mut self.bytes);
+            }
         }
         self.count_line();
     }
@@ -362,7 +383,7 @@ mod tests {
             ("192.0.2.1", "http", 80),
             &Request::get(target).body(()).unwrap(),
             (None, None, None),
-            None,
+            (None, &[]),
         )
     }
 
@@ -371,7 +392,7 @@ mod tests {
     }
 
     fn write(buffer: &mut Buffer, target: &str) {
-        buffer.write(LogFormat::Combined, &entry(target), 0, &Ledger::begin(0));
+        buffer.write(&LogFormat::Combined, &entry(target), 0, &Ledger::begin(0));
     }
 
     /// Waits until `path` holds `count` lines.

@@ -64,7 +64,8 @@ fn told<B>(
         let addresses = client.addresses();
         let (peer, port) = (&addresses.text().peer, addresses.local.port());
         let client = (&peer[..], client.scheme(), port);
-        let entry = LogEntry::new(client, request, (site_name, host(request), route), trace);
+        let kept = (trace, log.fields());
+        let entry = LogEntry::new(client, request, (site_name, host(request), route), kept);
         Box::new((entry, log.clone()))
     });
     guard.span = span;

@@ -2,6 +2,7 @@
 
 use super::Reader;
 use crate::directive::Directive;
+use crate::log_format;
 use crate::model::{COMBINED, Site};
 
 /// The shapes of lines that have the same names in Debian's configuration.
@@ -14,6 +15,7 @@ impl Reader<'_> {
         let named = |all: &[Directive]| -> Vec<Directive> {
             all.iter().filter(|it| it.name == "customlog").cloned().collect()
         };
+        let defined: Vec<Directive> = around.iter().chain(own).cloned().collect();
         let own = named(own);
         let logs = if own.is_empty() { named(around) } else { own };
         for log in logs {
@@ -25,13 +27,21 @@ impl Reader<'_> {
                     "only a file is translated, with all of its path; see `access_log`"
                 }
                 [_] => {
-                    let format = KNOWN.iter().find(|(theirs, _)| *theirs == rest[0]);
-                    if format.is_none() {
-                        let reason = "its lines are `combined`; see `access_format`";
+                    let is_own = |it: &&Directive| it.name == "logformat" && it.arg(1) == rest[0];
+                    let format = match KNOWN.iter().find(|(theirs, _)| *theirs == rest[0]) {
+                        Some((_, ours)) => Ok((*ours).to_owned()),
+                        None if rest[0].contains('%') => log_format::apache(&rest[0]),
+                        None => match defined.iter().rfind(is_own) {
+                            Some(format) => log_format::apache(format.arg(0)),
+                            None => Err(format!("shape that is called {}", rest[0])),
+                        },
+                    };
+                    let (format, reason) = log_format::or_combined(format);
+                    if let Some(reason) = reason {
                         self.notes.differs(&log.place, &log.line(), reason);
                     }
                     let file = self.server_root.join(file).to_string_lossy().into_owned();
-                    site.access_log = Some((file, format.map_or(COMBINED, |(_, ours)| ours)));
+                    site.access_log = Some((file, format));
                     continue;
                 }
                 _ => "whose requests are written by conditions is not translated; see `log`",

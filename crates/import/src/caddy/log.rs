@@ -20,14 +20,14 @@ impl Reader<'_> {
             },
             _ => None,
         };
-        let is_plain = |it: &&Directive| it.name == "format" && it.args == ["json"];
-        let is_known = directive.args.is_empty() && others.iter().all(is_plain);
+        // Another shape is that of JSON, too, so that what reads the log goes on.
+        let is_known = directive.args.is_empty() && others.iter().all(|it| it.name == "format");
         match file.filter(|_| is_known && site.access_log.is_none()) {
             Some(file) => {
                 let reason = "its lines are JSON, with the names of Tokamak; files are rotated by \
                     another program";
                 self.notes.differs(&directive.place, &directive.line(), reason);
-                site.access_log = Some((file.to_owned(), "json"));
+                site.access_log = Some((file.to_owned(), "json".to_owned()));
             }
             None => {
                 let reason = "only one file by its whole path, or standard output, is translated, \

@@ -120,7 +120,7 @@ pub(super) struct Block {
     /// Whether requests are not logged.
     pub is_unlogged: bool,
     /// Where they are logged, if that is translated.
-    pub access_log: Option<String>,
+    pub access_log: Option<(String, String)>,
 
     pub alias: Option<String>,
     pub is_internal: bool,
@@ -272,6 +272,7 @@ impl Reader<'_> {
                 block.is_unlogged = first == "off";
                 self.access_log(directive, block);
             }
+            "log_format" => drop(self.log_formats.insert(first.to_owned(), directive.clone())),
             "error_log" => self.error_log(directive),
             "autoindex" => block.index_listing = first == "on",
             "charset" if !first.starts_with('$') => block.charset = Some(first.to_owned()),

@@ -234,7 +234,6 @@ pub(super) fn advice(name: &str) -> &'static str {
         "keepalive_requests" => "only connections of HTTP/2 have such a limit, `http2.requests`",
         "large_client_header_buffers" => "see `limits.head` and `limits.headers`",
         "limit_rate" | "limit_rate_after" => "responses are sent as fast as the client takes them",
-        "log_format" => "the access log is combined, or JSON; see `log.access_format`",
         "log_not_found" => "the error log has missing files, too",
         "max_ranges" => "no setting says how many ranges a client may ask for",
         "merge_slashes" => "double slashes of a path are always one",

@@ -22,7 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::directive::Directive;
-use crate::model::Description;
+use crate::log_format;
+use crate::model::{COMBINED, Description};
 use crate::note::Notes;
 use crate::source::{Disk, Place, Unreadable};
 use block::Block;
@@ -46,6 +47,7 @@ pub(crate) fn read(
         description,
         prefix,
         proxies,
+        log_formats: BTreeMap::new(),
         zones,
         depth: 0,
         in_location: false,
@@ -96,6 +98,8 @@ struct Reader<'a> {
     prefix: PathBuf,
     /// All proxies that any block lets name clients.
     proxies: BTreeSet<String>,
+    /// The shapes of log lines by their names.
+    log_formats: BTreeMap<String, Directive>,
     /// Where clients are counted.
     zones: BTreeMap<String, Zone>,
     /// How many locations are around what is read.
@@ -194,18 +198,32 @@ impl Reader<'_> {
             return;
         }
         let is_file = path.starts_with('/') && !path.ends_with('/') && !path.contains('$');
-        let mut more = directive.args.iter().skip(1);
         // Lines are written together in any case.
-        let is_plain = |it: &String| {
-            it == "combined" || ["buffer=", "flush="].iter().any(|own| it.starts_with(own))
+        let is_buffer = |it: &String| ["buffer=", "flush="].iter().any(|own| it.starts_with(own));
+        let more: Vec<&String> =
+            directive.args.iter().skip(1).filter(|it| !is_buffer(it)).collect();
+        let format = match &more[..] {
+            [] => Some(Ok(COMBINED.to_owned())),
+            [name] if *name == COMBINED => Some(Ok(COMBINED.to_owned())),
+            [name] if name.contains('=') => None,
+            [name] => Some(match self.log_formats.get(*name) {
+                Some(format) => log_format::nginx(format.args.get(1..).unwrap_or_default()),
+                None => Err(format!("shape that is called {name}")),
+            }),
+            _ => None,
         };
-        let is_known = is_file && more.all(is_plain);
-        match &block.access_log {
-            Some(other) if is_known && other == path => {}
-            None if is_known && !self.in_location => block.access_log = Some(path.to_owned()),
+        match (&block.access_log, format.filter(|_| is_file)) {
+            (Some((other, _)), Some(_)) if other == path => {}
+            (None, Some(format)) if !self.in_location => {
+                let (format, reason) = log_format::or_combined(format);
+                if let Some(reason) = reason {
+                    self.notes.differs(&directive.place, &directive.line(), reason);
+                }
+                block.access_log = Some((path.to_owned(), format));
+            }
             _ => {
-                let reason = "a site has one access log, combined or JSON, of all its requests; \
-                    see `log.access` and `access_log`";
+                let reason = "a site has one access log of all its requests; see `log.access` and \
+                    `access_log`";
                 self.notes.left(&directive.place, &directive.line(), reason);
             }
         }

@@ -1,8 +1,8 @@
 //! Which scripts run: the locations with `fastcgi_pass`, and what they tell PHP.
 
 use crate::model::Site;
-use crate::pattern;
 use crate::source::Place;
+use crate::{pattern, settings};
 
 use super::Reader;
 use super::block::Block;
@@ -118,8 +118,8 @@ impl Reader<'_> {
         for (name, (place, value)) in &block.params {
             let line = format!("fastcgi_param {name} {value}");
             match &**name {
-                "PHP_VALUE" => self.settings(place, value, false, site),
-                "PHP_ADMIN_VALUE" => self.settings(place, value, true, site),
+                "PHP_VALUE" => settings::add(self.notes, place, value, false, site),
+                "PHP_ADMIN_VALUE" => settings::add(self.notes, place, value, true, site),
                 "HTTPS" if value == "on" => {
                     let reason = "see `listen_tls`, or `trusted_proxies` behind a proxy";
                     self.notes.left(place, &line, reason);
@@ -135,38 +135,6 @@ impl Reader<'_> {
             }
         }
         true
-    }
-
-    /// Lines of settings, as nginx hands them to PHP.
-    fn settings(&mut self, place: &Place, text: &str, is_admin: bool, site: &mut Site) {
-        for line in text.split(['\n', ';']).map(str::trim).filter(|line| !line.is_empty()) {
-            let Some((name, value)) = line.split_once('=') else {
-                self.notes.left(place, line, "no setting of PHP");
-                continue;
-            };
-            let (name, value) = (name.trim().to_owned(), value.trim().trim_matches('"'));
-            if value.contains('$') {
-                let reason = "variables are not translated; write the value into \
-                    `php_admin_value`";
-                self.notes.left(place, line, reason);
-                continue;
-            }
-            let (table, other) = match is_admin {
-                true => (&mut site.php_admin_value, &mut site.php_value),
-                false => (&mut site.php_value, &mut site.php_admin_value),
-            };
-            // `tokamak check` wants one of them; that which scripts cannot change counts.
-            match is_admin {
-                true => drop(other.remove(&name)),
-                false if other.contains_key(&name) => continue,
-                false => {}
-            }
-            let value = value.to_owned();
-            if table.insert(name, value.clone()).is_some_and(|before| before != value) {
-                let reason = "another location has another value; a site has one";
-                self.notes.differs(place, line, reason);
-            }
-        }
     }
 }
 

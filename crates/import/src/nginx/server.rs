@@ -1,7 +1,7 @@
 //! One `server` block as a site.
 
 use crate::directive::Directive;
-use crate::model::{Action, COMBINED, Listen, Rule, Scope, Serve, Site};
+use crate::model::{Action, Listen, Rule, Scope, Serve, Site};
 use crate::source::Place;
 use crate::validity;
 
@@ -45,7 +45,7 @@ impl Reader<'_> {
         let mut site = Site::new(place.clone());
         site.body = Some(block.body.as_ref().map_or(sizes::BODY, |body| body.most));
         let log = block.access_log.as_ref().filter(|own| outer.access_log.as_ref() != Some(own));
-        site.access_log = log.map(|own| (own.clone(), COMBINED));
+        site.access_log = log.cloned();
         self.listen(&block, &mut site);
         if site.listen.is_empty() {
             let reason = "it has no address that is translated, so the site is left out";

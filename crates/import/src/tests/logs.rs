@@ -26,7 +26,19 @@ fn servers_of_nginx_keep_their_logs() {
         (all.to_owned() + &server("a", all), &["access = /all.log"], 0),
         // One for each site.
         (server("a", "access_log /a.log; access_log /b.log;"), &["access_log = /a.log"], 1),
-        (server("a", "access_log /a.log main;"), &[], 1),
+        // A shape that is not known is that which programs read.
+        (server("a", "access_log /a.log main;"), &["access_log = /a.log"], 1),
+        (
+            "log_format main '$remote_addr $status ' '$http_x_a';\n".to_owned()
+                + &server("a", "access_log /a.log main;"),
+            &["access_log = /a.log", "access_format = $remote_addr $status $http_x_a"],
+            0,
+        ),
+        (
+            format!("log_format x $status/$ssl_cipher;\n{}", server("a", "access_log /a.log x;")),
+            &["access_log = /a.log"],
+            1,
+        ),
         (server("a", "access_log logs/a.log;"), &[], 1),
         (
             server("a", "access_log /a.log; location /x/ { access_log /a.log; }"),
@@ -58,6 +70,12 @@ fn sites_of_apache_keep_their_logs() {
         ("CustomLog /a.log combined", &["access_log = /a.log"][..], 0),
         ("CustomLog /a.log vhost_combined", &["access_log = /a.log", "access_format = vhost"], 0),
         ("CustomLog /a.log common", &["access_log = /a.log"], 1),
+        (
+            "LogFormat \"%h %>s\" short\nCustomLog /a.log short",
+            &["access_log = /a.log", "access_format = $remote_addr $status"],
+            0,
+        ),
+        ("CustomLog /a.log \"%h %D\"", &["access_log = /a.log"], 1),
         ("CustomLog ${LOGS}/a.log combined", &[], 1),
         ("CustomLog \"|/bin/rotate a.log\" combined", &[], 1),
         ("CustomLog /a.log combined env=!quiet", &[], 1),
@@ -96,7 +114,8 @@ fn sites_of_caddy_keep_their_logs() {
         ("log {\noutput stdout\n}", json("-")),
         ("log", Vec::new()),
         ("log {\noutput file a.log\n}", Vec::new()),
-        ("log {\noutput file /a.log\nformat console\n}", Vec::new()),
+        ("log {\noutput file /a.log\nformat console\n}", json("/a.log")),
+        ("log {\noutput file /a.log\nlevel ERROR\n}", Vec::new()),
         ("log other {\noutput file /a.log\n}", Vec::new()),
     ] {
         assert_eq!(import(lines), (expected, notes + 1), "{lines}");
