@@ -6,6 +6,7 @@ mod invented;
 mod limits;
 mod listings;
 mod logs;
+mod matchers;
 mod mounts;
 mod passwords;
 mod sizes;
@@ -599,20 +600,22 @@ fn what_guards_in_caddy_and_is_not_translated_is_refused() {
         ("route /a/* {\nbasic_auth {\nx y\n}\n}", "path = \"/a/*\""),
         ("handle_path /a/* {\nphp_fastcgi x\n}", "path = \"/a/*\""),
         ("handle /a/* {\nroot * /b\nfile_server\n}", "path = \"/a/*\""),
-        ("@x {\npath /a/*\nheader Cookie x\n}\nrespond @x 403", "path = \"/a/*\""),
+        ("@x {\npath /a/*\nprotocol https\n}\nrespond @x 403", "path = \"/a/*\""),
+        ("@x {\npath /a/*\nnot {\npath /a/b\nvars a b\n}\n}\nerror @x 403", "path = \"/a/*\""),
         ("@x expression {path}.contains('a')\nrespond @x 403", all),
         ("respond @unknown 403", all),
         ("respond /a{x} 403", all),
         ("@x path_regexp ^/a(?=b)\nrespond @x 403", all),
         ("@x remote_ip forwarded 10.0.0.0/8\nrespond @x 403", all),
         ("@x not client_ip 10.0.0.0/8\nrespond @x 403", all),
-        ("@x header !Cookie\nredir @x /login", all),
+        ("@x header Host x\nredir @x /login", all),
         ("rewrite /a /{x}", "path = \"/a\""),
         ("uri /a/* strip_prefix /a", "path = \"/a/*\""),
         ("request_header /a/* -X-User", "path = \"/a/*\""),
         ("respond /a hello 200", "path = \"/a\""),
         ("tls {\nclient_auth {\nmode require\n}\n}", all),
-        ("php_fastcgi /a/* x", all),
+        ("@x header A b\nphp_fastcgi @x x", all),
+        ("php_fastcgi x {\nheader_up -X-User\n}", all),
         ("php_fastcgi x {\nroot /b\n}", all),
         ("root /b/* /c", all),
         ("bind unix//run/x", all),

@@ -183,3 +183,92 @@ fn folders_are_listed_where_they_were() {
         status(404, "/none/"),
     ]);
 }
+
+#[test]
+fn conditions_choose_what_answers() {
+    let mut desk = Desk::new(&[
+        "index.php",
+        "admin/index.php",
+        "admin/a.txt",
+        "static/a.css",
+        "static/a.php",
+        "wiki/doku.php",
+        "vendor/ok.css",
+        "vendor/a.txt",
+        "config/a.txt",
+        "page.html",
+        "folder/a.txt",
+    ]);
+    let site = r"	root * $TOP/site
+	@page {
+		not file {path}
+		not path /wp-admin/* /admin/* /static/* /wiki/*
+	}
+	rewrite @page /index.php?page=1&{query}
+	@files not path /static/*
+	php_fastcgi @files unix/$SOCKET {
+		env PHP_VALUE memory_limit=100M
+		trusted_proxies private_ranges
+	}
+	file_server
+	handle /admin/* {
+		try_files {path} {path}/ /admin/index.php?{query}
+		php_fastcgi unix/$SOCKET
+		file_server
+	}
+	handle /wiki/* {
+		rewrite * /wiki/doku.php?id={path}
+		php_fastcgi unix/$SOCKET
+	}
+	@closed {
+		path /vendor/* /config*
+		not path *.css
+	}
+	error @closed 404
+	@robot {
+		header User-Agent *Robot*
+		not header X-Key open
+	}
+	respond @robot 403
+	@write {
+		path /page.html
+		method POST
+	}
+	respond @write 403
+	@moved query old=*
+	redir @moved /new
+	@later file /closed.html
+	respond @later 503
+	@made {
+		file
+		path *.css
+	}
+	header @made Cache-Control public";
+    let written = serve(&mut desk, site, 3);
+    assert!(!written.contains("REFUSED"), "{written}");
+    assert!(written.contains("memory_limit"), "{written}");
+    desk.compare(&[
+        status(200, "/"),
+        status(200, "/some/page?a=b"),
+        status(200, "/index.php/x"),
+        status(200, "/folder/"),
+        status(200, "/page.html"),
+        status(200, "/admin/"),
+        status(200, "/admin/a.txt"),
+        status(200, "/admin/none?x=y"),
+        // Slashes in a query stay as they are.
+        differs(200, 200, "/wiki/some/page"),
+        status(200, "/static/a.css"),
+        status(404, "/static/none"),
+        differs(200, 403, "/static/a.php"),
+        status(200, "/vendor/ok.css"),
+        status(404, "/vendor/a.txt"),
+        status(404, "/config/a.txt"),
+        status(403, "/page.html").sending(1),
+        status(403, "/page.html").with("User-Agent", "a Robot"),
+        status(200, "/page.html").with("User-Agent", "a Robot").with("X-Key", "open"),
+        status(302, "/page.html?old=1"),
+        status(200, "/page.html?older=1"),
+        status(200, "/none.css"),
+    ]);
+}

@@ -1,7 +1,7 @@
 //! `basic_auth`: its users stand in the Caddyfile, and become a file of their own.
 
 use crate::directive::Directive;
-use crate::model::{Login, Rule, Site};
+use crate::model::{Login, Rule, Scope, Site};
 use crate::users;
 
 use super::Reader;
@@ -32,10 +32,9 @@ impl Reader<'_> {
                 name
             }
         };
-        for scope in matcher.refused() {
-            let login = Login { users: name.clone(), realm: realm.clone(), free: free.clone() };
-            site.rules.push(Rule::at(&directive.place, scope).login(login));
-        }
+        let login = Login { users: name, realm, free };
+        let rule = Rule::at(&directive.place, Scope::default()).login(login);
+        site.rules.extend(matcher.guarding(&rule));
     }
 
     /// A file of the users, the realm, and the clients that need no password.
@@ -53,7 +52,7 @@ impl Reader<'_> {
             Some(Clients::Not(networks)) => networks.clone(),
             Some(Clients::Only(_)) => return Err("a password of some clients is none".into()),
         };
-        if matcher.is_narrower || matcher.is_missing || matcher.is_widened() {
+        if matcher.is_widened() {
             return Err("a part of its matcher is not translated".into());
         }
         let (hash, realm) = match args {

@@ -2,13 +2,24 @@
 
 use std::collections::BTreeMap;
 
+use crate::condition::{self as cases, Cases, Subject, Test};
 use crate::directive::Directive;
-use crate::model::Scope;
+use crate::model::{Rule, Scope};
 use crate::{pattern, validity};
+
+use super::condition::{self, Bound};
+use super::path;
 
 /// The networks that Caddy calls `private_ranges`.
 const PRIVATE: [&str; 6] =
     ["192.168.0.0/16", "172.16.0.0/12", "10.0.0.0/8", "127.0.0.1/8", "fd00::/8", "::1"];
+
+/// Names of what is not said as a file of the site's root: a refusal must hold for these before a
+/// rewrite. `.well-known` is for everybody.
+const HIDDEN: &str = r"!/\.(?:[^w]|w[^e]|we[^l])";
+
+/// The part of a path that a target takes over.
+const WHOLE: &str = "^/(.*)$";
 
 /// Matchers of a block by their names, with `@`.
 pub(super) type Named = BTreeMap<String, Matcher>;
@@ -30,49 +41,159 @@ pub(super) enum Clients {
 }
 
 /// For which requests a directive is. All of it has to fit.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Matcher {
+    /// What the Caddyfile says; all conditions have to hold.
+    conditions: Vec<Directive>,
     paths: Option<Paths>,
     pub clients: Option<Clients>,
-    pub is_missing: bool,
-    /// Whether more is asked for than is known here: then it fits fewer requests.
-    pub is_narrower: bool,
+    /// What else requests have to be, if it is known.
+    exact: Option<Cases>,
+    /// The same with all that is not known.
+    wider: Cases,
+    /// The files that it tries, if one is not that of the request.
+    pub tries: Option<Vec<String>>,
     /// Whether it asks for the host, and nothing else.
     pub is_host: bool,
 }
 
+impl Default for Matcher {
+    fn default() -> Matcher {
+        Matcher::new(Vec::new(), false)
+    }
+}
+
 impl Matcher {
+    /// A matcher of conditions. `hides_clients` says whether addresses of clients may be others
+    /// than those of their connections.
+    fn new(conditions: Vec<Directive>, hides_clients: bool) -> Matcher {
+        let mut clients = Vec::new();
+        let mut rest = Vec::new();
+        for condition in &conditions {
+            match client(condition).filter(|_| !hides_clients) {
+                Some(own) => clients.push(own),
+                None => rest.push(condition.clone()),
+            }
+        }
+        if clients.len() > 1 {
+            clients.clear();
+            rest.clone_from(&conditions);
+        }
+        let mut paths = None;
+        let expressions: Vec<_> = rest.iter().filter(|it| it.name == "path_regexp").collect();
+        let like: Vec<_> = rest.iter().filter(|it| it.name == "path").collect();
+        if let [one] = expressions[..]
+            && let Some(expression) = one.args.last()
+        {
+            paths = Some(Paths::Found(expression.clone()));
+            rest.retain(|it| it.name != "path_regexp");
+        } else if expressions.is_empty() && !like.is_empty() {
+            paths = Some(Paths::Like(like.iter().flat_map(|it| it.args.clone()).collect()));
+            rest.retain(|it| it.name != "path");
+        }
+        let mut exact = condition::all(&rest, Bound::Exact);
+        let mut tries = None;
+        if exact.is_none() {
+            let (files, others): (Vec<_>, Vec<_>) = rest.iter().partition(|it| it.name == "file");
+            if let [file] = files[..]
+                && let Some(cases) =
+                    condition::all(&others.into_iter().cloned().collect::<Vec<_>>(), Bound::Exact)
+            {
+                tries = condition::files(file);
+                exact = tries.is_some().then_some(cases);
+            }
+        }
+        let wider = condition::all(&rest, Bound::Wider).unwrap_or_else(Cases::all);
+        let is_host = matches!(&conditions[..], [one] if one.name == "host");
+        Matcher { conditions, paths, clients: clients.pop(), exact, wider, tries, is_host }
+    }
+
+    /// What is for all requests of both.
+    pub(super) fn within(&self, outer: &Matcher, hides_clients: bool) -> Matcher {
+        if outer.conditions.is_empty() {
+            return self.clone();
+        }
+        // Two lists of paths would become one, so the outer one is negated twice.
+        let mut conditions = self.conditions.clone();
+        conditions.extend(match conditions.is_empty() {
+            true => outer.conditions.clone(),
+            false => vec![Matcher::new(vec![outer.negation()], false).negation()],
+        });
+        Matcher::new(conditions, hides_clients)
+    }
+
+    /// What is for all requests that none of these is for, if that is known.
+    pub(super) fn none_of(matchers: &[&Matcher], hides_clients: bool) -> Option<Matcher> {
+        let is_known = |it: &&Matcher| !it.is_all() && it.is_exact();
+        let are_known = matchers.iter().all(is_known);
+        let conditions = matchers.iter().filter(|it| !it.is_all()).map(|it| it.negation());
+        let rest = Matcher::new(conditions.collect(), hides_clients);
+        (are_known && rest.is_exact()).then_some(rest)
+    }
+
+    /// What else than this is for the same requests, and asks for one more thing.
+    pub(super) fn and(&self, condition: Directive, hides_clients: bool) -> Matcher {
+        Matcher::new(vec![condition], hides_clients).within(self, hides_clients)
+    }
+
+    /// The same without the files that it tries.
+    pub(super) fn without_files(&self, hides_clients: bool) -> Matcher {
+        let rest = self.conditions.iter().filter(|it| it.name != "file").cloned();
+        Matcher::new(rest.collect(), hides_clients)
+    }
+
+    /// Whether rules can say all of it.
+    fn is_exact(&self) -> bool {
+        self.exact.is_some() && self.clients.is_none() && self.tries.is_none()
+    }
+
+    fn negation(&self) -> Directive {
+        let block = Some(self.conditions.clone());
+        Directive { name: "not".to_owned(), args: Vec::new(), block, ..self.conditions[0].clone() }
+    }
+
     /// Whether it is for all requests.
     pub(super) fn is_all(&self) -> bool {
-        !self.is_narrower && !self.is_missing && self.clients.is_none() && self.paths.is_none()
+        self.conditions.is_empty()
     }
 
-    /// Whether only paths are asked for.
-    pub(super) fn is_path(&self) -> bool {
-        !self.is_narrower && !self.is_missing && self.clients.is_none()
-    }
-
-    /// Whether a refusal is for more than its paths, because they cannot be said.
+    /// Whether a refusal is for more than Caddy refuses.
     pub(super) fn is_widened(&self) -> bool {
-        let is_all = |path: &String| matches!(&**path, "*" | "/*");
-        match &self.paths {
-            None => false,
-            Some(Paths::Like(paths)) if paths.iter().any(is_all) => false,
-            Some(_) => self.refused().iter().any(Scope::is_all),
-        }
+        let is_all = |path: &String| path::is_all(path);
+        let is_path_known = match &self.paths {
+            None => true,
+            Some(Paths::Like(paths)) if paths.iter().any(is_all) => true,
+            Some(_) => self.refused().iter().all(|scope| !scope.is_all()),
+        };
+        let is_exact = self.exact.as_ref() == Some(&self.wider) && self.tries.is_none();
+        !is_path_known || !is_exact || self.asks_for_files()
+    }
+
+    /// Whether it asks for files at the paths of requests.
+    pub(super) fn asks_for_files(&self) -> bool {
+        let Some(Cases(cases)) = &self.exact else { return false };
+        cases.iter().flatten().any(|test| matches!(test, Test::File(_)))
     }
 
     /// How many characters Caddy sorts it by: those of a path that is alone.
     pub(super) fn length(&self) -> usize {
-        match &self.paths {
-            Some(Paths::Like(paths)) if self.is_path() && paths.len() == 1 => {
+        match (&self.paths, &self.conditions[..]) {
+            (Some(Paths::Like(paths)), [_]) if paths.len() == 1 => {
                 paths[0].trim_end_matches('*').len()
             }
             _ => 0,
         }
     }
 
-    /// The scopes of a refusal. They may be wider than the matcher.
+    /// The single path that it is for, and nothing else.
+    pub(super) fn path(&self) -> Option<&str> {
+        match (&self.paths, &self.conditions[..]) {
+            (Some(Paths::Like(paths)), [_]) if paths.len() == 1 => Some(&paths[0]),
+            _ => None,
+        }
+    }
+
+    /// The paths of a refusal. They may be more than those of the matcher.
     pub(super) fn refused(&self) -> Vec<Scope> {
         match &self.paths {
             None => vec![Scope::default()],
@@ -80,103 +201,130 @@ impl Matcher {
                 Ok(expression) => vec![Scope::pattern(pattern::refusing(&expression))],
                 Err(_) => vec![Scope::default()],
             },
-            Some(Paths::Like(paths)) => paths.iter().map(|path| refused(path)).collect(),
+            Some(Paths::Like(paths)) => paths.iter().map(|path| path::refused(path)).collect(),
         }
     }
 
-    /// The scopes of all else, which are exactly those of the matcher.
-    pub(super) fn exact(&self) -> Option<Vec<Scope>> {
-        if self.is_narrower || self.clients.is_some() {
-            return None;
-        }
-        match &self.paths {
-            None => Some(vec![Scope::default()]),
-            Some(Paths::Found(expression)) => {
-                pattern::translate(expression, false).ok().map(|it| vec![Scope::pattern(it)])
-            }
-            Some(Paths::Like(paths)) => {
-                paths.iter().map(|path| expression(path).map(Scope::pattern)).collect()
-            }
-        }
-    }
-
-    fn add(&mut self, condition: &Directive, hides_clients: bool) {
-        let args = &condition.args;
-        match &*condition.name {
-            "path" if !args.is_empty() => match &mut self.paths {
-                None => self.paths = Some(Paths::Like(args.clone())),
-                Some(Paths::Like(paths)) => paths.extend(args.iter().cloned()),
-                Some(Paths::Found(_)) => self.is_narrower = true,
-            },
-            "path_regexp" if self.paths.is_none() && !args.is_empty() => {
-                self.paths = args.last().cloned().map(Paths::Found);
-            }
-            "remote_ip" if !hides_clients => self.client(args, Clients::Only),
-            "not" => {
-                let inner: Vec<Directive> = match (&condition.block, args.split_first()) {
-                    (Some(block), None) => block.clone(),
-                    (None, Some((name, args))) => vec![Directive {
-                        name: name.clone(),
-                        args: args.to_vec(),
-                        ..condition.clone()
-                    }],
-                    _ => Vec::new(),
-                };
-                match &inner[..] {
-                    [one] if one.name == "remote_ip" && !hides_clients => {
-                        self.client(&one.args, Clients::Not);
-                    }
-                    [one] if one.name == "file" && one.block.is_none() => {
-                        self.is_missing = one.args.iter().all(|arg| arg == "{path}");
-                        self.is_narrower |= !self.is_missing;
-                    }
-                    _ => self.is_narrower = true,
+    /// Rules of a refusal like this one, for all that the matcher is for, and perhaps for more.
+    pub(super) fn guarding(&self, rule: &Rule) -> Vec<Rule> {
+        let mut rules = Vec::new();
+        for scope in self.refused() {
+            let rule = Rule { scope, ..rule.clone() };
+            for case in &self.wider.0 {
+                let own = cases::limited(rule.clone(), case).unwrap_or_else(|_| rule.clone());
+                if !rules.contains(&own) {
+                    rules.push(own);
                 }
             }
-            _ => self.is_narrower = true,
         }
+        rules
     }
 
-    /// Networks that are no networks, or more than one list, make it wider.
-    fn client(&mut self, args: &[String], make: fn(Vec<String>) -> Clients) {
-        let networks: Option<Vec<String>> = args
-            .iter()
-            .flat_map(|arg| match &**arg {
-                "private_ranges" => PRIVATE.to_vec(),
-                other => vec![other],
-            })
-            .map(validity::network)
-            .collect();
-        let is_first = self.clients.is_none() && !self.is_narrower;
-        match networks.filter(|networks| is_first && !networks.is_empty()) {
-            Some(networks) => self.clients = Some(make(networks)),
-            None => {
-                self.clients = None;
-                self.is_narrower = true;
-            }
+    /// Rules like this one, for exactly the requests of the matcher. With `needs_path`, the path
+    /// without its slash is the first group of their `pattern`.
+    pub(super) fn exactly(&self, rule: &Rule, needs_path: bool) -> Option<Vec<Rule>> {
+        if self.clients.is_some() || self.tries.is_some() {
+            return None;
         }
+        let mut scope = match &self.paths {
+            None => Scope::default(),
+            Some(Paths::Like(paths)) if paths.iter().any(|path| path::is_all(path)) => {
+                Scope::default()
+            }
+            Some(Paths::Like(paths)) => Scope::pattern(path::any(paths)?),
+            Some(Paths::Found(expression)) => {
+                Scope::pattern(pattern::translate(expression, false).ok()?)
+            }
+        };
+        if needs_path {
+            scope.and.extend(scope.pattern.replace(WHOLE.to_owned()));
+        }
+        let are_names = matches!(&self.paths, Some(Paths::Like(paths)) if path::are_names(paths));
+        let mut rules = Vec::new();
+        for case in &self.exact.as_ref()?.0 {
+            let mut case = case.clone();
+            if are_names {
+                if case.iter().any(|test| condition::is_of_folders(test) && is_positive(test)) {
+                    continue;
+                }
+                case.retain(|test| !condition::is_of_folders(test));
+            }
+            let rule = Rule { scope: scope.clone(), ..rule.clone() };
+            let mut rule = cases::limited(rule, &case).ok()?;
+            if rule.unless_file {
+                rule.scope.and.push(HIDDEN.to_owned());
+            }
+            rules.push(rule);
+        }
+        let is_valid = rules.iter().all(|rule| validity::rule(rule).is_ok());
+        is_valid.then_some(rules)
+    }
+
+    /// The same, if only paths are asked for: rules that neither answer nor refuse go by these.
+    pub(super) fn by_path(&self, rule: &Rule) -> Option<Vec<Rule>> {
+        let is_plain =
+            |rule: &Rule| !rule.if_file && !rule.unless_file && rule.conditions.is_empty();
+        self.exactly(rule, false).filter(|rules| rules.iter().all(is_plain))
+    }
+
+    /// Rules like this one, which changes headers, for exactly the requests of the matcher. Where
+    /// it asks for a file, it goes by what answers, which is that file.
+    pub(super) fn of_headers(&self, rule: &Rule) -> Option<Vec<Rule>> {
+        if !self.asks_for_files() {
+            let rules = self.by_path(rule)?;
+            // Requests of two cases would get a field twice.
+            return (rules.len() == 1 || rule.headers.add.is_empty()).then_some(rules);
+        }
+        let Some(Paths::Like(paths)) = &self.paths else { return None };
+        let [case] = &self.exact.as_ref()?.0[..] else { return None };
+        let is_file = case.contains(&Test::File(true)) && path::are_files(paths);
+        is_file.then_some(())?;
+        let is_other =
+            |test: &&Test| !matches!(test, Test::File(_)) && !condition::is_of_folders(test);
+        let case = case.iter().filter(is_other).cloned().collect();
+        let own = Matcher { exact: Some(Cases(vec![case])), ..self.clone() };
+        own.by_path(&Rule { of_answer: true, ..rule.clone() })
     }
 }
 
-/// The matchers that a block defines. `hides_clients` says whether addresses of clients may be
-/// others than those of their connections.
+fn is_positive(test: &Test) -> bool {
+    matches!(test, Test::Found(Subject::Path, _, true))
+}
+
+/// A condition that nobody knows.
+fn unknown() -> Directive {
+    let place = crate::source::Place::start(std::path::Path::new(""));
+    Directive { place, name: "unknown".to_owned(), args: Vec::new(), block: None }
+}
+
+/// The clients of a condition, if it says nothing else.
+fn client(condition: &Directive) -> Option<Clients> {
+    match &*condition.name {
+        "remote_ip" => networks(&condition.args).map(Clients::Only),
+        "not" => match &condition::within(condition)[..] {
+            [one] if one.name == "remote_ip" => networks(&one.args).map(Clients::Not),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn networks(args: &[String]) -> Option<Vec<String>> {
+    let names = args.iter().flat_map(|arg| match &**arg {
+        "private_ranges" => PRIVATE.to_vec(),
+        other => vec![other],
+    });
+    let networks: Option<Vec<String>> = names.map(validity::network).collect();
+    networks.filter(|networks| !networks.is_empty())
+}
+
+/// The matchers that a block defines.
 pub(super) fn named(directives: &[Directive], outer: &Named, hides_clients: bool) -> Named {
     let mut all = outer.clone();
     for directive in directives.iter().filter(|it| it.name.starts_with('@')) {
-        let mut matcher = Matcher::default();
-        let conditions: Vec<Directive> = match (&directive.block, directive.args.split_first()) {
-            (Some(block), None) => block.clone(),
-            (block, Some((name, args))) => vec![Directive {
-                name: name.clone(),
-                args: args.to_vec(),
-                block: block.clone(),
-                ..directive.clone()
-            }],
-            (None, None) => Vec::new(),
-        };
-        conditions.iter().for_each(|condition| matcher.add(condition, hides_clients));
-        matcher.is_host = matches!(&conditions[..], [one] if one.name == "host");
-        all.insert(directive.name.clone(), matcher);
+        let conditions = condition::within(directive);
+        let conditions = if conditions.is_empty() { vec![unknown()] } else { conditions };
+        all.insert(directive.name.clone(), Matcher::new(conditions, hides_clients));
     }
     all
 }
@@ -190,79 +338,13 @@ pub(super) fn of<'a>(directive: &'a Directive, named: &Named) -> (Matcher, &'a [
         return (Matcher::default(), rest);
     }
     if first.starts_with('@') {
-        let unknown = Matcher { is_narrower: true, ..Matcher::default() };
-        return (named.get(first).cloned().unwrap_or(unknown), rest);
+        let known = named.get(first).cloned();
+        return (known.unwrap_or_else(|| Matcher::new(vec![unknown()], false)), rest);
     }
     if first.starts_with('/') {
-        let paths = Some(Paths::Like(vec![first.clone()]));
-        return (Matcher { paths, ..Matcher::default() }, rest);
+        let (name, args) = ("path".to_owned(), vec![first.clone()]);
+        let place = directive.place.clone();
+        return (Matcher::new(vec![Directive { place, name, args, block: None }], false), rest);
     }
     (Matcher::default(), &directive.args)
-}
-
-/// A path of Caddy as the scope of a refusal: never for less.
-fn refused(path: &str) -> Scope {
-    if matches!(path, "*" | "/*") {
-        return Scope::default();
-    }
-    // Caddy compares a path that ends with a slash as it is; below it there may be its index file.
-    let plain = path.trim_end_matches('*');
-    if path.starts_with('/') && path.len() - plain.len() < 2 && validity::path(path).is_ok() {
-        let is_plain = !plain.contains(['%', '{', '?', '[', '\\']);
-        match is_plain {
-            true if plain.len() > 1 && plain.ends_with('/') => {
-                return Scope::path(format!("{plain}*"));
-            }
-            true if plain.len() > 1 => return Scope::path(path),
-            _ => {}
-        }
-    }
-    match expression(path) {
-        Some(expression) => Scope::pattern(pattern::refusing(&expression)),
-        None => Scope::default(),
-    }
-}
-
-/// A path of Caddy as an expression: without regard to case, `*` at the ends is anything, and
-/// between them anything but a slash.
-fn expression(path: &str) -> Option<String> {
-    if path.is_empty() || path.contains(['%', '{', '?', '[', '\\']) {
-        return None;
-    }
-    let is_ends_only = !path.trim_matches('*').contains('*');
-    if !is_ends_only {
-        let parts: Vec<String> = path.split('*').map(regex_lite::escape).collect();
-        return Some(format!("(?i)^{}$", parts.join("[^/]*")));
-    }
-    let inner = path.strip_prefix('*').unwrap_or(path);
-    let begin = if path.starts_with('*') { "" } else { "^" };
-    let (inner, end) = match inner.strip_suffix('*') {
-        Some(inner) => (inner, ""),
-        None => (inner, "$"),
-    };
-    Some(format!("(?i){begin}{}{end}", regex_lite::escape(inner)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_refusal_is_for_all_that_caddy_means() {
-        for (path, expected) in [
-            ("/a", Scope::path("/a")),
-            ("/a/", Scope::path("/a/*")),
-            ("/a/*", Scope::path("/a/*")),
-            ("/a*", Scope::path("/a*")),
-            ("*.php", Scope::pattern("(?i)\\.php(?:/|$)")),
-            ("*/x/*", Scope::pattern("(?i)/x/")),
-            ("/a/*/b", Scope::pattern("(?i)^/a/[^/]*/b(?:/|$)")),
-            ("/*", Scope::default()),
-            ("/a%2fb", Scope::default()),
-            ("{x}", Scope::default()),
-            ("/", Scope::pattern("(?i)^/(?:/|$)")),
-        ] {
-            assert_eq!(refused(path), expected, "{path}");
-        }
-    }
 }

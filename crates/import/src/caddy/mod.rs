@@ -3,12 +3,15 @@
 //! so its requests are refused, too.
 
 mod address;
+mod condition;
 mod fastcgi;
+mod handle;
 mod log;
 mod login;
 mod matcher;
 mod mount;
 mod parse;
+mod path;
 mod site;
 mod target;
 
@@ -26,6 +29,7 @@ const TUNING: &[&str] = &[
     "admin",
     "auto_https",
     "debug",
+    "frankenphp",
     "default_bind",
     "grace_period",
     "http_port",
@@ -38,6 +42,7 @@ const TUNING: &[&str] = &[
     "shutdown_delay",
     "skip_install_trust",
     "storage",
+    "storage_clean_interval",
 ];
 
 /// The host of a site for unknown names, beside others that have some: a name of its own is asked
@@ -63,6 +68,7 @@ pub(crate) fn read(
         file: absolute,
         prefix,
         notes,
+        disk,
         http: 80,
         https: 443,
         bind: Vec::new(),
@@ -85,6 +91,7 @@ struct Reader<'a> {
     file: PathBuf,
     prefix: PathBuf,
     notes: &'a mut Notes,
+    disk: &'a dyn Disk,
     http: u16,
     https: u16,
     bind: Vec<String>,

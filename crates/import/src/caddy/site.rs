@@ -8,8 +8,9 @@ use crate::source::Place;
 use crate::{unit, validity};
 
 use super::Reader;
+use super::fastcgi::Php;
 use super::matcher::{self, Clients, Matcher, Named};
-use super::target;
+use super::target::{self, Target};
 
 /// Directives that tune Caddy, or ask for what Tokamak does anyway.
 pub(super) const TUNING: &[&str] =
@@ -18,13 +19,24 @@ pub(super) const TUNING: &[&str] =
 /// Directives that only change what a site says of itself, so that nothing opens without them.
 const HARMLESS: &[&str] = &["handle_errors", "map", "vars"];
 
+/// What `rewrite` calls the file that a matcher has found.
+const TRIED: &[&str] = &[
+    "{http.matchers.file.relative}",
+    "{file_match.relative}",
+    "{http.matchers.file.relative}?{query}",
+];
+
 /// What a site serves.
 #[derive(Debug, Default)]
-struct Served {
+pub(super) struct Served {
     files: bool,
-    php: bool,
-    /// Paths that a `handle` of its own answers.
-    handled: bool,
+    php: Option<Php>,
+    /// What a `handle` of its own answers.
+    pub handled: Vec<Matcher>,
+    /// `file_server` for some paths.
+    some_files: Vec<Directive>,
+    /// What runs in some of these.
+    pub scripts: Vec<(Matcher, Php)>,
 }
 
 impl Reader<'_> {
@@ -38,25 +50,56 @@ impl Reader<'_> {
             return;
         }
         self.root(directives, site);
-        let around = Named::new();
+        let everything = Matcher::default();
+        let around = (&Named::new(), &everything);
         let mounted = self.mounts(directives, site);
         let is_left = |it: &&Directive| !mounted.contains(it);
         let directives: Vec<Directive> = directives.iter().filter(is_left).cloned().collect();
-        self.directives(&directives, &around, site, &mut served);
+        self.directives(&directives, around, site, &mut served);
+        self.scripts(&mut served, site);
+        for directive in served.some_files.iter().filter(|_| !served.files) {
+            self.unserved(directive, site);
+        }
         self.hide(site);
         let place = site.place.clone();
         if !served.files {
-            let reason = match served.php {
+            let reason = match served.php.is_some() {
                 true => "its files are not served by Caddy, which no rule can say; all is refused",
                 false => "it serves neither files nor PHP, so all of it is refused",
             };
             self.notes.refused(&place, "", reason);
             site.refuse(&place);
-        } else if !served.php {
+        } else if served.php.is_none() {
             // Caddy sends the source of scripts as text.
             site.rules.push(Rule::at(&place, Scope::default()).serve(Serve::Files));
             let index = || vec!["index.html".to_owned(), "index.txt".to_owned()];
             site.index.get_or_insert_with(index);
+        }
+    }
+
+    /// Scripts that run in some `handle` only.
+    fn scripts(&mut self, served: &mut Served, site: &mut Site) {
+        let Some((first, php)) = served.scripts.first() else { return };
+        match &served.php {
+            Some(own) if own.script == php.script => {}
+            None if served.files || first.is_all() => {
+                let place = site.place.clone();
+                let matchers: Vec<&Matcher> = served.scripts.iter().map(|(own, _)| own).collect();
+                if !self.files_but(&place, &matchers, site) {
+                    let reason = "where no script runs cannot be said by a rule, so all is refused";
+                    self.notes.refused(&place, "handle", reason);
+                    site.refuse(&place);
+                }
+                self.index(&php.clone(), site);
+                served.php = Some(php.clone());
+            }
+            _ => {
+                let reason = "one `handle` runs another script than the others where there is no \
+                    file, so the site is refused; see `path` of `[[site]]`";
+                let place = site.place.clone();
+                self.notes.refused(&place, "handle", reason);
+                site.refuse(&place);
+            }
         }
     }
 
@@ -119,19 +162,23 @@ impl Reader<'_> {
                 "handle" | "route" if directive.args.is_empty() => {
                     self.root(directive.inner(), site);
                 }
+                "php_server" if site.root.is_none() && !has_root(directives) => {
+                    let own = directive.inner().iter().rfind(|it| it.name == "root");
+                    site.root = own.and_then(|own| self.path(own.arg(0)));
+                }
                 _ => {}
             }
         }
     }
 
-    fn directives(
+    pub(super) fn directives(
         &mut self,
         directives: &[Directive],
-        around: &Named,
+        (named, outer): (&Named, &Matcher),
         site: &mut Site,
         served: &mut Served,
     ) {
-        let named = matcher::named(directives, around, self.hides_clients);
+        let named = matcher::named(directives, named, self.hides_clients);
         let mut sorted: Vec<&Directive> =
             directives.iter().filter(|it| !it.name.starts_with('@')).collect();
         sorted.sort_by_key(|directive| {
@@ -139,18 +186,19 @@ impl Reader<'_> {
             (order(&directive.name), Reverse(matcher.length()), matcher.is_all())
         });
         for directive in sorted {
-            self.directive(directive, &named, site, served);
+            self.directive(directive, (&named, outer), site, served);
         }
     }
 
-    fn directive(
+    pub(super) fn directive(
         &mut self,
         directive: &Directive,
-        named: &Named,
+        (named, outer): (&Named, &Matcher),
         site: &mut Site,
         served: &mut Served,
     ) {
-        let (matcher, args) = matcher::of(directive, named);
+        let (own, args) = matcher::of(directive, named);
+        let matcher = own.within(outer, self.hides_clients);
         match &*directive.name {
             "root" => {}
             "redir" => self.redirect(directive, &matcher, args, site),
@@ -158,34 +206,33 @@ impl Reader<'_> {
             "try_files" => self.try_files(directive, &matcher, args, site),
             "header" => self.header(directive, &matcher, args, site),
             "respond" | "error" | "abort" => self.refusal(directive, &matcher, args, site, served),
-            "file_server" if matcher.is_all() && self.file_server(directive, args, site) => {
-                served.files = true;
-            }
-            "php_fastcgi" if matcher.is_all() && !served.php => match self.php(directive, site) {
-                true => served.php = true,
-                false => site.refuse(&directive.place),
+            // Of several, the one for all serves the rest, too.
+            "file_server" if own.is_all() => match self.file_server(directive, args, site) {
+                true => served.files = true,
+                false => self.unserved(directive, site),
             },
-            // Nobody can say by a rule that something is served below some paths only.
-            "file_server" | "php_fastcgi" => {
-                let reason = "it is for some paths only, or asks for more than is translated, so \
-                    the site is refused";
-                self.notes.refused(&directive.place, &directive.line(), reason);
-                site.refuse(&directive.place);
+            "file_server" if directive.block.is_none() && args.is_empty() => {
+                served.some_files.push(directive.clone());
             }
-            "handle" if matcher.is_all() => {
-                if served.handled {
-                    let reason = "it is for what no other `handle` answers; here its rules are for \
-                        all paths";
-                    self.notes.differs(&directive.place, "handle", reason);
+            "php_fastcgi" | "php_server" if served.php.is_none() => {
+                let php = self.php(directive, site);
+                match php.filter(|php| self.run(directive, php, &own, site)) {
+                    Some(php) => {
+                        served.files |= php.has_files;
+                        served.php = Some(php);
+                    }
+                    None => self.unserved(directive, site),
                 }
-                self.directives(directive.inner(), named, site, served);
             }
-            "route" if matcher.is_all() => {
-                self.directives(directive.inner(), named, site, served);
+            "file_server" | "php_fastcgi" | "php_server" => self.unserved(directive, site),
+            "handle" | "route" if own.is_all() => {
+                self.rest(directive, (named, outer), site, served);
             }
-            "handle" => {
-                served.handled = true;
-                self.handle(directive, &matcher, named, site);
+            "handle" | "route" => {
+                if directive.name == "handle" {
+                    served.handled.push(matcher.clone());
+                }
+                self.part(directive, &matcher, named, site, served);
             }
             "request_body" => self.request_body(directive, &matcher),
             "tls" => self.tls(directive, site),
@@ -208,6 +255,14 @@ impl Reader<'_> {
         }
     }
 
+    /// Refuses the site, because no rule says what a directive serves.
+    fn unserved(&mut self, directive: &Directive, site: &mut Site) {
+        let reason = "it is for some paths only, or asks for more than is translated, so the site \
+            is refused";
+        self.notes.refused(&directive.place, &directive.line(), reason);
+        site.refuse(&directive.place);
+    }
+
     /// Refuses what a directive is for: at least that.
     pub(super) fn refuse(
         &mut self,
@@ -220,23 +275,20 @@ impl Reader<'_> {
         let place = &directive.place;
         if let Some(reason) = reason {
             self.notes.refused(place, &directive.line(), reason);
-        } else if matcher.is_narrower || matcher.is_widened() {
+        } else if matcher.is_widened() {
             let reason = "a part of its matcher is not translated, so more is refused";
             self.notes.refused(place, &directive.line(), reason);
         }
         let all = || vec!["all".to_owned()];
-        for scope in matcher.refused() {
-            let rule = Rule::at(place, scope);
-            site.rules.push(match (&matcher.clients, reason) {
-                (None, _) | (_, Some(_)) => rule.refuse_all(status),
-                (Some(Clients::Only(networks)), None) => {
-                    rule.refuse(Vec::new(), networks.clone(), status)
-                }
-                (Some(Clients::Not(networks)), None) => {
-                    rule.refuse(networks.clone(), all(), status)
-                }
-            });
-        }
+        let rule = Rule::at(place, Scope::default());
+        let rule = match (&matcher.clients, reason) {
+            (None, _) | (_, Some(_)) => rule.refuse_all(status),
+            (Some(Clients::Only(networks)), None) => {
+                rule.refuse(Vec::new(), networks.clone(), status)
+            }
+            (Some(Clients::Not(networks)), None) => rule.refuse(networks.clone(), all(), status),
+        };
+        site.rules.extend(matcher.guarding(&rule));
     }
 
     fn refusal(
@@ -254,7 +306,16 @@ impl Reader<'_> {
             let reason = "no rule answers with a text, so what it is for is refused";
             return self.refuse(directive, matcher, 404, site, Some(reason));
         }
-        if served.handled {
+        if let Some(files) = &matcher.tries
+            && let Some(file) = self.maintenance(files, site)
+        {
+            let reason = format!(
+                "there is no {file} now, so it refuses nothing; to close the site, add a rule with \
+                 `deny = \"all\"`"
+            );
+            return self.notes.left(&directive.place, &directive.line(), reason);
+        }
+        if !served.handled.is_empty() {
             let reason = "it is for what no `handle` answers; here all that fits is refused";
             self.notes.differs(&directive.place, &directive.line(), reason);
         }
@@ -266,47 +327,17 @@ impl Reader<'_> {
         self.refuse(directive, matcher, status, site, None);
     }
 
-    /// A `handle` with a matcher: refusals, files alone, or the same as the site around it.
-    fn handle(&mut self, directive: &Directive, matcher: &Matcher, named: &Named, site: &mut Site) {
-        let inner: Vec<&Directive> =
-            directive.inner().iter().filter(|it| !TUNING.contains(&&*it.name)).collect();
-        let reason = "only refusals and files of the site's own root are translated here, so all \
-            of it is refused";
-        match &inner[..] {
-            [one] if matches!(&*one.name, "respond" | "error" | "abort") => {
-                let (own, args) = matcher::of(one, named);
-                match own.is_all() {
-                    true => self.refusal(one, matcher, args, site, &Served::default()),
-                    false => self.refuse(directive, matcher, 404, site, Some(reason)),
-                }
-            }
-            [one] if one.name == "file_server" && one.block.is_none() && is_plain(&one.args) => {
-                // More than the matcher says is no danger: then less runs, and less is listed.
-                for scope in matcher.refused() {
-                    let rule = Rule::at(&one.place, scope).serve(Serve::Files);
-                    site.rules.push(if one.args.is_empty() { rule.list(false) } else { rule });
-                }
-                if !one.args.is_empty() {
-                    self.list(one, matcher, site);
-                }
-            }
-            _ => self.refuse(directive, matcher, 404, site, Some(reason)),
-        }
-    }
-
-    /// `browse` for some paths: no more than these.
-    fn list(&mut self, directive: &Directive, matcher: &Matcher, site: &mut Site) {
-        let place = &directive.place;
-        match matcher.exact().filter(|_| !matcher.is_missing) {
-            Some(scopes) => {
-                let rules = scopes.into_iter().map(|scope| Rule::at(place, scope).list(true));
-                site.rules.extend(rules);
-            }
-            None => {
-                let reason = "which folders are listed cannot be said by a rule, so none is";
-                self.notes.left(place, &directive.line(), reason);
-            }
-        }
+    /// A file that somebody makes to close a site, if it is not there.
+    fn maintenance(&self, files: &[String], site: &Site) -> Option<String> {
+        let root = std::path::Path::new(site.root.as_deref()?);
+        let is_missing = |file: &String| {
+            let name = file.trim_start_matches('/');
+            let is_plain = !name.is_empty() && !name.contains(['{', '*', '?', '[', '\\', '=']);
+            is_plain
+                && !name.split('/').any(|part| part == "..")
+                && !self.disk.is_file(&root.join(name))
+        };
+        files.iter().all(is_missing).then(|| files.join(", "))
     }
 
     fn redirect(
@@ -318,22 +349,9 @@ impl Reader<'_> {
     ) {
         let (place, line) = (&directive.place, directive.line());
         let found = args.first().and_then(|to| target::redirected(to));
-        let status = status_of(args.get(1));
-        let scopes = matcher.exact();
-        if let (Some((to, needs_path)), Some(status), Some(scopes)) = (found, status, scopes) {
-            let is_free = |scope: &Scope| scope.pattern.is_none() || !needs_path;
-            let rules: Vec<Rule> = scopes
-                .into_iter()
-                .filter(is_free)
-                .map(|scope| {
-                    let scope = if needs_path { Scope::pattern("^/(.*)$") } else { scope };
-                    let rule = Rule::at(place, scope).redirect(&*to, status);
-                    Rule { unless_file: matcher.is_missing, ..rule }
-                })
-                .filter(|rule| validity::rule(rule).is_ok())
-                .collect();
-            let is_whole = rules.len() == matcher.exact().map_or(0, |scopes| scopes.len());
-            if is_whole && !rules.is_empty() {
+        if let (Some(target), Some(status)) = (found, status_of(args.get(1))) {
+            let rule = Rule::at(place, Scope::default()).redirect(&*target.text, status);
+            if let Some(rules) = matcher.exactly(&rule, target.needs_path) {
                 return site.rules.extend(rules);
             }
         }
@@ -352,21 +370,32 @@ impl Reader<'_> {
         args: &[String],
         site: &mut Site,
     ) {
-        let to = args.first().filter(|_| args.len() == 1).and_then(|to| target::rewritten(to));
-        let rules: Option<Vec<Rule>> = to.zip(matcher.exact()).map(|(to, scopes)| {
-            let rule = |scope| {
-                let rule = Rule::at(&directive.place, scope).rewrite(&*to);
-                Rule { unless_file: matcher.is_missing, ..rule }
-            };
-            scopes.into_iter().map(rule).collect()
-        });
-        match rules.filter(|rules| rules.iter().all(|rule| validity::rule(rule).is_ok())) {
+        let place = &directive.place;
+        let rules = match args {
+            [to] if TRIED.contains(&&**to) => matcher.tries.as_ref().and_then(|files| {
+                let rest = matcher.without_files(self.hides_clients);
+                self.tried(directive, &rest, files)
+            }),
+            [to] => target::rewritten(to).and_then(|to| self.rewritten(place, &to, matcher)),
+            _ => None,
+        };
+        match rules {
             Some(rules) => site.rules.extend(rules),
             None => {
                 let reason = "the rewrite is not translated, so its paths are refused";
                 self.refuse(directive, matcher, 404, site, Some(reason));
             }
         }
+    }
+
+    fn rewritten(&mut self, place: &Place, to: &Target, matcher: &Matcher) -> Option<Vec<Rule>> {
+        let rule = Rule::at(place, Scope::default()).rewrite(&*to.text);
+        let rules = matcher.exactly(&rule, to.needs_path)?;
+        if to.loses_query {
+            let reason = "`{uri}` is the path without the query there";
+            self.notes.differs(place, &to.text, reason);
+        }
+        Some(rules)
     }
 
     /// `try_files`: what is asked for, or the last of its files. Refusals hold for that, too, so it
@@ -378,28 +407,66 @@ impl Reader<'_> {
         args: &[String],
         site: &mut Site,
     ) {
-        let known = ["{path}", "{path}/", "{path}/index.php", "{path}/index.html"];
-        let (fallback, first) = match args.split_last() {
-            Some((last, first)) if !known.contains(&&**last) => (Some(last), first),
-            _ => (None, args),
+        let rules = match directive.block {
+            None => self.tried(directive, matcher, args),
+            Some(_) => None,
         };
-        let is_known = first.iter().all(|file| known.contains(&&**file)) && !first.is_empty();
-        let rule = |scope: Scope| match fallback.map(|it| &**it) {
-            None => Some(Rule::at(&directive.place, scope)),
-            Some("=404") => Some(Rule::at(&directive.place, scope).serve(Serve::Existing)),
-            Some(to) => {
-                let to = if to.starts_with('/') { to.to_owned() } else { format!("/{to}") };
-                let rule = Rule::at(&directive.place, scope).rewrite(target::rewritten(&to)?);
-                let rule = Rule { unless_file: true, ..rule };
-                validity::rule(&rule).is_ok().then_some(rule)
-            }
-        };
-        let scopes = matcher.exact().filter(|_| is_known && directive.block.is_none());
-        match scopes.and_then(|scopes| scopes.into_iter().map(rule).collect::<Option<Vec<_>>>()) {
+        match rules {
             Some(rules) => site.rules.extend(rules),
             None => {
                 let reason = "these files are not translated, so their paths are refused";
                 self.refuse(directive, matcher, 404, site, Some(reason));
+            }
+        }
+    }
+
+    /// Rules for paths of which the first of these files is served.
+    fn tried(
+        &mut self,
+        directive: &Directive,
+        matcher: &Matcher,
+        files: &[String],
+    ) -> Option<Vec<Rule>> {
+        let place = &directive.place;
+        // A page that a cache has written is the same as that of the application.
+        let is_cached = |file: &&String| file.contains("cache") && file.contains('{');
+        let cached = files.iter().take_while(is_cached).count();
+        if cached > 0 {
+            let reason = "pages of a cache of the application are not looked for, so it makes \
+                them anew; see the content cache";
+            self.notes.left(place, &files[..cached].join(" "), reason);
+        }
+        let files: Vec<&str> = files[cached..]
+            .iter()
+            .map(|file| file.strip_suffix("?{query}").filter(|it| it.starts_with("{path}/")))
+            .zip(&files[cached..])
+            .map(|(plain, file)| plain.unwrap_or(file))
+            .collect();
+        let known = ["{path}", "{path}/", "{path}/index.php", "{path}/index.html"];
+        let (fallback, first) = match files.split_last() {
+            Some((last, first)) if !known.contains(last) => (Some(*last), first),
+            _ => (None, &files[..]),
+        };
+        if first.first() != Some(&"{path}") || !first.iter().all(|file| known.contains(file)) {
+            return None;
+        }
+        // Folders are no files, unless they are asked for.
+        let own: &[&str] = if first.len() == 1 { &["{path}"] } else { &["{path}", "{path}/"] };
+        let missing = Directive {
+            place: place.clone(),
+            name: "not".to_owned(),
+            args: ["file"].iter().chain(own).map(|&word| word.to_owned()).collect(),
+            block: None,
+        };
+        match fallback {
+            None => Some(Vec::new()),
+            Some("=404") => {
+                let rule = Rule::at(place, Scope::default()).serve(Serve::Existing);
+                matcher.by_path(&rule)
+            }
+            Some(to) => {
+                let to = target::rewritten(to)?;
+                self.rewritten(place, &to, &matcher.and(missing, self.hides_clients))
             }
         }
     }
@@ -420,7 +487,6 @@ impl Reader<'_> {
             let words = std::iter::once(&inner.name).chain(&inner.args);
             lines.push((&inner.place, words.map(String::as_str).collect()));
         }
-        let scopes = matcher.exact().filter(|_| !matcher.is_missing);
         for (place, words) in lines {
             let mut headers = Headers { always: true, ..Headers::default() };
             let is_translated = match &words[..] {
@@ -441,11 +507,9 @@ impl Reader<'_> {
                 },
                 _ => false,
             };
-            match scopes.as_ref().filter(|_| is_translated) {
-                Some(scopes) => site.rules.extend(scopes.iter().map(|scope| Rule {
-                    headers: headers.clone(),
-                    ..Rule::at(place, scope.clone())
-                })),
+            let rule = Rule { headers, ..Rule::at(place, Scope::default()) };
+            match matcher.of_headers(&rule).filter(|_| is_translated) {
+                Some(rules) => site.rules.extend(rules),
                 None => {
                     let reason = "only headers with fixed values, by paths, are translated";
                     self.notes.left(place, &words.join(" "), reason);
@@ -478,7 +542,8 @@ impl Reader<'_> {
                     }
                 }
                 "root" if self.path(inner.arg(0)) == site.root => {}
-                "index" => site.index = Some(inner.args.clone()),
+                // Where PHP has a front controller, its index files come first.
+                "index" => drop(site.index.get_or_insert_with(|| inner.args.clone())),
                 "hide" => {
                     for name in &inner.args {
                         // A name is that of each part of a path.
@@ -542,9 +607,9 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a `file_server` says no more than that folders are listed.
-fn is_plain(args: &[String]) -> bool {
-    matches!(args, [] | [_]) && args.iter().all(|arg| arg == "browse")
+/// Whether a site names its root by itself.
+fn has_root(directives: &[Directive]) -> bool {
+    directives.iter().any(|it| it.name == "root")
 }
 
 /// Where Caddy puts a directive. All that is not named here refuses, which holds anywhere.

@@ -356,7 +356,7 @@ fn passwords_of_caddy_that_no_rule_asks_for_are_refused() {
         format!("basic_auth /a/* argon2id {users}"),
         format!("basic_auth /a/* bcrypt {{x}} {users}"),
         format!("@x {{\npath /a/*\nremote_ip 10.0.0.0/8\n}}\nbasic_auth @x {users}"),
-        format!("@x {{\npath /a/*\nheader Cookie x\n}}\nbasic_auth @x {users}"),
+        format!("@x {{\npath /a/*\nheader Host x\n}}\nbasic_auth @x {users}"),
         format!("@x {{\npath /a/*\nnot file\n}}\nbasic_auth @x {users}"),
     ] {
         let import = caddy(&lines, Output::Folder);
