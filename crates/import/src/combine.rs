@@ -259,7 +259,11 @@ fn hand_down(site: &mut Site, notes: &mut Notes) {
         let is_own =
             |rule: &&Rule| rule.of_answer || (mount.owns_headers && !rule.headers.is_empty());
         let rules = site.rules.iter().filter(|rule| refuses(rule) || is_of_all(rule));
-        for rule in rules.filter(|rule| !is_own(rule)) {
+        let is_elsewhere = |rule: &&Rule| {
+            let found = rule.scope.and.iter().filter(|own| !own.starts_with('!'));
+            found.map(|own| expression_behind(own, &path)).any(|own| own == Within::Nowhere)
+        };
+        for rule in rules.filter(|rule| !is_own(rule) && !is_elsewhere(rule)) {
             let within = match &rule.scope.path {
                 None => Within::Everywhere,
                 Some(own) => path_behind(own, &path),

@@ -167,6 +167,14 @@ impl Site {
     pub(crate) fn refuse(&mut self, place: &Place) {
         self.rules.insert(0, Rule::at(place, Scope::default()).refuse_all(403));
     }
+
+    /// Adds a rule for the paths that clients ask for, whatever these are rewritten to: behind a
+    /// rewrite only the new path is looked at.
+    pub(crate) fn guard(&mut self, rule: Rule) {
+        let is_rewrite = |rule: &Rule| matches!(rule.action, Some(Action::Rewrite(_)));
+        let at = self.rules.iter().position(is_rewrite).unwrap_or(self.rules.len());
+        self.rules.insert(at, rule);
+    }
 }
 
 /// For which paths a rule is: all, or those that fit both.

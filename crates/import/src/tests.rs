@@ -2,6 +2,7 @@
 //! whatever is written.
 
 mod chosen;
+mod compared;
 mod invented;
 mod limits;
 mod listings;

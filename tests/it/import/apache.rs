@@ -1,6 +1,6 @@
 //! Apache with php-fpm, beside Tokamak.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Desk, differs, same, status};
 use crate::harness::{Connection, get, is_root};
@@ -9,6 +9,12 @@ use crate::harness::{Connection, get, is_root};
 #[track_caller]
 fn serve(desk: &mut Desk, site: &str, exit_status: i32) -> String {
     desk.start_fpm();
+    let file = start(desk, site);
+    desk.serve_imported("apache", &file, exit_status)
+}
+
+/// Starts Apache with this site, whose scripts go to php-fpm.
+pub(super) fn start(desk: &mut Desk, site: &str) -> PathBuf {
     let user = if is_root() { "User www-data\nGroup www-data" } else { "" };
     let modules = [
         "mpm_event",
@@ -16,6 +22,7 @@ fn serve(desk: &mut Desk, site: &str, exit_status: i32) -> String {
         "authz_core",
         "authz_host",
         "auth_basic",
+        "autoindex",
         "authn_file",
         "authz_user",
         "authz_groupfile",
@@ -46,7 +53,7 @@ fn serve(desk: &mut Desk, site: &str, exit_status: i32) -> String {
     let file = desk.write("apache.conf", &main);
     let arguments = ["-f", file.to_str().unwrap(), "-DFOREGROUND"];
     desk.start(Path::new("/usr/sbin/apache2"), &arguments, &[]);
-    desk.serve_imported("apache", &file, exit_status)
+    file
 }
 
 #[test]
@@ -335,8 +342,7 @@ fn folders_are_listed_where_they_were() {
     desk.write("site/a/htaccess/.htaccess", "Options -Indexes\n");
     desk.write("tool/a.css", "a");
     desk.write("tool/listed/a.css", "a");
-    let site = r#"LoadModule autoindex_module /usr/lib/apache2/modules/mod_autoindex.so
-<VirtualHost $ADDRESS>
+    let site = r#"<VirtualHost $ADDRESS>
     ServerName site.test
     DocumentRoot $TOP/site
     DirectoryIndex index.html

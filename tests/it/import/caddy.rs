@@ -1,7 +1,7 @@
 //! Caddy with php-fpm, beside Tokamak.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Desk, differs, same, status};
 
@@ -10,16 +10,19 @@ use super::{Desk, differs, same, status};
 fn serve(desk: &mut Desk, site: &str, exit_status: i32) -> String {
     desk.start_fpm();
     let port = desk.theirs.port();
-    let text = format!(
-        "{{\n\tadmin off\n\tdefault_bind 127.0.0.1\n}}\n\
-         http://site.test:{port} {{\n{site}\n}}\n"
-    );
+    let file = start(desk, &format!("http://site.test:{port} {{\n{site}\n}}\n"));
+    desk.serve_imported("caddy", &file, exit_status)
+}
+
+/// Starts Caddy with these sites.
+pub(super) fn start(desk: &mut Desk, sites: &str) -> PathBuf {
+    let text = format!("{{\n\tadmin off\n\tdefault_bind 127.0.0.1\n}}\n{sites}");
     let file = desk.write("Caddyfile", &text);
     let arguments = ["run", "--adapter", "caddyfile", "--config", file.to_str().unwrap()];
     // Caddy keeps what it knows below its home.
     let home = [("HOME".to_owned(), desk.path("").display().to_string())];
     desk.start(Path::new("/usr/bin/caddy"), &arguments, &home);
-    desk.serve_imported("caddy", &file, exit_status)
+    file
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! `Options Indexes`: whether Apache lists folders without an index file.
 
 use crate::directive::Directive;
+use crate::model::{Action, Rule, Scope, Site};
+use crate::pattern;
 
 /// Directives of how a list looks.
 pub(super) const LOOKS: &[&str] = &[
@@ -51,4 +53,31 @@ pub(super) fn lists(directives: &[Directive]) -> Option<bool> {
 pub(super) fn of_folders(mut folders: Vec<(String, &[Directive])>) -> Option<bool> {
     folders.sort_by_key(|(folder, _)| folder.len());
     folders.iter().filter_map(|(_, directives)| lists(directives)).next_back()
+}
+
+/// Where the name of an index file is refused, Apache does not list the folder either, even if there
+/// is no such file.
+pub(super) fn refuse_unlisted(site: &mut Site) {
+    let is_listing =
+        site.index_listing || site.rules.iter().any(|it| it.index_listing == Some(true));
+    if !is_listing {
+        return;
+    }
+    let usual = ["index.html".to_owned()];
+    let index = site.index.as_deref().unwrap_or(&usual);
+    let is_unlisted = |rule: &&Rule| {
+        let is_guard = matches!(rule.action, Some(Action::Refuse { .. } | Action::Login(_)));
+        let names = rule.scope.pattern.as_deref().filter(|_| is_guard);
+        names.is_some_and(|names| index.iter().any(|it| pattern::is_in(names, &format!("/{it}"))))
+    };
+    let unlisted: Vec<Rule> = site
+        .rules
+        .iter()
+        .filter(is_unlisted)
+        .map(|rule| {
+            let scope = Scope { pattern: None, ..rule.scope.clone() };
+            Rule::at(&rule.place, scope).list(false)
+        })
+        .collect();
+    site.rules.extend(unlisted);
 }

@@ -104,7 +104,7 @@ impl Reader<'_> {
         if let Some(problem) = problem {
             let reason = format!("{problem}; everybody is refused instead");
             self.notes.refused(place, &line, reason);
-            site.rules.push(rule.refuse_all(403));
+            site.guard(rule.refuse_all(403));
             return;
         }
         if asked.users.is_some() {
@@ -112,10 +112,10 @@ impl Reader<'_> {
             self.notes.differs(place, &line, reason);
         }
         if !asked.only.is_empty() {
-            site.rules.push(rule.clone().refuse(asked.only, vec!["all".to_owned()], 403));
+            site.guard(rule.clone().refuse(asked.only, vec!["all".to_owned()], 403));
         }
         let realm = users::realm(&asked.realm).filter(|realm| !realm.contains("%{"));
-        site.rules.push(rule.login(Login { users, realm, free: asked.free }));
+        site.guard(rule.login(Login { users, realm, free: asked.free }));
     }
 
     fn users_file(&self, name: &str) -> String {

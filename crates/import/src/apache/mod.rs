@@ -280,6 +280,8 @@ impl Reader<'_> {
     /// What holds for each site of Apache, if nothing else is said.
     fn conclude(&mut self, site: &mut Site) {
         self.settle_logins(site);
+        listing::refuse_unlisted(site);
+        site.mounts.iter_mut().for_each(listing::refuse_unlisted);
         let everything = Scope::default();
         let place = site.place.clone();
         // Debian's and Apache's own configurations have this for all folders.

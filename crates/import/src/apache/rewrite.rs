@@ -332,6 +332,10 @@ impl Reader<'_> {
                 });
             }
         }
+        if known.contains(&Condition::NoFile) && !known.contains(&Condition::NoFolder) {
+            // Folders are rewritten, too, and never listed.
+            site.rules.push(Rule::at(place, rewriting.scope.clone()).list(false));
+        }
         let is_missing = cases.0 == [vec![Test::File(false)]];
         if is_missing && is_any && is_of_site && is_script && status.is_none() {
             site.front_controller = Some(plain.to_owned());

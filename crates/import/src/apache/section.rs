@@ -1,6 +1,6 @@
 //! The directives of a section, for the paths that it is for.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::directive::Directive;
 use crate::model::{Headers, Rule, Scope, Serve, Site};
@@ -33,7 +33,12 @@ impl Area {
 
     /// Names of files in it, by an expression that is found in the path.
     fn files(&self, expression: String) -> Option<Area> {
+        // A folder is no file, and this is the one with a dot whose files are sent.
+        let is_of_dots = expression.starts_with("/\\.")
+            && !expression.contains('|')
+            && pattern::is_in(&expression, "/.well-known/x");
         let mut scope = Scope { pattern: Some(expression), ..self.scope.clone() };
+        scope.and.extend(is_of_dots.then(|| "!^/\\.well-known/".to_owned()));
         scope.and.extend(self.scope.pattern.clone());
         Some(Area { scope, folder: None })
     }
@@ -187,10 +192,10 @@ impl Reader<'_> {
         if is_by_address && self.hides_clients {
             let reason = "whose addresses they are is not translated; everybody is refused instead";
             self.notes.refused(place, "", reason);
-            site.rules.push(rule.refuse_all(403));
+            site.guard(rule.refuse_all(403));
             return;
         }
-        site.rules.push(match access {
+        site.guard(match access {
             Access::Unsaid | Access::Open => return,
             Access::Closed { but } => rule.refuse(but, vec!["all".to_owned()], 403),
             Access::Denied(networks) => rule.refuse(Vec::new(), networks, 403),
@@ -280,6 +285,14 @@ impl Reader<'_> {
             return;
         };
         let files = files.into_iter().filter(|file| is_read(file));
+        let above: Vec<PathBuf> = match site.path {
+            Some(_) => Path::new(root).ancestors().skip(1).map(|it| it.join(".htaccess")).collect(),
+            None => Vec::new(),
+        };
+        let above = above.into_iter().filter(|file| self.disk.is_file(file) && is_read(file));
+        for file in above.collect::<Vec<_>>() {
+            self.around(&file, site);
+        }
         for file in files {
             let folder = file.parent().and_then(|folder| folder.strip_prefix(root).ok());
             let path = match folder.map(|folder| folder.to_string_lossy()) {
@@ -297,6 +310,22 @@ impl Reader<'_> {
                     self.notes.refused(&error.place, "", "its folder is refused instead");
                     site.rules.push(Rule::at(&error.place, area.scope).refuse_all(403));
                 }
+            }
+        }
+    }
+
+    /// An `.htaccess` above a folder that is mounted, without what is for paths of its own folder.
+    fn around(&mut self, file: &Path, site: &mut Site) {
+        match parse::load(file, &self.prefix, self.disk) {
+            Ok(mut directives) => {
+                let of_paths =
+                    |name: &str| name.starts_with("rewrite") || name.starts_with("redirect");
+                directives.retain(|it| !of_paths(&it.name));
+                self.directives(&directives, &Area::folder(Scope::default(), "/"), site);
+            }
+            Err(error) => {
+                self.notes.refused(&error.place, "", "the folder below is refused instead");
+                site.refuse(&error.place);
             }
         }
     }
@@ -577,7 +606,7 @@ impl Reader<'_> {
                 Err(_) => Scope::default(),
             };
             let status = if matches!(status, 404 | 410) { status } else { 403 };
-            site.rules.push(Rule::at(place, scope).refuse_all(status));
+            site.guard(Rule::at(place, scope).refuse_all(status));
             return;
         }
         let Ok(expression) = expression else {
@@ -600,12 +629,12 @@ impl Reader<'_> {
                 let scope =
                     Scope::pattern(expression.replace("(/.*)", "/?(.*)").replace("?$", "$"));
                 let rule = Rule::at(place, scope);
-                site.rules.push(rule.redirect(format!("{scheme}://{host}/$1"), status));
+                site.guard(rule.redirect(format!("{scheme}://{host}/$1"), status));
                 return;
             }
             None => to,
         };
-        site.rules.push(Rule::at(place, Scope::pattern(expression)).redirect(to, status));
+        site.guard(Rule::at(place, Scope::pattern(expression)).redirect(to, status));
     }
 
     fn php(&mut self, directive: &Directive, area: &Area, site: &mut Site) {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use crate::directive::Directive;
-use crate::model::{Headers, Moved, Rule, Scope, Serve, Site};
+use crate::model::{Action, Headers, Moved, Rule, Scope, Serve, Site};
 use crate::source::Place;
 use crate::{unit, validity};
 
@@ -59,6 +59,9 @@ impl Reader<'_> {
         self.scripts(&mut served, site);
         for directive in served.some_files.iter().filter(|_| !served.files) {
             self.unserved(directive, site);
+        }
+        if directives.iter().any(looks_for_folders) {
+            close_folders(site);
         }
         self.hide(site);
         let place = site.place.clone();
@@ -610,6 +613,24 @@ impl Reader<'_> {
 /// Whether a site names its root by itself.
 fn has_root(directives: &[Directive]) -> bool {
     directives.iter().any(|it| it.name == "root")
+}
+
+/// Whether a `try_files` within makes `/folder/` of the path `/folder`.
+fn looks_for_folders(directive: &Directive) -> bool {
+    let is_folder = |arg: &String| arg == "{path}/";
+    directive.name == "try_files" && directive.args.iter().any(is_folder)
+        || directive.inner().iter().any(looks_for_folders)
+}
+
+/// Guards `/folder` as `/folder/`, where Caddy asks for the latter.
+fn close_folders(site: &mut Site) {
+    for rule in &mut site.rules {
+        let is_guard = matches!(rule.action, Some(Action::Refuse { .. } | Action::Login(_)));
+        let folder = rule.scope.path.as_deref().and_then(|path| path.strip_suffix("/*"));
+        if let Some(folder) = folder.filter(|folder| is_guard && !folder.is_empty()) {
+            rule.scope.path = Some(folder.to_owned());
+        }
+    }
 }
 
 /// Where Caddy puts a directive. All that is not named here refuses, which holds anywhere.

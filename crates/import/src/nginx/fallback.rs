@@ -65,6 +65,12 @@ impl Reader<'_> {
             if !scope.is_all() {
                 site.rules.push(only(place, region, Serve::Existing));
             }
+            if !files.iter().any(|file| file == "$uri/") && scope.pattern.is_none() {
+                // Nor are folders: neither as a list nor by an index file.
+                let mut folders = region.refusing();
+                folders.and.push("/$".to_owned());
+                site.rules.push(Rule::at(place, folders).refuse_all(404));
+            }
             return;
         }
         if let Some(name) = fallback.strip_prefix('@') {

@@ -1,141 +1,68 @@
-//! Invented configurations of nginx, each with requests of many kinds, through nginx and through
-//! Tokamak with what was imported. Both have to answer the same, or a note or the documentation
-//! says so; and nothing is served that nginx refuses.
+//! Invented configurations of nginx, Apache and Caddy, each with requests of many kinds, through
+//! that server and through Tokamak with what was imported. Both have to answer the same, or a note
+//! or the documentation says so; and nothing is served that the other server refuses.
 //!
 //! `TOKAMAK_IMPORTS=1000000 cargo test -p tokamak --test it -- import::differential` goes on until
-//! so many requests have been compared; `TOKAMAK_SEED` begins elsewhere.
+//! so many requests have been compared, a third with each server; `TOKAMAK_SEED` begins elsewhere,
+//! and `TOKAMAK_NGINX` names another program of nginx.
 
+mod apache;
+mod caddy;
+mod dice;
+mod known;
 mod nginx;
 mod outcome;
+mod requests;
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Desk;
-use crate::harness::{Connection, eventually, get, is_root, program};
-use outcome::{Outcome, Reply};
+use crate::harness::{Connection, Process, eventually, is_root, program};
+use dice::Dice;
+use outcome::{Difference, Outcome, Pair, Reply};
+use requests::{Asked, FILES, SCRIPT};
 
-/// Requests that `make test` compares: more would take longer than a minute.
+/// Requests that `make test` compares: more would take longer than half a minute.
 const FEW: usize = 10_000;
 
 /// Sites of one configuration, which is one start of both servers.
 const SITES: usize = 50;
 
+/// Requests for a site in a row: more find little that is new.
+const EACH: usize = 200;
+
 /// Where `make test` begins; any other number would do.
 const SEED: u64 = 1;
 
-/// A sequence of numbers that look random, the same for the same seed (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.roll() % end as u64).unwrap()
-    }
-
-    /// Whether something happens that does so once in `times`.
-    fn one_in(&mut self, times: usize) -> bool {
-        self.below(times) == 0
-    }
-
-    fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len())]
-    }
-}
-
-/// The documents of all sites.
-const FILES: [&str; 26] = [
-    "index.php",
-    "other.php",
-    "info.php",
-    "page.html",
-    "robots.txt",
-    "notes.txt",
-    "css/app.css",
-    "img/a.png",
-    "img/evil.php",
-    "uploads/a.png",
-    "uploads/evil.php",
-    "uploads/deep/evil.php",
-    "admin/index.php",
-    "admin/tool.php",
-    "admin/style.css",
-    "docs/index.html",
-    "docs/guide.html",
-    "docs/run.php",
-    "data/secret.txt",
-    "data/script.php",
-    "empty/.keep",
-    "sub/page.html",
-    ".env",
-    ".git/config",
-    ".well-known/proof.txt",
-    "old/page.html",
-];
-
-/// Paths without a file.
-const MISSING: [&str; 14] = [
-    "/",
-    "/some/page",
-    "/some/page/",
-    "/missing.php",
-    "/missing.png",
-    "/uploads/missing.png",
-    "/uploads/missing.php",
-    "/admin/none",
-    "/docs/none",
-    "/data/none.txt",
-    "/blog/2020/post.html",
-    "/p/12",
-    "/gone",
-    "/news/x",
-];
-
-/// A request.
-fn target(dice: &mut Dice) -> String {
-    let mut target = match dice.below(10) {
-        0..=4 => format!("/{}", dice.pick(&FILES)),
-        5..=7 => (*dice.pick(&MISSING)).to_owned(),
-        _ => {
-            let folders = ["uploads", "admin", "docs", "data", "empty", "img", "css", ".git"];
-            format!("/{}/", dice.pick(&folders))
-        }
-    };
-    match dice.below(12) {
-        0 => target.push_str("/more"),
-        1 => target.push_str("/more.png"),
-        2 => target.push_str("/index.php"),
-        3 => target = target.trim_end_matches('/').to_owned() + "/",
-        4 if target.len() > 1 => target = target.trim_end_matches('/').to_owned(),
-        5 => target = format!("/x/..{target}"),
-        6 => target = format!("/{target}"),
-        7 => target = target.replacen(".php", "%2ephp", 1),
-        8 => target = target.to_ascii_uppercase(),
-        _ => {}
-    }
-    match dice.below(6) {
-        0 => target.push_str("?a=1"),
-        1 => target.push_str("?q=/admin/&b=.php"),
-        _ => {}
-    }
-    if target.is_empty() { "/".to_owned() } else { target }
+/// A server that Tokamak is compared with.
+struct Peer {
+    /// What `tokamak import` calls its language.
+    language: &'static str,
+    /// One site of a configuration, by its number.
+    site: fn(&mut Dice, &Desk, usize) -> String,
+    /// Writes the configuration with these sites, and starts the server.
+    start: fn(&mut Desk, &str) -> PathBuf,
+    /// How it differs from Tokamak.
+    known: &'static [Difference],
 }
 
 /// One site of a configuration.
 struct Invented {
     name: String,
     text: String,
-    /// The lines of its block.
-    lines: std::ops::Range<usize>,
+    /// Where it stands among all sites.
+    lines: Range<usize>,
+    /// What is below its own folder, if it has one, is its own.
+    folder: String,
+}
+
+/// The name of a site.
+fn name(number: usize) -> String {
+    format!("site.s{number}.test")
 }
 
 /// A client of one server, which keeps its connection as long as the server does.
@@ -145,10 +72,17 @@ struct Client {
 }
 
 impl Client {
-    fn ask(&mut self, host: &str, target: &str) -> Reply {
-        let open = || Connection::open(self.address);
-        let mut connection = self.connection.take().unwrap_or_else(open);
-        let response = connection.exchange(&get(target).header("Host", host));
+    fn ask(&mut self, host: &str, asked: &Asked) -> Reply {
+        let request = asked.request(host);
+        let kept = self.connection.take().and_then(|mut connection| {
+            // The server may have closed it meanwhile.
+            connection.try_send(request.bytes()).ok()?;
+            Some((connection.try_response(&request.method).ok()?, connection))
+        });
+        let (response, connection) = kept.unwrap_or_else(|| {
+            let mut connection = Connection::open(self.address);
+            (connection.exchange(&request), connection)
+        });
         if response.header("connection") != Some("close") {
             self.connection = Some(connection);
         }
@@ -158,61 +92,105 @@ impl Client {
 
 #[test]
 fn invented_sites_of_nginx_are_the_same_or_noted() {
+    compare(&nginx::PEER);
+}
+
+#[test]
+fn invented_sites_of_apache_are_the_same_or_noted() {
+    compare(&apache::PEER);
+}
+
+#[test]
+fn invented_sites_of_caddy_are_the_same_or_noted() {
+    compare(&caddy::PEER);
+}
+
+fn compare(peer: &Peer) {
     let number = |name: &str| std::env::var(name).ok().map(|it| it.parse().expect("a number"));
-    let all: usize = number("TOKAMAK_IMPORTS").map_or(FEW, |it: u64| it.try_into().unwrap());
-    let mut dice = Dice(number("TOKAMAK_SEED").unwrap_or(SEED));
+    let all = number("TOKAMAK_IMPORTS").map_or(FEW, |it: u64| it.try_into().unwrap());
+    let all = all.div_ceil(3);
+    let seed = number("TOKAMAK_SEED").unwrap_or(SEED);
+    let mut dice = Dice(seed);
     let mut outcome = Outcome::default();
     while outcome.compared() < all {
         let rest = all - outcome.compared();
-        round(&mut dice, rest, &mut outcome);
+        round(peer, &mut dice, rest, &mut outcome);
     }
-    println!("{outcome}");
-    assert!(outcome.is_good(), "{outcome}");
+    println!("{}, from seed {seed}: {outcome}", peer.language);
+    assert!(outcome.is_good(), "{}, from seed {seed}: {outcome}", peer.language);
 }
 
 /// One start of both servers.
-fn round(dice: &mut Dice, most: usize, outcome: &mut Outcome) {
-    let mut desk = Desk::new(&FILES);
+fn round(peer: &Peer, dice: &mut Dice, most: usize, outcome: &mut Outcome) {
+    let mut desk = Desk::new(&[]);
+    documents(&desk, "site");
     desk.start_fpm();
-    let mut text = head();
+    desk.write("users", super::USERS);
+    let mut text = String::new();
     let mut sites = Vec::new();
     for number in 0..SITES {
-        let name = format!("site.s{number}.test");
-        let own = nginx::site(dice, &name);
+        let own = (peer.site)(dice, &desk, number);
         let start = text.lines().count() + 1;
         text.push_str(&own);
-        sites.push(Invented { name, text: own, lines: start..text.lines().count() + 1 });
+        sites.push(Invented {
+            name: name(number),
+            lines: start..text.lines().count() + 1,
+            text: own + &overrides(&desk, number),
+            folder: format!("{}/", desk.path(&format!("s{number}")).display()),
+        });
     }
-    text.push_str("}\n");
-    let file = desk.write("nginx.conf", &text);
-    desk.write("users", super::USERS);
-    let (top, name) = (desk.path("").display().to_string(), file.display().to_string());
-    let nginx = Path::new("/usr/sbin/nginx");
-    desk.start(nginx, &["-p", &top, "-c", &name, "-e", "stderr"], &[]);
-    let notes = serve(&mut desk, &file);
-    let each = (most / SITES).clamp(1, 200);
+    let file = (peer.start)(&mut desk, &text);
+    let notes = serve(&mut desk, peer.language, &file, &text);
+    let each = (most / SITES).clamp(1, EACH);
     for site in &sites {
-        let is_own = |note: &&Noted| site.lines.contains(&note.line);
+        let is_own = |note: &&Noted| match note.file.is_empty() {
+            true => site.lines.contains(&note.line),
+            false => note.file.starts_with(&site.folder),
+        };
         let notes: Vec<&Noted> = notes.iter().filter(is_own).collect();
         let client = |address| Client { address, connection: None };
         let (mut theirs, mut ours) = (client(desk.theirs), client(desk.ours));
         for _ in 0..each {
-            let target = target(dice);
-            let pair = (theirs.ask(&site.name, &target), ours.ask(&site.name, &target));
-            outcome.add(&site.text, &target, pair, &notes, || rules(&desk, &site.name));
+            let asked = Asked::invent(dice);
+            let (theirs, ours) = (theirs.ask(&site.name, &asked), ours.ask(&site.name, &asked));
+            let pair = Pair { site, asked: &asked, theirs: &theirs, ours: &ours };
+            let known = [known::OF_ALL, peer.known];
+            outcome.add(&pair, &known, &notes, || rules(&desk, &site.name));
         }
     }
 }
 
+/// Writes the documents of a site below a folder.
+fn documents(desk: &Desk, folder: &str) {
+    for file in FILES {
+        let text = if file.ends_with(".php") { SCRIPT } else { file };
+        desk.write(&format!("{folder}/{file}"), text);
+    }
+}
+
+/// The `.htaccess` files of a site, for whoever reads a failure.
+fn overrides(desk: &Desk, number: usize) -> String {
+    let folder = desk.path(&format!("s{number}"));
+    let names = ["", "uploads", "admin", "docs", "data", "old", "sub"];
+    let texts = names.iter().filter_map(|name| {
+        let text = fs::read_to_string(folder.join(name).join(".htaccess")).ok()?;
+        Some(format!("{name}/.htaccess:\n{text}"))
+    });
+    texts.collect()
+}
+
 /// A note of the importer.
 struct Noted {
+    /// The other file that it is of, if it is not of the main one.
+    file: String,
+    /// Its line, from the first one of the sites on.
     line: usize,
     text: String,
 }
 
 /// Imports a configuration and serves it; gives the notes.
-fn serve(desk: &mut Desk, file: &Path) -> Vec<Noted> {
-    let output = desk.import("nginx", file);
+fn serve(desk: &mut Desk, language: &str, file: &Path, sites: &str) -> Vec<Noted> {
+    let output = desk.import(language, file);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
     let configuration = desk.path("tokamak.toml");
@@ -224,16 +202,26 @@ fn serve(desk: &mut Desk, file: &Path) -> Vec<Noted> {
     desk.start(&program(), &arguments, &environment);
     for address in [desk.theirs, desk.ours] {
         let listens = || {
-            let ended = desk.processes.iter_mut().find_map(crate::harness::Process::ended);
+            let ended = desk.processes.iter_mut().find_map(Process::ended);
             assert!(ended.is_none(), "{ended:?}: {}", desk.log());
             std::net::TcpStream::connect(address).ok().map(drop)
         };
         eventually(Duration::from_secs(20), listens).expect("a server listens");
     }
-    let prefix = format!("{}:", file.display());
-    let notes = said.lines().filter_map(|line| {
-        let (number, _) = line.strip_prefix(&prefix)?.split_once(':')?;
-        Some(Noted { line: number.parse().ok()?, text: line.replace(&prefix, "line ") })
+    let whole = fs::read_to_string(file).unwrap();
+    let first = sites.split(['$', '\n']).next().unwrap_or_default();
+    let before = whole.lines().position(|line| line.starts_with(first)).unwrap_or_default();
+    let main = file.display().to_string();
+    let notes = said.lines().filter_map(|text| {
+        let (file, rest) = text.split_once(':')?;
+        let (line, _) = rest.split_once(':')?;
+        let line: usize = line.parse().ok()?;
+        let is_main = file == main;
+        Some(Noted {
+            file: if is_main { String::new() } else { file.to_owned() },
+            line: if is_main { line.saturating_sub(before) } else { line },
+            text: text.to_owned(),
+        })
     });
     notes.collect()
 }
@@ -242,16 +230,6 @@ fn serve(desk: &mut Desk, file: &Path) -> Vec<Noted> {
 fn rules(desk: &Desk, name: &str) -> String {
     let text = fs::read_to_string(desk.path("tokamak.toml")).unwrap();
     let named = format!("\"{name}\"");
-    let mut sites = text.split("\n[[site]]\n");
-    sites.find(|site| site.contains(&named)).unwrap_or_default().to_owned()
-}
-
-fn head() -> String {
-    let user = if is_root() { "user www-data;" } else { "" };
-    format!(
-        "{user}\ndaemon off;\npid $TOP/nginx.pid;\nworker_processes 1;\nevents {{ }}\nhttp {{\n\
-         include /etc/nginx/mime.types;\naccess_log off;\nclient_body_temp_path $TOP/body;\n\
-         fastcgi_temp_path $TOP/fastcgi;\nproxy_temp_path $TOP/proxy;\n\
-         uwsgi_temp_path $TOP/uwsgi;\nscgi_temp_path $TOP/scgi;\n"
-    )
+    let sites = text.split("\n[[site]]\n").filter(|site| site.contains(&named));
+    sites.collect::<Vec<_>>().join("\n[[site]]\n")
 }

@@ -3,61 +3,113 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 
-use super::Noted;
+use super::requests::{Asked, FILES};
+use super::{Invented, Noted};
 use crate::harness::Response;
 
 /// What of an answer is compared.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reply {
     pub status: u16,
-    location: Option<String>,
-    /// Of a 200.
-    body: Option<String>,
-    /// What caches are told, and the fields that the configuration adds.
-    fields: Vec<String>,
+    pub location: Option<String>,
+    /// Of a success; of a refusal only a document, as error pages may be.
+    pub body: Option<String>,
+    /// What caches are told, the media type, and the fields that the configuration adds.
+    pub fields: Vec<String>,
+    /// The file that answered.
+    pub file: Option<String>,
 }
 
 impl Reply {
     pub(super) fn of(response: &Response) -> Reply {
         let status = response.status();
         let location = response.header("location").map(|location| {
-            // nginx writes the whole URL where Tokamak writes the path.
+            // nginx and Apache write the whole URL where Tokamak writes the path.
             let own = location.strip_prefix("http://").and_then(|rest| rest.split_once('/'));
             match own {
                 Some((host, path)) if host.starts_with("site.") => format!("/{path}"),
                 _ => location.to_owned(),
             }
         });
-        let is_told = |name: &str| name == "cache-control" || name.starts_with("x-");
-        let fields = response.head.headers.iter();
-        let fields = fields.map(|(name, value)| (name.to_ascii_lowercase(), value));
-        let fields = fields.filter(|(name, _)| is_told(name) && name != "x-powered-by");
-        let mut fields: Vec<String> = fields
-            .flat_map(|(name, value)| {
-                let words = value.split(',').map(|word| format!("{name}: {}", word.trim()));
-                words.collect::<Vec<_>>()
-            })
-            .collect();
-        fields.sort();
-        // Of what is refused only that it is refused.
-        fields.retain(|_| status < 400);
-        Reply { status, location, body: (status == 200).then(|| response.text()), fields }
+        let text = response.text();
+        let file = text
+            .strip_prefix("FILE=")
+            .and_then(|rest| rest.lines().next())
+            .or(Some(&*text).filter(|text| FILES.contains(text)))
+            .map(str::to_owned);
+        let body = (status < 300 || file.is_some()).then_some(text);
+        Reply { status, location, body, fields: fields(response), file }
     }
 
-    fn is_refused(&self) -> bool {
+    pub(super) fn is_refused(&self) -> bool {
         self.status >= 400
     }
+
+    /// Whether a file is sent as it is.
+    pub(super) fn is_document(&self) -> bool {
+        self.file.is_some() && self.file == self.body
+    }
+
+    /// A field's values.
+    pub(super) fn field<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.fields.iter().filter_map(move |it| it.strip_prefix(name)?.strip_prefix(": "))
+    }
+
+    /// The lines of a script's page that do not begin with any of these.
+    pub(super) fn without(&self, names: &[&str]) -> Option<Vec<&str>> {
+        let lines = self.body.as_deref()?.lines();
+        Some(lines.filter(|line| !names.iter().any(|name| line.starts_with(name))).collect())
+    }
+
+    /// Whether caches that many share may keep it.
+    fn is_shared(&self) -> bool {
+        let kept = |word: &str| word == "public" || word.starts_with("s-maxage");
+        self.field("cache-control").any(kept)
+    }
+}
+
+/// The fields that are compared. Of what is refused only that it is refused.
+fn fields(response: &Response) -> Vec<String> {
+    if response.status() >= 400 {
+        return Vec::new();
+    }
+    let is_told = |name: &str| {
+        matches!(name, "cache-control" | "content-type")
+            || (name.starts_with("x-") && name != "x-powered-by")
+    };
+    let fields = response.head.headers.iter();
+    let fields = fields.map(|(name, value)| (name.to_ascii_lowercase(), value));
+    let mut fields: Vec<String> = fields
+        .filter(|(name, _)| is_told(name))
+        .flat_map(|(name, value)| {
+            let value = match &*name {
+                // Without the character set.
+                "content-type" => value.split(';').next().unwrap_or_default(),
+                _ => value,
+            };
+            let words = value.split(',').map(|word| format!("{name}: {}", word.trim()));
+            words.collect::<Vec<_>>()
+        })
+        .collect();
+    // Redirects have pages of the servers' own.
+    fields.retain(|it| response.status() < 300 || !it.starts_with("content-type"));
+    fields.sort();
+    fields
 }
 
 /// How two answers differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    /// Tokamak serves what nginx refuses.
+    /// Tokamak serves what the other server refuses, or another file than it does.
     Opened,
-    /// Tokamak refuses what nginx serves.
+    /// Caches may keep for all what was served for a password.
+    Shared,
+    /// The entrance answers where nothing is found, or where a folder has no index file.
+    Entrance,
+    /// Tokamak refuses what the other server serves.
     Closed,
-    /// Both refuse, with different statuses.
-    Status,
+    /// Both refuse, with different statuses or pages.
+    Refused,
     /// Both serve something else.
     Other,
     /// Only the fields differ.
@@ -65,25 +117,74 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(theirs: &Reply, ours: &Reply) -> Option<Kind> {
+    fn of(pair: &Pair) -> Option<Kind> {
+        let Pair { asked, theirs, ours, .. } = pair;
         if theirs == ours {
             return None;
         }
+        let is_missing = match theirs.status {
+            404 | 405 => true,
+            403 => asked.path().ends_with('/'),
+            _ => false,
+        };
         Some(match (theirs.is_refused(), ours.is_refused()) {
+            (true, false) if is_missing && pair.is_entrance() => Kind::Entrance,
             (true, false) => Kind::Opened,
+            (false, false) if ours.file != theirs.file && !pair.is_entrance() => Kind::Opened,
             (false, true) => Kind::Closed,
-            (true, true) => Kind::Status,
+            (true, true) => Kind::Refused,
+            _ if asked.has_password && ours.is_shared() && !theirs.is_shared() => Kind::Shared,
             _ if theirs.fields != ours.fields && theirs.body == ours.body => Kind::Fields,
             _ => Kind::Other,
         })
     }
+
+    /// Whether a note excuses it.
+    fn is_excused(self) -> bool {
+        !matches!(self, Kind::Opened | Kind::Shared)
+    }
+}
+
+/// Two answers, for one that knows why they differ.
+pub(super) struct Pair<'a> {
+    pub site: &'a Invented,
+    pub asked: &'a Asked,
+    pub theirs: &'a Reply,
+    pub ours: &'a Reply,
+}
+
+impl Pair<'_> {
+    /// Whether ours is a page of the entrance, which is for everybody.
+    pub(super) fn is_entrance(&self) -> bool {
+        let entrance = |file: &String| matches!(&**file, "index.php" | "docs/index.html");
+        match self.asked.method {
+            // Which file it is does not stand in the answer to a HEAD.
+            "HEAD" => self.ours.status == 200,
+            _ => self.ours.file.as_ref().is_none_or(entrance),
+        }
+    }
+
+    /// Whether a path goes on behind the name of a file.
+    pub(super) fn is_behind(&self) -> bool {
+        let path = self.asked.path();
+        let path = path.replacen("/manual/", "/docs/", 1).replacen("/pics/", "/img/", 1);
+        let path = path.trim_start_matches('/');
+        let is_below = |file: &str| path.strip_prefix(file).is_some_and(|it| it.starts_with('/'));
+        FILES.iter().any(|file| is_below(file))
+    }
+}
+
+/// A difference that docs/import.md tells of.
+pub(super) struct Difference {
+    pub name: &'static str,
+    pub explains: fn(&Pair) -> bool,
 }
 
 /// What is compared, and what was found.
 #[derive(Default)]
 pub(super) struct Outcome {
     same: usize,
-    documented: usize,
+    documented: BTreeMap<&'static str, usize>,
     noted: BTreeMap<Kind, usize>,
     silent: BTreeMap<Kind, usize>,
     /// The first ones that are not good, one of a kind for each site.
@@ -97,37 +198,39 @@ const SHOWN: usize = 20;
 impl Outcome {
     pub(super) fn compared(&self) -> usize {
         let sum = |counts: &BTreeMap<Kind, usize>| counts.values().sum::<usize>();
-        self.same + self.documented + sum(&self.noted) + sum(&self.silent)
+        let documented = self.documented.values().sum::<usize>();
+        self.same + documented + sum(&self.noted) + sum(&self.silent)
     }
 
     pub(super) fn add(
         &mut self,
-        text: &str,
-        target: &str,
-        (theirs, ours): (Reply, Reply),
+        pair: &Pair,
+        known: &[&[Difference]],
         notes: &[&Noted],
         written: impl FnOnce() -> String,
     ) {
-        let Some(kind) = Kind::of(&theirs, &ours) else {
+        let Pair { site, asked, theirs, ours } = pair;
+        let Some(kind) = Kind::of(pair) else {
             self.same += 1;
             return;
         };
-        if is_documented(text, target, &theirs, &ours) {
-            self.documented += 1;
+        let mut known = known.iter().flat_map(|known| known.iter());
+        if let Some(known) = known.find(|known| (known.explains)(pair)) {
+            *self.documented.entry(known.name).or_default() += 1;
             return;
         }
-        // No note excuses what is opened.
-        if !notes.is_empty() && kind != Kind::Opened {
+        if !notes.is_empty() && kind.is_excused() {
             *self.noted.entry(kind).or_default() += 1;
             return;
         }
         *self.silent.entry(kind).or_default() += 1;
-        let is_new = self.seen.insert((kind, text.to_owned()));
-        if is_new && (self.shown.len() < SHOWN || kind == Kind::Opened) {
+        let is_new = self.seen.insert((kind, site.name.clone()));
+        if is_new && (self.shown.len() < SHOWN || !kind.is_excused()) {
             let notes: Vec<&str> = notes.iter().map(|note| &*note.text).collect();
             self.shown.push(format!(
-                "{kind:?} {target}\n  theirs: {theirs:?}\n  ours:   {ours:?}\n{}\n{text}\n{}",
+                "{kind:?} {asked:?}\n  theirs: {theirs:?}\n  ours:   {ours:?}\n{}\n{}\n{}",
                 notes.join("\n"),
+                site.text,
                 written()
             ));
         }
@@ -144,71 +247,10 @@ impl Display for Outcome {
             writeln!(to, "{shown}\n----")?;
         }
         let Outcome { same, documented, noted, silent, .. } = self;
-        let all = self.compared();
-        write!(
-            to,
-            "{all} requests: {same} the same, {documented} documented, {noted:?} noted, \
-             {silent:?} neither"
-        )
+        writeln!(to, "{} requests: {same} the same", self.compared())?;
+        for (name, count) in documented {
+            writeln!(to, "  documented: {count:>6} {name}")?;
+        }
+        write!(to, "  with a note: {noted:?}\n  neither: {silent:?}")
     }
-}
-
-/// Whether docs/import.md says that these differ.
-fn is_documented(text: &str, target: &str, theirs: &Reply, ours: &Reply) -> bool {
-    let path = target.split('?').next().unwrap_or_default();
-    // Names that begin with a dot are not sent: they are 404, or for the front controller.
-    let is_hidden = path.split('/').any(|part| {
-        part.starts_with('.') && !matches!(part, "." | "..") && !part.starts_with(".well-known")
-    });
-    let is_sent = |reply: &Reply| reply.body.as_ref().is_some_and(|body| is_document(body));
-    if is_hidden && !theirs.is_refused() && !is_sent(ours) {
-        return true;
-    }
-    // No script of a site that guards something gets a path with `..`.
-    if path.contains("/../") && ours.status == 400 {
-        return true;
-    }
-    // What any location refuses is refused, also where nginx asks another one.
-    let refuses = ["deny all;", "return 403;", "return 404;", "return 410;"];
-    if matches!(ours.status, 403 | 404 | 410) && refuses.iter().any(|own| text.contains(own)) {
-        return true;
-    }
-    // A folder without index file is the front controller's, if there is one; if not, nginx
-    // redirects to its slash before it refuses it.
-    let is_folder = path.ends_with('/') && theirs.status == 403;
-    let is_front = |body: &String| body.starts_with("SCRIPT_NAME=/index.php\nPATH_INFO=\n");
-    let is_front = ours.body.as_ref().is_some_and(is_front);
-    if is_folder && is_front {
-        return true;
-    }
-    let is_slash = |to: &String| to.split('?').next() == Some(&format!("{path}/"));
-    let is_given_up = is_front || matches!(ours.status, 403 | 404);
-    if theirs.location.as_ref().is_some_and(is_slash) && is_given_up {
-        return true;
-    }
-    // php-fpm looks for a script at the start of what is not there.
-    if path.contains(".php/") && ours.is_refused() {
-        return true;
-    }
-    // Lists of folders are pages of another make.
-    let is_list = |reply: &Reply| reply.body.as_ref().is_some_and(|it| it.contains("Index of /"));
-    if is_list(theirs) && is_list(ours) {
-        return true;
-    }
-    // What is refused is refused in upper case, too.
-    if path.bytes().any(|byte| byte.is_ascii_uppercase()) && ours.is_refused() {
-        return true;
-    }
-    // Both refuse, each in its own words.
-    if theirs.is_refused() && ours.is_refused() {
-        return true;
-    }
-    // nginx sends the source of scripts where nothing runs them.
-    let is_source = theirs.body.as_ref().is_some_and(|body| body.starts_with("<?php"));
-    is_source && ours.is_refused()
-}
-
-/// Whether it is the text of a file: each is its own name.
-fn is_document(body: &str) -> bool {
-    super::FILES.contains(&body)
 }

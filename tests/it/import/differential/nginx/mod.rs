@@ -1,6 +1,29 @@
 //! Invented `server` blocks of nginx, from lines as they stand in the files of many sites.
 
-use super::Dice;
+mod known;
+
+use std::path::{Path, PathBuf};
+
+use super::dice::Dice;
+use super::{Desk, Peer, is_root};
+
+/// nginx.
+pub(super) const PEER: Peer = Peer { language: "nginx", site, start, known: known::DIFFERENCES };
+
+fn start(desk: &mut Desk, sites: &str) -> PathBuf {
+    let user = if is_root() { "user www-data;" } else { "" };
+    let text = format!(
+        "{user}\ndaemon off;\npid $TOP/nginx.pid;\nworker_processes 1;\nevents {{ }}\nhttp {{\n\
+         include /etc/nginx/mime.types;\naccess_log off;\nclient_body_temp_path $TOP/body;\n\
+         fastcgi_temp_path $TOP/fastcgi;\nproxy_temp_path $TOP/proxy;\n\
+         uwsgi_temp_path $TOP/uwsgi;\nscgi_temp_path $TOP/scgi;\n{sites}}}\n"
+    );
+    let file = desk.write("nginx.conf", &text);
+    let (top, name) = (desk.path("").display().to_string(), file.display().to_string());
+    let program = std::env::var("TOKAMAK_NGINX").unwrap_or("/usr/sbin/nginx".to_owned());
+    desk.start(Path::new(&program), &["-p", &top, "-c", &name, "-e", "stderr"], &[]);
+    file
+}
 
 /// What runs scripts.
 const RUNS: &str = "include /etc/nginx/fastcgi.conf; fastcgi_pass unix:$SOCKET;";
@@ -8,8 +31,8 @@ const RUNS: &str = "include /etc/nginx/fastcgi.conf; fastcgi_pass unix:$SOCKET;"
 /// What asks for a password, which no request has.
 const LOGIN: &str = "auth_basic office; auth_basic_user_file $TOP/users;";
 
-/// A site of this name.
-pub(super) fn site(dice: &mut Dice, name: &str) -> String {
+fn site(dice: &mut Dice, _: &Desk, number: usize) -> String {
+    let name = super::name(number);
     let mut lines = vec![
         "listen $ADDRESS".to_owned() + ";",
         format!("server_name {name};"),
@@ -38,10 +61,31 @@ pub(super) fn site(dice: &mut Dice, name: &str) -> String {
         ];
         lines.push(dice.pick(&conditions).to_string());
     }
+    if dice.one_in(6) {
+        let pages = [
+            "error_page 404 /page.html;",
+            "error_page 404 /index.php;",
+            "error_page 404 = /index.php;",
+            "error_page 404 =200 /page.html;",
+            "error_page 403 =404 /page.html;",
+            "error_page 403 404 /docs/guide.html;",
+        ];
+        lines.push(dice.pick(&pages).to_string());
+    }
+    if dice.one_in(8) {
+        lines.push("fastcgi_intercept_errors on;".to_owned());
+    }
+    if dice.one_in(25) {
+        lines.push(LOGIN.to_owned());
+    }
     let mut locations = main(dice);
     locations.extend(scripts(dice));
-    for _ in 0..dice.below(5) {
-        let other = other(dice);
+    for _ in 0..dice.below(6) {
+        let other = match dice.below(5) {
+            0 => closed(dice),
+            1 => deep(dice),
+            _ => other(dice),
+        };
         // Two of the same are an error.
         let head = |line: &str| {
             let head = line.split(" {").next().unwrap_or_default();
@@ -52,10 +96,7 @@ pub(super) fn site(dice: &mut Dice, name: &str) -> String {
         }
     }
     // Expressions are asked in their order.
-    for at in (1..locations.len()).rev() {
-        let other = dice.below(at + 1);
-        locations.swap(at, other);
-    }
+    dice.shuffle(&mut locations);
     lines.extend(locations);
     let lines: Vec<String> = lines.iter().map(|line| format!("    {line}\n")).collect();
     format!("server {{\n{}}}\n", lines.concat())
@@ -137,5 +178,52 @@ fn other(dice: &mut Dice) -> String {
         13 => format!("location ^~ /admin/ {{ {LOGIN} location ~ \\.php$ {{ {RUNS} }} }}"),
         14 => format!("location /docs/ {{ {LOGIN} }}"),
         _ => format!("location = /info.php {{ {refuses} }}"),
+    }
+}
+
+/// A location that asks for a password, or for an address instead.
+fn closed(dice: &mut Dice) -> String {
+    let any =
+        ["satisfy any; allow 192.0.2.0/24; deny all;", "satisfy any; allow 127.0.0.1; deny all;"];
+    let any = if dice.one_in(3) { *dice.pick(&any) } else { "" };
+    let runs = format!("location ~ \\.php$ {{ {RUNS} }}");
+    match dice.below(8) {
+        0 => format!("location ^~ /admin/ {{ {any} {LOGIN} {runs} }}"),
+        1 => format!("location /admin/ {{ {any} {LOGIN} try_files $uri $uri/ /index.php?$args; }}"),
+        2 => format!("location ~ ^/admin/.*\\.php$ {{ {any} {LOGIN} {RUNS} }}"),
+        3 => format!("location = /info.php {{ {any} {LOGIN} {RUNS} }}"),
+        4 => {
+            format!("location /docs/ {{ {LOGIN} location /docs/guide.html {{ auth_basic off; }} }}")
+        }
+        5 => format!(
+            "location ^~ /docs/ {{ {any} {LOGIN} location ~ \\.html$ {{ expires 1h; }} {runs} }}"
+        ),
+        6 => format!("location ~ ^/(?:admin|data)/ {{ {any} {LOGIN} }}"),
+        _ => format!("location /data {{ {any} {LOGIN} add_header X-Data yes; }}"),
+    }
+}
+
+/// A location with others in it, with a name, or for a folder that lies elsewhere.
+fn deep(dice: &mut Dice) -> String {
+    let runs_file = "include /etc/nginx/fastcgi.conf; fastcgi_param SCRIPT_FILENAME \
+        $request_filename; fastcgi_pass unix:$SOCKET;";
+    match dice.below(10) {
+        0 => "location /manual/ { alias $TOP/site/docs/; }".to_owned(),
+        1 => "location ^~ /manual/ { alias $TOP/site/docs/; }".to_owned(),
+        2 => format!(
+            "location ^~ /manual/ {{ alias $TOP/site/docs/; location ~ \\.php$ {{ {runs_file} }} }}"
+        ),
+        3 => "location /pics { alias $TOP/site/img; expires 1h; }".to_owned(),
+        4 => "location ^~ /pics/ { alias $TOP/site/img/; location ~ \\.php$ { deny all; } }"
+            .to_owned(),
+        5 => "location /docs/ { location ~ \\.html$ { add_header X-Html yes; } }".to_owned(),
+        6 => "location /uploads/ { location ~* \\.png$ { expires 1h; add_header Cache-Control \
+            public; } location ~ \\.php$ { return 403; } }"
+            .to_owned(),
+        7 => "location /sub/ { error_page 404 = @missing; } location @missing { return 410; }"
+            .to_owned(),
+        8 => "location ^~ /css/ { expires max; try_files $uri =404; }".to_owned(),
+        _ => "location ~* \\.(?:png|css|html)$ { expires 7d; add_header Cache-Control public; }"
+            .to_owned(),
     }
 }

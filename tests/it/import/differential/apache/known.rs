@@ -1,0 +1,169 @@
+//! How Apache differs.
+
+use super::super::known::is_folder_without_index;
+use super::super::outcome::{Difference, Pair};
+
+pub(super) const DIFFERENCES: &[Difference] = &[
+    Difference {
+        name: "SCRIPT_NAME is that of the script after a rewrite",
+        explains: |Pair { theirs, ours, .. }| {
+            let names = ["SCRIPT_NAME=", "PATH_INFO="];
+            theirs.file.is_some()
+                && theirs.fields == ours.fields
+                && theirs.without(&names) == ours.without(&names)
+        },
+    },
+    Difference {
+        name: "what goes on behind a file's name is for the front controller",
+        explains: |pair| {
+            let is_index = |file: &String| file.ends_with("index.php");
+            let is_front = pair.is_entrance() || pair.ours.file.as_ref().is_some_and(is_index);
+            matches!(pair.theirs.status, 404 | 405) && pair.is_behind() && is_front
+        },
+    },
+    Difference {
+        name: "a folder without an index file is for the front controller",
+        explains: is_folder_without_index,
+    },
+    Difference {
+        name: "a slash behind a script's name is not redirected away",
+        explains: |Pair { asked, theirs, ours, .. }| {
+            let path = asked.path();
+            let to = theirs.location.as_ref().and_then(|to| to.split('?').next());
+            to.is_some() && to == path.strip_suffix('/') && ours.file.is_some()
+        },
+    },
+    Difference {
+        name: "what a section within opens stays refused",
+        explains: |Pair { site, ours, .. }| {
+            let opens = "<Files guide.html>\nRequire all granted";
+            let has_both =
+                site.text.contains("<Location /admin/>") && site.text.contains("<Location /admin>");
+            matches!(ours.status, 401 | 403) && (site.text.contains(opens) || has_both)
+        },
+    },
+    Difference {
+        name: "rewrites of a folder hold below folders with rewrites of their own",
+        explains: |Pair { site, asked, .. }| {
+            let path = asked.path();
+            let folders = ["uploads", "admin", "docs", "old"];
+            let mut own = folders.iter().filter(|folder| path.starts_with(&format!("/{folder}/")));
+            own.any(|folder| {
+                let text = site.text.split(&format!("\n{folder}/.htaccess:")).nth(1);
+                let text = text.and_then(|text| text.split("/.htaccess:").next());
+                text.is_some_and(|text| text.contains("RewriteEngine"))
+            }) && site.text.contains("\n/.htaccess:")
+        },
+    },
+    Difference {
+        name: "a refusal that ends with a name is also for what goes on behind it",
+        explains: |pair| {
+            let path = pair.asked.path();
+            let folders = path.rsplit_once('/').map_or("", |(folders, _)| folders);
+            folders.contains('.') && matches!(pair.ours.status, 401 | 403)
+        },
+    },
+    Difference {
+        name: "what a `RewriteRule` refuses is refused whatever a rule before it does",
+        explains: |Pair { site, asked, ours, .. }| {
+            let by_method =
+                site.text.contains("%{REQUEST_METHOD}") && matches!(asked.method, "PUT" | "DELETE");
+            let by_query = site.text.contains("%{QUERY_STRING} b=") && asked.target.contains("b=");
+            ours.status == 403 && (by_method || by_query)
+        },
+    },
+    Difference {
+        name: "index files and error pages are not rewritten",
+        explains: |Pair { asked, theirs, ours, .. }| {
+            let is_page = |file: &String| file.ends_with(".html");
+            (asked.path().ends_with('/') || theirs.status >= 400)
+                && theirs.status == ours.status
+                && theirs.file.as_deref() == Some("docs/run.php")
+                && ours.file.as_ref().is_some_and(is_page)
+        },
+    },
+    Difference {
+        name: "where scripts do not run, none is missing for the front controller",
+        explains: |Pair { site, asked, theirs, ours, .. }| {
+            site.text.contains("SetHandler none")
+                && asked.path().contains(".php")
+                && theirs.file.as_deref() == Some("index.php")
+                && ours.status == 404
+        },
+    },
+    Difference {
+        name: "fields of a folder come behind those of files",
+        explains: |Pair { site, theirs, ours, .. }| {
+            site.text.contains("Header set Cache-Control private")
+                && theirs.status == ours.status
+                && theirs.body == ours.body
+                && ours.field("cache-control").any(|value| value == "private")
+        },
+    },
+    Difference {
+        name: "two slashes in a redirect are one",
+        explains: |Pair { theirs, ours, .. }| {
+            let to = theirs.location.as_ref().map(|to| to.replace("//", "/"));
+            theirs.status == ours.status && to.is_some() && to == ours.location
+        },
+    },
+    Difference {
+        name: "of two redirects for a path, that of the folder around it comes first",
+        explains: |Pair { site, theirs, ours, .. }| {
+            theirs.location.is_some()
+                && ours.location.is_some()
+                && site.text.contains("old/.htaccess:")
+                && site.text.contains("/old")
+        },
+    },
+    Difference {
+        name: "`SetHandler none` of a folder is for its scripts, too",
+        explains: |Pair { site, asked, ours, .. }| {
+            site.text.contains("\nSetHandler none")
+                && asked.path().contains(".php")
+                && ours.status == 403
+        },
+    },
+    Difference {
+        name: "fields of paths are not for what goes on behind a script's name",
+        explains: |pair| {
+            let Pair { theirs, ours, .. } = pair;
+            pair.is_behind() && theirs.status == ours.status && theirs.body == ours.body
+        },
+    },
+    Difference {
+        name: "what `ProxyPassMatch` takes is rewritten, refused and has fields as other paths",
+        explains: |pair| {
+            let Pair { site, asked, theirs, ours } = pair;
+            let is_page = (theirs.status, &theirs.body) == (ours.status, &ours.body);
+            site.text.contains("ProxyPassMatch")
+                && asked.path().contains(".php")
+                && (pair.is_entrance() || ours.is_refused() || is_page)
+        },
+    },
+    Difference {
+        name: "`FallbackResource` is for scripts that are missing, too",
+        explains: |pair| {
+            pair.site.text.contains("FallbackResource")
+                && pair.asked.path().contains(".php")
+                && pair.theirs.status == 404
+                && pair.is_entrance()
+        },
+    },
+    Difference {
+        name: "redirects come before the front controller",
+        explains: |Pair { asked, theirs, ours, .. }| {
+            asked.path().starts_with("/blog/")
+                && theirs.file.as_deref() == Some("index.php")
+                && ours.status == 301
+        },
+    },
+    Difference {
+        name: "OPTIONS is asked of scripts alone",
+        explains: |pair| {
+            pair.asked.method == "OPTIONS"
+                && pair.theirs.file.is_none()
+                && pair.theirs.status == 200
+        },
+    },
+];
