@@ -21,10 +21,22 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         explains: |Pair { asked, theirs, ours, .. }| {
             let path = asked.path();
             let to = theirs.location.as_ref().and_then(|to| to.split('?').next());
-            theirs.status == 308
-                && path.ends_with('/')
-                && to == path.strip_suffix('/')
-                && ours.status != 308
+            let file = path.strip_suffix('/').and_then(|path| path.strip_prefix('/'));
+            let is_entrance = ours.file.as_deref() == Some("index.php");
+            let is_redirect = theirs.status == 308 && to == path.strip_suffix('/');
+            // PHP's scripts are run without the slash.
+            let is_cut = file.is_some() && file == theirs.file.as_deref() && is_entrance;
+            is_redirect && ours.status != 308 || is_cut
+        },
+    },
+    Difference {
+        name: "redirects name the path without `..`",
+        explains: |Pair { theirs, ours, .. }| {
+            let says_up = |to: &Option<String>| to.as_ref().is_some_and(|to| to.contains("/../"));
+            (300..400).contains(&ours.status)
+                && ours.status == theirs.status
+                && says_up(&theirs.location)
+                && !says_up(&ours.location)
         },
     },
     Difference {
