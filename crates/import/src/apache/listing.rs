@@ -55,8 +55,8 @@ pub(super) fn of_folders(mut folders: Vec<(String, &[Directive])>) -> Option<boo
     folders.iter().filter_map(|(_, directives)| lists(directives)).next_back()
 }
 
-/// Where the name of an index file is refused, Apache does not list the folder either, even if there
-/// is no such file.
+/// Where the name of an index file is refused, Apache does not list the folder either, even if
+/// there is no such file.
 pub(super) fn refuse_unlisted(site: &mut Site) {
     let is_listing =
         site.index_listing || site.rules.iter().any(|it| it.index_listing == Some(true));
