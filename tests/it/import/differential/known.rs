@@ -158,7 +158,7 @@ pub(super) fn is_folder_without_index(pair: &Pair) -> bool {
     let is_slash = |to: &String| to.split('?').next() == Some(&*format!("{path}/"));
     match pair.theirs.status {
         405 if FOLDERS.contains(&&path[1..]) => pair.is_entrance(),
-        403 | 404 | 405 => path.ends_with('/') && pair.is_entrance(),
+        403..=405 => path.ends_with('/') && pair.is_entrance(),
         // The page of that error lies behind a password.
         401 => pair.site.text.contains("error_page") && path.ends_with('/') && pair.is_entrance(),
         200 => is_list(pair.theirs) && is_given_up,
