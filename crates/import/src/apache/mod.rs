@@ -56,6 +56,7 @@ pub(crate) fn read(
         has_other_provider: login::has_other_provider(&directives),
         settings: Settings::default(),
         changed: Vec::new(),
+        unexpired: Vec::new(),
         notes,
     };
     let is_folder = absolute.file_name().is_some_and(|name| name == ".htaccess");
@@ -96,6 +97,8 @@ struct Reader<'a> {
     settings: Settings,
     /// What sections of the site say of passwords without asking for one.
     changed: Vec<Changed>,
+    /// Where `ExpiresActive Off` holds, in a part of the site.
+    unexpired: Vec<Scope>,
     notes: &'a mut Notes,
 }
 
@@ -280,6 +283,7 @@ impl Reader<'_> {
     /// What holds for each site of Apache, if nothing else is said.
     fn conclude(&mut self, site: &mut Site) {
         self.settle_logins(site);
+        self.settle_expiry(site);
         listing::refuse_unlisted(site);
         site.mounts.iter_mut().for_each(listing::refuse_unlisted);
         let everything = Scope::default();

@@ -405,6 +405,10 @@ impl Reader<'_> {
             }
             "errordocument" => self.error_page(directive, is_all, site),
             "header" => self.header(directive, area, site),
+            "expiresactive" if directive.arg(0).eq_ignore_ascii_case("off") => match is_all {
+                true => site.rules.retain(|rule| !rule.headers.keeps_own),
+                false => self.unexpired.push(area.scope.clone()),
+            },
             "expiresbytype" | "expiresdefault" => self.expires(directive, area, site),
             "redirect" | "redirectpermanent" | "redirecttemp" | "redirectmatch" => {
                 self.redirect(directive, area, site);
@@ -543,6 +547,24 @@ impl Reader<'_> {
         let of_answer = !area.scope.is_all();
         let rule = Rule::at(&directive.place, area.scope.clone());
         site.rules.push(Rule { headers, of_answer, ..rule });
+    }
+
+    /// Takes parts of the site out of the lifetimes of others. Where a part is named by its folder
+    /// and by names of files, either is enough: a page without a lifetime is asked for again.
+    pub(super) fn settle_expiry(&mut self, site: &mut Site) {
+        for Scope { path, pattern, .. } in std::mem::take(&mut self.unexpired) {
+            let folder = path.map(|path| {
+                format!("^{}(?:/|$)", regex_lite::escape(path.trim_end_matches(['*', '/'])))
+            });
+            let Some(own) = pattern.or(folder) else { continue };
+            let mounted = site.mounts.iter_mut().flat_map(|mount| &mut mount.rules);
+            let all = site.rules.iter_mut().chain(mounted);
+            for rule in all.filter(|rule| rule.headers.keeps_own) {
+                // Apache asks where the file lies that answers in the end.
+                rule.of_answer = true;
+                rule.scope.and.push(format!("!{own}"));
+            }
+        }
     }
 
     fn expires(&mut self, directive: &Directive, area: &Area, site: &mut Site) {
