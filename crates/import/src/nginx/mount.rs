@@ -23,6 +23,7 @@ impl Reader<'_> {
         outer: &Block,
         site: &mut Site,
     ) {
+        let is_longer = path.ends_with('/');
         let path = path.trim_end_matches('/');
         let mut mount = Site::new(place.clone());
         mount.path = Some(path.to_owned());
@@ -99,7 +100,18 @@ impl Reader<'_> {
         self.depth -= 1;
         regions::settle(place, &plan.regions, block, &mut mount);
         self.conclude(place, &Block::default(), plan, &mut mount);
-        site.mounts.push(mount);
+        // Of `location /pics` and `location /pics/` the latter answers below the folder.
+        let Some(other) = site.mounts.iter_mut().find(|other| other.path == mount.path) else {
+            site.mounts.push(mount);
+            return;
+        };
+        let shorter = if is_longer { other.place.clone() } else { place.clone() };
+        let reason = "another location is for the same folder, with a slash at its end, and answers \
+                      all that is below it; `/folder` alone is redirected there";
+        self.notes.differs(&shorter, &format!("location {path}"), reason);
+        if is_longer {
+            *other = mount;
+        }
     }
 }
 

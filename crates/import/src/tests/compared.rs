@@ -100,3 +100,34 @@ fn a_folder_of_caddy_is_guarded_without_its_slash() {
     assert_has(&import, "path = \"/data\"\ndeny");
     assert_has(&caddy(guard), "path = \"/data/*\"\ndeny");
 }
+
+#[test]
+fn apache_gives_no_lifetime_where_it_is_switched_off() {
+    let lifetimes = "ExpiresActive On\nExpiresDefault \"access plus 2 weeks\"\n";
+    let scripts = "<FilesMatch \\.php$>\nExpiresActive Off\n</FilesMatch>\n";
+    let import = apache(&[("", &format!("{lifetimes}{scripts}"))], "");
+    let rule = import.toml.split("[[site.rule]]").find(|rule| rule.contains("max-age=1209600"));
+    let rule = rule.expect("a rule with a lifetime");
+    assert!(rule.contains("'!\\.php") && rule.contains("of_answer = true"), "{rule}");
+    let import = apache(&[("", lifetimes), ("admin", "ExpiresActive Off")], "");
+    let rule = import.toml.split("[[site.rule]]").find(|rule| rule.contains("max-age=1209600"));
+    assert!(rule.is_some_and(|rule| rule.contains("!^/admin(?:/|$)")), "{}", import.toml);
+    let import = apache(&[("", &format!("{lifetimes}ExpiresActive Off"))], "");
+    assert!(!import.toml.contains("max-age"), "{}", import.toml);
+}
+
+#[test]
+fn nginx_serves_the_location_with_a_slash_where_two_are_for_one_folder() {
+    let shorter = "location /pics { alias $TOP/other; expires 1h; }";
+    let longer = "location ^~ /pics/ { alias $TOP/other/; location ~ \\.txt$ { deny all; } }";
+    for lines in [format!("{shorter}\n{longer}"), format!("{longer}\n{shorter}")] {
+        let import = nginx(&lines);
+        assert_eq!(import.toml.matches("path = \"/pics\"").count(), 1, "{}", import.toml);
+        let mount = import.toml.split("[[site]]").find(|site| site.contains("path = \"/pics\""));
+        assert!(
+            mount.is_some_and(|it| it.contains(".txt") && !it.contains("max-age")),
+            "{mount:?}"
+        );
+        assert!(import.notes.iter().any(|note| note.reason.contains("with a slash at its end")));
+    }
+}
