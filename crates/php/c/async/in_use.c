@@ -310,7 +310,8 @@ static zend_object *object_of_instruction(const zend_execute_data *frame)
     if (loop) {
         value = &loop->data;
     }
-    return Z_TYPE_P(value) == IS_OBJECT && arguments_class_of(Z_OBJ_P(value)) ? Z_OBJ_P(value) : NULL;
+    return Z_TYPE_P(value) == IS_OBJECT && arguments_class_of(Z_OBJ_P(value)) ? Z_OBJ_P(value)
+                                                                              : NULL;
 }
 
 /* Those that use the connection of what this code was given; NULL: it has no object. */

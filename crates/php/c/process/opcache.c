@@ -95,8 +95,8 @@ static int is_of_opcache(const struct flock *lock)
 bool opcache_answers_fcntl(descriptor_call real, int fd, int command, void *argument,
                                  int *result)
 {
-    if ((command != F_SETLK && command != F_SETLKW) || !time_limit_is_kept() || !is_of_opcache(argument) ||
-        !opcache_is_lock_file(fd)) {
+    if ((command != F_SETLK && command != F_SETLKW) || !time_limit_is_kept() ||
+        !is_of_opcache(argument) || !opcache_is_lock_file(fd)) {
         return false;
     }
     *result = opcache_lock(real, command, argument);

@@ -38,13 +38,11 @@
 
 #include "async/fibers.h"
 #include "async/in_use.h"
-#include "async/kinds.h"
 #include "async/own_connections.h"
 #include "async/peers.h"
 #include "async/waiting.h"
 #include "classic/classic.h"
 #include "ground/libc.h"
-#include "ground/libraries.h"
 #include "ground/locale.h"
 #include "ground/out_of_memory.h"
 #include "ground/state.h"
@@ -263,8 +261,8 @@ INTERPOSE(ssize_t, recv, (int fd, void *at, size_t len, int flags),
           connections_received(fd, at, waiting_recvfrom(fd, at, len, flags, NULL, NULL)))
 INTERPOSE(ssize_t, __recv_chk, (int fd, void *at, size_t len, size_t room, int flags),
           NOTHING, len > room ? LIBC(__recv_chk)(fd, at, len, room, flags)
-                              : connections_received(fd, at, waiting_recvfrom(fd, at, len, flags, NULL,
-                                                                              NULL)))
+                              : connections_received(
+                                    fd, at, waiting_recvfrom(fd, at, len, flags, NULL, NULL)))
 INTERPOSE(ssize_t, recvfrom,
           (int fd, void *at, size_t len, int flags, struct sockaddr *from, socklen_t *from_len),
           NOTHING, waiting_recvfrom(fd, at, len, flags, from, from_len))

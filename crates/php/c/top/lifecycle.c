@@ -1,11 +1,6 @@
 /* Module start-up and the classic request: everything that php-fpm does around a script, without a
  * socket. */
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "async/cancellation.h"
@@ -22,7 +17,6 @@
 #include "ground/default_link.h"
 #include "ground/encodings.h"
 #include "ground/filter_input.h"
-#include "ground/gateway.h"
 #include "ground/ini_files.h"
 #include "ground/out_of_memory.h"
 #include "ground/sapi.h"

@@ -15,13 +15,18 @@ static void nothing(void)
 {
 }
 
+/* Values of a request and coroutines are there in every mode, and so is a boot that may be
+ * outdated. */
+#define OF_EVERY_MODE                         \
+    .booted = outdated_note_booted,           \
+    .end_values = context_forget,             \
+    .end_coroutines = coroutines_report
+
 const mode mode_plain = {
-    .booted = outdated_note_booted,
+    OF_EVERY_MODE,
     .next = heap_dump_next,
     .end = nothing,
     .begin = nothing,
-    .end_values = context_forget,
-    .end_coroutines = coroutines_report,
     .look_at_session = nothing,
     .write = rust_write,
     .read_body = rust_read_body,
@@ -30,12 +35,10 @@ const mode mode_plain = {
 };
 
 const mode mode_sealed = {
-    .booted = outdated_note_booted,
+    OF_EVERY_MODE,
     .next = sealed_next,
     .end = sealed_end,
     .begin = sealed_begin,
-    .end_values = context_forget,
-    .end_coroutines = coroutines_report,
     .look_at_session = warm_up_look_at_session,
     .write = rust_write,
     .read_body = rust_read_body,
@@ -44,12 +47,10 @@ const mode mode_sealed = {
 };
 
 const mode mode_async = {
-    .booted = outdated_note_booted,
+    OF_EVERY_MODE,
     .serve = async_serve,
     .end = nothing,
     .begin = nothing,
-    .end_values = context_forget,
-    .end_coroutines = coroutines_report,
     .look_at_session = nothing,
     .write = async_write,
     .read_body = async_read_body,
