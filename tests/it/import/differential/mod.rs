@@ -168,7 +168,8 @@ fn documents(desk: &Desk, folder: &str) {
     }
 }
 
-/// The `.htaccess` files of a site, for whoever reads a failure.
+/// The `.htaccess` files of a site: a failure shows them beside the virtual host, since they decide
+/// what is served, too.
 fn overrides(desk: &Desk, number: usize) -> String {
     let folder = desk.path(&format!("s{number}"));
     let names = ["", "uploads", "admin", "docs", "data", "old", "sub"];

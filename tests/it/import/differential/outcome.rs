@@ -184,7 +184,8 @@ pub(super) struct Difference {
 #[derive(Default)]
 pub(super) struct Outcome {
     same: usize,
-    documented: BTreeMap<&'static str, usize>,
+    /// By name, and whether they would be openings without it.
+    documented: BTreeMap<(&'static str, bool), usize>,
     noted: BTreeMap<Kind, usize>,
     silent: BTreeMap<Kind, usize>,
     /// The first ones that are not good, one of a kind for each site.
@@ -216,7 +217,8 @@ impl Outcome {
         };
         let mut known = known.iter().flat_map(|known| known.iter());
         if let Some(known) = known.find(|known| (known.explains)(pair)) {
-            *self.documented.entry(known.name).or_default() += 1;
+            let is_opening = !kind.is_excused();
+            *self.documented.entry((known.name, is_opening)).or_default() += 1;
             return;
         }
         if !notes.is_empty() && kind.is_excused() {
@@ -248,8 +250,9 @@ impl Display for Outcome {
         }
         let Outcome { same, documented, noted, silent, .. } = self;
         writeln!(to, "{} requests: {same} the same", self.compared())?;
-        for (name, count) in documented {
-            writeln!(to, "  documented: {count:>6} {name}")?;
+        for ((name, is_opening), count) in documented {
+            let opening = if *is_opening { ", where another file or page is served" } else { "" };
+            writeln!(to, "  documented: {count:>6} {name}{opening}")?;
         }
         write!(to, "  with a note: {noted:?}\n  neither: {silent:?}")
     }
