@@ -89,7 +89,8 @@ while (tokamak_handle_request(static function () use ($left, $booted): void {
             break;
         case 'zmq':
             $socket = $left->getSocket(ZMQ::SOCKET_PUSH);
-            $socket->bind('inproc://reactor');
+            // A thread of the library frees the name of a closed socket, and may be late.
+            $socket->bind('inproc://'.bin2hex(random_bytes(8)));
             echo 'bound';
             break;
         case 'many':
