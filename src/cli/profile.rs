@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use tokamak_observe::text::for_terminal;
 use tokamak_profile::{By, Clock, Profile as Sampled, Taken, folded, page, pprof, table};
 use tokamak_supervisor::client::{LONGEST_PROFILE, MOST_SAMPLES_A_SECOND};
-use tokamak_text::for_terminal;
 
 use super::{At, print};
 use crate::wiring::profile::{ProfileOrder, profile};

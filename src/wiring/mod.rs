@@ -32,7 +32,7 @@ fn supervise(
     let php = crate::program::tokamak_php().map_err(|error| error.to_string())?;
     let tickets = Box::new(|start: TicketsStart| {
         let secret = start.secret.as_ref().map(Secret::reveal);
-        tokamak_tickets::run(&start.tier, secret, &start.line)
+        tokamak_acme::tickets::run(&start.tier, secret, &start.line)
     });
     let (front, acme) = (Box::new(front::main), Box::new(acme::main));
     let setup = Setup { server, reread, php, front, acme, tickets };

@@ -66,31 +66,19 @@ const RULES: &[Rule] = &[
     Rule { name: "lua", ours: &[], never: &["tokio", "hyper", "http", "toml_edit", "serde"] },
     // Clients of other services; who asks through them, and why, is the front's.
     Rule { name: "outbound", ours: &[], never: &["libc", "toml_edit", "serde"] },
-    // Headers of strangers as bytes; whose headers they are is the front's.
-    Rule { name: "trace", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
+    // Headers of strangers and spans as bytes; whose they are, and who sends them, is the front's.
+    Rule { name: "trace", ours: &["cost"], never: &["tokio", "hyper", "http", "libc", "serde"] },
     // Certificates and keys as bytes; who reads them, and for which connections, others know.
     Rule {
         name: "tls",
         ours: &[],
         never: &["tokio", "tokio-rustls", "hyper", "http", "libc", "serde", "toml_edit"],
     },
-    // Files as bytes; what is in them is not its business.
-    Rule {
-        name: "state",
-        ours: &["sys"],
-        never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"],
-    },
     // Keys and certificates as files; for whom they are made, and when, others know.
     Rule {
         name: "authority",
-        ours: &["state", "tls"],
+        ours: &["sys", "tls"],
         never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"],
-    },
-    // A client of Redis in a process of its own.
-    Rule {
-        name: "tickets",
-        ours: &["config", "outbound", "tls"],
-        never: &["hyper", "http", "libc", "serde", "toml_edit"],
     },
     // It speaks to authorities; files, fronts and processes are the supervisor's.
     Rule {
@@ -111,51 +99,41 @@ const RULES: &[Rule] = &[
         ours: &["auth", "config"],
         never: &["tokio", "hyper", "http", "libc", "socket2", "serde"],
     },
-    // Requests in, the bytes for a collector out; who sends them is the front's.
+    // What the kernel shows of processes; whose they are, and why they are looked at, others know.
+    Rule { name: "observe", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
+    // Text in, text and bytes out.
     Rule {
-        name: "otlp",
-        ours: &["cost", "trace"],
+        name: "profile",
+        ours: &["observe"],
         never: &["tokio", "hyper", "http", "libc", "serde"],
     },
-    // Text in, text out; it needs nothing of anybody, so that whatever prints can use it.
-    Rule { name: "text", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
-    // Text in, text and bytes out.
-    Rule { name: "profile", ours: &["text"], never: &["tokio", "hyper", "http", "libc", "serde"] },
     // HTTP/2 by the C library: bytes in, events out. It knows no sockets and no time.
     Rule { name: "nghttp2", ours: &[], never: REACTOR },
     Rule {
         name: "front",
         ours: &[
             "auth", "cache", "config", "cost", "fastcgi", "fpm", "lua", "metrics", "nghttp2",
-            "otlp", "outbound", "profile", "tls", "trace", "upstream",
+            "outbound", "profile", "tls", "trace", "upstream",
         ],
         never: &["toml_edit", "serde"],
     },
     // It forks, and must not have a runtime to fork.
     Rule {
         name: "supervisor",
-        ours: &["auth", "authority", "config", "cost", "fpm", "metrics", "state", "sys", "tls"],
+        ours: &["auth", "authority", "config", "cost", "fpm", "metrics", "sys", "tls"],
         never: REACTOR,
     },
     // A client of the admin listener: it knows the server only by its document.
-    Rule { name: "top", ours: &["text"], never: &["tokio", "hyper", "http", "libc", "serde"] },
-    // Numbers in, numbers out.
-    Rule { name: "trend", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
+    Rule { name: "top", ours: &["observe"], never: &["tokio", "hyper", "http", "libc", "serde"] },
     // It plays the supervisor to one worker, and tells it what the supervisor would.
-    Rule { name: "report", ours: &["config", "supervisor", "sys", "trend"], never: REACTOR },
-    // What the kernel shows of processes; whose they are, and why they are looked at, others know.
-    Rule {
-        name: "processes",
-        ours: &["text"],
-        never: &["tokio", "hyper", "http", "libc", "serde"],
-    },
+    Rule { name: "report", ours: &["config", "observe", "supervisor", "sys"], never: REACTOR },
     // A client of any server: it knows Tokamak only as its report for programs shows it.
-    Rule { name: "load", ours: &["processes", "trend"], never: &["libc", "toml_edit", "serde"] },
+    Rule { name: "load", ours: &["observe"], never: &["libc", "toml_edit", "serde"] },
     // It watches servers of any make, so it knows none of ours; of sys it needs how to start a
     // program that ends with it.
     Rule {
         name: "anatomy",
-        ours: &["processes", "sys", "text"],
+        ours: &["observe", "sys"],
         never: &["tokio", "hyper", "http", "libc", "toml_edit"],
     },
     // It plays the kernel, the clients and the workers to supervisor, gates and queue; nobody links
@@ -182,12 +160,11 @@ const ROOT: &[&str] = &[
     "front",
     "import",
     "load",
+    "observe",
     "profile",
     "report",
     "supervisor",
     "sys",
-    "text",
-    "tickets",
     "tls",
     "top",
     "upstream",

@@ -5,6 +5,8 @@
 //! what to do when, and does it with an authority (`authority`) by the steps of an order (`order`).
 //! The process has no files: what is to be kept, and the challenges that authorities are to find,
 //! go to the supervisor over a line (`line`), among them how tries have gone (`tries`).
+//!
+//! [`tickets`] is another such process: it has the keys of session tickets that nodes share.
 
 mod authority;
 mod board;
@@ -19,6 +21,7 @@ mod order;
 pub mod plan;
 mod run;
 mod shared;
+pub mod tickets;
 mod tries;
 
 use std::time::{SystemTime, UNIX_EPOCH};

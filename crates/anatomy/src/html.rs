@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use tokamak_text::for_html;
+use tokamak_observe::text::for_html;
 
 use crate::phase::{Phase, ROWS};
 use crate::text::{count, letter, listed, load, taken_off};

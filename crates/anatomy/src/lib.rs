@@ -143,7 +143,7 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
     };
     let mut places = follow::follow(&seen);
     let mut names = runs.programs.clone();
-    let all = tokamak_processes::all();
+    let all = tokamak_observe::processes::all();
     for process in threads.values() {
         let name = || all.get(process).map_or("a child".to_owned(), |it| it.name.clone());
         names.entry(*process).or_insert_with(name);

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use tokamak_text::for_terminal;
+use tokamak_observe::text::for_terminal;
 
 use crate::phase::{Kind, kind};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use tokamak_processes as processes;
+use tokamak_observe::processes;
 
 use crate::Error;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tokamak_processes as system;
+use tokamak_observe::processes as system;
 
 use crate::account::Spread;
 use crate::driver::{Clients, Exchange, Load, drive};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 use tempfile::TempDir;
-use tokamak_processes::process_of;
+use tokamak_observe::processes::process_of;
 use tokamak_sys::process::end_with_parent;
 
 use crate::Error;

@@ -5,6 +5,7 @@
 //! Its certificate says that it is for such names only. So a browser that trusts it is safe even if
 //! its key is stolen: nobody can sign a certificate for another name with it.
 
+pub mod folder;
 mod sign;
 pub mod store;
 
@@ -13,9 +14,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokamak_state::{Folder, Readers};
 use tokamak_tls::Pair;
 
+use folder::{Folder, Readers};
 use sign::{Lifetime, Root};
 
 /// Its folder in the state directory.

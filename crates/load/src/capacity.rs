@@ -178,7 +178,7 @@ fn calm(plan: &Plan<'_>) -> Result<f64, String> {
         }
     }
     // The first half fills caches.
-    let calm = tokamak_trend::median(&taken[CALM / 2..]).unwrap_or(0.0);
+    let calm = tokamak_observe::trend::median(&taken[CALM / 2..]).unwrap_or(0.0);
     Ok(calm.max(1e-5))
 }
 

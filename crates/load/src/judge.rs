@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokamak_trend::{median, trend};
+use tokamak_observe::trend::{median, trend};
 
 use crate::answers::{Answer, Outcome, quantile, responses};
 use crate::client::Load;

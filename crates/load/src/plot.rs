@@ -28,7 +28,7 @@ pub fn points(report: &Report) -> Vec<Point> {
         let held = same.iter().filter(|trial| trial.verdict == Verdict::Holds).count();
         Point {
             rate: wanted,
-            taken: tokamak_trend::median(&taken).unwrap_or(0.0),
+            taken: tokamak_observe::trend::median(&taken).unwrap_or(0.0),
             held: 2 * held > same.len(),
         }
     };

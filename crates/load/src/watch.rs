@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokamak_processes::{self as processes, Process};
+use tokamak_observe::processes::{self as processes, Process};
 
 use crate::tokamak::{self, Status, Use};
 

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use tokamak_text::for_html;
+use tokamak_observe::text::for_html;
 
 use crate::profile::{By, Clock, Profile};
 use crate::table::{Share, hottest, shares};

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tokamak_text::for_terminal;
+use tokamak_observe::text::for_terminal;
 
 use crate::profile::{Call, Profile, Sample};
 

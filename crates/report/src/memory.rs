@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json as object};
 use tokamak_config::Site;
-use tokamak_trend::{Trend, trend};
+use tokamak_observe::trend::{Trend, trend};
 
 use crate::Failure;
 use crate::compare::{self, Finding, Verdict};

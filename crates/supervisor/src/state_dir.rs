@@ -14,7 +14,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use tokamak_state::{Folder, Readers};
+use tokamak_authority::folder::{Folder, Readers};
 use tokamak_sys::file_lock;
 
 /// Bytes of a URL that become part of a file's name; file systems take 255.

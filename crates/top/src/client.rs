@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokamak_text::for_terminal;
+use tokamak_observe::text::for_terminal;
 
 use crate::text::cut;
 

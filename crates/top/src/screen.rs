@@ -19,7 +19,7 @@ use crossterm::{execute, queue};
 use serde_json::Value;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::low_level::emulate_default_handler;
-use tokamak_text::for_terminal;
+use tokamak_observe::text::for_terminal;
 
 use crate::figures::sites;
 use crate::text::{Line, Style, cut};

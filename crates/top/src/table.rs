@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tokamak_text::for_terminal;
+use tokamak_observe::text::for_terminal;
 
 use crate::text::{Line, Style, columns, cut};
 

@@ -1,6 +1,6 @@
 //! Lines of text for a terminal: figures as people read them, and names that cannot command it.
 
-use tokamak_text::for_terminal;
+use tokamak_observe::text::for_terminal;
 use unicode_width::UnicodeWidthChar;
 
 /// How a part of a line looks. None says anything that the text does not say.

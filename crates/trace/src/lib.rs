@@ -2,11 +2,12 @@
 //! browser, proxy, server and application could not be joined to one picture.
 //!
 //! Bytes in, bytes out: the headers come from strangers, so each is taken whole or not at all, and
-//! what is passed on is bounded.
+//! what is passed on is bounded. [`otlp`] writes the spans of requests for a collector.
 
 mod context;
 mod hex;
 mod ids;
+pub mod otlp;
 mod sampling;
 mod state;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokamak_config::{self as config, Secret};
-use tokamak_otlp::{Rejection, rejection};
 use tokamak_outbound::http::{Client, HttpError, Limits, Request, Response};
+use tokamak_trace::otlp::{Rejection, rejection};
 
 /// Bytes of a collector's answer. They say nearly nothing; one that sends without end is left.
 const LONGEST_ANSWER: usize = 64 << 10;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokamak_otlp::{RequestSpan, Source};
+use tokamak_trace::otlp::{RequestSpan, Source};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 

@@ -21,8 +21,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokamak_config as config;
-use tokamak_otlp::Source;
 use tokamak_trace::TraceId;
+use tokamak_trace::otlp::Source;
 use tokio::sync::watch;
 use tokio::time::Instant;
 

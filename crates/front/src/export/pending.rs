@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokamak_cost::Ledger;
-use tokamak_otlp::RequestSpan;
+use tokamak_trace::otlp::RequestSpan;
 
 use super::SpanQueue;
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokamak_otlp::RequestSpan;
+use tokamak_trace::otlp::RequestSpan;
 use tokio::sync::Notify;
 
 /// Requests that may wait: some 4 MiB. With a tenth, a collector that restarts would cost spans

@@ -2,7 +2,7 @@
 
 use http::header::USER_AGENT;
 use http::{Request, Version};
-use tokamak_otlp::RequestSpan;
+use tokamak_trace::otlp::RequestSpan;
 
 use crate::client::Client;
 use crate::context::Context;

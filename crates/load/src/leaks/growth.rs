@@ -5,7 +5,7 @@
 //! errors are not independent of each other, which the interval of a [`Trend`] takes them to be. So
 //! growth must also go on: from each tenth of the judged requests to the next.
 
-use tokamak_trend::{Trend, median, trend};
+use tokamak_observe::trend::{Trend, median, trend};
 
 /// Stretches of the requests that are judged. With a third of them chance would look like growth;
 /// with three times as many, so would a leak of a page now and then look like chance.

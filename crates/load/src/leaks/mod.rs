@@ -8,7 +8,7 @@ mod print;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tokamak_processes as processes;
+use tokamak_observe::processes;
 
 pub use growth::Course;
 pub use print::{heading, json, row};

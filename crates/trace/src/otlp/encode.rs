@@ -1,11 +1,11 @@
 //! Spans from requests, by OpenTelemetry's semantic conventions for HTTP servers.
 
+use crate::{SpanId, TraceContext};
 use prost::Message;
 use tokamak_cost::{CallKind, Calls, Step};
-use tokamak_trace::{SpanId, TraceContext};
 
-use crate::RequestSpan;
-use crate::message::{
+use super::RequestSpan;
+use super::message::{
     AnyValue, ERROR, ExportTraceServiceRequest, INTERNAL, IS_REMOTE, InstrumentationScope,
     KNOWS_REMOTE, KeyValue, Resource, ResourceSpans, SERVER, ScopeSpans, Span, Status, Value,
 };
@@ -167,8 +167,8 @@ fn attribute(key: &str, value: Value) -> KeyValue {
 
 #[cfg(test)]
 mod tests {
+    use crate::{Parent, Sampling};
     use tokamak_cost::{CallSum, Phase};
-    use tokamak_trace::{Parent, Sampling};
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use tokamak_text::for_terminal;
+use crate::text::for_terminal;
 
 /// One process or thread.
 #[derive(Clone, Debug)]

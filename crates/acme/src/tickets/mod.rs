@@ -1,4 +1,4 @@
-//! Keys of session tickets that several nodes share through Redis. Without this crate a client that
+//! Keys of session tickets that several nodes share through Redis. Without it a client that
 //! a balancer sends to another node would need a whole handshake there.
 //!
 //! Time is cut into slots, each with a key of its own. Whichever node comes first stores one

@@ -2,7 +2,7 @@
 
 use prost::Message;
 
-use crate::message::ExportTraceServiceResponse;
+use super::message::ExportTraceServiceResponse;
 
 /// Spans that a collector has taken in and thrown away.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +25,8 @@ pub fn rejection(body: &[u8]) -> Option<Rejection> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::message::ExportTracePartialSuccess;
     use super::*;
-    use crate::message::ExportTracePartialSuccess;
 
     #[test]
     fn only_a_number_of_spans_is_a_rejection() {

@@ -1,5 +1,5 @@
-//! Requests as spans of OpenTelemetry, in the bytes that a collector takes (OTLP). Without this
-//! crate the traces would end at the server, which passes them on and is not in the picture itself.
+//! Requests as spans of OpenTelemetry, in the bytes that a collector takes (OTLP). Without
+//! it the traces would end at the server, which passes them on and is not in the picture itself.
 //!
 //! Bytes in, bytes out: who keeps the requests, and who sends the bytes, is the front's.
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use crate::process::numbers;
+use super::process::numbers;
 
 /// What `/proc/net/tcp` has for a socket that listens.
 const LISTENS: &str = "0A";

@@ -1,7 +1,7 @@
 //! What is kept of a request for its span.
 
+use crate::TraceContext;
 use tokamak_cost::{Calls, RequestId, Step};
-use tokamak_trace::TraceContext;
 
 /// A request, from which a span is made when it is over.
 ///

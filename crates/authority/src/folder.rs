@@ -1,5 +1,5 @@
 //! The folder for what has to outlive a server: keys and certificates that it gets by itself.
-//! Without this crate each part that keeps something would have to take care of rights, of crashes
+//! Without it each part that keeps something would have to take care of rights, of crashes
 //! in the middle of a write, and of other servers with the same folder by itself.
 //!
 //! A file is written beside its place, brought to the disk, and put into its place at once: a

@@ -1,6 +1,5 @@
 //! What the kernel shows of a server of any make: its processes, their CPU time, the sockets that
-//! listen. Without it `tokamak capacity` and `tokamak anatomy` would each read `/proc` in a way of
-//! its own, and not find the same server.
+//! listen. Without it `tokamak capacity` and `tokamak anatomy` would not find the same server.
 
 mod process;
 mod sockets;
