@@ -1,6 +1,6 @@
-//! What programs that look at a server from outside share. Without it `tokamak capacity`, `leaks`,
-//! `anatomy` and `top` would each read `/proc`, judge a series and print the names of strangers in a
-//! way of its own.
+//! What programs that look at a server from outside share. Without it `capacity`, `leaks`,
+//! `anatomy` and `top` would each read `/proc`, judge a series and print the names of strangers in
+//! a way of its own.
 
 pub mod processes;
 pub mod text;
