@@ -185,7 +185,7 @@ fn outcome(connection: &mut Connection, channel: &Channel) -> Result<&'static st
     } else if !first.is_like(&clean) {
         Err(format!("two clean requests differ: {first:?}, {clean:?}"))
     } else if !channel.later && polluted.seen == clean.seen {
-        Err(format!("the pollution does not show in its own request: {polluted:?}"))
+        Err(format!("the pollution does not show in its own request: {clean:?}, {polluted:?}"))
     } else if !after.iter().all(|sight| sight.is_like(&clean)) {
         Ok("stays")
     } else if after.iter().any(|sight| sight.process != polluted.process) {
