@@ -161,6 +161,7 @@ mod traces;
 /// The programs are replaced on disk while the server runs.
 mod upgrade;
 /// WordPress from its installation to its readers.
+mod walks;
 mod watchdog;
 mod wordpress;
 /// WordPress in images of each depth: always the pages of classic mode.
