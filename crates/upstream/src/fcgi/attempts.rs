@@ -5,11 +5,15 @@ use std::sync::Arc;
 use tokamak_fastcgi::ProtocolStatus;
 
 use super::balance::Key;
+use super::balance::health::Severity;
 use super::error::UpstreamError;
-use super::exchange::{Event, Exchange};
+use super::event::Event;
+use super::exchange::Exchange;
+use super::exclusive::ExclusiveStream;
 use super::member::{Admission, Member};
 use super::request::FcgiRequest;
-use super::upstream::{Settings, Upstream};
+use super::settings::Settings;
+use super::upstream::Upstream;
 
 /// Most answers that are lost before a request is given up, but for kept connections that were
 /// closed without any. Each may have been the end of a process.
@@ -26,6 +30,99 @@ pub struct ResponseStart {
     pub permitted: u64,
     /// When there was a connection.
     pub connected: u64,
+}
+
+impl Upstream {
+    /// A request that is to be answered by one of the addresses. `loop_index` is that of the
+    /// caller's event loop. Requests with the same `key` go to the same address as long as it is in
+    /// service.
+    pub fn attempts(
+        &self,
+        loop_index: usize,
+        call: Arc<FcgiRequest>,
+        key: Option<Key>,
+    ) -> Attempts<'_> {
+        Attempts::new(self, loop_index, call, key)
+    }
+
+    /// Asks one address. A kept connection may be closed by the application at any time. So a
+    /// request that may not be repeated gets a new one. Another one is asked again on a new
+    /// connection if that happens. `avoid_kept`: it gets a new one from the beginning.
+    pub(super) async fn ask_member(
+        &self,
+        member: &Member,
+        loop_index: usize,
+        call: &Arc<FcgiRequest>,
+        mut avoid_kept: bool,
+    ) -> Result<ResponseStart, UpstreamError> {
+        let (pool, mux) = (&member.pool, &member.mux_connections);
+        let is_at_risk = !call.is_repeatable && !self.settings.bounds.reuse_for_all;
+        loop {
+            let is_shared = member.is_shared().await.map_err(UpstreamError::Unreachable)?;
+            let permit = pool.permit(loop_index, call.flow).await?;
+            let permitted = tokamak_cost::now();
+            let wants_new = is_at_risk || avoid_kept;
+            // Where connections are shared, a new one is for this request alone.
+            let place = if is_shared && wants_new { mux.place() } else { None };
+            let (mut exchange, is_reused) = if is_shared && place.is_none() {
+                let begun = mux.begin(permit, call, wants_new).await;
+                let (stream, is_reused) = begun.map_err(UpstreamError::Unreachable)?;
+                // The lost one is not used again; once more is enough, though, whatever becomes of
+                // the next.
+                (Exchange::shared(stream), is_reused && !avoid_kept)
+            } else {
+                let reused =
+                    if wants_new { Err(permit) } else { pool.reuse(permit, !call.is_repeatable) };
+                let lease = match reused {
+                    Ok(lease) => lease,
+                    Err(permit) => {
+                        pool.connect(permit).await.map_err(UpstreamError::Unreachable)?.apart(place)
+                    }
+                };
+                let is_reused = lease.is_reused();
+                let stream = ExclusiveStream::new(lease, call.clone(), self.settings.bounds);
+                (Exchange::exclusive(stream), is_reused)
+            };
+            let connected = tokamak_cost::now();
+            match exchange.next().await {
+                Ok(event) => return Ok(ResponseStart { exchange, event, permitted, connected }),
+                Err(UpstreamError::Closed { answered: false })
+                    if is_reused && (call.is_repeatable || !exchange.has_written()) =>
+                {
+                    avoid_kept = true;
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+    }
+
+    /// What a fault says about an address.
+    pub(super) fn note_failure(&self, member: &Member, fault: &UpstreamError) {
+        let severity = match fault {
+            UpstreamError::Unreachable(_) => Severity::Unreachable,
+            UpstreamError::Closed { .. }
+            | UpstreamError::SendSlow
+            | UpstreamError::Silent
+            | UpstreamError::Stalled
+            | UpstreamError::Malformed(_)
+            | UpstreamError::Unexpected(_) => Severity::Unanswered,
+            // It is busy, or it is not its fault.
+            UpstreamError::Full
+            | UpstreamError::Waited
+            | UpstreamError::Withdrawn
+            | UpstreamError::NoAddress
+            | UpstreamError::Refused(_)
+            | UpstreamError::Spool => return,
+        };
+        let pause = member.failed(severity);
+        if let Some(pause) = pause.filter(|_| self.members().all().len() > 1) {
+            self.tell(&format!(
+                "{} is left out for {} s: {fault}",
+                member.name,
+                pause.as_secs_f32()
+            ));
+        }
+    }
 }
 
 /// A request, and what it has tried already.
@@ -45,7 +142,7 @@ pub struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    pub(super) fn new(
+    fn new(
         upstream: &'a Upstream,
         loop_index: usize,
         call: Arc<FcgiRequest>,

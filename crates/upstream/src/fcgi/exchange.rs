@@ -3,22 +3,10 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
-
 use super::error::UpstreamError;
+use super::event::Event;
 use super::exclusive::ExclusiveStream;
 use super::mux_stream::MuxStream;
-
-/// Something that the application said.
-#[derive(Debug)]
-pub enum Event {
-    /// Some of the response: headers, then body; cut anywhere.
-    Stdout(Bytes),
-    /// Some of its complaints; cut anywhere.
-    Stderr(Bytes),
-    /// The response is complete.
-    End,
-}
 
 /// A request that is being answered. Dropping it aborts the request.
 #[derive(Debug)]

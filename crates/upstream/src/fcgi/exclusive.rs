@@ -10,10 +10,10 @@ use tokamak_fastcgi::{Message, Messages, ProtocolStatus, Stream as Kind};
 use tokio::time::Instant;
 
 use super::error::UpstreamError;
-use super::exchange::Event;
+use super::event::Event;
 use super::pool::{Lease, Starving};
 use super::request::{FcgiRequest, ID, Written};
-use super::upstream::Bounds;
+use super::settings::Bounds;
 
 /// A request on a new connection that is not answered for so long may be waiting for a process that
 /// waits for us. Most applications answer sooner: with a tenth of it, kept connections would be

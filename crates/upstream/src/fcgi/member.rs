@@ -1,5 +1,6 @@
 //! One address of an application: its connections, its health, and what it has been asked.
 
+use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,9 +9,10 @@ use tokamak_sys::control::{AddressState, AddressStatus};
 
 use super::balance::health::{Health, HealthState, Rules, Severity};
 use super::balance::{Candidate, hash};
+use super::mux_connections::{Capacity, MuxConnections};
 use super::pool::Pool;
+use super::settings::Bounds;
 use super::stream::Endpoint;
-use super::upstream::Bounds;
 
 /// An address and its share of the requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +32,9 @@ pub(super) struct Member {
     /// The source that has it, by its index, if it is there because of one.
     pub source: Option<usize>,
     pub pool: Arc<Pool>,
+    /// Its connections, where several requests share one.
+    pub mux_connections: MuxConnections,
+    bounds: Bounds,
     weight: AtomicU32,
     identity: u64,
     /// [`Health::due`], for a look without the lock.
@@ -50,6 +55,8 @@ impl Member {
             name,
             source,
             pool: Arc::new(Pool::new(endpoint.clone(), bounds)),
+            mux_connections: MuxConnections::new(endpoint.clone(), bounds),
+            bounds,
             endpoint,
             weight: AtomicU32::new(weight),
             due: AtomicU64::new(0),
@@ -89,6 +96,31 @@ impl Member {
             Ordering::Relaxed,
         );
         self.pool.close();
+        self.mux_connections.retire();
+    }
+
+    /// Whether requests share connections. It may have to be asked first.
+    ///
+    /// # Errors
+    /// Fails if the address cannot be reached.
+    pub async fn is_shared(&self) -> io::Result<bool> {
+        if !self.bounds.multiplex || self.bounds.requests == 1 {
+            return Ok(false);
+        }
+        let learned = |capacity: Capacity| self.pool.resize(capacity.requests);
+        Ok(self.mux_connections.capacity(learned).await?.is_some())
+    }
+
+    /// Looks after the connections of an event loop.
+    pub fn tick(&self, loop_index: usize, now: u64) {
+        self.mux_connections.tick(loop_index);
+        self.pool.tick(loop_index, now);
+    }
+
+    /// No connection is kept from now on.
+    pub fn keep_none(&self) {
+        self.pool.keep_none();
+        self.mux_connections.retire();
     }
 
     /// The right to ask it. While an address that was out is on trial, no other request gets it.

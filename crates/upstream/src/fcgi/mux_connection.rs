@@ -28,12 +28,15 @@ use tokio::time::{Instant, timeout};
 
 use super::backlog::{Backlog, Said};
 use super::error::UpstreamError;
-use super::mux_connections::ASKING;
-use super::mux_stream::MuxStream;
 use super::pool::Permit;
 use super::request::{FcgiRequest, Written};
+use super::settings::Bounds;
 use super::stream::Stream;
-use super::upstream::Bounds;
+
+/// How long an application may take to say what it can. One that knows the question answers within
+/// milliseconds. One that does not may stay silent, and the first request waits for this long: ten
+/// times more would be felt.
+pub(super) const ASKING: Duration = Duration::from_secs(1);
 
 /// How much is written at once, if there is so much.
 const PIECE: usize = 32 * 1024;
@@ -158,11 +161,7 @@ impl MuxConnection {
     }
 
     /// Begins a request; not if the connection takes no more. `true`: it had one before.
-    pub fn begin(
-        self: &Arc<Self>,
-        call: Arc<FcgiRequest>,
-        permit: Permit,
-    ) -> Result<(MuxStream, bool), Permit> {
+    pub fn begin(&self, call: Arc<FcgiRequest>, permit: Permit) -> Result<(u16, bool), Permit> {
         let mut state = self.state();
         let is_free = |id: &u16| !state.requests.contains_key(id) && !state.aborted.contains(id);
         let id = (1..=u16::MAX).find(is_free);
@@ -188,7 +187,7 @@ impl MuxConnection {
         state.left -= 1;
         let was_used = std::mem::replace(&mut state.was_used, true);
         state.wake_task();
-        Ok((MuxStream::new(self.clone(), id, self.bounds), was_used))
+        Ok((id, was_used))
     }
 
     /// Whether the application reads what is sent on it, as an answer to a question shows that is

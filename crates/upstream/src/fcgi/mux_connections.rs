@@ -16,26 +16,23 @@ use tokamak_fastcgi::{Message, Messages, Values, Wanted, encode};
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout};
 
-use super::mux_connection::MuxConnection;
+use super::mux_connection::{ASKING, MuxConnection};
 use super::mux_stream::MuxStream;
-use super::pool::Permit;
+use super::pool::{Permit, Place};
 use super::request::FcgiRequest;
+use super::settings::Bounds;
 use super::stream::{Endpoint, Stream};
-use super::upstream::Bounds;
-
-/// How long an application may take to say what it can. One that knows the question answers within
-/// milliseconds. One that does not may stay silent, and the first request waits for this long: ten
-/// times more would be felt.
-pub(super) const ASKING: Duration = Duration::from_secs(1);
 
 /// Requests that a connection has before another one is opened. With a tenth, sharing would hardly
 /// save connections; with ten times more, one lost connection would lose hundreds of requests, and
 /// a single process of the application would have to read them all.
 const EACH: usize = 32;
 
-/// The shared connections of a pool.
+/// The shared connections to an address.
 #[derive(Debug)]
 pub(super) struct MuxConnections {
+    endpoint: Endpoint,
+    bounds: Bounds,
     open: Mutex<Vec<Arc<MuxConnection>>>,
     /// Held while a connection is opened; when and why that failed the last time.
     opening: tokio::sync::Mutex<Option<(Instant, io::ErrorKind)>>,
@@ -43,16 +40,6 @@ pub(super) struct MuxConnections {
     capacity: OnceCell<Option<Capacity>>,
     /// Connections that are not shared.
     apart: Arc<AtomicUsize>,
-}
-
-/// The right to a connection that is not shared.
-#[derive(Debug)]
-pub(super) struct Place(Arc<AtomicUsize>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// What an application takes at once.
@@ -63,8 +50,10 @@ pub(super) struct Capacity {
 }
 
 impl MuxConnections {
-    pub fn new() -> MuxConnections {
+    pub fn new(endpoint: Endpoint, bounds: Bounds) -> MuxConnections {
         MuxConnections {
+            endpoint,
+            bounds,
             open: Mutex::default(),
             opening: Default::default(),
             capacity: OnceCell::new(),
@@ -78,10 +67,7 @@ impl MuxConnections {
         let open = self.open();
         let shared = open.iter().filter(|connection| connection.load().is_some()).count();
         let taken = shared.max(1) + self.apart.load(Ordering::Relaxed);
-        (taken < self.most()).then(|| {
-            self.apart.fetch_add(1, Ordering::Relaxed);
-            Place(self.apart.clone())
-        })
+        (taken < self.most()).then(|| Place::taken(&self.apart))
     }
 
     /// Most connections.
@@ -93,14 +79,10 @@ impl MuxConnections {
     ///
     /// # Errors
     /// Fails if the address cannot be reached.
-    pub async fn capacity(
-        &self,
-        endpoint: &Endpoint,
-        bounds: Bounds,
-        learned: impl FnOnce(Capacity),
-    ) -> io::Result<Option<Capacity>> {
+    pub async fn capacity(&self, learned: impl FnOnce(Capacity)) -> io::Result<Option<Capacity>> {
         let learn = || async {
-            let capacity = capacity(ask(endpoint, bounds.connect_timeout).await?, bounds);
+            let values = ask(&self.endpoint, self.bounds.connect_timeout).await?;
+            let capacity = capacity(values, self.bounds);
             if let Some(capacity) = capacity {
                 learned(capacity);
             }
@@ -109,26 +91,28 @@ impl MuxConnections {
         self.capacity.get_or_try_init(learn).await.copied()
     }
 
-    /// Begins a request in the event loop of this index, on a connection that has been `proved` if
-    /// it is to be. `true`: the connection had a request before.
+    /// Begins a request in the event loop of the permit, on a connection whose application has just
+    /// shown that it reads if it is to be `proved`. `true`: the connection had a request before.
     ///
     /// # Errors
     /// Fails if the address cannot be reached.
     pub async fn begin(
         &self,
-        endpoint: &Endpoint,
-        bounds: Bounds,
-        (loop_index, mut permit): (usize, Permit),
-        (call, proved): (&Arc<FcgiRequest>, bool),
+        mut permit: Permit,
+        call: &Arc<FcgiRequest>,
+        proved: bool,
     ) -> io::Result<(MuxStream, bool)> {
+        let loop_index = permit.loop_index();
         loop {
             let connection = match self.choose(loop_index) {
                 Some(connection) if proved && !connection.prove().await => continue,
                 Some(connection) => connection,
-                None => self.open_one(endpoint, bounds, loop_index).await?,
+                None => self.open_one(loop_index).await?,
             };
             match connection.begin(call.clone(), permit) {
-                Ok(begun) => return Ok(begun),
+                Ok((id, was_used)) => {
+                    return Ok((MuxStream::new(connection, id, self.bounds), was_used));
+                }
                 // It was closed this very moment.
                 Err(unused) => permit = unused,
             }
@@ -136,12 +120,7 @@ impl MuxConnections {
     }
 
     /// Opens a connection, unless another request does so meanwhile.
-    async fn open_one(
-        &self,
-        endpoint: &Endpoint,
-        bounds: Bounds,
-        loop_index: usize,
-    ) -> io::Result<Arc<MuxConnection>> {
+    async fn open_one(&self, loop_index: usize) -> io::Result<Arc<MuxConnection>> {
         let waiting = Instant::now();
         let mut failed = self.opening.lock().await;
         if let Some(connection) = self.choose(loop_index) {
@@ -153,9 +132,9 @@ impl MuxConnections {
         {
             return Err(why.into());
         }
-        match connect(endpoint, bounds.connect_timeout).await {
+        match connect(&self.endpoint, self.bounds.connect_timeout).await {
             Ok(stream) => {
-                let connection = MuxConnection::start(stream, loop_index, bounds);
+                let connection = MuxConnection::start(stream, loop_index, self.bounds);
                 self.open().push(connection.clone());
                 Ok(connection)
             }

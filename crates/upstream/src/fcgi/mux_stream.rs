@@ -8,9 +8,9 @@ use tokio::time::{Sleep, sleep_until};
 
 use super::backlog::Said;
 use super::error::UpstreamError;
-use super::exchange::Event;
+use super::event::Event;
 use super::mux_connection::MuxConnection;
-use super::upstream::Bounds;
+use super::settings::Bounds;
 
 /// A request on a shared connection. Dropping it aborts the request (§5.4).
 #[derive(Debug)]

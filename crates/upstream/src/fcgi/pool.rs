@@ -18,6 +18,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
@@ -25,11 +26,8 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::error::UpstreamError;
 use super::fair_semaphore::FairSemaphore;
-use super::mux_connections::{Capacity, MuxConnections, Place};
-use super::mux_stream::MuxStream;
-use super::request::FcgiRequest;
+use super::settings::Bounds;
 use super::stream::{Endpoint, Stream};
-use super::upstream::Bounds;
 use crate::flow::Flow;
 
 /// A connection.
@@ -49,7 +47,6 @@ pub(super) struct Pool {
     endpoint: Endpoint,
     bounds: Bounds,
     state: Mutex<PoolState>,
-    mux_connections: MuxConnections,
 }
 
 #[derive(Debug)]
@@ -76,6 +73,24 @@ pub(super) struct Permit {
     loop_index: usize,
 }
 
+/// The right to a connection that is not shared, where others are.
+#[derive(Debug)]
+pub(super) struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    /// One more of those that are counted here.
+    pub fn taken(count: &Arc<AtomicUsize>) -> Place {
+        count.fetch_add(1, Ordering::Relaxed);
+        Place(count.clone())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The use of a connection. Dropped, it closes the connection, unless it was [kept](Lease::keep).
 #[derive(Debug)]
 pub(super) struct Lease {
@@ -94,7 +109,7 @@ impl Pool {
     pub fn new(endpoint: Endpoint, bounds: Bounds) -> Pool {
         let semaphore = FairSemaphore::new(bounds.connections);
         let state = Mutex::new(PoolState { semaphore, idle: VecDeque::new(), starving: 0 });
-        Pool { endpoint, bounds, state, mux_connections: MuxConnections::new() }
+        Pool { endpoint, bounds, state }
     }
 
     /// Whether a request would not have to wait.
@@ -120,40 +135,11 @@ impl Pool {
         let closed = std::mem::take(&mut state.idle);
         drop(state);
         drop(closed);
-        self.mux_connections.retire();
     }
 
-    /// Whether requests share connections. It may have to be asked first.
-    ///
-    /// # Errors
-    /// Fails if the address cannot be reached.
-    pub async fn is_shared(&self) -> io::Result<bool> {
-        if !self.bounds.multiplex || self.bounds.requests == 1 {
-            return Ok(false);
-        }
-        // No permit is in use yet: each request asks this first.
-        let learned = |capacity: Capacity| self.state().semaphore.resize(capacity.requests);
-        Ok(self.mux_connections.capacity(&self.endpoint, self.bounds, learned).await?.is_some())
-    }
-
-    /// The right to a connection that is not shared, where others are.
-    pub fn place(&self) -> Option<Place> {
-        self.mux_connections.place()
-    }
-
-    /// Begins a request on a shared connection, whose application has just shown that it reads if
-    /// it is to be `proved`. `true`: the connection had a request before.
-    ///
-    /// # Errors
-    /// Fails if the address cannot be reached.
-    pub async fn begin(
-        &self,
-        permit: Permit,
-        call: &Arc<FcgiRequest>,
-        proved: bool,
-    ) -> io::Result<(MuxStream, bool)> {
-        let (permit, call) = ((permit.loop_index, permit), (call, proved));
-        self.mux_connections.begin(&self.endpoint, self.bounds, permit, call).await
+    /// The application has said how many requests it takes at once. No permit is in use yet.
+    pub fn resize(&self, requests: usize) {
+        self.state().semaphore.resize(requests);
     }
 
     /// The right to use a connection.
@@ -244,7 +230,6 @@ impl Pool {
     /// Closes the connections of an event loop that were idle for too long, or that the application
     /// has closed.
     pub fn tick(&self, loop_index: usize, now: u64) {
-        self.mux_connections.tick(loop_index);
         let limit = self.bounds.idle.as_nanos() as u64;
         self.state().idle.retain_mut(|idle| {
             idle.loop_index != loop_index
@@ -265,7 +250,6 @@ impl Pool {
     /// No connection is kept from now on.
     pub fn keep_none(self: &Arc<Self>) {
         std::mem::forget(self.starve());
-        self.mux_connections.retire();
     }
 
     fn put_back(&self, connection: Connection, loop_index: usize) {
@@ -284,6 +268,13 @@ impl Pool {
     /// Connections that are idle.
     pub fn idle_count(&self) -> usize {
         self.state().idle.len()
+    }
+}
+
+impl Permit {
+    /// The event loop of the request.
+    pub fn loop_index(&self) -> usize {
+        self.loop_index
     }
 }
 

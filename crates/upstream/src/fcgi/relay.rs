@@ -22,7 +22,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
 use super::error::UpstreamError;
-use super::exchange::{Event, Exchange};
+use super::event::Event;
+use super::exchange::Exchange;
 use crate::spool::{self, PATIENCE, RETRY, Spool, SpoolQuota};
 
 /// What a piece is counted beside its bytes, for what it costs to keep: an application may send its
