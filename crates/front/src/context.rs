@@ -1,22 +1,27 @@
 //! The data that the requests of one event loop share, and accessors for it.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use http::Uri;
+use http::{Request, Response, Uri};
 use tokamak_config as config;
 use tokamak_lua::LuaState;
+use tokamak_upstream::body::Body;
 use tokamak_upstream::fcgi::Upstream;
 use tokio::sync::Semaphore;
 
 use crate::balancer::Balancer;
 use crate::cache::Content;
+use crate::caller::Caller;
 use crate::client::forwarded::Forwarding;
 use crate::counters::LoopCounters;
 use crate::export::SpanQueue;
 use crate::log::AccessLog;
 use crate::lua::Calls;
+use crate::response::Reply;
 use crate::route::hosts::Hosts;
 use crate::scoreboard::Scoreboard;
 use crate::site::Site;
@@ -24,8 +29,16 @@ use crate::timing::Timing;
 use crate::tls::Tls;
 use crate::trace::Tracer;
 
+/// A subrequest that is being answered.
+pub type Subrequest<'a> = Pin<Box<dyn Future<Output = Response<Reply>> + Send + 'a>>;
+
+/// Answers a subrequest that the server makes for itself, for this caller.
+pub type Subrequests = for<'a> fn(&'a Arc<Context>, &'a Caller, Request<Body>) -> Subrequest<'a>;
+
 /// The data that the requests of one event loop share.
 pub struct Context {
+    /// The way into the pipeline for what its phases themselves ask for.
+    pub subrequest: Subrequests,
     /// The configuration.
     pub config: Arc<config::Server>,
     /// What handshakes need, if there are listeners for TLS.

@@ -30,6 +30,7 @@ use crate::log::{AccessLog, Log};
 use crate::login::Passwords;
 use crate::lua::{self, Calls, SiteHooks};
 use crate::pools::{Queues, slowly};
+use crate::request::pipeline;
 use crate::response::compression::SiteCompression;
 use crate::response::https;
 use crate::route::Router;
@@ -213,6 +214,7 @@ impl Shared {
             })
             .collect();
         let context = Context {
+            subrequest: pipeline::subrequest,
             config: self.config.clone(),
             tls: self.tls.clone(),
             handshake_turn: Semaphore::new(1),

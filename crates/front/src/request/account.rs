@@ -6,7 +6,6 @@ use std::sync::Arc;
 use http::Request;
 use tokamak_cost::{Ledger, Phase};
 
-use super::pipeline::Moments;
 use super::span::span;
 use crate::client::Client;
 use crate::context::Context;
@@ -15,6 +14,15 @@ use crate::log::LogEntry;
 use crate::response::RequestGuard;
 use crate::route::hosts::host;
 use crate::site::Site;
+
+/// The times when a request came, in nanoseconds.
+#[derive(Clone, Copy)]
+pub struct Moments {
+    /// When its first byte came.
+    pub began: u64,
+    /// When its head was complete.
+    pub now: u64,
+}
 
 /// The guard of a client's request to this site, which has just come. Gives the request its place
 /// in a trace, if it is to have one.

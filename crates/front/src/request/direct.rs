@@ -4,18 +4,33 @@
 use std::sync::Arc;
 use std::task::{self, Poll};
 
-use http::{Method, Response};
+use http::{Method, Request, Response};
 use tokamak_upstream::body::Body;
 
-use super::pipeline::{Gone, Plain, finish, respond};
+use super::phases::{Application, Content, Remaining};
+use super::respond::{Gone, finish, respond};
+use crate::backend::cgi::Variables;
 use crate::backend::php::WorkerCall;
 use crate::backend::{Arrival, BackendRequest, is_safe};
 use crate::caller::Caller;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::response::{Reply, RequestGuard, pages};
-use crate::route::Target;
 use crate::site::Handler;
+
+/// A request of a site without scripts.
+pub struct Plain {
+    /// The index of its site.
+    pub site_index: usize,
+    /// The request; its body has been taken.
+    pub request: Request<()>,
+    /// Its body, if it has been read.
+    pub body: Option<Body>,
+    /// What is to be done for it.
+    pub remaining: Remaining,
+    /// What the application is told of its login.
+    pub variables: Variables,
+}
 
 /// A client's request that goes to workers and nowhere else.
 pub struct Direct {
@@ -31,14 +46,15 @@ pub struct Direct {
 /// content cache, nor for another application that may have to answer in the end.
 pub fn is_direct(context: &Context, plain: &Plain) -> bool {
     let site = &context.sites[plain.site_index];
-    matches!(plain.decision.target, Target::Script(_))
-        && plain.decision.authorizer.is_none()
-        && plain.decision.login.is_empty()
+    let Remaining::Content(Content::Application(application)) = &plain.remaining else {
+        return false;
+    };
+    application.upstream.is_none()
         && matches!(plain.body, Some(Body::Empty))
         && matches!(site.handler, Handler::Workers(_))
         && site.fallback.is_none()
         && site.config.error_pages.is_empty()
-        && site.caching.of(&plain.decision.path).is_none()
+        && site.caching.of(&application.path).is_none()
 }
 
 impl Direct {
@@ -57,8 +73,11 @@ impl Direct {
     pub fn poll(&mut self, cx: &mut task::Context<'_>) -> Poll<Result<Response<Reply>, Gone>> {
         let Direct { context, caller, plain, worker_call, guard } = self;
         let site = &context.sites[plain.site_index];
-        let (Target::Script(script), Handler::Workers(gate), Some(waiting)) =
-            (&plain.decision.target, &site.handler, guard.as_mut())
+        let (
+            Remaining::Content(Content::Application(Application { script, .. })),
+            Handler::Workers(gate),
+            Some(waiting),
+        ) = (&plain.remaining, &site.handler, guard.as_mut())
         else {
             unreachable!("`is_direct` holds, and there has been no response")
         };

@@ -23,8 +23,10 @@ use hyper::service::service_fn;
 use crate::client::{Client, host};
 use crate::context::Context;
 use crate::log;
+use crate::request::account::Moments;
 use crate::request::body::Cut;
-use crate::request::pipeline::{self, Gone, Moments, Serving};
+use crate::request::pipeline::{self, Serving};
+use crate::request::respond::Gone;
 use crate::response::Reply;
 
 pub use io::{H1Io, part_from, turn_away, turn_away_at_once};

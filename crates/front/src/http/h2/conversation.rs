@@ -31,7 +31,8 @@ use crate::context::Context;
 use crate::counters::{Http2Counters, Http2Fault};
 use crate::http::h1::screen::Violation;
 use crate::log;
-use crate::request::pipeline::{self, Moments, Serving};
+use crate::request::account::Moments;
+use crate::request::pipeline::{self, Serving};
 use crate::response::{Reply, RequestGuard, pages};
 
 /// Requests that a connection begins before other tasks of the event loop get their turn. Ten times

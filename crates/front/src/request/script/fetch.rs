@@ -14,7 +14,6 @@ use tokamak_upstream::body::Body;
 use crate::caller::Caller;
 use crate::context::Context;
 use crate::lua::received;
-use crate::request::pipeline::{self, TooDeep};
 use crate::trace::Trace;
 
 /// Begins a subrequest on behalf of a request to this host, which has this place in a trace.
@@ -80,9 +79,8 @@ async fn answer(
     request: Request<Body>,
     most: usize,
 ) -> Result<Value, String> {
-    let response = pipeline::internal(context, caller, request).await;
-    let (head, body) =
-        response.map_err(|TooDeep| "requests are made for each other without end")?.into_parts();
+    let caller = caller.subrequest().ok_or("requests are made for each other without end")?;
+    let (head, body) = (context.subrequest)(context, &caller, request).await.into_parts();
     let body = Limited::new(body, most).collect().await.map_err(|error| {
         if error.is::<LengthLimitError>() {
             HttpError::Large(most).to_string()

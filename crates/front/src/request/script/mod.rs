@@ -23,7 +23,7 @@ use tokamak_lua::{Host, LuaState, MOST_RESTARTS, Outcome, Run, ScriptId, Stage};
 use super::body::{Incoming, gather};
 use super::error_page;
 use super::login;
-use super::pipeline::{self, RequestParts};
+use super::phases::{self, RequestParts};
 use crate::backend::Arrival;
 use crate::cache::{self, CachePolicy, Fetch, LookupResult};
 use crate::caller::Caller;
@@ -216,7 +216,7 @@ impl<'a> ScriptedRequest<'a> {
             return response;
         }
         let request = Request::from_parts(self.work().head(), ());
-        pipeline::intercepted(self.arrival, &request, (response, true), ledger).await
+        phases::intercepted(self.arrival, &request, (response, true), ledger).await
     }
 
     /// Looks at the name and password of a request, if rules ask for them. `None`: they are right.
@@ -238,7 +238,7 @@ impl<'a> ScriptedRequest<'a> {
                 self.work().tell_user(&user);
                 None
             }
-            Err(refusal) => Some(pipeline::failed(self.arrival, &request, refusal, ledger).await),
+            Err(refusal) => Some(phases::failed(self.arrival, &request, refusal, ledger).await),
         };
         self.work().take_back(request.into_parts().0);
         refused
@@ -273,7 +273,7 @@ impl<'a> ScriptedRequest<'a> {
         // The fields that scripts have set are added to every response, also to one of the cache.
         let fields = std::mem::take(&mut self.work().fields);
         let request = self.work().take_request();
-        let found = pipeline::look_up(self.arrival, policy, &request, &overrides, ledger).await;
+        let found = phases::look_up(self.arrival, policy, &request, &overrides, ledger).await;
         self.work().take_back(request.into_parts().0);
         let answer = match found? {
             LookupResult::Answer(response, _) => Some(response),
@@ -358,7 +358,7 @@ impl<'a> ScriptedRequest<'a> {
         let given =
             RequestParts { incoming: self.incoming.as_deref_mut(), overrides: asks, ..given };
         let request = Request::from_parts(parts, ());
-        let answer = pipeline::pursue(self.arrival, &request, given, decision, ledger).await;
+        let answer = phases::decided(self.arrival, &request, given, decision, ledger).await;
         let (parts, ()) = request.into_parts();
         self.work().take_back(parts);
         self.work().overrides = overrides;

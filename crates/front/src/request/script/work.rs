@@ -25,7 +25,7 @@ use crate::caller::Caller;
 use crate::context::Context;
 use crate::log::{self, About};
 use crate::lua::{Hooks, SiteHooks};
-use crate::request::pipeline::RequestParts;
+use crate::request::phases::RequestParts;
 use crate::response::Pieces;
 use crate::route;
 use crate::route::hosts::host_of;
