@@ -31,8 +31,7 @@ use crate::login::Passwords;
 use crate::lua::{self, Calls, SiteHooks};
 use crate::pools::{Queues, slowly};
 use crate::request::pipeline;
-use crate::response::compression::SiteCompression;
-use crate::response::https;
+use crate::response::edits::SiteEdits;
 use crate::route::Router;
 use crate::route::hosts::Hosts;
 use crate::scoreboard::Scoreboard;
@@ -255,13 +254,12 @@ impl Shared {
             config: config.clone(),
             hooks: SiteHooks::new(self.lua.as_ref(), config),
             caching: SiteCachePolicies::new(config),
-            compression: SiteCompression::new(config),
+            edits: SiteEdits::new(&self.config, config),
             root: router.root().as_os_str().as_encoded_bytes().to_vec(),
             router,
             rules: Rules::new(config),
             limits: SiteLimits::new(index, &self.config, &self.throttle),
             logins: SiteLogins::new(config, &self.passwords),
-            hsts: https::hsts(config),
             access_log: access_logs
                 .iter()
                 .find(|(configured, _)| config.access_log.as_ref() == Some(configured))

@@ -37,6 +37,9 @@ pub fn open<B>(
     } else {
         RequestGuard::new(Some(client.clone()), Ledger::unread(moments.began))
     };
+    guard.edits.changes = site.rules.changes(request.uri(), &site.router, None);
+    let route = || site.router.route_of(request.uri());
+    guard.edits.choose(&site.edits, request, client.scheme() == "https", route);
     guard.scoreboard = context.scoreboard.note(site.index, &**client, request, moments.began);
     guard
 }
@@ -77,7 +80,7 @@ fn told<B>(
         Box::new((entry, log.clone()))
     });
     guard.span = span;
-    guard.is_timed = is_timed;
+    guard.edits.is_timed = is_timed;
     guard.counted = context.counters.as_ref().map(|counters| {
         let target = request.uri().path_and_query();
         Counted::new(counters, (site.index, route), target, trace)

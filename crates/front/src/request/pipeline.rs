@@ -46,7 +46,6 @@ use crate::client::interim::takes_interim;
 use crate::context::{Context, Subrequest};
 use crate::failure::Failure;
 use crate::log;
-use crate::response::compression::Negotiated;
 use crate::response::https;
 use crate::response::pages;
 use crate::response::{Reply, RequestGuard, Source};
@@ -74,17 +73,6 @@ where
     };
     let site = context.site_of(client.addresses().listener, host(&request), request.uri());
     let mut guard = account::open((context, site), &client, &mut request, moments);
-    guard.changes = site.rules.changes(request.uri(), &site.router, None);
-    guard.compression = site
-        .compression
-        .of(|| site.router.route_of(request.uri()))
-        .map(|policy| Negotiated::of(policy, &request));
-    if site.hsts.is_some() && client.scheme() == "https" {
-        guard.hsts.clone_from(&site.hsts);
-    }
-    if context.config.request_ids {
-        guard.request_id = request.extensions().get().cloned();
-    }
     // Before the limits: an authority that is refused gives no certificate.
     let tls = context.tls.as_ref();
     if let Some(answer) = tls.and_then(|tls| tls.challenge_answer(request.uri().path())) {
@@ -256,7 +244,7 @@ impl Pending {
             // Scripts have not chosen yet: without them, this would answer.
             if site.rules.look_at_answers() {
                 let decision = site.decide_changed(caller, &parts, None);
-                guard.changes = site.rules.changes(&parts.uri, &site.router, Some(&decision));
+                guard.edits.changes = site.rules.changes(&parts.uri, &site.router, Some(&decision));
             }
             let ledger = &mut guard.ledger;
             let (began, caller) = (ledger.start(), caller.clone());
@@ -269,7 +257,7 @@ impl Pending {
         let mut decision = site.decide(caller, &request);
         guard.ledger.mark(Phase::Route);
         if site.rules.look_at_answers() {
-            guard.changes = site.rules.changes(request.uri(), &site.router, Some(&decision));
+            guard.edits.changes = site.rules.changes(request.uri(), &site.router, Some(&decision));
         }
         let mut variables = Variables::new();
         if !decision.login.is_empty() {

@@ -5,8 +5,7 @@ use std::fmt;
 use http::Response;
 use http::header::{self, HeaderValue};
 
-use crate::response::{Reply, RequestGuard, Source, https};
-use crate::timing;
+use crate::response::{Reply, RequestGuard, Source};
 
 /// Removes the body from a response if the request was a HEAD.
 pub fn finish(mut response: Response<Source>, head_only: bool) -> Response<Source> {
@@ -25,21 +24,8 @@ pub fn finish(mut response: Response<Source>, head_only: bool) -> Response<Sourc
 
 /// The last step of every response to a client.
 pub fn respond(mut response: Response<Source>, mut guard: Box<RequestGuard>) -> Response<Reply> {
-    if let Some(changes) = &guard.changes {
-        changes.apply(&mut response);
-    }
-    if let Some(negotiated) = guard.compression.take() {
-        negotiated.apply(&mut response, &mut guard.ledger);
-    }
-    if guard.is_timed {
-        timing::tell(&guard.ledger, response.headers_mut());
-    }
-    if let Some(hsts) = guard.hsts.take() {
-        https::tell(hsts, response.headers_mut());
-    }
-    if let Some(id) = guard.request_id.take() {
-        id.tell(response.headers_mut());
-    }
+    let RequestGuard { edits, ledger, .. } = &mut *guard;
+    edits.apply(&mut response, ledger);
     if let Some((entry, _)) = guard.entry.as_deref_mut() {
         entry.status = response.status().as_u16();
     }

@@ -7,18 +7,15 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::Response;
-use http::header::HeaderValue;
 use http_body::{Body, Frame, SizeHint};
 use tokamak_cost::{Ledger, Phase};
 
-use super::compression::Negotiated;
-use super::headers::HeaderChanges;
+use super::edits::Edits;
 use super::source::{Broken, Source};
 use crate::client::Client;
 use crate::counters::Counted;
 use crate::export::PendingSpan;
 use crate::log::{AccessLog, LogEntry};
-use crate::request_id::RequestId;
 use crate::scoreboard::ScoreboardEntry;
 use crate::throttle::Slot;
 
@@ -34,16 +31,8 @@ pub struct RequestGuard {
     pub counted: Option<Counted>,
     /// The span of the request, if it is exported.
     pub span: Option<PendingSpan>,
-    /// What rules change in the head of the response.
-    pub changes: Option<Box<HeaderChanges>>,
-    /// What the response tells browsers about `https`.
-    pub hsts: Option<HeaderValue>,
-    /// The request's name, if the response has it.
-    pub request_id: Option<RequestId>,
-    /// Whether the client is told the phases.
-    pub is_timed: bool,
-    /// How the response may be compressed, where it may be at all.
-    pub compression: Option<Negotiated>,
+    /// What the server changes in the response.
+    pub edits: Edits,
     /// Body bytes handed over.
     pub sent: u64,
     /// Its places among the requests of its client, where these are limited.
@@ -62,11 +51,7 @@ impl RequestGuard {
             entry: None,
             counted: None,
             span: None,
-            changes: None,
-            hsts: None,
-            request_id: None,
-            is_timed: false,
-            compression: None,
+            edits: Edits::default(),
             sent: 0,
             slots: Vec::new(),
             scoreboard: None,

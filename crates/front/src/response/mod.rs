@@ -2,6 +2,7 @@
 //! complete.
 
 pub mod compression;
+pub mod edits;
 pub mod files;
 mod guard;
 pub mod headers;

@@ -10,7 +10,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use http::Request;
-use http::header::HeaderValue;
 use http::request::Parts;
 use tokamak_config as config;
 use tokamak_lua::LuaState;
@@ -22,7 +21,7 @@ use crate::caller::Caller;
 use crate::fpm::{Journal, Overview};
 use crate::log::AccessLog;
 use crate::lua::SiteHooks;
-use crate::response::compression::SiteCompression;
+use crate::response::edits::SiteEdits;
 use crate::route::hosts::{self, strip_port};
 use crate::route::{self, Decision, Router, Target};
 use limits::SiteLimits;
@@ -39,8 +38,8 @@ pub struct Site {
     pub hooks: SiteHooks,
     /// The cache policies of its paths.
     pub caching: SiteCachePolicies,
-    /// Which of its responses are compressed.
-    pub compression: SiteCompression,
+    /// What the server changes in its responses.
+    pub edits: SiteEdits,
     /// The document root, without symbolic links.
     pub root: Vec<u8>,
     /// Finds files and scripts.
@@ -51,8 +50,6 @@ pub struct Site {
     pub limits: Option<SiteLimits>,
     /// Which passwords its rules ask for, if any do.
     pub logins: Option<SiteLogins>,
-    /// What its responses tell browsers about `https`.
-    pub hsts: Option<HeaderValue>,
     /// The log of its requests, if one is written.
     pub access_log: Option<Arc<AccessLog>>,
     /// What answers requests for its scripts.
