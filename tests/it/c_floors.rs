@@ -171,6 +171,43 @@ fn no_c_files_need_each_other() {
     assert!(found.is_empty(), "C files that need each other:\n{}", found.join("\n"));
 }
 
+/// Lines of a C file and of a C function that one reads at once.
+const LONGEST_FILE: usize = 500;
+const LONGEST_FUNCTION: usize = 80;
+
+/// Where functions begin, and how many lines they have from brace to brace.
+fn functions(text: &str) -> Vec<(usize, usize)> {
+    let (mut found, mut begin) = (Vec::new(), None);
+    for (number, line) in text.lines().enumerate() {
+        match line {
+            "{" => begin = Some(number),
+            "}" => found.extend(begin.take().map(|begin| (begin, number - begin + 1))),
+            _ => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn c_files_and_functions_stay_readable() {
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for Source { name, raw, .. } in &all() {
+        let lines = raw.lines().count();
+        if lines > LONGEST_FILE {
+            wrong.push(format!("{name}: {lines} lines, at most {LONGEST_FILE}"));
+        }
+        for (begin, lines) in functions(raw) {
+            seen += 1;
+            if lines > LONGEST_FUNCTION {
+                wrong.push(format!("{name}:{begin}: {lines} lines, at most {LONGEST_FUNCTION}"));
+            }
+        }
+    }
+    assert!(seen > 1000, "only {seen} functions were found");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn uses_of_c_files_are_seen() {
     let source = |name: &str, text: &str| Source {

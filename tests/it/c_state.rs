@@ -14,6 +14,7 @@ use crate::layers::root;
 const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("async.c", "async"),
     ("async_functions.c", "deadlock_class timeout_class"),
+    ("awaitables.c", "awaitables_class coroutine_handlers deferred_class deferred_handlers"),
     ("backtrace.c", "text used"),
     ("boot.c", "compile_original substitutes"),
     ("boot_reads.c", "functions read_count reads"),
@@ -25,11 +26,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("connection_groups.c", "connection_groups"),
     ("connections.c", "held is_hopeless opener"),
     ("context.c", "handlers"),
-    (
-        "coroutines.c",
-        "coroutine_class coroutine_handlers coroutines_awaitable \
-         deferred_class deferred_handlers",
-    ),
+    ("coroutines.c", "coroutines_class"),
     ("critical_section.c", "critical_section"),
     ("default_link.c", "known real_connect real_pconnect"),
     ("dependencies.c", "begun is_noting noted own own_count"),
@@ -42,6 +39,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("ffi.c", "real_##function"),
     ("fiber_tags.c", "tags"),
     ("fibers.c", "fibers fibers_switches is_of_php serve_function"),
+    ("fibers_suspended.c", "last resumed"),
     (
         "filter_input.c",
         "filter_var filter_var_array real_filter_has_var real_filter_input \
@@ -78,8 +76,9 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("own_loops.c", "is_exchanging loops"),
     ("own_memory.c", "learned"),
     ("own_openssl.c", "openssl"),
+    ("own_process.c", "put_environment"),
     ("own_settings.c", "functions real_##set"),
-    ("own_state.c", "put_environment real_##function xml_errors"),
+    ("own_state.c", "real_##function xml_errors"),
     ("parts.c", "part_slot parts_have_breaks parts_throw_cancelled"),
     ("paths.c", "in_image learned lifetime paths"),
     ("patterns.c", "in_image noted"),

@@ -19,6 +19,7 @@
 #include "async/coroutines.h"
 #include "async/fibers.h"
 #include "async/fibers_parking.h"
+#include "async/fibers_suspended.h"
 #include "async/fibers_switching.h"
 #include "async/peers.h"
 #include "async/reactor.h"

@@ -1,6 +1,7 @@
 /* Tokamak\async() and what goes with it. They are there in every mode, and do the same work: see
  * coroutines.c. */
 #include "async/async_functions.h"
+#include "async/awaitables.h"
 #include "async/coroutines.h"
 #include "async/fibers.h"
 #include "async/parts.h"
@@ -102,14 +103,14 @@ ZEND_FUNCTION(tokamak_await)
     promise *p;
 
     ZEND_PARSE_PARAMETERS_START(1, 2)
-        Z_PARAM_OBJ_OF_CLASS(object, coroutines_awaitable)
+        Z_PARAM_OBJ_OF_CLASS(object, awaitables_class)
         Z_PARAM_OPTIONAL
         Z_PARAM_DOUBLE_OR_NULL(seconds, is_forever)
     ZEND_PARSE_PARAMETERS_END();
     if (is_no_time(seconds)) {
         RETURN_THROWS();
     }
-    p = coroutines_promise(object);
+    p = awaitables_promise(object);
     GC_ADDREF(object);
     if (await(&p, 1, PROMISES_ALL, seconds, is_forever)) {
         return_outcome(p, return_value);
@@ -132,7 +133,7 @@ static bool add(bunch *b, zend_ulong index, zend_string *key, zval *item)
     zend_fcall_info_cache fcc;
     zval object;
 
-    if (Z_TYPE_P(item) == IS_OBJECT && instanceof_function(Z_OBJCE_P(item), coroutines_awaitable)) {
+    if (Z_TYPE_P(item) == IS_OBJECT && instanceof_function(Z_OBJCE_P(item), awaitables_class)) {
         ZVAL_COPY(&object, item);
     } else if (zend_fcall_info_init(item, 0, &fci, &fcc, NULL, NULL) == SUCCESS) {
         coroutines_begin(&object, &fci, &fcc);
@@ -141,7 +142,7 @@ static bool add(bunch *b, zend_ulong index, zend_string *key, zval *item)
                         zend_zval_type_name(item));
         return false;
     }
-    b->promises[b->count++] = coroutines_promise(Z_OBJ(object));
+    b->promises[b->count++] = awaitables_promise(Z_OBJ(object));
     if (key) {
         zend_hash_update(b->objects, key, &object);
     } else {
@@ -217,7 +218,7 @@ static void return_results(bunch *b, zval *return_value)
 
     array_init_size(return_value, (uint32_t)b->count);
     ZEND_HASH_FOREACH_KEY_VAL(b->objects, index, key, object) {
-        zval *result = &coroutines_promise(Z_OBJ_P(object))->result;
+        zval *result = &awaitables_promise(Z_OBJ_P(object))->result;
 
         Z_TRY_ADDREF_P(result);
         if (key) {
@@ -321,7 +322,7 @@ void async_functions_install(void)
 {
     zend_class_entry class;
 
-    coroutines_install();
+    awaitables_install();
     INIT_CLASS_ENTRY(class, "Tokamak\\TimeoutException", NULL);
     timeout_class = zend_register_internal_class_ex(&class, spl_ce_RuntimeException);
     INIT_CLASS_ENTRY(class, "Tokamak\\DeadlockError", NULL);

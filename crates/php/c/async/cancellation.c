@@ -15,6 +15,7 @@
 
 #include "async/cancellation.h"
 #include "async/fibers.h"
+#include "async/fibers_suspended.h"
 #include "async/parts.h"
 #include "async/reactor.h"
 #include "async/stacks.h"

@@ -10,6 +10,7 @@
  */
 #include "async/child_fibers.h"
 #include "async/fibers.h"
+#include "async/fibers_making.h"
 #include "async/fibers_switching.h"
 #include "async/reactor.h"
 

@@ -34,14 +34,21 @@ void fiber_tags_begin(zend_fiber_context *made)
     made->reserved[tags.owner] = NULL;
 }
 
-fiber_owner *fiber_tags_owner(const zend_fiber_context *context)
+static fiber_owner *owner_of(const zend_fiber_context *context)
 {
     return context->reserved[tags.owner];
 }
 
+request_state *fiber_tags_request(const zend_fiber_context *context)
+{
+    const fiber_owner *owner = owner_of(context);
+
+    return owner ? owner->of : NULL;
+}
+
 bool fiber_tags_is_stale(const zend_fiber_context *context)
 {
-    const fiber_owner *owner = fiber_tags_owner(context);
+    const fiber_owner *owner = owner_of(context);
 
     return owner && (uintptr_t)context->reserved[tags.generation] != owner->generation;
 }
@@ -50,8 +57,8 @@ void fiber_tags_put(zend_fiber_context *context, fiber_owner *owner)
 {
     if (fiber_tags_is_stale(context)) {
         tags.stale--;
-    } else if (fiber_tags_owner(context)) {
-        fiber_tags_owner(context)->count--;
+    } else if (owner_of(context)) {
+        owner_of(context)->count--;
     }
     context->reserved[tags.owner] = owner;
     context->reserved[tags.generation] = (void *)(owner ? owner->generation : 0);

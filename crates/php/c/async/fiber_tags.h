@@ -7,6 +7,8 @@
 
 #include <Zend/zend_fibers.h>
 
+#include "ground/state.h"
+
 /* Contexts whose request has ended, those of Fibers kept in a static variable say. Each is two
  * mappings of the 65 530 that the kernel allows a process, and some 30 kB. A tenth of it would be
  * too few for a library that uses its Fibers again; ten times more, too many for most memory
@@ -15,6 +17,7 @@ enum { FIBER_TAGS_MOST_STALE = 1000 };
 
 /* A place for requests, one after the other: what contexts belong to. */
 typedef struct {
+    request_state *of;    /* the one that has the place */
     uintptr_t generation; /* counts those requests */
     size_t count;         /* contexts of the one that has the place now */
 } fiber_owner;
@@ -29,7 +32,7 @@ void fiber_tags_settle(void);
 /* A context is made: it belongs to nobody. */
 void fiber_tags_begin(zend_fiber_context *made);
 /* NULL: it belongs to nobody, and runs with the state of the script. */
-fiber_owner *fiber_tags_owner(const zend_fiber_context *context);
+request_state *fiber_tags_request(const zend_fiber_context *context);
 void fiber_tags_put(zend_fiber_context *context, fiber_owner *owner);
 /* Whether the request that it belongs to has ended. */
 bool fiber_tags_is_stale(const zend_fiber_context *context);

@@ -30,6 +30,8 @@
 #include "async/fibers.h"
 #include "async/collecting.h"
 #include "async/fiber_tags.h"
+#include "async/fibers_making.h"
+#include "async/fibers_suspended.h"
 #include "async/fibers_switching.h"
 #include "async/kinds.h"
 #include "async/own_connections.h"
@@ -40,7 +42,7 @@
 #include "ground/critical_section.h"
 
 typedef struct request_fiber {
-    request_state state; /* the first, so that `serving` leads here */
+    request_state state; /* the first, so that `serving` and tags lead here */
     own_state *own;
     fiber_owner contexts;
     bool is_under_way; /* it has state of its own */
@@ -55,10 +57,8 @@ static struct {
     request_fiber *all, *free, *newest;
     size_t most, count;
     const fibers_handlers *handlers;
-    zend_fiber_context *suspended; /* the Fiber that ran before, if it has suspended itself */
     request_state *of_script;
     part script; /* of which Fibers are that belong to no request any more */
-    part *broken; /* that is resumed by an exception now */
     request_fiber *starting;
     uint32_t seed;
     pid_t process; /* the worker */
@@ -81,9 +81,7 @@ static request_fiber *current(void)
 /* The request that a context belongs to; NULL: it belongs to the script. */
 static request_fiber *tag(const zend_fiber_context *context)
 {
-    char *owner = (char *)fiber_tags_owner(context);
-
-    return owner ? (request_fiber *)(owner - XtOffsetOf(request_fiber, contexts)) : NULL;
+    return (request_fiber *)fiber_tags_request(context);
 }
 
 static void put_tag(zend_fiber_context *context, request_fiber *f)
@@ -107,12 +105,6 @@ static void on_init(zend_fiber_context *made)
     fibers.starting = NULL;
 }
 
-/* A Fiber that has suspended itself has none, until it is resumed. One that waits keeps its own. */
-static bool has_no_caller(zend_fiber_context *context)
-{
-    return context->kind == zend_ce_fiber && !zend_fiber_from_context(context)->caller;
-}
-
 static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
 {
     request_fiber *before = current(), *next;
@@ -121,8 +113,7 @@ static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
     if (!fibers.all) {
         return;
     }
-    fibers.suspended =
-        from->status == ZEND_FIBER_STATUS_RUNNING && has_no_caller(from) ? from : NULL;
+    fibers_note_suspended(from);
     if (fiber_tags_is_stale(to) || collecting_in(to)) {
         put_tag(to, before);
         parts_inherit(to);
@@ -280,44 +271,6 @@ static zend_internal_function serve_function;
 
 /* ---- in the script's context ---- */
 
-/* Calls a method of a Fiber; returns when it waits for something, is over, or suspends itself. */
-static void call_fiber(zend_fiber *fiber, const char *method, zval *argument)
-{
-    zval result;
-
-    ZVAL_UNDEF(&result);
-    zend_call_method(&fiber->std, zend_ce_fiber, NULL, method, strlen(method), &result,
-                     argument ? 1 : 0, argument, NULL);
-    zval_ptr_dtor(&result);
-    if (fiber->context.status == ZEND_FIBER_STATUS_SUSPENDED) {
-        /* The frame of the method has gone; a backtrace must not walk into it. */
-        fiber->stack_bottom->prev_execute_data = NULL;
-    }
-}
-
-ZEND_BEGIN_ARG_INFO(no_arguments, 0)
-ZEND_END_ARG_INFO()
-
-void fibers_make_function(zend_internal_function *made, const char *name, zif_handler handler)
-{
-    *made = (zend_internal_function){.type = ZEND_INTERNAL_FUNCTION,
-                                     .handler = handler,
-                                     .function_name = zend_string_init(name, strlen(name), 0),
-                                     .arg_info = (zend_internal_arg_info *)no_arguments + 1};
-}
-
-void fibers_make(zval *object, zend_internal_function *function)
-{
-    zend_fiber *fiber;
-
-    zval_ptr_dtor(object);
-    object_init_ex(object, zend_ce_fiber);
-    fiber = (zend_fiber *)Z_OBJ_P(object);
-    fiber->fci = (zend_fcall_info){.size = sizeof(zend_fcall_info)};
-    fiber->fci_cache.function_handler = (zend_function *)function;
-    call_fiber(fiber, "start", NULL);
-}
-
 /* A value that a Fiber suspends itself with is for the caller of resume(); the loop drops it. */
 static void go_to(zend_fiber_context *context)
 {
@@ -330,121 +283,6 @@ void fibers_enter(zend_fiber_context *context, request_state *of)
 {
     put_tag(context, (request_fiber *)of);
     go_to(context);
-}
-
-/* ---- parts that suspend their own Fiber ----
- *
- * A handler or coroutine that calls Fiber::suspend() outside of any Fiber of its own comes back to
- * the loop, and stays suspended until somebody resumes it: another request, or an event loop that
- * they share.
- */
-
-static bool is_suspended(const part *p)
-{
-    return p->root && p->root->status == ZEND_FIBER_STATUS_SUSPENDED && has_no_caller(p->root);
-}
-
-static void throw_into(zend_fiber *fiber, void (*throw)(const request_state *request))
-{
-    zend_execute_data *frame = EG(current_execute_data);
-    zend_object *thrown;
-    zval exception;
-
-    /* So that the exception knows where it comes from. The frame is in a call that suspends, so it
-     * is that of a function of PHP, in which nothing is caught here. */
-    EG(current_execute_data) = fiber->execute_data;
-    throw(&tag(&fiber->context)->state);
-    thrown = EG(exception);
-    EG(exception) = NULL;
-    EG(current_execute_data) = frame;
-    if (thrown) {
-        ZVAL_OBJ(&exception, thrown);
-        call_fiber(fiber, "throw", &exception);
-        zval_ptr_dtor(&exception);
-    }
-}
-
-static void throw_abandoned(const request_state *request)
-{
-    (void)request;
-    zend_throw_error(NULL, "Fiber::suspend() outside of a Fiber that the request has started: "
-                           "nobody has the Fiber of its handler or coroutine, and can resume it");
-}
-
-/* A part that is told to end while it is suspended waits for nothing that could be broken off, so
- * it is resumed by what it is told. */
-static void throw_reason(const request_state *request)
-{
-    zend_object *reason;
-
-    parts_take_break(fibers.broken, &reason);
-    if (reason && !zend_is_unwind_exit(reason)) {
-        zend_throw_exception_internal(reason);
-        return;
-    }
-    if (reason) {
-        OBJ_RELEASE(reason); /* Fiber::throw() takes no exit */
-    }
-    parts_throw_cancelled(request);
-}
-
-static part *first_to_be_thrown_into(void)
-{
-    for (const request_state *r = oldest_request; r; r = r->newer) {
-        for (part *p = r->handler; p; p = p->next) {
-            if (p->breaks_next && is_suspended(p)) {
-                return p;
-            }
-        }
-    }
-    return NULL;
-}
-
-static void mind_one_suspended(zend_fiber *fiber)
-{
-    request_fiber *f = tag(&fiber->context);
-
-    if (!f) {
-        return; /* its request has ended: nobody waits for it */
-    }
-    f->state.frames = fiber->execute_data;
-    if (GC_REFCOUNT(&fiber->std) == 1) {
-        throw_into(fiber, throw_abandoned);
-    }
-}
-
-/* After whatever ran has come back to the loop. */
-static void mind_suspended(void)
-{
-    while (fibers.suspended || parts_have_breaks) {
-        zend_fiber_context *suspended = fibers.suspended;
-
-        fibers.suspended = NULL;
-        if (suspended) {
-            mind_one_suspended(zend_fiber_from_context(suspended));
-            /* It may have been told to end before it suspended itself. */
-            parts_have_breaks = true;
-        } else if ((fibers.broken = first_to_be_thrown_into())) {
-            throw_into(zend_fiber_from_context(fibers.broken->root), throw_reason);
-        } else {
-            parts_have_breaks = false;
-        }
-    }
-}
-
-bool fibers_are_stuck(void)
-{
-    if (reactor_over() > 0) {
-        return false;
-    }
-    for (const request_state *r = oldest_request; r; r = r->newer) {
-        for (const part *p = r->handler; p; p = p->next) {
-            if (parts_await_events(p) || (!p->waits && !is_suspended(p))) {
-                return false;
-            }
-        }
-    }
-    return true;
 }
 
 static bool can_serve_again(const request_fiber *f)
@@ -507,7 +345,7 @@ void fibers_start(const shim_request *request)
     parts_begin_handler(&f->handler, &f->state);
     enter(f);
     fibers_enter(f->context, &f->state);
-    mind_suspended();
+    fibers_mind_suspended();
 }
 
 /* xorshift32: for tests, which want the same order from the same seed. */
@@ -534,7 +372,7 @@ void fibers_go_on(void)
         } else {
             go_to(wait->owner);
         }
-        mind_suspended();
+        fibers_mind_suspended();
     }
 }
 
@@ -569,6 +407,7 @@ static bool make_places(size_t most)
     fibers.free = NULL;
     for (size_t i = most; i-- > 0;) {
         request_fiber *f = &fibers.all[i];
+        f->contexts.of = &f->state;
         f->own = own_state_make();
         if (!f->own) {
             return false;
@@ -633,7 +472,7 @@ void fibers_cancel(request_state *request, uint64_t now)
 {
     parts_cancel_all(request, now);
     if (serving == fibers.of_script) {
-        mind_suspended();
+        fibers_mind_suspended();
     }
 }
 

@@ -34,12 +34,7 @@ void fibers_go_on(void);
 /* Requests under way. */
 size_t fibers_count(void);
 
-/* For child_fibers.c. The function of a Fiber, by the name that backtraces have for it; release the
- * name. */
-void fibers_make_function(zend_internal_function *made, const char *name, zif_handler handler);
-/* A Fiber is made and entered; returns when it awaits work. May throw. */
-void fibers_make(zval *object, zend_internal_function *function);
-/* In a Fiber without work, until it is entered: lets the next context run. False: it is destroyed,
+/* For child_fibers.c. In a Fiber without work, until it is entered: lets the next context run. False: it is destroyed,
  * has thrown. */
 bool fibers_await_work(zend_fiber_context *next);
 /* In the script's context: it has work, for this request. Returns when it waits for something, or
@@ -56,8 +51,6 @@ bool fibers_is_outermost(void);
 /* In the loop: tells all parts of a request to end. It runs, if it has suspended its Fiber. In a
  * request: a Fiber that is suspended is not told. */
 void fibers_cancel(request_state *request, uint64_t now);
-/* Whether each request under way waits for nothing but others of them. */
-bool fibers_are_stuck(void);
 /* Whether this process is another that runs in the memory of the worker (vfork() makes such): what
  * it closes stays open in the worker. */
 bool fibers_memory_is_lent(void);

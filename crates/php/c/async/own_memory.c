@@ -12,9 +12,8 @@
 
 #include "async/own_memory.h"
 #include "async/own_extensions.h"
+#include "async/own_values.h"
 #include "ground/soap.h"
-
-/* ---- how a request begins with a value, and what becomes of it ---- */
 
 /* It begins with the script's; and there is nothing to free. */
 static inline void nothing(void *at, size_t size)
@@ -25,178 +24,6 @@ static inline void nothing(void *at, size_t size)
 static inline void clear(void *at, size_t size)
 {
     memset(at, 0, size);
-}
-
-static void begin_values(void *at, size_t size)
-{
-    for (zval *value = at; (char *)value < (char *)at + size; value++) {
-        ZVAL_UNDEF(value);
-    }
-}
-
-static void begin_copies(void *at, size_t size)
-{
-    for (zval *value = at; (char *)value < (char *)at + size; value++) {
-        Z_TRY_ADDREF_P(value);
-    }
-}
-
-/* Destructors run here and below: nothing that goes is in its place any more when they do. */
-static void end_values(void *at, size_t size)
-{
-    for (zval *value = at; (char *)value < (char *)at + size; value++) {
-        zval gone;
-        ZVAL_COPY_VALUE(&gone, value);
-        ZVAL_UNDEF(value);
-        zval_ptr_dtor(&gone);
-    }
-}
-
-static void end_string(void *at, size_t size)
-{
-    (void)size;
-    if (*(zend_string **)at) {
-        zend_string_release(*(zend_string **)at);
-    }
-}
-
-static void begin_output(void *at, size_t size)
-{
-    (void)at, (void)size;
-    php_output_activate();
-}
-
-static void end_output(void *at, size_t size)
-{
-    (void)at, (void)size;
-    php_output_deactivate();
-}
-
-static void begin_handlers(void *at, size_t size)
-{
-    zend_stack *stack = at;
-    zend_stack of_script = *stack;
-
-    (void)size;
-    zend_stack_init(stack, of_script.size);
-    for (int i = 0; i < of_script.top; i++) {
-        zval copy;
-        ZVAL_COPY(&copy, (zval *)of_script.elements + i);
-        zend_stack_push(stack, &copy);
-    }
-}
-
-static void end_handlers(void *at, size_t size)
-{
-    zend_stack *stack = at, gone = *stack;
-
-    (void)size;
-    zend_stack_init(stack, gone.size);
-    zend_stack_clean(&gone, (void (*)(void *))ZVAL_PTR_DTOR, 1);
-    zend_stack_destroy(&gone);
-}
-
-static void begin_levels(void *at, size_t size)
-{
-    zend_stack *stack = at;
-    zend_stack of_script = *stack;
-
-    (void)size;
-    zend_stack_init(stack, of_script.size);
-    for (int i = 0; i < of_script.top; i++) {
-        zend_stack_push(stack, (int *)of_script.elements + i);
-    }
-}
-
-static void end_levels(void *at, size_t size)
-{
-    (void)size;
-    zend_stack_destroy(at);
-}
-
-static void end_text(void *at, size_t size)
-{
-    char *text = *(char **)at;
-
-    (void)size;
-    *(char **)at = NULL;
-    if (text) {
-        efree(text);
-    }
-}
-
-static void begin_session(void *at, size_t size)
-{
-    (void)at, (void)size;
-    begin_copies(&PS(mod_user_names), sizeof(PS(mod_user_names)));
-    ZVAL_UNDEF(&PS(http_session_vars));
-    if (PS(mod_user_class_name)) {
-        zend_string_addref(PS(mod_user_class_name));
-    }
-}
-
-static void end_session(void *at, size_t size)
-{
-    (void)at, (void)size;
-    end_values(&PS(mod_user_names), sizeof(PS(mod_user_names)));
-    if (PS(mod_user_class_name)) {
-        zend_string_release(PS(mod_user_class_name));
-    }
-}
-
-static void begin_list(void *at, size_t size)
-{
-    zend_llist *list = at;
-
-    (void)size;
-    zend_llist_init(list, list->size, list->dtor, list->persistent);
-}
-
-static void end_list(void *at, size_t size)
-{
-    (void)size;
-    zend_llist_clean(at);
-}
-
-static void end_ticks(void *at, size_t size)
-{
-    zend_llist *functions = *(zend_llist **)at;
-
-    (void)size;
-    *(zend_llist **)at = NULL;
-    if (functions) {
-        zend_llist_destroy(functions);
-        efree(functions);
-    }
-}
-
-/* It is the process's memory, because PHP has one for all requests. */
-static void end_memory(void *at, size_t size)
-{
-    (void)size;
-    free(*(void **)at);
-}
-
-static void end_table(void *at, size_t size)
-{
-    HashTable *table = *(HashTable **)at;
-
-    (void)size;
-    if (table) {
-        zend_hash_destroy(table);
-        FREE_HASHTABLE(table);
-    }
-}
-
-static void end_context(void *at, size_t size)
-{
-    php_stream_context *context = *(php_stream_context **)at;
-
-    (void)size;
-    *(php_stream_context **)at = NULL;
-    if (context) {
-        zend_list_delete(context->res);
-    }
 }
 
 /* The output is the last: what ends before it may still print. */
@@ -210,11 +37,11 @@ static void end_context(void *at, size_t size)
     ROW(SG(rfc1867_uploaded_files), nothing, nothing)                                           \
     ROW(SG(sapi_started), nothing, nothing)                                                     \
     ROW(SG(global_request_time), nothing, nothing)                                              \
-    ROW(SG(callback_func), begin_values, end_values)                                            \
+    ROW(SG(callback_func), own_begin_values, own_end_values)                                    \
     ROW(SG(fci_cache), clear, nothing)                                                          \
                                                                                                 \
-    ROW(PG(tick_functions), begin_list, end_list)                                               \
-    ROW(PG(http_globals), begin_values, end_values)                                             \
+    ROW(PG(tick_functions), own_begin_list, own_end_list)                                       \
+    ROW(PG(http_globals), own_begin_values, own_end_values)                                     \
     ROW(PG(rfc1867_protected_variables), clear, nothing)                                        \
     ROW(PG(connection_status), clear, nothing)                                                  \
     ROW(PG(header_is_being_sent), clear, nothing)                                               \
@@ -222,18 +49,18 @@ static void end_context(void *at, size_t size)
     ROW(PG(during_request_startup), nothing, nothing)                                           \
     ROW(PG(in_user_include), clear, nothing)                                                    \
     ROW(PG(in_error_log), clear, nothing)                                                       \
-    ROW(PG(php_sys_temp_dir), clear, end_text)                                                  \
+    ROW(PG(php_sys_temp_dir), clear, own_end_text)                                              \
     ROW(PG(last_error_type), clear, nothing)                                                    \
     ROW(PG(last_error_lineno), clear, nothing)                                                  \
-    ROW(PG(last_error_message), clear, end_string)                                              \
-    ROW(PG(last_error_file), clear, end_string)                                                 \
+    ROW(PG(last_error_message), clear, own_end_string)                                          \
+    ROW(PG(last_error_file), clear, own_end_string)                                             \
                                                                                                 \
-    ROW(EG(user_error_handler), begin_copies, end_values)                                       \
+    ROW(EG(user_error_handler), own_begin_copies, own_end_values)                               \
     ROW(EG(user_error_handler_error_reporting), nothing, nothing)                               \
-    ROW(EG(user_error_handlers), begin_handlers, end_handlers)                                  \
-    ROW(EG(user_error_handlers_error_reporting), begin_levels, end_levels)                      \
-    ROW(EG(user_exception_handler), begin_copies, end_values)                                   \
-    ROW(EG(user_exception_handlers), begin_handlers, end_handlers)                              \
+    ROW(EG(user_error_handlers), own_begin_handlers, own_end_handlers)                          \
+    ROW(EG(user_error_handlers_error_reporting), own_begin_levels, own_end_levels)              \
+    ROW(EG(user_exception_handler), own_begin_copies, own_end_values)                           \
+    ROW(EG(user_exception_handlers), own_begin_handlers, own_end_handlers)                      \
     ROW(EG(error_handling), clear, nothing)                                                     \
     ROW(EG(exception_class), clear, nothing)                                                    \
     ROW(EG(exit_status), clear, nothing)                                                        \
@@ -247,35 +74,35 @@ static void end_context(void *at, size_t size)
     ROW(CG(unclean_shutdown), clear, nothing)                                                   \
                                                                                                 \
     ROW(BG(user_shutdown_function_names), clear, nothing)                                       \
-    ROW(BG(strtok_string), clear, end_string)                                                   \
+    ROW(BG(strtok_string), clear, own_end_string)                                               \
     ROW(BG(strtok_last), clear, nothing)                                                        \
     ROW(BG(strtok_len), clear, nothing)                                                         \
     ROW(BG(user_compare_fci), clear, nothing)                                                   \
     ROW(BG(user_compare_fci_cache), clear, nothing)                                             \
-    ROW(BG(user_tick_functions), clear, end_ticks)                                              \
+    ROW(BG(user_tick_functions), clear, own_end_ticks)                                          \
     ROW(BG(serialize_lock), clear, nothing)                                                     \
     ROW(BG(serialize), clear, nothing)                                                          \
     ROW(BG(unserialize), clear, nothing)                                                        \
     ROW(BG(url_adapt_session_ex), nothing, nothing)                                             \
     ROW(BG(url_adapt_output_ex), nothing, nothing)                                              \
                                                                                                 \
-    ROW(FG(default_context), clear, end_context)                                                \
+    ROW(FG(default_context), clear, own_end_context)                                            \
     ROW(FG(user_stream_current_filename), clear, nothing)                                       \
-    ROW(FG(wrapper_errors), clear, end_table)                                                   \
+    ROW(FG(wrapper_errors), clear, own_end_table)                                               \
     ROW(FG(pclose_ret), nothing, nothing)                                                       \
     ROW(FG(pclose_wait), nothing, nothing)                                                      \
     ROW(FG(tmp_host_info), clear, nothing)                                                      \
-    ROW(FG(tmp_host_buf), clear, end_memory)                                                    \
+    ROW(FG(tmp_host_buf), clear, own_end_memory)                                                \
     ROW(FG(tmp_host_buf_len), clear, nothing)                                                   \
                                                                                                 \
     ROW(JSON_G(error_code), clear, nothing)                                                     \
     ROW(PCRE_G(error_code), clear, nothing)                                                     \
                                                                                                 \
-    ROW(ps_globals, begin_session, end_session)                                                 \
+    ROW(ps_globals, own_begin_session, own_end_session)                                         \
                                                                                                 \
     COMPAT_OWN_ROWS(ROW)                                                                        \
     COMPAT_OOM_ROW(ROW)                                                                         \
-    ROW(output_globals, begin_output, end_output)
+    ROW(output_globals, own_begin_output, own_end_output)
 
 /* Variables of the script's symbol table, whose places stay. */
 static const char *const variables[] = {"_GET",    "_POST",  "_COOKIE", "_SERVER",

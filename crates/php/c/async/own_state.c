@@ -6,18 +6,14 @@
  * back between two requests, and set again when the request comes back. A request that has changed
  * nothing of it pays a comparison.
  */
-#include <fcntl.h>
-#include <locale.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "async/own_state.h"
 #include "async/own_connections.h"
 #include "async/own_loops.h"
 #include "async/own_memory.h"
 #include "async/own_openssl.h"
+#include "async/own_process.h"
 #include "async/own_settings.h"
 #include "cycle/reset.h"
 #include "cycle/session.h"
@@ -26,7 +22,6 @@
 #include "ground/default_link.h"
 #include "ground/encodings.h"
 #include "ground/override.h"
-#include "process/directory.h"
 
 typedef struct {
     php_random_status_state_mt19937 numbers;
@@ -37,11 +32,7 @@ struct own_state {
     own_memory *memory;
     own_connections *connections;
     HashTable *settings; /* those that this request has changed; NULL: none */
-    int directory;       /* -1: the script's */
-    int umask;           /* -1: the script's */
-    char *locale;        /* NULL: the script's */
-    zend_string *ctype;
-    HashTable *environment; /* what it has put there; NULL: nothing */
+    own_process process;
     zval *encodings;        /* NULL: the script's */
     mt_state *random;       /* NULL: it has not seeded mt_rand(), and draws what all do */
     bool has_xml_errors;    /* it has said what becomes of errors of libxml */
@@ -79,106 +70,16 @@ static void enter_settings(own_state *state)
     serving->seconds_left = seconds;
 }
 
-static void leave_directory(own_state *state)
+/* ---- what own_process.c keeps ---- */
+
+static void leave_process(own_state *state)
 {
-    if (directory_has_moved()) {
-        state->directory = (int)syscall(SYS_openat, AT_FDCWD, ".", O_PATH | O_CLOEXEC);
-        reset_directory();
-    }
+    own_process_leave(&state->process);
 }
 
-static void enter_directory(own_state *state)
+static void enter_process(own_state *state)
 {
-    if (state->directory >= 0) {
-        syscall(SYS_fchdir, state->directory);
-        directory_note_change();
-        syscall(SYS_close, state->directory);
-        state->directory = -1;
-        reset_tell_directory();
-    }
-}
-
-static void leave_umask(own_state *state)
-{
-    if (BG(umask) != -1) {
-        state->umask = (int)syscall(SYS_umask, BG(umask));
-        BG(umask) = -1;
-    }
-}
-
-static void enter_umask(own_state *state)
-{
-    if (state->umask != -1) {
-        BG(umask) = (int)syscall(SYS_umask, state->umask);
-        state->umask = -1;
-    }
-}
-
-static void leave_locale(own_state *state)
-{
-    if (BG(locale_changed)) {
-        const char *now = setlocale(LC_ALL, NULL);
-        state->locale = now ? strdup(now) : NULL;
-        state->ctype = BG(ctype_string) ? zend_string_copy(BG(ctype_string)) : NULL;
-        reset_locale();
-    }
-}
-
-static void enter_locale(own_state *state)
-{
-    if (state->locale) {
-        setlocale(LC_ALL, state->locale);
-        zend_update_current_locale();
-        if (BG(ctype_string)) {
-            zend_string_release(BG(ctype_string));
-        }
-        BG(ctype_string) = state->ctype;
-        BG(locale_changed) = 1;
-        free(state->locale);
-        state->locale = NULL;
-        state->ctype = NULL;
-    }
-}
-
-/* ---- the environment ---- */
-
-static zend_function *put_environment;
-
-static void leave_environment(own_state *state)
-{
-    zend_string *name;
-
-    if (zend_hash_num_elements(&BG(putenv_ht)) == 0) {
-        return;
-    }
-    ALLOC_HASHTABLE(state->environment);
-    zend_hash_init(state->environment, 8, NULL, ZVAL_PTR_DTOR, 0);
-    ZEND_HASH_FOREACH_STR_KEY(&BG(putenv_ht), name) {
-        const char *value = getenv(ZSTR_VAL(name));
-        zval setting;
-
-        /* Without a value putenv() takes the variable away. */
-        ZVAL_STR(&setting, value ? strpprintf(0, "%s=%s", ZSTR_VAL(name), value)
-                                 : zend_string_copy(name));
-        zend_hash_next_index_insert(state->environment, &setting);
-    } ZEND_HASH_FOREACH_END();
-    zend_hash_clean(&BG(putenv_ht)); /* which puts back what was there before */
-}
-
-static void enter_environment(own_state *state)
-{
-    zval *setting, result;
-
-    if (!state->environment) {
-        return;
-    }
-    ZEND_HASH_FOREACH_VAL(state->environment, setting) {
-        ZVAL_UNDEF(&result);
-        zend_call_known_function(put_environment, NULL, NULL, &result, 1, setting, NULL);
-    } ZEND_HASH_FOREACH_END();
-    zend_hash_destroy(state->environment);
-    FREE_HASHTABLE(state->environment);
-    state->environment = NULL;
+    own_process_enter(&state->process);
 }
 
 /* ---- encodings ---- */
@@ -406,10 +307,7 @@ static const struct {
     {leave_encodings, enter_encodings, NULL},
     {leave_settings, enter_settings, NULL},
     {leave_encodings_of_settings, NULL, NULL},
-    {leave_directory, enter_directory, NULL},
-    {leave_umask, enter_umask, NULL},
-    {leave_locale, enter_locale, NULL},
-    {leave_environment, enter_environment, NULL},
+    {leave_process, enter_process, NULL},
     {exchange_random, exchange_random, end_random},
     {leave_xml, enter_xml, end_xml_errors},
     {leave_input, NULL, NULL},
@@ -429,7 +327,7 @@ bool own_state_learn(void)
     own_settings_learn();
     own_loops_begin();
     own_openssl_learn();
-    put_environment = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("putenv"));
+    own_process_learn();
     xml_errors = zend_hash_str_find_ptr(CG(function_table),
                                         ZEND_STRL("libxml_use_internal_errors"));
     return own_memory_learn();
@@ -448,7 +346,7 @@ own_state *own_state_make(void)
     if (!state) {
         return NULL;
     }
-    state->directory = state->umask = -1;
+    state->process.directory = state->process.umask = -1;
     state->memory = own_memory_make();
     state->connections = own_connections_make();
     if (!state->memory || !state->connections) {

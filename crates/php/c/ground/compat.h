@@ -65,8 +65,8 @@ extern PHPAPI char *php_ini_scanned_path;
 /* What requests of async mode have of their own, as rows of own_memory.c, in 8.4 alone: the fields
  * of the last response that the http:// wrapper saw, and how request_parse_body() reads. */
 #if PHP_VERSION_ID >= 80400
-#define COMPAT_OWN_ROWS(ROW)                            \
-    ROW(BG(last_http_headers), begin_values, end_values) \
+#define COMPAT_OWN_ROWS(ROW)                                     \
+    ROW(BG(last_http_headers), own_begin_values, own_end_values) \
     ROW(SG(request_parse_body_context), nothing, nothing)
 #else
 #define COMPAT_OWN_ROWS(ROW)

@@ -62,17 +62,6 @@
 #include "ext/standard/php_filestat.h"
 #include "top/observers.h"
 
-/* What pthread_atfork() is in every library; libc's headers do not declare it. */
-int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
-/* The same functions, in libraries that were built with fortification. */
-int __poll_chk(struct pollfd *fds, nfds_t count, int milliseconds, size_t size);
-int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *patience,
-                const sigset_t *mask, size_t size);
-ssize_t __read_chk(int fd, void *at, size_t len, size_t room);
-ssize_t __recv_chk(int fd, void *at, size_t len, size_t room, int flags);
-ssize_t __recvfrom_chk(int fd, void *at, size_t len, size_t room, int flags,
-                       struct sockaddr *from, socklen_t *from_len);
-
 /* Not sanitized: the address sanitizer calls some of them before it has made its own memory. */
 #define INTERPOSE(type, name, parameters, note, call)                                 \
     __attribute__((no_sanitize("address", "undefined"))) type name parameters         \
