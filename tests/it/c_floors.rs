@@ -171,6 +171,14 @@ fn no_c_files_need_each_other() {
     assert!(found.is_empty(), "C files that need each other:\n{}", found.join("\n"));
 }
 
+#[test]
+fn files_below_the_modes_do_not_ask_which_mode_runs() {
+    let modes = floor("sealed/sealed.c");
+    let asks = |file: &&Source| floor(&file.name) < modes && file.code.contains("shim.sealed");
+    let wrong: Vec<_> = all().iter().filter(asks).map(|file| file.name.clone()).collect();
+    assert!(wrong.is_empty(), "ask a field of `struct mode` (ground/mode.h) in {wrong:?}");
+}
+
 /// Lines of a C file and of a C function that one reads at once.
 const LONGEST_FILE: usize = 500;
 const LONGEST_FUNCTION: usize = 80;

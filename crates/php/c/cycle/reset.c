@@ -21,6 +21,7 @@
 #include "ground/default_link.h"
 #include "ground/encodings.h"
 #include "ground/handlers.h"
+#include "ground/mode.h"
 #include "ground/state.h"
 #include "process/directory.h"
 
@@ -64,8 +65,7 @@ static void learn_ini(void)
 static int is_lazy(const zend_string *name)
 {
     return zend_string_equals_literal(name, "session.save_path") ||
-           (shim.config->concurrency == 0 &&
-            zend_string_equals_literal(name, "session.save_handler"));
+           (!shim.mode->is_concurrent && zend_string_equals_literal(name, "session.save_handler"));
 }
 
 /* While a script runs PHP refuses to put back what has no handler for changes, and to widen

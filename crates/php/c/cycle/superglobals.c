@@ -1,6 +1,7 @@
 /* The superglobals of a worker script's requests: made anew for each, but for $_ENV, which is the
  * script's own. */
 #include "cycle/superglobals.h"
+#include "ground/mode.h"
 #include "ground/state.h"
 #include "ground/variables.h"
 
@@ -82,8 +83,8 @@ static zend_auto_global *late_global(size_t n)
  * each, but there it is armed until then: see arm_superglobals(). */
 static bool is_named(const zend_auto_global *global)
 {
-    return shim.config->concurrency > 0 ? !global->armed
-                                        : zend_hash_exists(&EG(symbol_table), global->name);
+    return shim.mode->is_concurrent ? !global->armed
+                                     : zend_hash_exists(&EG(symbol_table), global->name);
 }
 
 static void make(zend_auto_global *global)
@@ -109,7 +110,7 @@ static void arm_superglobals(void)
     ZEND_HASH_MAP_FOREACH_PTR(CG(auto_globals), global) {
         bool armed =
             global->jit
-                ? global->armed || shim.config->concurrency == 0
+                ? global->armed || !shim.mode->is_concurrent
                 : global->auto_global_callback && global->auto_global_callback(global->name);
         if (global->armed != armed) {
             global->armed = armed;

@@ -20,6 +20,7 @@
 #include "cycle/reset.h"
 #include "cycle/script.h"
 #include "cycle/session.h"
+#include "ground/mode.h"
 #include "ground/out_of_memory.h"
 #include "ground/sapi.h"
 #include "ground/state.h"
@@ -81,7 +82,7 @@ bool worker_script_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval
     }
     zend_unset_timeout();
     sapi_leave_copy();
-    if (!shim.sealed && opcache_restarts()) {
+    if (!shim.mode->keeps_code && opcache_restarts()) {
         zend_release_fcall_info_cache(fcc);
         return false;
     }
@@ -111,7 +112,7 @@ bool worker_script_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval
 static void run(const char *script)
 {
     SG(request_info).no_headers = 1;
-    if (shim.config->concurrency == 0) {
+    if (!shim.mode->is_concurrent) {
         /* A client that goes away must not end the script, which serves others too. In async mode
          * it ends its request: see cancellation.c. */
         zend_string *name = zend_string_init(ZEND_STRL("ignore_user_abort"), 0);

@@ -10,6 +10,14 @@
 #include "ground/compat.h"
 
 typedef struct mode {
+    /* Several requests are under way at once. */
+    bool is_concurrent;
+    /* After each request the memory of the process goes back to what it was before. */
+    bool restores_memory;
+    /* What was loaded at the boot is served until the process is replaced: changes of files and of
+     * opcache are seen by who replaces it. */
+    bool keeps_code;
+
     /* A worker script asks for requests for the first time: the boot is over. */
     void (*booted)(void);
     /* Requests are served by calls of this handler until the worker is to end, or (false) its

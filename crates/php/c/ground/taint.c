@@ -1,6 +1,7 @@
-/* Whether this process can be used for another request. In sealed mode the image knows, since its
- * memory goes back to before the reason was noted. */
+/* Whether this process can be used for another request. Where memory goes back to before the reason
+ * was noted, the image knows. */
 #include "ground/taint.h"
+#include "ground/mode.h"
 #include "ground/state.h"
 #include "image.h"
 
@@ -8,7 +9,7 @@ static const char *tainted_by;
 
 void taint_note(const char *reason)
 {
-    if (shim.sealed) {
+    if (shim.mode->restores_memory) {
         image_note_doubt(reason);
     } else if (!tainted_by) {
         tainted_by = reason;
@@ -17,5 +18,5 @@ void taint_note(const char *reason)
 
 const char *taint_reason(void)
 {
-    return shim.sealed ? image_doubt() : tainted_by;
+    return shim.mode->restores_memory ? image_doubt() : tainted_by;
 }

@@ -7,6 +7,7 @@
  */
 #include "ground/values.h"
 #include "ground/gateway.h"
+#include "ground/mode.h"
 #include "ground/state.h"
 #include "ground/taint.h"
 
@@ -153,7 +154,7 @@ static const char *what_lasts(const zend_ini_entry *entry, const zend_string *va
                    ? NULL
                    : "a request changed opcache.protect_memory";
     }
-    if (!shim.sealed && ZSTR_LEN(value) > 0 &&
+    if (!shim.mode->restores_memory && ZSTR_LEN(value) > 0 &&
         (zend_string_equals_literal(entry->name, "disable_functions") ||
          zend_string_equals_literal(entry->name, "disable_classes"))) {
         return "a request disabled functions or classes";
@@ -165,7 +166,7 @@ static const char *what_lasts(const zend_ini_entry *entry, const zend_string *va
  * begins a request, which a worker script's are not to PHP. */
 static int is_refused(const zend_ini_entry *entry, const char *lasts)
 {
-    return shim.worker_script && !shim.sealed &&
+    return shim.worker_script && !shim.mode->restores_memory &&
            (lasts || zend_string_equals_literal(entry->name, "opcache.enable"));
 }
 

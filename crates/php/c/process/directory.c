@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "process/directory.h"
+#include "ground/mode.h"
 #include "ground/state.h"
 #include "process/process_state.h"
 
@@ -49,7 +50,7 @@ void directory_enter_that_of(const char *file, size_t len)
     }
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     /* An image is outdated by a deployment, so its directory needs no second look. */
-    if (!moved && len == directory_len && (now.tv_sec == directory_at || shim.sealed) &&
+    if (!moved && len == directory_len && (now.tv_sec == directory_at || shim.mode->keeps_code) &&
         memcmp(file, directory, len) == 0) {
         return;
     }

@@ -17,6 +17,7 @@
 
 #include "process/opcache.h"
 #include "ground/libc.h"
+#include "ground/mode.h"
 #include "ground/state.h"
 #include "process/time_limit.h"
 
@@ -65,7 +66,7 @@ static int opcache_lock(descriptor_call real, int command, struct flock *lock)
         return result;
     }
     if (command == F_SETLK && lock->l_type == F_UNLCK && (all || use)) {
-        wants_use = shim.sealed; /* an image uses the cache for as long as it lives */
+        wants_use = shim.mode->keeps_code; /* an image uses the cache for as long as it lives */
         if (all && holds_write) {
             holds_write = 0;
             return unlock(real, 0, 1);
@@ -115,7 +116,7 @@ void opcache_note_idle(void)
 {
     struct timespec now;
 
-    if (!holds_use || wants_use || shim.sealed) {
+    if (!holds_use || wants_use || shim.mode->keeps_code) {
         return;
     }
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "process/semaphores.h"
+#include "ground/mode.h"
 #include "ground/state.h"
 #include "ground/taint.h"
 #include "image.h"
@@ -59,7 +60,9 @@ static void add(int set, const struct sembuf *operation)
 
 int semaphores_operated(int set, const struct sembuf *operations, size_t count, int result)
 {
-    const bool is_undone = shim.sealed || process_state_is_watching();
+    /* A library may call before there is a mode. */
+    const bool is_undone =
+        (shim.mode && shim.mode->restores_memory) || process_state_is_watching();
 
     for (size_t i = 0; result == 0 && is_undone && !shim.is_copy && i < count; i++) {
         if (operations[i].sem_flg & SEM_UNDO) {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "process/sockets.h"
+#include "ground/mode.h"
 #include "ground/state.h"
 #include "process/time_limit.h"
 
@@ -86,7 +87,7 @@ int sockets_count_stale(void)
     }
     for (int i = 0; i < count; i++) {
         /* In async mode others are in the middle of their requests. */
-        kept[i] |= shim.config->concurrency == 0;
+        kept[i] |= !shim.mode->is_concurrent;
         asked[i] = (struct pollfd){.fd = watched[i], .events = POLLRDHUP};
     }
     if (poll(asked, (nfds_t)count, 0) <= 0) {

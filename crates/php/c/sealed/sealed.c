@@ -438,7 +438,8 @@ static void serve_scripts(void)
     sealed_end();
 }
 
-shim_exit sealed_run(const char *script, int is_boot, int signal_number, int page_map, int line)
+shim_exit sealed_run(const mode *sealed, const char *script, int is_boot, int signal_number,
+                     int page_map, int line)
 {
     volatile int ended = 0;
 
@@ -455,6 +456,7 @@ shim_exit sealed_run(const char *script, int is_boot, int signal_number, int pag
     shutdown_learn_modules();
     ffi_watch();
     shim.sealed = 1;
+    shim.mode = sealed;
     dependencies_begin();
     if (script && !is_boot) {
         return shim_run_script(script);

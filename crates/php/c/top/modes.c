@@ -36,6 +36,8 @@ const mode mode_plain = {
 
 const mode mode_sealed = {
     OF_EVERY_MODE,
+    .restores_memory = true,
+    .keeps_code = true,
     .next = sealed_next,
     .end = sealed_end,
     .begin = sealed_begin,
@@ -48,6 +50,7 @@ const mode mode_sealed = {
 
 const mode mode_async = {
     OF_EVERY_MODE,
+    .is_concurrent = true,
     .serve = async_serve,
     .end = nothing,
     .begin = nothing,
@@ -61,10 +64,9 @@ const mode mode_async = {
 shim_exit shim_run_sealed(const char *script, int is_boot, int backtrace_signal, int page_map,
                           int line)
 {
-    shim_exit ended;
+    const shim_exit ended =
+        sealed_run(&mode_sealed, script, is_boot, backtrace_signal, page_map, line);
 
-    shim.mode = &mode_sealed;
-    ended = sealed_run(script, is_boot, backtrace_signal, page_map, line);
     shim.mode = &mode_plain;
     return ended;
 }
