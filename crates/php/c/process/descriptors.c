@@ -55,11 +55,10 @@ size_t descriptors_size(void)
     return sizeof(descriptor_notes);
 }
 
-void descriptors_learn(void *kept, const char *script)
+void descriptors_learn(void *kept)
 {
     pthread_atfork(NULL, descriptors_note_fork, NULL);
     notes = kept;
-    descriptors_boot_learn(script);
 }
 
 /* ---- of a worker's own ---- */

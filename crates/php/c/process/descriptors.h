@@ -12,8 +12,8 @@ void descriptors_add_own(int fd);
 /* Of the boot; how many there were. */
 int descriptors_close_sockets(void);
 void descriptors_describe_peer(int fd, char *text, size_t size);
-/* Each request finds them as they are now. `script`: the file that is being run; NULL: none. */
-void descriptors_learn(void *kept, const char *script);
+/* Requests are about to begin: see descriptors_boot_learn(). */
+void descriptors_learn(void *kept);
 /* Which of them cannot be put back, and what to do; NULL: none. */
 const char *descriptors_refusal(void);
 void descriptors_begin(void);

@@ -5,6 +5,8 @@
 
 #include "ground/state.h"
 
+#define CONNECTIONS_NOT_RESET "the session of a kept connection could not be reset"
+
 ZEND_FUNCTION(tokamak_keep_connections);
 size_t connections_size(void);
 void connections_learn(void *kept);

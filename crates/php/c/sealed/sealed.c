@@ -22,12 +22,13 @@
 #include "ground/variables.h"
 #include "image.h"
 #include "process/descriptors.h"
+#include "process/descriptors_boot.h"
 #include "process/directory.h"
 #include "process/ffi.h"
 #include "process/process_state.h"
 #include "process/program_memory.h"
-#include "process/semaphores.h"
 #include "process/worker_process.h"
+#include "sealed/channels.h"
 #include "sealed/connections.h"
 #include "sealed/dependencies.h"
 #include "sealed/heap.h"
@@ -37,7 +38,6 @@
 #include "sealed/patterns.h"
 #include "sealed/persistent.h"
 #include "sealed/randomness.h"
-#include "sealed/refused_objects.h"
 #include "sealed/shutdown.h"
 #include "sealed/sqlite.h"
 #include "sealed/warm_up.h"
@@ -53,33 +53,9 @@ typedef struct {
     int has_learnt;
     lasting_files files;
     uint64_t slots[MOST_SLOTS / 64]; /* of the queue, a bit for each that was used */
-    /* a part for each file that keeps something, see `parts` */
+    /* for channels.c */
     _Alignas(max_align_t) char rest[];
 } lasting;
-
-enum { PROCESS_STATE, SEMAPHORES, DESCRIPTORS, CONNECTIONS, PATTERNS, PATHS, PARTS };
-
-typedef size_t (*size_of_part)(void);
-
-static const size_of_part parts[PARTS] = {
-    [PROCESS_STATE] = process_state_size, [SEMAPHORES] = semaphores_size,
-    [DESCRIPTORS] = descriptors_size,     [CONNECTIONS] = connections_size,
-    [PATTERNS] = patterns_size,           [PATHS] = paths_size,
-};
-
-/* Where a part begins behind `rest`, or all of them end: any type may begin there. */
-static size_t begin_of(int part)
-{
-    enum { ALIGNMENT = _Alignof(max_align_t) };
-    size_t at = 0;
-
-    for (int i = 0; i < part; i++) {
-        at += (parts[i]() + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    }
-    return at;
-}
-
-static const char session_doubt[] = "the session of a kept connection could not be reset";
 
 /* Requests between two looks at the invariants: soon at first, and again when one found something
  * that libc had left. At most so many that what each leaves stays far below the 65530 mappings that
@@ -109,12 +85,7 @@ static void leave_in_doubt(void)
 static _Noreturn void roll_back(void)
 {
     process_state_look_for_threads();
-    if (connections_reset() != 0) {
-        image_note_doubt(session_doubt);
-    }
-    semaphores_restore();
-    descriptors_restore(ffi_was_called());
-    process_state_restore(ffi_was_called());
+    channels_restore();
     if (ffi_was_called()) {
         life->check_at = life->served; /* of memory, when it has gone back */
         if (!program_memory_is_whole()) {
@@ -235,12 +206,8 @@ static void prepare(void)
          * its user still open: a system call and a message that nobody logs. */
         opcache->post_deactivate_func();
     }
-    process_state_learn(life->rest + begin_of(PROCESS_STATE));
-    semaphores_learn(life->rest + begin_of(SEMAPHORES));
-    descriptors_learn(life->rest + begin_of(DESCRIPTORS), script_path);
-    connections_learn(life->rest + begin_of(CONNECTIONS));
-    patterns_begin(life->rest + begin_of(PATTERNS));
-    paths_begin(life->rest + begin_of(PATHS));
+    channels_learn(life->rest);
+    descriptors_boot_learn(script_path);
     heap_plug();
     shim.lasting = &life->files;
     shim.rolls_back = 1;
@@ -251,12 +218,7 @@ static void check_image(uint64_t strays)
     image_stats after;
 
     image_check(0);
-    descriptors_check();
-    /* Not at the first look: where every request has thousands of files open, each would get a
-     * worker of its own. */
-    if (life->check_every > 0 && descriptors_table_has_grown()) {
-        image_note_doubt("a request had thousands of files open, for which the kernel made room");
-    }
+    channels_check(life->check_every == 0);
     image_get_stats(&after);
     if (after.strays != strays || life->check_every < CHECK_SOON) {
         life->check_every = CHECK_SOON;
@@ -303,8 +265,7 @@ static _Noreturn void begin_worker(shim_seat seat)
         rust_fail("the image could not be made this worker's own");
     }
     *life = (lasting){.index = seat.index, .instance = seat.instance, .check_at = 1};
-    descriptors_begin();
-    process_state_begin();
+    channels_begin();
     image_roll_back();
 }
 
@@ -346,19 +307,6 @@ static void look_at_paths(void)
     roll_back();
 }
 
-/* What the boot has open or holds that no image can hold; NULL: nothing. */
-static const char *find_refusal(void)
-{
-    const char *(*const all[])(void) = {descriptors_refusal, semaphores_refusal,
-                                        refused_objects_refusal};
-    const char *refusal = NULL;
-
-    for (size_t i = 0; !refusal && i < sizeof(all) / sizeof(*all); i++) {
-        refusal = all[i]();
-    }
-    return refusal;
-}
-
 /* Request after request comes out of here, each with the memory of the first. */
 static const shim_request *take_and_wait(void)
 {
@@ -373,7 +321,7 @@ static const shim_request *take_and_wait(void)
     if (ffi_is_watched()) {
         program_memory_learn();
     }
-    refusal = find_refusal();
+    refusal = channels_refusal();
     switch (refusal ? IMAGE_REFUSED : image_take()) {
     case IMAGE_TAKEN:
         shim.rolls_back = 0;
@@ -391,7 +339,7 @@ static const shim_request *take_and_wait(void)
     rust_resume(life->index, life->instance, life->served, stats.last_ns,
                 (uint32_t)stats.hot_pages);
     if (connections_await() != 0) {
-        rust_leave(session_doubt);
+        rust_leave(CONNECTIONS_NOT_RESET);
     }
     keep_connections();
     learn();
@@ -446,7 +394,7 @@ shim_exit sealed_run(const mode *sealed, const char *script, int is_boot, int si
     backtrace_signal = signal_number;
     script_path = script;
 
-    life = image_open(sizeof(lasting) + begin_of(PARTS), page_map);
+    life = image_open(sizeof(lasting) + channels_size(), page_map);
     if (!life) {
         return SHIM_NEVER_LOOPED;
     }
