@@ -53,7 +53,6 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("heap_walk.c", "walk"),
     ("in_use.c", "in_use is_of_php"),
     ("ini_files.c", "is_scanned_ours scanned scanned_before search"),
-    ("kept.c", "kept"),
     ("kinds.c", "kinds"),
     (
         "libraries.c",
@@ -69,7 +68,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("out_of_memory.c", "is_limit_raised"),
     (
         "outdated.c",
-        "file_count file_room files is_for_one_request reason told_of_cache younger_than_boot",
+        "cache_reason file_count file_room files is_for_one_request reason younger_than_boot",
     ),
     ("own_connections.c", "all in_place left spare"),
     ("own_extensions.c", "reset_xml_error"),
@@ -86,7 +85,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("peers.c", "peers"),
     ("persistent.c", "entries entry_count has_lost place_count places"),
     ("php_classes.c", "autoload"),
-    ("process_state.c", "kept_world of_zygote own"),
+    ("process_state.c", "kept_state of_zygote own"),
     ("program_memory.c", "learned learned_count"),
     ("promises.c", "search"),
     (
@@ -95,6 +94,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
          salted",
     ),
     ("reactor.c", "reactor"),
+    ("region.c", "region"),
     ("request_cycle.c", "handlers"),
     ("reset.c", "base"),
     ("sample.c", "known outer piece text used"),

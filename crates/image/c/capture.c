@@ -16,7 +16,7 @@ int capture_refuse(const char *format, ...)
     va_list rest;
 
     va_start(rest, format);
-    vsnprintf(kept->reason, sizeof(kept->reason), format, rest);
+    vsnprintf(region->reason, sizeof(region->reason), format, rest);
     va_end(rest);
     return -1;
 }
@@ -26,25 +26,25 @@ int capture_collect(const mapping *m, void *failed)
     image_range *r;
 
     if (m->is_mark_of_forks) {
-        if (kept->mark_count == MOST_MARKS) {
+        if (region->mark_count == MOST_MARKS) {
             *(int *)failed = capture_refuse("more than %d mappings are wiped on fork", MOST_MARKS);
             return 1;
         }
-        kept->marks[kept->mark_count++] = m->at;
+        region->marks[region->mark_count++] = m->at;
     }
     if (!m->is_private || !(m->protection & PROT_WRITE) || m->is_stack || m->is_fixed ||
         mappings_touch_image(m->at)) {
         return 0;
     }
-    if (kept->range_count == MOST_RANGES) {
+    if (region->range_count == MOST_RANGES) {
         *(int *)failed =
             capture_refuse("the process has more than %d writable mappings", MOST_RANGES);
         return 1;
     }
-    r = &kept->ranges[kept->range_count++];
-    *r = (image_range){m->at, kept->view_bytes, m->protection};
-    kept->view_bytes += m->at.to - m->at.from;
-    kept->bytes += m->at.to - m->at.from;
+    r = &region->ranges[region->range_count++];
+    *r = (image_range){m->at, region->view_bytes, m->protection};
+    region->view_bytes += m->at.to - m->at.from;
+    region->bytes += m->at.to - m->at.from;
     return 0;
 }
 
@@ -54,7 +54,7 @@ static int copy_range(const image_range *r, int file, uint64_t file_begins)
     for (uintptr_t at = r->at.from; at < r->at.to;) {
         uint64_t entries[512];
         size_t pages = (r->at.to - at) / PAGE, some = pages < 512 ? pages : 512;
-        if (syscall(SYS_pread64, kept->page_map, entries, some * 8, (off_t)(at / PAGE * 8)) !=
+        if (syscall(SYS_pread64, region->page_map, entries, some * 8, (off_t)(at / PAGE * 8)) !=
             (long)(some * 8)) {
             return -1;
         }
@@ -78,13 +78,13 @@ static int copy_range(const image_range *r, int file, uint64_t file_begins)
     return 0;
 }
 
-/* Between the copy of a range and its mapping nothing may write to it: only local variables, kept
- * memory and system calls in here. A failure in the middle cannot be undone, so it ends the
- * process. */
+/* Between the copy of a range and its mapping nothing may write to it: only local variables, the
+ * persistent region and system calls in here. A failure in the middle cannot be undone, so it ends
+ * the process. */
 void capture_move(int file, uint64_t file_begins)
 {
-    for (size_t i = 0; i < kept->range_count; i++) {
-        const image_range *r = &kept->ranges[i];
+    for (size_t i = 0; i < region->range_count; i++) {
+        const image_range *r = &region->ranges[i];
         size_t len = r->at.to - r->at.from;
         if (r->offset < file_begins) {
             continue;

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "kept.h"
+#include "region.h"
 #include "pages.h"
 #include "proc.h"
 
@@ -13,11 +13,11 @@
 
 static int learn(const mapping *m, void *failed)
 {
-    if (kept->base_count == MOST_RANGES) {
+    if (region->base_count == MOST_RANGES) {
         *(int *)failed = 1;
         return 1;
     }
-    kept->base[kept->base_count++] = m->at;
+    region->base[region->base_count++] = m->at;
     return 0;
 }
 
@@ -25,7 +25,7 @@ int check_learn(void)
 {
     int failed = 0;
 
-    kept->base_count = 0;
+    region->base_count = 0;
     if (proc_visit_mappings(0, learn, &failed) != 0) {
         return -1;
     }
@@ -51,14 +51,14 @@ static uintptr_t known_until(uintptr_t at, uintptr_t *next)
 {
     uintptr_t until = at;
 
-    for (size_t i = 0; i < kept->base_count; i++) {
-        narrow(kept->base[i], at, &until, next);
+    for (size_t i = 0; i < region->base_count; i++) {
+        narrow(region->base[i], at, &until, next);
     }
-    for (size_t i = 0; i < kept->mapping_count; i++) {
-        narrow(kept->mappings[i].at, at, &until, next);
+    for (size_t i = 0; i < region->mapping_count; i++) {
+        narrow(region->mappings[i].at, at, &until, next);
     }
-    for (size_t i = 0; i < kept->spare_count; i++) {
-        narrow(kept->spares[i].at, at, &until, next);
+    for (size_t i = 0; i < region->spare_count; i++) {
+        narrow(region->spares[i].at, at, &until, next);
     }
     return until;
 }
@@ -68,7 +68,7 @@ enum { MOST_STRANGE = 512 }; /* found at one look */
 typedef struct {
     int wrong;
     uint64_t inode;        /* of the image's file */
-    uint64_t own_inode;    /* of the addition's */
+    uint64_t own_inode;    /* of the private delta's */
     uint64_t seen;         /* bytes of the image that are mapped as they should be */
     size_t strange_count;
     span strange[MOST_STRANGE];
@@ -82,15 +82,15 @@ static int examine(const mapping *m, void *context)
     if (m->is_fixed || m->is_stack) {
         return 0;
     }
-    for (size_t i = 0; i < kept->range_count; i++) {
-        const image_range *r = &kept->ranges[i];
+    for (size_t i = 0; i < region->range_count; i++) {
+        const image_range *r = &region->ranges[i];
         uintptr_t from = r->at.from > m->at.from ? r->at.from : m->at.from;
         uintptr_t to = r->at.to < m->at.to ? r->at.to : m->at.to;
         if (from < to) {
-            int is_own = r->offset >= kept->file_bytes;
+            int is_own = r->offset >= region->file_bytes;
             int right = m->is_private && m->inode == (is_own ? f->own_inode : f->inode) &&
                         m->protection == r->protection &&
-                        m->offset + (is_own ? kept->file_bytes : 0) + (from - m->at.from) ==
+                        m->offset + (is_own ? region->file_bytes : 0) + (from - m->at.from) ==
                             r->offset + (from - r->at.from);
             f->wrong += !right;
             f->seen += right ? to - from : 0;
@@ -113,7 +113,7 @@ static int examine(const mapping *m, void *context)
 static int find_inodes(const mapping *m, void *context)
 {
     findings *f = context;
-    uintptr_t view = (uintptr_t)kept->view, own = view + kept->file_bytes;
+    uintptr_t view = (uintptr_t)region->view, own = view + region->file_bytes;
 
     if (view >= m->at.from && view < m->at.to) {
         f->inode = m->inode;
@@ -130,7 +130,7 @@ static void take_away(const findings *f)
     for (size_t i = 0; i < f->strange_count; i++) {
         syscall(SYS_munmap, f->strange[i].from, f->strange[i].to - f->strange[i].from);
     }
-    kept->strays += f->strange_count;
+    region->strays += f->strange_count;
 }
 
 /* Returns how many mappings are wrong. */
@@ -145,13 +145,13 @@ static int check_mappings(void)
         take_away(&f);
     } while (!failed && f.strange_count == MOST_STRANGE);
     if (failed) {
-        image_note_doubt("/proc/self/maps cannot be read");
+        image_note_taint("/proc/self/maps cannot be read");
         return 1;
     }
-    if (f.wrong || f.seen != kept->bytes) {
-        image_note_doubt("memory of the image is mapped otherwise than it was");
+    if (f.wrong || f.seen != region->bytes) {
+        image_note_taint("memory of the image is mapped otherwise than it was");
     }
-    return f.wrong + (f.seen != kept->bytes);
+    return f.wrong + (f.seen != region->bytes);
 }
 
 /* ---- all together ---- */
@@ -159,20 +159,20 @@ static int check_mappings(void)
 int image_check(int bytes)
 {
     int wrong = check_mappings();
-    int seals = (int)syscall(SYS_fcntl, kept->file, F_GET_SEALS);
+    int seals = (int)syscall(SYS_fcntl, region->file, F_GET_SEALS);
 
     if (!(seals & F_SEAL_WRITE)) {
-        image_note_doubt("the image is not sealed");
+        image_note_taint("the image is not sealed");
         wrong++;
     }
     if (proc_count_threads() != 1) {
-        image_note_doubt("a thread was left behind");
+        image_note_taint("a thread was left behind");
         wrong++;
     }
     if (bytes && !wrong) {
         int pages = pages_compare();
         if (pages) {
-            image_note_doubt("memory differs from the image after a roll-back");
+            image_note_taint("memory differs from the image after a roll-back");
         }
         wrong += pages;
     }

@@ -1,4 +1,4 @@
-/* The addition to the image: what one process has made of its memory since it began to run. */
+/* The private delta to the image: what one process has made of its memory since it began to run. */
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -6,43 +6,43 @@
 
 #include "capture.h"
 #include "check.h"
-#include "kept.h"
+#include "region.h"
 #include "mappings.h"
 #include "pages.h"
 #include "proc.h"
-#include "settle.h"
+#include "prepare.h"
 
 static int too_many_ranges;
 
 static image_range *add_range(image_range r)
 {
-    if (kept->range_count == MOST_RANGES) {
+    if (region->range_count == MOST_RANGES) {
         too_many_ranges = 1;
         return NULL;
     }
-    kept->ranges[kept->range_count] = r;
-    return &kept->ranges[kept->range_count++];
+    region->ranges[region->range_count] = r;
+    return &region->ranges[region->range_count++];
 }
 
 /* Of a page that the image has as well: its range is cut, and what is between the parts is a range
- * of the addition. */
+ * of the private delta. */
 static void take_page(uintptr_t at)
 {
-    image_range *last = &kept->ranges[kept->range_count - 1], *r = kept->ranges;
+    image_range *last = &region->ranges[region->range_count - 1], *r = region->ranges;
 
     while (at < r->at.from || at >= r->at.to) {
         r++;
     }
-    kept->view_bytes += PAGE;
-    if (r == last && r->at.from == at && r > kept->ranges && r[-1].at.to == at &&
-        r[-1].offset >= kept->file_bytes) {
+    region->view_bytes += PAGE;
+    if (r == last && r->at.from == at && r > region->ranges && r[-1].at.to == at &&
+        r[-1].offset >= region->file_bytes) {
         /* The rest of the range from which the page before was taken: that one's range goes on. */
         r[-1].at.to += PAGE;
         r->at.from += PAGE;
         r->offset += PAGE;
         return;
     }
-    add_range((image_range){{at, at + PAGE}, kept->view_bytes - PAGE, r->protection});
+    add_range((image_range){{at, at + PAGE}, region->view_bytes - PAGE, r->protection});
     add_range(
         (image_range){{at + PAGE, r->at.to}, r->offset + (at + PAGE - r->at.from), r->protection});
     r->at.to = at;
@@ -53,37 +53,38 @@ static void sort_ranges(void)
 {
     size_t left = 0;
 
-    for (size_t i = 0; i < kept->range_count; i++) {
-        image_range r = kept->ranges[i];
+    for (size_t i = 0; i < region->range_count; i++) {
+        image_range r = region->ranges[i];
         size_t at = left;
         if (r.at.from == r.at.to) {
             continue;
         }
-        for (; at > 0 && kept->ranges[at - 1].at.from > r.at.from; at--) {
-            kept->ranges[at] = kept->ranges[at - 1];
+        for (; at > 0 && region->ranges[at - 1].at.from > r.at.from; at--) {
+            region->ranges[at] = region->ranges[at - 1];
         }
-        kept->ranges[at] = r;
+        region->ranges[at] = r;
         left++;
     }
-    kept->range_count = left;
+    region->range_count = left;
 }
 
 /* One view of both files, so that a page's number leads to its original in either. */
 static int widen_view(int own)
 {
-    char *wide = (char *)syscall(SYS_mmap, NULL, kept->view_bytes, PROT_NONE,
+    char *wide = (char *)syscall(SYS_mmap, NULL, region->view_bytes, PROT_NONE,
                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    size_t added = kept->view_bytes - kept->file_bytes;
+    size_t added = region->view_bytes - region->file_bytes;
 
     if (wide == MAP_FAILED ||
-        syscall(SYS_mmap, wide, kept->file_bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, kept->file,
+        syscall(SYS_mmap, wide, region->file_bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED,
+                region->file,
                 0) != (long)wide ||
-        syscall(SYS_mmap, wide + kept->file_bytes, added, PROT_READ, MAP_PRIVATE | MAP_FIXED, own,
-                0) != (long)(wide + kept->file_bytes)) {
+        syscall(SYS_mmap, wide + region->file_bytes, added, PROT_READ, MAP_PRIVATE | MAP_FIXED, own,
+                0) != (long)(wide + region->file_bytes)) {
         return -1;
     }
-    syscall(SYS_munmap, kept->view, kept->file_bytes);
-    kept->view = wide;
+    syscall(SYS_munmap, region->view, region->file_bytes);
+    region->view = wide;
     return 0;
 }
 
@@ -93,11 +94,11 @@ int image_extend(void)
 {
     int failed = 0, own;
 
-    if (kept->state != RUNNING || kept->view_bytes != kept->file_bytes) {
+    if (region->state != RUNNING || region->view_bytes != region->file_bytes) {
         errno = EINVAL;
         return -1;
     }
-    settle_heap();
+    prepare_heap();
     own = (int)syscall(SYS_memfd_create, "tokamak-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (own == -1) {
         return -1;
@@ -105,25 +106,25 @@ int image_extend(void)
     mappings_adopt();
     pages_take_changed(take_page);
     if (proc_visit_mappings(1, capture_collect, &failed) != 0 || failed || too_many_ranges ||
-        kept->view_bytes / PAGE > kept->hot_room ||
-        syscall(SYS_ftruncate, own, kept->view_bytes - kept->file_bytes) != 0 ||
+        region->view_bytes / PAGE > region->dirty_room ||
+        syscall(SYS_ftruncate, own, region->view_bytes - region->file_bytes) != 0 ||
         widen_view(own) != 0) {
-        image_note_doubt("its memory could not be added to the image");
+        image_note_taint("its memory could not be added to the image");
         syscall(SYS_close, own);
         return -1;
     }
-    capture_move(own, kept->file_bytes);
+    capture_move(own, region->file_bytes);
     sort_ranges();
-    for (size_t i = 0; i < kept->range_count; i++) {
-        if (kept->ranges[i].offset >= kept->file_bytes) {
-            pages_populate(&kept->ranges[i]);
+    for (size_t i = 0; i < region->range_count; i++) {
+        if (region->ranges[i].offset >= region->file_bytes) {
+            pages_populate(&region->ranges[i]);
         }
     }
-    kept->program_break = (uintptr_t)sbrk(0);
+    region->program_break = (uintptr_t)sbrk(0);
     capture_seal(own);
     syscall(SYS_close, own);
     if (check_learn() != 0) {
-        image_note_doubt("its memory could not be added to the image");
+        image_note_taint("its memory could not be added to the image");
         return -1;
     }
     return 0;

@@ -11,11 +11,11 @@
 
 #include "capture.h"
 #include "check.h"
-#include "kept.h"
+#include "region.h"
 #include "mappings.h"
 #include "pages.h"
 #include "proc.h"
-#include "settle.h"
+#include "prepare.h"
 
 extern void *__libc_stack_end; /* where the first frame begins; from the dynamic linker */
 
@@ -24,13 +24,13 @@ enum { MARGIN = 16 << 10 };
 
 const char *image_reason(void)
 {
-    return kept ? kept->reason : "there is no kept memory";
+    return region ? region->reason : "there is no persistent region";
 }
 
 static int find_code(const mapping *m, void *address)
 {
     if ((uintptr_t)address >= m->at.from && (uintptr_t)address < m->at.to) {
-        kept->reuse_code = m->at;
+        region->reuse_code = m->at;
         return 1;
     }
     return 0;
@@ -48,7 +48,7 @@ static int prepare_to_take(void)
     int count = proc_count_threads(), failed = 0;
     char first[1];
 
-    if (!kept || kept->state != OPEN) {
+    if (!region || region->state != OPEN) {
         return -1;
     }
     if (count < 0) {
@@ -61,53 +61,55 @@ static int prepare_to_take(void)
     if (getrandom(first, sizeof(first), GRND_NONBLOCK) == -1 && errno != EAGAIN) {
         return capture_refuse("no random numbers: %s", strerror(errno));
     }
-    settle_heap();
-    if (settle_environment() != 0) {
+    prepare_heap();
+    if (prepare_environment() != 0) {
         return capture_refuse("no memory");
     }
-    settle_rseq();
-    if (kept->page_map < 0) {
-        return capture_refuse("/proc/self/pagemap: %s", strerror(-kept->page_map));
+    prepare_rseq();
+    if (region->page_map < 0) {
+        return capture_refuse("/proc/self/pagemap: %s", strerror(-region->page_map));
     }
-    kept->file = (int)syscall(SYS_memfd_create, "tokamak-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (kept->file == -1) {
+    region->file = (int)syscall(SYS_memfd_create, "tokamak-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (region->file == -1) {
         return capture_refuse("memfd_create: %s", strerror(errno));
     }
-    kept->range_count = kept->mark_count = 0;
-    kept->view_bytes = kept->bytes = 0;
+    region->range_count = region->mark_count = 0;
+    region->view_bytes = region->bytes = 0;
     if (proc_visit_mappings(1, capture_collect, &failed) != 0) {
         return capture_refuse("/proc/self/smaps: %s", strerror(errno));
     }
     if (failed) {
         return -1;
     }
-    kept->file_bytes = kept->bytes;
-    if (kept->bytes / PAGE > kept->hot_room) {
-        return capture_refuse("the process has %zu MB of writable memory", (size_t)(kept->bytes >> 20));
+    region->file_bytes = region->bytes;
+    if (region->bytes / PAGE > region->dirty_room) {
+        return capture_refuse("the process has %zu MB of writable memory",
+                              (size_t)(region->bytes >> 20));
     }
-    if (syscall(SYS_ftruncate, kept->file, kept->bytes) != 0) {
+    if (syscall(SYS_ftruncate, region->file, region->bytes) != 0) {
         return capture_refuse("the image's file: %s", strerror(errno));
     }
-    kept->view =
-        (const char *)syscall(SYS_mmap, NULL, kept->bytes, PROT_READ, MAP_PRIVATE, kept->file, 0);
-    if ((const void *)kept->view == MAP_FAILED) {
+    region->view =
+        (const char *)syscall(SYS_mmap, NULL, region->bytes, PROT_READ, MAP_PRIVATE,
+                              region->file, 0);
+    if ((const void *)region->view == MAP_FAILED) {
         return capture_refuse("the image's view: %s", strerror(errno));
     }
-    kept->stack_high = (uintptr_t)__libc_stack_end;
-    kept->program_break = (uintptr_t)sbrk(0);
-    kept->owner = getpid();
+    region->stack_high = (uintptr_t)__libc_stack_end;
+    region->program_break = (uintptr_t)sbrk(0);
+    region->owner = getpid();
     return 0;
 }
 
 /* A frame below the one that sets the moment, so that all of that one is above it. */
 static __attribute__((noinline)) int keep_stack(void)
 {
-    kept->stack_low = (uintptr_t)__builtin_frame_address(0);
-    if (kept->stack_high - kept->stack_low > kept->stack_room) {
+    region->stack_low = (uintptr_t)__builtin_frame_address(0);
+    if (region->stack_high - region->stack_low > region->stack_room) {
         return capture_refuse("%zu kB of stack are in use",
-                      (size_t)(kept->stack_high - kept->stack_low) >> 10);
+                      (size_t)(region->stack_high - region->stack_low) >> 10);
     }
-    memcpy(kept->stack, (void *)kept->stack_low, kept->stack_high - kept->stack_low);
+    memcpy(region->stack, (void *)region->stack_low, region->stack_high - region->stack_low);
     return 0;
 }
 
@@ -116,16 +118,16 @@ image_moment image_take(void)
     if (prepare_to_take() != 0) {
         return IMAGE_REFUSED;
     }
-    if (_setjmp(kept->moment) != 0) {
+    if (_setjmp(region->moment) != 0) {
         return IMAGE_RESTORED;
     }
     if (keep_stack() != 0) {
         return IMAGE_REFUSED;
     }
-    kept->state = TAKEN;
-    capture_move(kept->file, 0);
-    capture_seal(kept->file);
-    syscall(SYS_close, kept->page_map);
+    region->state = TAKEN;
+    capture_move(region->file, 0);
+    capture_seal(region->file);
+    syscall(SYS_close, region->page_map);
     return IMAGE_TAKEN;
 }
 
@@ -138,12 +140,12 @@ static size_t find_thread_number(pid_t zygote)
 {
     uintptr_t self = (uintptr_t)pthread_self();
 
-    for (size_t i = 0; i < kept->range_count; i++) {
-        const image_range *r = &kept->ranges[i];
+    for (size_t i = 0; i < region->range_count; i++) {
+        const image_range *r = &region->ranges[i];
         for (uintptr_t at = self; at >= r->at.from && at < r->at.to && at < self + 2304;
              at += sizeof(pid_t)) {
             pid_t before;
-            memcpy(&before, kept->view + r->offset + (at - r->at.from), sizeof(before));
+            memcpy(&before, region->view + r->offset + (at - r->at.from), sizeof(before));
             if (before == zygote && *(pid_t *)at == getpid()) {
                 return at;
             }
@@ -154,22 +156,22 @@ static size_t find_thread_number(pid_t zygote)
 
 int image_adopt(int page_map)
 {
-    pid_t zygote = kept->owner;
+    pid_t zygote = region->owner;
 
-    if (kept->state != TAKEN || page_map < 0) {
+    if (region->state != TAKEN || page_map < 0) {
         errno = EINVAL;
         return -1;
     }
-    if (kept_own() != 0) {
+    if (region_own() != 0) {
         return -1;
     }
     pages_begin(page_map);
-    kept->tid_at = find_thread_number(zygote);
-    kept->owner = getpid();
+    region->tid_at = find_thread_number(zygote);
+    region->owner = getpid();
     if (check_learn() != 0) {
         return -1;
     }
-    kept->state = RUNNING;
+    region->state = RUNNING;
     return 0;
 }
 
@@ -188,28 +190,28 @@ static _Noreturn __attribute__((noinline)) void restore(void)
     uint64_t began = now();
     int has_faulted = pages_have_faulted();
 
-    kept->rolling_back = 1;
-    if ((uintptr_t)sbrk(0) != kept->program_break) {
-        syscall(SYS_brk, kept->program_break);
+    region->rolling_back = 1;
+    if ((uintptr_t)sbrk(0) != region->program_break) {
+        syscall(SYS_brk, region->program_break);
     }
     mappings_undo(has_faulted);
     pages_restore(has_faulted);
-    for (size_t i = 0; i < kept->mark_count; i++) {
-        syscall(SYS_madvise, kept->marks[i].from, kept->marks[i].to - kept->marks[i].from,
+    for (size_t i = 0; i < region->mark_count; i++) {
+        syscall(SYS_madvise, region->marks[i].from, region->marks[i].to - region->marks[i].from,
                 MADV_DONTNEED);
     }
-    if (kept->tid_at) {
-        *(pid_t *)kept->tid_at = kept->owner;
+    if (region->tid_at) {
+        *(pid_t *)region->tid_at = region->owner;
     }
-    memcpy((void *)kept->stack_low, kept->stack, kept->stack_high - kept->stack_low);
-    kept->last_ns = now() - began;
-    kept->rolling_back = 0;
-    _longjmp(kept->moment, 1);
+    memcpy((void *)region->stack_low, region->stack, region->stack_high - region->stack_low);
+    region->last_ns = now() - began;
+    region->rolling_back = 0;
+    _longjmp(region->moment, 1);
 }
 
 void image_roll_back(void)
 {
-    uintptr_t here = (uintptr_t)__builtin_frame_address(0), below = kept->stack_low - MARGIN;
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0), below = region->stack_low - MARGIN;
 
     if (here > below) {
         /* Our frames must lie below the stack that is written over. */
@@ -222,35 +224,35 @@ void image_roll_back(void)
 
 int image_is_rolling_back(void)
 {
-    return kept && kept->rolling_back;
+    return region && region->rolling_back;
 }
 
-/* ---- doubt ---- */
+/* ---- taint ---- */
 
-void image_note_doubt(const char *what)
+void image_note_taint(const char *what)
 {
-    if (kept && !kept->doubt) {
-        kept->doubt = what;
+    if (region && !region->taint) {
+        region->taint = what;
     }
 }
 
-const char *image_doubt(void)
+const char *image_taint(void)
 {
-    return kept ? kept->doubt : NULL;
+    return region ? region->taint : NULL;
 }
 
 void image_get_stats(image_stats *stats)
 {
-    *stats = (image_stats){.bytes = kept->bytes,
-                           .roll_backs = kept->roll_backs,
-                           .hot_pages = kept->hot_count,
-                           .scans = kept->scans,
-                           .strays = kept->strays,
-                           .last_ns = kept->last_ns};
-    for (size_t i = 0; i < kept->spare_count; i++) {
-        stats->new_bytes += kept->spares[i].at.to - kept->spares[i].at.from;
+    *stats = (image_stats){.bytes = region->bytes,
+                           .roll_backs = region->roll_backs,
+                           .dirty_pages = region->dirty_count,
+                           .scans = region->scans,
+                           .strays = region->strays,
+                           .last_ns = region->last_ns};
+    for (size_t i = 0; i < region->spare_count; i++) {
+        stats->new_bytes += region->spares[i].at.to - region->spares[i].at.from;
     }
-    for (size_t i = 0; i < kept->mapping_count; i++) {
-        stats->new_bytes += kept->mappings[i].at.to - kept->mappings[i].at.from;
+    for (size_t i = 0; i < region->mapping_count; i++) {
+        stats->new_bytes += region->mappings[i].at.to - region->mappings[i].at.from;
     }
 }

@@ -6,33 +6,35 @@
  *                          │                    │                          │  │     │ image_roll_back,
  *                          └── refused: why     └── forks children         │  └─────┘ once image_extend
  *                                                                          ▼
- *                                                               DOUBTFUL: leave the process
+ *                                                               TAINTED:  leave the process
  *
  * image_take() returns once for having taken the image, and again after each roll-back, like fork()
  * in the same process: same stack, same memory, another return value. Whatever happened in between
  * never happened, as far as memory can tell. What memory cannot tell (descriptors, directory,
  * signals, timers) is the caller's to put back.
  *
- * image_extend() gives one process an addition of its own: all that differs from the image at that
- * moment. From then on "the image" is both of them, for this process. The addition has ranges as
- * the image has, of a file of its own: new memory (mappings, a break that has grown), and pages of
- * the image that have changed, which are cut out of its ranges.
+ * image_extend() gives one process a private delta of its own: all that differs from the image at
+ * that moment. From then on "the image" is both of them, for this process. The private delta has
+ * ranges as the image has, of a file of its own: new memory (mappings, a break that has grown), and
+ * pages of the image that have changed, which are cut out of its ranges.
  *
  * Invariants. image_check() examines 1 to 4 and 6 in the running process.
  *  1. The image's file is sealed: nobody can change it, no process and no descriptor. So is the
- *     addition's, which has no descriptor left.
+ *     private delta's, which has no descriptor left.
  *  2. Every range of the image is a private mapping of its file, with the protection that it had
  *     when it was taken.
- *  3. A page of the image that differs from the file is hot: the set of hot pages covers all pages
- *     that the kernel calls private copies, from one look at the page map to the next page fault.
+ *  3. A page of the image that differs from the file is dirty: the set of dirty pages covers all
+ *     pages that the kernel calls private copies, from one look at the page map to the next page
+ *     fault.
  *  4. Nothing is mapped but what was mapped when the process began to run, what is in the list of
  *     new mappings, and what libc mapped by itself and image_check() has not yet taken away.
- *  5. Kept memory is shared memory of this process alone. It holds all that survives a roll-back,
- *     and no pointer in it leads to the image, except for the stack's and the ranges' addresses.
+ *  5. The persistent region is shared memory of this process alone. It holds all that survives a
+ *     roll-back, and no pointer in it leads to the image, except for the stack's and the ranges'
+ *     addresses.
  *  6. One thread. A second one would run on while its memory goes back.
  *  7. A roll-back allocates nothing, and writes nothing to the image but the image.
  *
- * When in doubt, replace: what cannot be undone is noted, image_doubt() names it, and the caller
+ * Replace what is tainted: what cannot be undone is noted, image_taint() names it, and the caller
  * ends the process.
  */
 #ifndef TOKAMAK_IMAGE_H
@@ -51,7 +53,7 @@ typedef enum {
 typedef struct {
     uint64_t bytes;       /* memory in the image */
     uint64_t roll_backs;
-    uint64_t hot_pages;   /* copied by each roll-back */
+    uint64_t dirty_pages; /* copied by each roll-back */
     uint64_t scans;       /* looks at the page map */
     uint64_t strays;      /* mappings that libc left behind and image_check() took away */
     uint64_t last_ns;     /* duration of the last roll-back */
@@ -61,9 +63,9 @@ typedef struct {
 /* Before main() does anything: makes libc take its memory from where it can be put back. */
 void image_prepare(void);
 
-/* Reserves kept memory: `size` zeroed bytes for the caller, which survive every roll-back. NULL:
- * errno says why. The page map is this process's /proc/self/pagemap, or below 0 the number of the
- * error for which it could not be opened. */
+/* Reserves the persistent region: `size` zeroed bytes for the caller, which survive every
+ * roll-back. NULL: errno says why. The page map is this process's /proc/self/pagemap, or below 0
+ * the number of the error for which it could not be opened. */
 void *image_open(size_t size, int page_map);
 
 /* Memory that the library with this code maps at a border of 2 MB goes to the next request as it
@@ -81,24 +83,24 @@ const char *image_reason(void);
 int image_adopt(int page_map);
 
 /* Returns from image_take() with IMAGE_RESTORED. From any depth of the same thread's stack. Never
- * in a child that a running process has forked: kept memory is its parent's. */
+ * in a child that a running process has forked: the persistent region is its parent's. */
 _Noreturn void image_roll_back(void);
 
 /* In a running process, once: what its memory holds now, but for the stack, is what it goes back to
  * from here on. The caller rolls back at once. 0, or -1 and errno: nothing has changed, or there is
- * a doubt. */
+ * a taint. */
 int image_extend(void);
 
-/* True while memory goes back: a signal handler that looks at anything but kept memory must return
- * at once. */
+/* True while memory goes back: a signal handler that looks at anything but the persistent region
+ * must return at once. */
 int image_is_rolling_back(void);
 
 /* Notes something that cannot be undone; `what` is a constant text. The first one counts. */
-void image_note_doubt(const char *what);
+void image_note_taint(const char *what);
 /* Why this process must not serve another request; NULL: it may. */
-const char *image_doubt(void);
+const char *image_taint(void);
 
-/* Compares this process with the invariants, unmaps what libc left behind, and notes doubts. With
+/* Compares this process with the invariants, unmaps what libc left behind, and notes taints. With
  * `bytes`, compares every byte too: of use right after a roll-back only, and slow. Returns the
  * number of things found wrong. */
 int image_check(int bytes);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "mappings.h"
-#include "kept.h"
+#include "region.h"
 #include "pages.h"
 #include "spare.h"
 
@@ -21,8 +21,8 @@
 
 /* ---- watching ---- */
 
-/* Kept memory is its parent's in a child that a request forked. Set back by no roll-back but that
- * of a worker. */
+/* The persistent region is its parent's in a child that a request forked. Set back by no roll-back
+ * but that of a worker. */
 static int is_child;
 
 static void note_child(void)
@@ -37,7 +37,7 @@ int mappings_watch(void)
 
 static int is_running(void)
 {
-    return kept && kept->state == RUNNING && !is_child;
+    return region && region->state == RUNNING && !is_child;
 }
 
 static int overlaps(span a, span b)
@@ -53,8 +53,8 @@ static span span_of(const void *address, size_t len)
 
 int mappings_touch_image(span s)
 {
-    for (size_t i = 0; i < kept->range_count; i++) {
-        if (overlaps(kept->ranges[i].at, s)) {
+    for (size_t i = 0; i < region->range_count; i++) {
+        if (overlaps(region->ranges[i].at, s)) {
             return 1;
         }
     }
@@ -65,8 +65,8 @@ static size_t bytes_in_image(span s)
 {
     size_t bytes = 0;
 
-    for (size_t i = 0; i < kept->range_count; i++) {
-        const span *r = &kept->ranges[i].at;
+    for (size_t i = 0; i < region->range_count; i++) {
+        const span *r = &region->ranges[i].at;
         if (overlaps(*r, s)) {
             bytes += (r->to < s.to ? r->to : s.to) - (r->from > s.from ? r->from : s.from);
         }
@@ -76,27 +76,27 @@ static size_t bytes_in_image(span s)
 
 int image_holds(const void *address)
 {
-    return kept && kept->state >= TAKEN && mappings_touch_image(span_of(address, 1));
+    return region && region->state >= TAKEN && mappings_touch_image(span_of(address, 1));
 }
 
 static void note_mapping(new_mapping m)
 {
-    if (kept->mapping_count == MOST_MAPPINGS) {
-        image_note_doubt("a request made too many memory mappings");
+    if (region->mapping_count == MOST_MAPPINGS) {
+        image_note_taint("a request made too many memory mappings");
         return;
     }
-    kept->mappings[kept->mapping_count++] = m;
+    region->mappings[region->mapping_count++] = m;
 }
 
 static void forget_mapping(span s)
 {
-    for (size_t i = 0; i < kept->mapping_count;) {
-        new_mapping m = kept->mappings[i], left = m, right = m;
+    for (size_t i = 0; i < region->mapping_count;) {
+        new_mapping m = region->mappings[i], left = m, right = m;
         if (!overlaps(m.at, s)) {
             i++;
             continue;
         }
-        kept->mappings[i] = kept->mappings[--kept->mapping_count];
+        region->mappings[i] = region->mappings[--region->mapping_count];
         left.at.to = s.from;
         right.at.from = s.to;
         if (left.at.from < left.at.to) {
@@ -135,7 +135,7 @@ static void *map_populated(void *address, size_t len, int protection, int flags,
     void *at =
         (void *)syscall(SYS_mmap, address, len, protection, flags | MAP_POPULATE, fd, offset);
 
-    kept->known_faults += pages_faults() - before;
+    region->known_faults += pages_faults() - before;
     return at;
 }
 
@@ -149,7 +149,7 @@ void image_populate_shared(const void *at, size_t len)
     if (is_running()) {
         before = pages_faults();
         syscall(SYS_madvise, at, len, MADV_POPULATE_READ);
-        kept->known_faults += pages_faults() - before;
+        region->known_faults += pages_faults() - before;
     }
 }
 
@@ -175,7 +175,7 @@ void *image_mmap(void *address, size_t len, int protection, int flags, int fd, o
         return at;
     }
     m.is_plain = !address && fd == -1 && flags == (MAP_PRIVATE | MAP_ANONYMOUS);
-    m.is_of_allocator = code >= kept->reuse_code.from && code < kept->reuse_code.to;
+    m.is_of_allocator = code >= region->reuse_code.from && code < region->reuse_code.to;
     if (m.is_plain) {
         at = spare_take(len, protection, m.is_of_allocator);
         if (at) {
@@ -192,7 +192,7 @@ void *image_mmap(void *address, size_t len, int protection, int flags, int fd, o
     }
     if (flags & MAP_FIXED) {
         if (mappings_touch_image(span_of(at, len))) {
-            image_note_doubt("a request mapped something over memory of the image");
+            image_note_taint("a request mapped something over memory of the image");
         }
         release_spares(span_of(at, len));
         forget_mapping(span_of(at, len));
@@ -205,10 +205,10 @@ void *image_mmap(void *address, size_t len, int protection, int flags, int fd, o
 /* A whole mapping that its request gives back. */
 static int keep_mapping(span s)
 {
-    for (size_t i = 0; i < kept->mapping_count; i++) {
-        const new_mapping *m = &kept->mappings[i];
+    for (size_t i = 0; i < region->mapping_count; i++) {
+        const new_mapping *m = &region->mappings[i];
         if (m->at.from == s.from && m->at.to == s.to && spare_keep(m, 1)) {
-            kept->mappings[i] = kept->mappings[--kept->mapping_count];
+            region->mappings[i] = region->mappings[--region->mapping_count];
             return 1;
         }
     }
@@ -232,7 +232,7 @@ int image_munmap(void *address, size_t len)
         if (bytes_in_image(s) == s.to - s.from) {
             return 0; /* it will be wanted again: the roll-back brings its contents back */
         }
-        image_note_doubt("a request unmapped memory across the border of the image");
+        image_note_taint("a request unmapped memory across the border of the image");
         return 0;
     }
     release_spares(s);
@@ -270,12 +270,12 @@ int image_mprotect(void *address, size_t len, int protection)
 {
     if (is_running()) {
         if (mappings_touch_image(span_of(address, len))) {
-            image_note_doubt("a request changed the protection of memory of the image");
+            image_note_taint("a request changed the protection of memory of the image");
         }
         release_spares(span_of(address, len));
-        for (size_t i = 0; i < kept->mapping_count; i++) {
-            if (overlaps(kept->mappings[i].at, span_of(address, len))) {
-                kept->mappings[i].is_plain = 0;
+        for (size_t i = 0; i < region->mapping_count; i++) {
+            if (overlaps(region->mappings[i].at, span_of(address, len))) {
+                region->mappings[i].is_plain = 0;
             }
         }
     }
@@ -296,18 +296,18 @@ int image_prctl(int option, const unsigned long words[4])
 
 void mappings_undo(int has_faulted)
 {
-    for (size_t i = 0; i < kept->mapping_count; i++) {
-        const new_mapping *m = &kept->mappings[i];
+    for (size_t i = 0; i < region->mapping_count; i++) {
+        const new_mapping *m = &region->mappings[i];
         if (!spare_keep(m, 0)) {
             syscall(SYS_munmap, m->at.from, m->at.to - m->at.from);
         }
     }
-    kept->mapping_count = 0;
+    region->mapping_count = 0;
     spare_clear(has_faulted);
 }
 
 void mappings_adopt(void)
 {
     spare_drop();
-    kept->mapping_count = 0;
+    region->mapping_count = 0;
 }

@@ -2,7 +2,7 @@
 #ifndef TOKAMAK_IMAGE_MAPPINGS_H
 #define TOKAMAK_IMAGE_MAPPINGS_H
 
-#include "kept.h"
+#include "region.h"
 
 /* Notices forks from now on; 0, or an error number. */
 int mappings_watch(void);

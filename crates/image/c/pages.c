@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "pages.h"
-#include "kept.h"
+#include "region.h"
 
 /* ---- the page map -------------------------------------------------------------------------------
  *
@@ -31,39 +31,40 @@ enum { PAGE_IS_FILE = 1 << 2, PAGE_IS_PRESENT = 1 << 3, PAGE_IS_SWAPPED = 1 << 4
 
 static const uint64_t entry_file = 1ull << 61, entry_there = 3ull << 62; /* present or swapped */
 
-static void note_hot(const image_range *r, uintptr_t at)
+static void note_dirty(const image_range *r, uintptr_t at)
 {
     uint32_t page = (uint32_t)((r->offset + (at - r->at.from)) / PAGE);
 
-    if (kept->is_hot[page / 32] >> (page % 32) & 1) {
+    if (region->is_dirty[page / 32] >> (page % 32) & 1) {
         return;
     }
-    if (kept->hot_count == kept->hot_room) {
+    if (region->dirty_count == region->dirty_room) {
         /* cannot be: one bit a page */
-        image_note_doubt("more pages differ from the image than it has");
+        image_note_taint("more pages differ from the image than it has");
         return;
     }
-    kept->is_hot[page / 32] |= 1u << (page % 32);
-    kept->hot[kept->hot_count++] = (hot_page){at, page, 0};
+    region->is_dirty[page / 32] |= 1u << (page % 32);
+    region->dirty[region->dirty_count++] = (dirty_page){at, page, 0};
 }
 
 /* The range that ends last before or holds `at`, from range number `i` on: both go upwards. */
 static const image_range *range_of(uintptr_t at, size_t *i)
 {
-    while (*i < kept->range_count && kept->ranges[*i].at.to <= at) {
+    while (*i < region->range_count && region->ranges[*i].at.to <= at) {
         ++*i;
     }
-    return *i < kept->range_count && kept->ranges[*i].at.from <= at ? &kept->ranges[*i] : NULL;
+    return *i < region->range_count && region->ranges[*i].at.from <= at ? &region->ranges[*i]
+                                                                        : NULL;
 }
 
 /* One look at the ranges from number `first` to number `last` and at what lies between them. */
 static int scan_ranges(size_t first, size_t last)
 {
-    uintptr_t end = kept->ranges[last].at.to;
+    uintptr_t end = region->ranges[last].at.to;
     size_t range = first;
     struct page_region found[64];
     struct pm_scan_arg ask = {.size = sizeof(ask),
-                              .start = kept->ranges[first].at.from,
+                              .start = region->ranges[first].at.from,
                               .end = end,
                               .vec = (uintptr_t)found,
                               .vec_len = 64,
@@ -73,7 +74,7 @@ static int scan_ranges(size_t first, size_t last)
                               .return_mask = PAGE_IS_FILE};
 
     while (ask.start < end) {
-        long count = syscall(SYS_ioctl, kept->page_map, PAGEMAP_SCAN, &ask);
+        long count = syscall(SYS_ioctl, region->page_map, PAGEMAP_SCAN, &ask);
         if (count < 0) {
             return -1;
         }
@@ -81,7 +82,7 @@ static int scan_ranges(size_t first, size_t last)
             for (uintptr_t at = found[i].start; at < found[i].end; at += PAGE) {
                 const image_range *r = range_of(at, &range);
                 if (r) {
-                    note_hot(r, at);
+                    note_dirty(r, at);
                 }
             }
         }
@@ -98,13 +99,13 @@ static int read_range(const image_range *r)
         size_t pages = (r->at.to - at) / PAGE;
         size_t some = pages < 512 ? pages : 512;
         ssize_t got =
-            syscall(SYS_pread64, kept->page_map, entries, some * 8, (off_t)(at / PAGE * 8));
+            syscall(SYS_pread64, region->page_map, entries, some * 8, (off_t)(at / PAGE * 8));
         if (got <= 0) {
             return -1;
         }
         for (ssize_t i = 0; i < got / 8; i++) {
             if ((entries[i] & entry_there) && !(entries[i] & entry_file)) {
-                note_hot(r, at + (uintptr_t)i * PAGE);
+                note_dirty(r, at + (uintptr_t)i * PAGE);
             }
         }
         at += (uintptr_t)(got / 8) * PAGE;
@@ -114,15 +115,15 @@ static int read_range(const image_range *r)
 
 /* In the order of addresses: neighbours are copied together, and the processor fetches ahead.
  * Nearly sorted already. */
-static void sort_hot(size_t sorted)
+static void sort_dirty(size_t sorted)
 {
-    for (size_t i = sorted ? sorted : 1; i < kept->hot_count; i++) {
-        hot_page h = kept->hot[i];
+    for (size_t i = sorted ? sorted : 1; i < region->dirty_count; i++) {
+        dirty_page h = region->dirty[i];
         size_t at = i;
-        for (; at > 0 && kept->hot[at - 1].at > h.at; at--) {
-            kept->hot[at] = kept->hot[at - 1];
+        for (; at > 0 && region->dirty[at - 1].at > h.at; at--) {
+            region->dirty[at] = region->dirty[at - 1];
         }
-        kept->hot[at] = h;
+        region->dirty[at] = h;
     }
 }
 
@@ -131,24 +132,25 @@ enum { NEAR = 64 << 20 };
 
 static void scan(void)
 {
-    size_t before = kept->hot_count;
+    size_t before = region->dirty_count;
 
-    kept->scans++;
-    for (size_t i = 0, last; kept->has_page_scan && i < kept->range_count; i = last + 1) {
-        for (last = i; last + 1 < kept->range_count &&
-                       kept->ranges[last + 1].at.from - kept->ranges[last].at.to < NEAR; last++) {
+    region->scans++;
+    for (size_t i = 0, last; region->has_page_scan && i < region->range_count; i = last + 1) {
+        for (last = i; last + 1 < region->range_count &&
+                       region->ranges[last + 1].at.from - region->ranges[last].at.to < NEAR;
+             last++) {
         }
         if (scan_ranges(i, last) != 0) {
-            kept->has_page_scan = 0; /* an older kernel: from now on the slower way */
+            region->has_page_scan = 0; /* an older kernel: from now on the slower way */
         }
     }
-    for (size_t i = 0; !kept->has_page_scan && i < kept->range_count; i++) {
-        if (read_range(&kept->ranges[i]) != 0) {
-            image_note_doubt("the page map cannot be read");
+    for (size_t i = 0; !region->has_page_scan && i < region->range_count; i++) {
+        if (read_range(&region->ranges[i]) != 0) {
+            image_note_taint("the page map cannot be read");
             return;
         }
     }
-    sort_hot(before);
+    sort_dirty(before);
 }
 
 long pages_faults(void)
@@ -157,7 +159,7 @@ long pages_faults(void)
 
     /* There is one thread; asking for all of them takes longer. */
     syscall(SYS_getrusage, RUSAGE_THREAD, &usage);
-    return usage.ru_minflt + usage.ru_majflt - kept->known_faults;
+    return usage.ru_minflt + usage.ru_majflt - region->known_faults;
 }
 
 void pages_populate(const image_range *r)
@@ -169,27 +171,27 @@ void pages_populate(const image_range *r)
 
 void pages_begin(int page_map)
 {
-    kept->page_map = page_map;
-    kept->has_page_scan = 1;
-    kept->hot_count = 0;
-    kept->faults = -1;
-    for (size_t i = 0; i < kept->range_count; i++) {
-        pages_populate(&kept->ranges[i]);
+    region->page_map = page_map;
+    region->has_page_scan = 1;
+    region->dirty_count = 0;
+    region->faults = -1;
+    for (size_t i = 0; i < region->range_count; i++) {
+        pages_populate(&region->ranges[i]);
     }
 }
 
 /* ---- the way back
  * ---------------------------------------------------------------------------------------------- */
 
-static const char *original(const hot_page *h)
+static const char *original(const dirty_page *h)
 {
-    return kept->view + (size_t)h->page * PAGE;
+    return region->view + (size_t)h->page * PAGE;
 }
 
 enum {
-    /* roll-backs between two looks at which hot pages still change: a look
+    /* roll-backs between two looks at which dirty pages still change: a look
      * compares each of them with the image, which a tenth would do at nearly every roll-back;
-     * ten times more would keep pages hot long after the application has stopped writing them */
+     * ten times more would keep pages dirty long after the application has stopped writing them */
     LOOK_EVERY = 64,
     LOOKS_UNCHANGED =
         8 /* so many looks in a row, and the page is the file's again, for the first time */
@@ -198,9 +200,9 @@ enum {
 /* Most requests write to some pages and leave them as they were. Such a page comes back at once
  * when it is let go of, and each time costs a fault and a look at the page map; so it is kept
  * longer each time, in the end for millions of requests. */
-static uint32_t looks_to_drop(const hot_page *h)
+static uint32_t looks_to_drop(const dirty_page *h)
 {
-    uint8_t drops = kept->drops[h->page];
+    uint8_t drops = region->drops[h->page];
     return LOOKS_UNCHANGED << (drops < 16 ? drops : 16);
 }
 
@@ -209,44 +211,45 @@ static void restore_and_sort_out(void)
 {
     size_t left = 0;
 
-    for (size_t i = 0; i < kept->hot_count; i++) {
-        hot_page h = kept->hot[i];
+    for (size_t i = 0; i < region->dirty_count; i++) {
+        dirty_page h = region->dirty[i];
         if (memcmp((void *)h.at, original(&h), PAGE) != 0) {
             memcpy((void *)h.at, original(&h), PAGE);
             h.unchanged = 0;
         } else if (++h.unchanged >= looks_to_drop(&h) &&
                    syscall(SYS_madvise, h.at, PAGE, MADV_DONTNEED) == 0) {
-            kept->drops[h.page] += kept->drops[h.page] < UINT8_MAX;
-            kept->is_hot[h.page / 32] &= ~(1u << (h.page % 32));
+            region->drops[h.page] += region->drops[h.page] < UINT8_MAX;
+            region->is_dirty[h.page / 32] &= ~(1u << (h.page % 32));
             continue;
         }
-        kept->hot[left++] = h;
+        region->dirty[left++] = h;
     }
-    kept->hot_count = left;
+    region->dirty_count = left;
 }
 
 static void copy_back(void)
 {
-    const hot_page *hot = kept->hot, *end = hot + kept->hot_count;
+    const dirty_page *dirty = region->dirty, *end = dirty + region->dirty_count;
 
-    while (hot < end) {
-        const hot_page *first = hot++;
-        while (hot < end && hot->at == hot[-1].at + PAGE && hot->page == hot[-1].page + 1) {
-            hot++;
+    while (dirty < end) {
+        const dirty_page *first = dirty++;
+        while (dirty < end && dirty->at == dirty[-1].at + PAGE &&
+               dirty->page == dirty[-1].page + 1) {
+            dirty++;
         }
         /* The next run begins on another page, where the processor's own fetching ahead stops. */
-        if (hot < end) {
-            __builtin_prefetch(original(hot));
-            __builtin_prefetch(original(hot) + 64);
-            __builtin_prefetch(original(hot) + 128);
+        if (dirty < end) {
+            __builtin_prefetch(original(dirty));
+            __builtin_prefetch(original(dirty) + 64);
+            __builtin_prefetch(original(dirty) + 128);
         }
-        memcpy((void *)first->at, original(first), (size_t)(hot - first) * PAGE);
+        memcpy((void *)first->at, original(first), (size_t)(dirty - first) * PAGE);
     }
 }
 
 int pages_have_faulted(void)
 {
-    return pages_faults() != kept->faults;
+    return pages_faults() != region->faults;
 }
 
 void pages_restore(int has_faulted)
@@ -254,52 +257,52 @@ void pages_restore(int has_faulted)
     if (has_faulted) {
         scan();
     }
-    if (++kept->roll_backs % LOOK_EVERY == 0) {
+    if (++region->roll_backs % LOOK_EVERY == 0) {
         restore_and_sort_out();
     } else {
         copy_back();
     }
     if (has_faulted) {
-        kept->faults = pages_faults(); /* the copying itself may have faulted */
+        region->faults = pages_faults(); /* the copying itself may have faulted */
     }
 }
 
-/* Private copies that equal the image stay as they are: hot, until they leave the set as others
+/* Private copies that equal the image stay as they are: dirty, until they leave the set as others
  * do. */
 void pages_take_changed(void (*take)(uintptr_t at))
 {
     size_t left = 0;
 
     scan();
-    for (size_t i = 0; i < kept->hot_count; i++) {
-        hot_page h = kept->hot[i];
+    for (size_t i = 0; i < region->dirty_count; i++) {
+        dirty_page h = region->dirty[i];
         if (memcmp((void *)h.at, original(&h), PAGE) == 0) {
-            kept->hot[left++] = h;
+            region->dirty[left++] = h;
         } else {
-            kept->is_hot[h.page / 32] &= ~(1u << (h.page % 32));
+            region->is_dirty[h.page / 32] &= ~(1u << (h.page % 32));
             take(h.at);
         }
     }
-    kept->hot_count = left;
-    kept->faults = -1;
+    region->dirty_count = left;
+    region->faults = -1;
 }
 
 int pages_compare(void)
 {
     int wrong = 0;
 
-    for (size_t i = 0; i < kept->range_count; i++) {
-        const image_range *r = &kept->ranges[i];
+    for (size_t i = 0; i < region->range_count; i++) {
+        const image_range *r = &region->ranges[i];
         if (!(r->protection & PROT_READ)) {
             continue;
         }
         for (uintptr_t at = r->at.from; at < r->at.to; at += PAGE) {
             /* The thread's descriptor: its number is this process's, and the kernel writes to it at
              * will. */
-            if (kept->tid_at / PAGE == at / PAGE) {
+            if (region->tid_at / PAGE == at / PAGE) {
                 continue;
             }
-            wrong += memcmp((void *)at, kept->view + r->offset + (at - r->at.from), PAGE) != 0;
+            wrong += memcmp((void *)at, region->view + r->offset + (at - r->at.from), PAGE) != 0;
         }
     }
     return wrong;

@@ -4,7 +4,7 @@
 
 #include <sys/mman.h>
 
-#include "kept.h"
+#include "region.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22 /* Linux 5.14; without it the first requests fault the pages in */
@@ -18,7 +18,7 @@ int pages_have_faulted(void);
 void pages_begin(int page_map);
 void pages_restore(int has_faulted);
 void pages_populate(const image_range *r);
-/* Takes the pages that differ from the image out of the hot set, upwards. */
+/* Takes the pages that differ from the image out of the set of dirty pages, upwards. */
 void pages_take_changed(void (*take)(uintptr_t at));
 /* Invariant 3, byte by byte; returns how many pages differ from the image. */
 int pages_compare(void);

@@ -7,18 +7,18 @@
 #include <unistd.h>
 
 #include "proc.h"
-#include "kept.h"
+#include "region.h"
 
 int proc_count_threads(void)
 {
     char *at = NULL;
     int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd == -1 ? -1 : read(fd, kept->scratch, SCRATCH - 1);
+    ssize_t got = fd == -1 ? -1 : read(fd, region->scratch, SCRATCH - 1);
 
     syscall(SYS_close, fd);
     if (got > 0) {
-        kept->scratch[got] = 0;
-        at = strstr(kept->scratch, "\nThreads:");
+        region->scratch[got] = 0;
+        at = strstr(region->scratch, "\nThreads:");
     }
     return at ? atoi(at + 9) : -1;
 }
@@ -59,7 +59,7 @@ static int is_wiped(const char *line)
 
 int proc_visit_mappings(int flags, int (*each)(const mapping *, void *), void *context)
 {
-    char *text = kept->scratch, *line, *end;
+    char *text = region->scratch, *line, *end;
     size_t held = 0;
     mapping one, next;
     int have = 0, stopped = 0, is_line_of_mapping;

@@ -2,7 +2,7 @@
 #ifndef TOKAMAK_IMAGE_PROC_H
 #define TOKAMAK_IMAGE_PROC_H
 
-#include "kept.h"
+#include "region.h"
 
 typedef struct {
     span at;

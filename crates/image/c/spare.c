@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "spare.h"
-#include "kept.h"
+#include "region.h"
 
 /* Spare memory that was unused for this many roll-backs is unmapped. With 6, pages that are seldom
  * asked for would map it anew each time, which costs faults; with 640, one large page would hold it
@@ -30,8 +30,8 @@ static uint64_t bytes_held(void)
 {
     uint64_t bytes = 0;
 
-    for (size_t i = 0; i < kept->spare_count; i++) {
-        bytes += size_of(&kept->spares[i]);
+    for (size_t i = 0; i < region->spare_count; i++) {
+        bytes += size_of(&region->spares[i]);
     }
     return bytes;
 }
@@ -47,26 +47,26 @@ int spare_keep(const new_mapping *m, int is_free)
 {
     int fits = m->is_of_allocator ? m->at.from % CHUNK == 0 : can_be_cleared(m);
 
-    if (!m->is_plain || !fits || kept->spare_count == MOST_SPARES ||
+    if (!m->is_plain || !fits || region->spare_count == MOST_SPARES ||
         bytes_held() + (m->at.to - m->at.from) > MOST_SPARE_BYTES) {
         return 0;
     }
-    kept->spares[kept->spare_count++] = (spare){.at = m->at,
+    region->spares[region->spare_count++] = (spare){.at = m->at,
                                                 .protection = m->protection,
                                                 .is_of_allocator = m->is_of_allocator,
                                                 .is_free = is_free && m->is_of_allocator,
-                                                .used_at = kept->roll_backs};
+                                                .used_at = region->roll_backs};
     return 1;
 }
 
 void *spare_take(size_t len, int protection, int is_of_allocator)
 {
-    for (size_t i = 0; i < kept->spare_count; i++) {
-        spare *s = &kept->spares[i];
+    for (size_t i = 0; i < region->spare_count; i++) {
+        spare *s = &region->spares[i];
         if (s->is_free && size_of(s) == len && s->protection == protection &&
             s->is_of_allocator == is_of_allocator) {
             s->is_free = 0;
-            s->used_at = kept->roll_backs;
+            s->used_at = region->roll_backs;
             if (is_of_allocator) {
                 memset((void *)s->at.from, 0, PAGE);
             }
@@ -78,8 +78,8 @@ void *spare_take(size_t len, int protection, int is_of_allocator)
 
 int spare_give_back(span at)
 {
-    for (size_t i = 0; i < kept->spare_count; i++) {
-        spare *s = &kept->spares[i];
+    for (size_t i = 0; i < region->spare_count; i++) {
+        spare *s = &region->spares[i];
         if (!s->is_free && s->at.from == at.from && s->at.to == at.to) {
             s->is_free = s->is_of_allocator; /* the other kind after it was cleared */
             return 1;
@@ -90,8 +90,8 @@ int spare_give_back(span at)
 
 int spare_begins_at(uintptr_t at)
 {
-    for (size_t i = 0; i < kept->spare_count; i++) {
-        if (kept->spares[i].at.from == at) {
+    for (size_t i = 0; i < region->spare_count; i++) {
+        if (region->spares[i].at.from == at) {
             return 1;
         }
     }
@@ -101,15 +101,15 @@ int spare_begins_at(uintptr_t at)
 /* In their order: a request that does the same again finds each where it was. */
 static void forget(size_t i)
 {
-    kept->spare_count--;
-    memmove(&kept->spares[i], &kept->spares[i + 1],
-            (kept->spare_count - i) * sizeof(*kept->spares));
+    region->spare_count--;
+    memmove(&region->spares[i], &region->spares[i + 1],
+            (region->spare_count - i) * sizeof(*region->spares));
 }
 
 int spare_release(span at, span *released)
 {
-    for (size_t i = 0; i < kept->spare_count; i++) {
-        span s = kept->spares[i].at;
+    for (size_t i = 0; i < region->spare_count; i++) {
+        span s = region->spares[i].at;
         if (s.from < at.to && at.from < s.to) {
             forget(i);
             *released = s;
@@ -121,7 +121,7 @@ int spare_release(span at, span *released)
 
 static void unmap(size_t i)
 {
-    syscall(SYS_munmap, kept->spares[i].at.from, size_of(&kept->spares[i]));
+    syscall(SYS_munmap, region->spares[i].at.from, size_of(&region->spares[i]));
     forget(i);
 }
 
@@ -131,7 +131,8 @@ static int find_pages(spare *s)
     uint64_t entries[CHUNK / PAGE];
     size_t pages = size_of(s) / PAGE;
 
-    if (syscall(SYS_pread64, kept->page_map, entries, pages * 8, (off_t)(s->at.from / PAGE * 8)) !=
+    if (syscall(SYS_pread64, region->page_map, entries, pages * 8,
+                (off_t)(s->at.from / PAGE * 8)) !=
         (long)(pages * 8)) {
         return -1;
     }
@@ -152,9 +153,9 @@ static void clear_pages(const spare *s)
 
 void spare_clear(int has_faulted)
 {
-    for (size_t i = kept->spare_count; i-- > 0;) {
-        spare *s = &kept->spares[i];
-        if (s->is_free ? kept->roll_backs - s->used_at > USED_WITHIN
+    for (size_t i = region->spare_count; i-- > 0;) {
+        spare *s = &region->spares[i];
+        if (s->is_free ? region->roll_backs - s->used_at > USED_WITHIN
                        : !s->is_of_allocator && has_faulted && find_pages(s) != 0) {
             unmap(i);
             continue;
@@ -168,10 +169,10 @@ void spare_clear(int has_faulted)
 
 void spare_drop(void)
 {
-    for (size_t i = kept->spare_count; i-- > 0;) {
-        if (kept->spares[i].is_free) {
-            syscall(SYS_munmap, kept->spares[i].at.from, size_of(&kept->spares[i]));
+    for (size_t i = region->spare_count; i-- > 0;) {
+        if (region->spares[i].is_free) {
+            syscall(SYS_munmap, region->spares[i].at.from, size_of(&region->spares[i]));
         }
     }
-    kept->spare_count = 0;
+    region->spare_count = 0;
 }

@@ -2,7 +2,7 @@
 #ifndef TOKAMAK_IMAGE_SPARE_H
 #define TOKAMAK_IMAGE_SPARE_H
 
-#include "kept.h"
+#include "region.h"
 
 /* Of a mapping that its request gives back (is_free) or leaves. 0: it is not of the kind, or there
  * is no room. */

@@ -97,11 +97,11 @@ cases! {
     other_memory_is_reused_and_cleared "spare"
     shared_memory_is_brought_without_a_look "shared"
     a_worker_can_signal_itself "signals"
-    doubt_about_protection "doubt-protection"
-    doubt_about_a_mapping_over_the_image "doubt-over"
-    doubt_about_memory_gone_behind_our_back "doubt-behind"
-    doubt_about_a_thread "doubt-thread"
-    doubt_about_too_many_mappings "doubt-mappings"
+    tainted_by_protection "taint-protection"
+    tainted_by_a_mapping_over_the_image "taint-over"
+    tainted_by_memory_gone_behind_our_back "taint-behind"
+    tainted_by_a_thread "taint-thread"
+    tainted_by_too_many_mappings "taint-mappings"
 }
 
 #[test]

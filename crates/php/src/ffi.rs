@@ -103,7 +103,7 @@ pub struct Place {
     pub user: Text,
 }
 
-/// `shim_seat`.
+/// `shim_worker_id`.
 #[repr(C)]
 pub struct Seat {
     pub index: u32,

@@ -2,7 +2,7 @@
  *
  * A case boots something, takes the image, forks a worker. The worker runs request() again and
  * again; after each roll-back every byte is compared with the image, and holds() looks at what the
- * case itself cares about. Whatever must survive a roll-back lies in kept memory.
+ * case itself cares about. Whatever must survive a roll-back lies in the persistent region.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -20,12 +20,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kept.h"
+#include "region.h"
 
 typedef struct {
     unsigned round, rounds, failures, seen, extended;
     uint64_t random;
-    const char *expected_doubt;
+    const char *expected_taint;
 } lasting;
 
 static lasting *life;
@@ -148,7 +148,7 @@ static unsigned from_below(unsigned depth)
     volatile char frame[1000];
     memset((char *)frame, (int)depth, sizeof(frame));
     if (depth == 0) {
-        if (image_doubt()) {
+        if (image_taint()) {
             return 1;
         }
         image_roll_back();
@@ -241,7 +241,7 @@ static void break_request(void)
 
 static void break_holds(void)
 {
-    EXPECT((uintptr_t)sbrk(0) == kept->program_break);
+    EXPECT((uintptr_t)sbrk(0) == region->program_break);
 }
 
 /* ---- code: memory that is written to and executed ---- */
@@ -350,10 +350,10 @@ static void rounds_hold(void)
 {
     image_stats stats;
     image_get_stats(&stats);
-    /* Pages that are not written to any more leave the hot set again: it stays far below all that
-     * ever was in it. */
+    /* Pages that are not written to any more leave the set of dirty pages again: it stays far below
+     * all that ever was in it. */
     if (life->round == 10000) {
-        EXPECT(stats.hot_pages < FIELD / PAGE / 2);
+        EXPECT(stats.dirty_pages < FIELD / PAGE / 2);
         EXPECT(stats.roll_backs >= 10000);
     }
 }
@@ -499,7 +499,7 @@ static void spare_holds(void)
     image_get_stats(&stats);
     if (life->round == 5) {
         life->seen = (unsigned)stats.scans;
-    } else if (life->round > 5 && life->round < 64) { /* then hot pages are looked at */
+    } else if (life->round > 5 && life->round < 64) { /* then dirty pages are looked at */
         EXPECT(stats.scans == life->seen);
     }
     EXPECT(stats.new_bytes < (1 << 20) || (life->round >= 100 && life->round < 166) ||
@@ -560,7 +560,7 @@ static void signals_request(void)
     EXPECT(life->seen == before + 1);
 }
 
-/* ---- doubts: what cannot be undone is noted ---- */
+/* ---- taint: what cannot be undone is noted ---- */
 
 static void *sleep_for_ever(void *nothing)
 {
@@ -576,7 +576,7 @@ static void protection_request(void)
 static void protection_boot(void)
 {
     mappings_boot();
-    life->expected_doubt = "a request changed the protection of memory of the image";
+    life->expected_taint = "a request changed the protection of memory of the image";
 }
 
 static void over_request(void)
@@ -587,7 +587,7 @@ static void over_request(void)
 static void over_boot(void)
 {
     mappings_boot();
-    life->expected_doubt = "a request mapped something over memory of the image";
+    life->expected_taint = "a request mapped something over memory of the image";
 }
 
 static void behind_request(void)
@@ -600,7 +600,7 @@ static void behind_request(void)
 static void behind_boot(void)
 {
     mappings_boot();
-    life->expected_doubt = "memory of the image is mapped otherwise than it was";
+    life->expected_taint = "memory of the image is mapped otherwise than it was";
 }
 
 static void left_thread_request(void)
@@ -611,7 +611,7 @@ static void left_thread_request(void)
 
 static void left_thread_boot(void)
 {
-    life->expected_doubt = "a thread was left behind";
+    life->expected_taint = "a thread was left behind";
 }
 
 static void too_many_request(void)
@@ -623,10 +623,10 @@ static void too_many_request(void)
 
 static void too_many_boot(void)
 {
-    life->expected_doubt = "a request made too many memory mappings";
+    life->expected_taint = "a request made too many memory mappings";
 }
 
-/* ---- extended: a process's own addition to the image ---- */
+/* ---- extended: a process's own private delta to the image ---- */
 
 static char *own_mapping, *own_block;
 
@@ -686,7 +686,7 @@ static void extend_holds(void)
     EXPECT(own_mapping[0] == 'm' && own_mapping[CHUNK / 2 - 1] == 'm' &&
            own_mapping[CHUNK - 1] == 0);
     EXPECT(own_block[0] == 'h' && own_block[(8 << 20) - 1] == 'h');
-    EXPECT((uintptr_t)sbrk(0) == kept->program_break);
+    EXPECT((uintptr_t)sbrk(0) == region->program_break);
     no_mapping_stays();
 }
 
@@ -721,20 +721,20 @@ static const struct {
     {"spare", spare_boot, spare_request, spare_holds, NULL},
     {"shared", shared_boot, shared_request, shared_holds, NULL},
     {"signals", signals_boot, signals_request, nothing, NULL},
-    {"doubt-protection", protection_boot, protection_request, nothing, NULL},
-    {"doubt-over", over_boot, over_request, nothing, NULL},
-    {"doubt-behind", behind_boot, behind_request, nothing, NULL},
-    {"doubt-thread", left_thread_boot, left_thread_request, nothing, NULL},
-    {"doubt-mappings", too_many_boot, too_many_request, nothing, NULL},
+    {"taint-protection", protection_boot, protection_request, nothing, NULL},
+    {"taint-over", over_boot, over_request, nothing, NULL},
+    {"taint-behind", behind_boot, behind_request, nothing, NULL},
+    {"taint-thread", left_thread_boot, left_thread_request, nothing, NULL},
+    {"taint-mappings", too_many_boot, too_many_request, nothing, NULL},
     {"extended", extend_boot, extend_request, extend_holds, extend},
     {"refused-threads", threads_boot, nothing, nothing, NULL},
 };
 
-static void end_if_in_doubt(void)
+static void end_if_tainted(void)
 {
-    if (life->expected_doubt) {
-        if (!image_doubt() || strcmp(image_doubt(), life->expected_doubt) != 0) {
-            dprintf(2, "doubt: %s\n", image_doubt() ? image_doubt() : "none");
+    if (life->expected_taint) {
+        if (!image_taint() || strcmp(image_taint(), life->expected_taint) != 0) {
+            dprintf(2, "taint: %s\n", image_taint() ? image_taint() : "none");
             _exit(1);
         }
         _exit(0);
@@ -766,7 +766,7 @@ static int work(size_t number)
                     _exit(1);
                 }
                 if (getenv("WITHOUT_PAGE_SCAN")) {
-                    kept->has_page_scan = 0;
+                    region->has_page_scan = 0;
                 }
                 strcpy(in_data, "what the zygote did since");
                 image_roll_back();
@@ -785,10 +785,10 @@ static int work(size_t number)
     }
     wrong = image_check(life->rounds < 1000 || life->round % 100 == 0);
     if (life->round > 0) {
-        end_if_in_doubt();
+        end_if_tainted();
     }
     EXPECT(wrong == 0);
-    EXPECT(image_doubt() == NULL);
+    EXPECT(image_taint() == NULL);
     cases[number].holds();
     if (life->failures > 5) {
         _exit(1);
@@ -806,8 +806,8 @@ static int work(size_t number)
     }
     life->round++;
     cases[number].request();
-    if (image_doubt()) {
-        end_if_in_doubt();
+    if (image_taint()) {
+        end_if_tainted();
     }
     image_roll_back();
 }

@@ -284,7 +284,7 @@ bool async_serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
         zend_throw_exception_ex(spl_ce_RuntimeException, 0, "async mode cannot begin: %s", why);
         return false;
     }
-    cancellation_settle();
+    cancellation_reset();
     rust_peers(&peers);
     peers_begin(peers);
     loop();

@@ -56,7 +56,7 @@ static void set_alarm(uint64_t due)
     }
 }
 
-void cancellation_settle(void)
+void cancellation_reset(void)
 {
     cancellation.alarm_is_set = false;
     cancellation.end = 0;
@@ -98,7 +98,7 @@ static void cancel(request_state *request, cancellation_cause cause, uint64_t no
         if (cause != CLIENT_LEFT) {
             rust_serve(request->request->place);
             say(request, now);
-            rust_serve(serving->request ? serving->request->place : SHIM_NOBODY);
+            rust_serve(serving->request ? serving->request->place : SHIM_NO_SLOT);
         }
     }
     request->due = now + PARTS_GRACE;
@@ -147,7 +147,7 @@ void cancellation_mind_clients(void)
 {
     uint32_t place;
 
-    while ((place = rust_left()) != SHIM_NOBODY) {
+    while ((place = rust_left()) != SHIM_NO_SLOT) {
         request_state *r = oldest_request;
 
         while (r && r->request->place != place) {

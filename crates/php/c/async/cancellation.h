@@ -11,7 +11,7 @@ extern zend_class_entry *cancellation_error;
 /* After module start-up. */
 void cancellation_watch(void);
 /* The loop begins. */
-void cancellation_settle(void);
+void cancellation_reset(void);
 /* A request begins. */
 void cancellation_begin(const shim_request *request);
 /* The doorbell was rung: clients may have left. */

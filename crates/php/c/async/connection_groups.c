@@ -182,7 +182,7 @@ void connection_group_let_go(connection_group *group)
     }
 }
 
-void connection_group_settle(void)
+void connection_group_collect(void)
 {
     connection_member **at = &connection_groups.last, *member;
 

@@ -26,9 +26,9 @@ connection_group *connection_group_of_descriptor(int fd);
 void connection_group_note_closed(int fd);
 /* From here on none of them is destroyed, ... */
 void connection_group_hold(connection_group *group);
-/* ... and from here on again: those that nobody else holds by now, when connection_group_settle()
+/* ... and from here on again: those that nobody else holds by now, when connection_group_collect()
  * comes to it. */
 void connection_group_let_go(connection_group *group);
-void connection_group_settle(void);
+void connection_group_collect(void);
 
 #endif

@@ -24,7 +24,7 @@ int fiber_tags_place(void)
     return tags.owner;
 }
 
-void fiber_tags_settle(void)
+void fiber_tags_reset(void)
 {
     tags.stale = 0;
 }

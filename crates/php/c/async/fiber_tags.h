@@ -28,7 +28,7 @@ bool fiber_tags_watch(void);
  * of ours. -1: PHP has none. */
 int fiber_tags_place(void);
 /* When the loop begins: there are no tags. */
-void fiber_tags_settle(void);
+void fiber_tags_reset(void);
 /* A context is made: it belongs to nobody. */
 void fiber_tags_begin(zend_fiber_context *made);
 /* NULL: it belongs to nobody, and runs with the state of the script. */

@@ -130,7 +130,7 @@ static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
         parts_show_waits(&before->state);
     }
     serving = next ? &next->state : fibers.of_script;
-    rust_serve(next && next->state.request ? next->state.request->place : SHIM_NOBODY);
+    rust_serve(next && next->state.request ? next->state.request->place : SHIM_NO_SLOT);
     if (next) {
         shown_running(&next->state);
     }
@@ -433,7 +433,7 @@ const char *fibers_begin(size_t most, uint32_t seed, const fibers_handlers *hand
     fibers.of_script = serving;
     parts_begin_handler(&fibers.script, serving);
     fibers.cannot_make = false;
-    fiber_tags_settle();
+    fiber_tags_reset();
     fibers_make_function(&serve_function, "tokamak_handle_request", serve);
     kinds_begin();
     is_of_php = true;
@@ -476,7 +476,7 @@ void fibers_cancel(request_state *request, uint64_t now)
     }
 }
 
-bool fibers_memory_is_lent(void)
+bool fibers_is_vfork_child(void)
 {
     return is_of_php && !shim.is_copy && (pid_t)syscall(SYS_getpid) != fibers.process;
 }

@@ -34,8 +34,8 @@ void fibers_go_on(void);
 /* Requests under way. */
 size_t fibers_count(void);
 
-/* For child_fibers.c. In a Fiber without work, until it is entered: lets the next context run. False: it is destroyed,
- * has thrown. */
+/* For child_fibers.c. In a Fiber without work, until it is entered: lets the next context run.
+ * False: it is destroyed, has thrown. */
 bool fibers_await_work(zend_fiber_context *next);
 /* In the script's context: it has work, for this request. Returns when it waits for something, or
  * is over. */
@@ -53,7 +53,7 @@ bool fibers_is_outermost(void);
 void fibers_cancel(request_state *request, uint64_t now);
 /* Whether this process is another that runs in the memory of the worker (vfork() makes such): what
  * it closes stays open in the worker. */
-bool fibers_memory_is_lent(void);
+bool fibers_is_vfork_child(void);
 /* A descriptor is about to be closed, on whatever thread. */
 void fibers_note_closed(int fd);
 

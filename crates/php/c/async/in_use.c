@@ -197,7 +197,7 @@ static void guard(INTERNAL_FUNCTION_PARAMETERS)
     }
     original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     note_returned(execute_data, return_value);
-    connection_group_settle();
+    connection_group_collect();
 }
 
 /* An object or a stream: one of a class, or without a type. */

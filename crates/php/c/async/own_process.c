@@ -32,7 +32,7 @@ static void enter_directory(own_process *state)
         directory_note_change();
         syscall(SYS_close, state->directory);
         state->directory = -1;
-        reset_tell_directory();
+        reset_announce_directory();
     }
 }
 

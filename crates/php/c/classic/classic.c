@@ -162,7 +162,7 @@ void classic_begin(void)
 
 void classic_end(void)
 {
-    const char *doubt;
+    const char *taint;
 
     if (!is_learned) {
         return;
@@ -175,8 +175,8 @@ void classic_end(void)
     process_state_put_back();
     put_back_environment();
     libraries_put_back();
-    doubt = taint_reason();
-    if (doubt) {
-        rust_leave(doubt);
+    taint = taint_reason();
+    if (taint) {
+        rust_leave(taint);
     }
 }

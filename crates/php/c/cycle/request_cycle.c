@@ -90,7 +90,7 @@ static bool is_off(const char *setting)
 
 /* They hear of a request's start, or of its end: then they forget the handler. Not in a sealed
  * worker where they would do nothing but write to pages of the image. */
-static void tell_output_handlers(bool of_a_start)
+static void notify_output_handlers(bool of_a_start)
 {
     for (size_t i = 0; i < HANDLERS; i++) {
         zend_module_entry *module = *handlers[i].module;
@@ -106,12 +106,12 @@ static void tell_output_handlers(bool of_a_start)
     }
 }
 
-void request_settle_output(void)
+void request_discard_output(void)
 {
     php_output_end_all();
     php_output_deactivate();
     php_output_activate();
-    tell_output_handlers(false);
+    notify_output_handlers(false);
     for (size_t i = 0; i < HANDLERS; i++) {
         zend_module_entry *module = *handlers[i].module;
 
@@ -226,11 +226,11 @@ void request_begin(const shim_request *request)
     php_output_deactivate();
 
     serving->stage = STAGE_REQUEST;
-    tell_output_handlers(false); /* the request before has ended; this one's handlers come next */
+    notify_output_handlers(false); /* the request before has ended; this one's handlers come next */
     of_script = begin_import();
     zend_try {
         start_request(request);
-        tell_output_handlers(true);
+        notify_output_handlers(true);
         session_begin();
     } zend_catch {
         end_import(&of_script);

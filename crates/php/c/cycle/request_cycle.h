@@ -14,6 +14,6 @@ bool request_end(void);
  * above. */
 bool request_run_shutdown_functions(void);
 /* For an image: no output of the boot, and nothing that a request would have to tidy away. */
-void request_settle_output(void);
+void request_discard_output(void);
 
 #endif

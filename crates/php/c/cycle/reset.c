@@ -314,7 +314,7 @@ void reset_learn(void)
 
 /* opcache knows where the process is by PHP's chdir() alone, and would go on to run the scripts of
  * the directory that it was in before. PHP has to ask anew for files there. */
-void reset_tell_directory(void)
+void reset_announce_directory(void)
 {
     zval here, result;
 
@@ -333,7 +333,7 @@ void reset_directory(void)
     }
     directory_return_to(base.directory);
     if (!directory_has_moved()) {
-        reset_tell_directory();
+        reset_announce_directory();
         directory_return_to("."); /* which was no move */
     }
 }

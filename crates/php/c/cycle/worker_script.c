@@ -159,7 +159,7 @@ shim_exit shim_run_script(const char *script)
     } zend_catch {
         crashed = 1;
     } zend_end_try();
-    out_of_memory_settle();
+    out_of_memory_reset();
     sapi_leave_copy();
     sapi_end_response();
     sapi_forget_request();

@@ -206,7 +206,7 @@ static int look_at(pid_t pid, int memory, uint32_t slot, const shim_request **re
         !peek(frames, &EG(current_execute_data), sizeof(*frames))) {
         return 0;
     }
-    if (slot == SHIM_NOBODY) {
+    if (slot == SHIM_NO_SLOT) {
         if (!peek(&state, running, sizeof(state))) {
             return 0;
         }
@@ -228,7 +228,7 @@ size_t shim_trace(int pid, int memory, const char **to)
     zend_execute_data frame;
 
     *to = text;
-    if (!look_at(pid, memory, SHIM_NOBODY, &request, &next)) {
+    if (!look_at(pid, memory, SHIM_NO_SLOT, &request, &next)) {
         return 0;
     }
     if (request) {
@@ -299,7 +299,7 @@ static void on_backtrace(int number, siginfo_t *info, void *context)
 {
     int kept = errno;
     uint32_t slot =
-        info->si_code == SI_QUEUE ? (uint32_t)info->si_value.sival_int : SHIM_NOBODY;
+        info->si_code == SI_QUEUE ? (uint32_t)info->si_value.sival_int : SHIM_NO_SLOT;
 
     (void)number;
     (void)context;
@@ -316,7 +316,7 @@ void shim_backtrace(int pid, uint32_t slot, int signal_number)
     sigqueue(pid, signal_number, (union sigval){.sival_int = (int)slot});
 }
 
-void backtrace_settle_signals(int backtrace_signal)
+void backtrace_init_signals(int backtrace_signal)
 {
     struct sigaction action = {.sa_sigaction = on_backtrace, .sa_flags = SA_RESTART | SA_SIGINFO};
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /* Before a worker takes requests: on this signal it says where it is. */
-void backtrace_settle_signals(int backtrace_signal);
+void backtrace_init_signals(int backtrace_signal);
 /* The stack of what runs in this process, below a headline; needs no memory. The text lives until
  * the next one. */
 size_t backtrace_of_this(const char *headline, const char **to);

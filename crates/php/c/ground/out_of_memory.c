@@ -31,7 +31,7 @@ void out_of_memory_raise(void (*raise)(void))
     zend_bailout();
 }
 
-void out_of_memory_settle(void)
+void out_of_memory_reset(void)
 {
     if (is_limit_raised) {
         is_limit_raised = false;
@@ -39,7 +39,7 @@ void out_of_memory_settle(void)
     }
 }
 #else
-void out_of_memory_settle(void)
+void out_of_memory_reset(void)
 {
 }
 #endif

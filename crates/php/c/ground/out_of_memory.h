@@ -9,6 +9,6 @@
 void out_of_memory_raise(void (*raise)(void));
 #endif
 /* After php_request_shutdown(): the limit is what it was. */
-void out_of_memory_settle(void);
+void out_of_memory_reset(void);
 
 #endif

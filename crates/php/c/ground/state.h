@@ -3,7 +3,7 @@
  * All of a request's state is in `request_state`, and reached through one pointer: a process that
  * has several requests under way changes from one to another by changing the pointer. What each
  * file keeps of the process in variables of its own, tests/it/c_state.rs lists. Sealed mode's notes
- * of what a request changes are apart, in kept memory: see process_state.c. */
+ * of what a request changes are apart, in the persistent region: see process_state.c. */
 #ifndef TOKAMAK_STATE_H
 #define TOKAMAK_STATE_H
 

@@ -10,7 +10,7 @@ static const char *tainted_by;
 void taint_note(const char *reason)
 {
     if (shim.mode->restores_memory) {
-        image_note_doubt(reason);
+        image_note_taint(reason);
     } else if (!tainted_by) {
         tainted_by = reason;
     }
@@ -18,5 +18,5 @@ void taint_note(const char *reason)
 
 const char *taint_reason(void)
 {
-    return shim.mode->restores_memory ? image_doubt() : tainted_by;
+    return shim.mode->restores_memory ? image_taint() : tainted_by;
 }

@@ -38,7 +38,7 @@ typedef enum {
     HANG_UPS = 1 << 7 /* what stands for a socket of the boot was closed */
 } change;
 
-/* Kept memory. */
+/* In the persistent region. */
 typedef struct {
     int first_fd; /* all descriptors below are the image's, all from here on a request's */
     long places;  /* of the process's table of descriptors */
@@ -48,7 +48,7 @@ typedef struct {
 
 static descriptor_notes *notes;
 
-static const char doubt_closed[] = "a request closed a descriptor that was open at boot";
+static const char taint_closed[] = "a request closed a descriptor that was open at boot";
 
 size_t descriptors_size(void)
 {
@@ -229,7 +229,7 @@ void descriptors_note_closed(int fd)
             return;
         }
     }
-    image_note_doubt(doubt_closed);
+    image_note_taint(taint_closed);
 }
 
 void descriptors_note_unseen_closing(void)
@@ -366,7 +366,7 @@ static void put_back(const descriptor *d, unsigned changes)
 
     /* Not one with shared locks: closing it would give them up for a moment. */
     if (changes & FORKS && d->kind == REOPENED && !d->held_len && own_file(d) != 0) {
-        image_note_doubt("a file of the boot could not be opened again after a fork");
+        image_note_taint("a file of the boot could not be opened again after a fork");
     }
     if (changes & FLOCKS) {
         syscall(SYS_flock, d->fd, LOCK_UN);
@@ -389,12 +389,12 @@ void descriptors_check(void)
     for (size_t i = 0; i < descriptors_boot.count; i++) {
         const descriptor *d = &descriptors_boot.all[i];
         if (d->kind == HUNG_UP && descriptors_boot_hang_up(d->fd) == -1) {
-            image_note_doubt(doubt_closed);
+            image_note_taint(taint_closed);
         }
         /* A counter is another one in each request. */
         if (fstat(d->fd, &st) != 0 ||
             (d->kind != COUNTER && (st.st_dev != d->device || st.st_ino != d->inode))) {
-            image_note_doubt(doubt_closed);
+            image_note_taint(taint_closed);
         }
     }
 }
@@ -433,11 +433,11 @@ void descriptors_restore(int closely)
         }
         if ((d->at != -1 && lseek(d->fd, d->at, SEEK_SET) != d->at) ||
             (d->kind == COUNTER && own_counter(d) != 0)) {
-            image_note_doubt(doubt_closed);
+            image_note_taint(taint_closed);
         }
     }
     notes->changes = 0;
-    if (image_doubt()) {
+    if (image_taint()) {
         return; /* the process ends; a thread that is left behind may abort when one is closed */
     }
     if (syscall(SYS_close_range, notes->first_fd, ~0u, 0) != 0) {

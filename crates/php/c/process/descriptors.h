@@ -27,7 +27,7 @@ int descriptors_find_stranger(int (*is_known)(int fd));
 int descriptors_keep(int first);
 /* Closely: the request may have changed what no function of ours sees. */
 void descriptors_restore(int closely);
-/* Whether each still is what it was; notes a doubt otherwise. */
+/* Whether each still is what it was; notes a taint otherwise. */
 void descriptors_check(void);
 /* Whether a request had so many open that closing what is open takes long from now on: the kernel's
  * table of them never shrinks, and all of it is looked through. */

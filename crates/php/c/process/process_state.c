@@ -3,8 +3,8 @@
  * descriptors.c.
  *
  * A change is noted where it is made (interpose.c), so that a request that changed nothing costs
- * nothing. What cannot be put back is a doubt, and ends the worker. In sealed mode the notes lie in
- * kept memory; the values to return to were written there when the image was taken.
+ * nothing. What cannot be put back is a taint, and ends the worker. In sealed mode the notes lie in
+ * the persistent region; the values to return to were written there when the image was taken.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -39,19 +39,20 @@ typedef struct {
     int has_children, has_opened_proc;
     time_t looked; /* at the attributes */
     attributes attributes;
-} world;
+} process_state;
 
-/* Of a process that can be rolled back: kept memory. Part of the image, like every pointer here. */
-static world *kept_world;
+/* Of a process that can be rolled back: the persistent region. Part of the image, like every
+ * pointer here. */
+static process_state *kept_state;
 
 int process_state_is_watching(void)
 {
-    return kept_world && kept_world->is_watched && !shim.is_copy;
+    return kept_state && kept_state->is_watched && !shim.is_copy;
 }
 
 size_t process_state_size(void)
 {
-    return sizeof(world);
+    return sizeof(process_state);
 }
 
 /* The server's own, and a request's. How many: of each the kernel says its number first. */
@@ -76,42 +77,42 @@ static int timers(void)
 void process_state_note_directory(void)
 {
     if (process_state_is_watching()) {
-        kept_world->directory_changed = 1;
+        kept_state->directory_changed = 1;
     }
 }
 
 void process_state_note_signal(int number)
 {
     if (process_state_is_watching() && number > 0 && number < 65) {
-        kept_world->signals_changed |= 1ull << (number - 1);
+        kept_state->signals_changed |= 1ull << (number - 1);
     }
 }
 
 void process_state_note_mask(void)
 {
     if (process_state_is_watching()) {
-        kept_world->mask_changed = 1;
+        kept_state->mask_changed = 1;
     }
 }
 
 void process_state_note_timer(void)
 {
     if (process_state_is_watching()) {
-        kept_world->timer_changed = 1;
+        kept_state->timer_changed = 1;
     }
 }
 
 void process_state_note_umask(void)
 {
     if (process_state_is_watching()) {
-        kept_world->umask_changed = 1;
+        kept_state->umask_changed = 1;
     }
 }
 
 void process_state_note_flags(void)
 {
     if (process_state_is_watching()) {
-        kept_world->flags_changed = 1;
+        kept_state->flags_changed = 1;
     }
 }
 
@@ -121,7 +122,7 @@ process_state_note_opened(const char *path, int flags)
 {
     if ((flags & O_ACCMODE) != O_RDONLY && strncmp(path, "/proc/", 6) == 0 &&
         process_state_is_watching()) {
-        kept_world->has_opened_proc = 1;
+        kept_state->has_opened_proc = 1;
     }
 }
 
@@ -144,7 +145,7 @@ void process_state_note_thread(void)
 void process_state_note_child(void)
 {
     if (process_state_is_watching()) {
-        kept_world->has_children = 1;
+        kept_state->has_children = 1;
     }
 }
 
@@ -154,10 +155,10 @@ static void bury_children(void)
 {
     pid_t ended = 1;
 
-    while (kept_world->has_children && ended > 0) {
+    while (kept_state->has_children && ended > 0) {
         ended = waitpid(-1, NULL, WNOHANG);
     }
-    if (kept_world->has_children && ended == 0) {
+    if (kept_state->has_children && ended == 0) {
         taint_note("a request left a process behind");
     }
 }
@@ -165,9 +166,9 @@ static void bury_children(void)
 /* What code in C has done by system calls of its own is in no note: all is put back. */
 static void distrust_notes(void)
 {
-    kept_world->directory_changed = kept_world->umask_changed = kept_world->mask_changed = 1;
-    kept_world->timer_changed = kept_world->flags_changed = 1;
-    kept_world->signals_changed = UINT64_MAX;
+    kept_state->directory_changed = kept_state->umask_changed = kept_state->mask_changed = 1;
+    kept_state->timer_changed = kept_state->flags_changed = 1;
+    kept_state->signals_changed = UINT64_MAX;
 }
 
 static void look_at_what_no_note_says(void)
@@ -177,8 +178,8 @@ static void look_at_what_no_note_says(void)
 
     distrust_notes();
     syscall(SYS_munlockall);
-    sigaltstack(&kept_world->signal_stack, NULL);
-    if (timers() != kept_world->timers) {
+    sigaltstack(&kept_state->signal_stack, NULL);
+    if (timers() != kept_state->timers) {
         taint_note("a request left a timer");
     }
     sigpending(&pending);
@@ -186,7 +187,7 @@ static void look_at_what_no_note_says(void)
         taint_note("a request left a signal");
     }
     for (int fd = 0; fd < STREAMS; fd++) {
-        const struct stat *was = &kept_world->streams[fd];
+        const struct stat *was = &kept_state->streams[fd];
 
         memset(&now, 0, sizeof(now));
         if (fstat(fd, &now) != 0 || now.st_dev != was->st_dev || now.st_ino != was->st_ino) {
@@ -205,11 +206,11 @@ void process_state_look(int closely)
     }
     bury_children();
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    if (closely || kept_world->has_children || kept_world->has_opened_proc ||
-        now.tv_sec != kept_world->looked) {
-        kept_world->looked = now.tv_sec;
-        kept_world->has_children = kept_world->has_opened_proc = 0;
-        change = attributes_compare(&kept_world->attributes);
+    if (closely || kept_state->has_children || kept_state->has_opened_proc ||
+        now.tv_sec != kept_state->looked) {
+        kept_state->looked = now.tv_sec;
+        kept_state->has_children = kept_state->has_opened_proc = 0;
+        change = attributes_compare(&kept_state->attributes);
         if (change) {
             taint_note(change);
         }
@@ -246,7 +247,7 @@ const char *shim_zygote_changed(void)
 
 void process_state_learn(void *memory)
 {
-    world *w = memory;
+    process_state *w = memory;
 
     pthread_atfork(NULL, process_state_note_child, NULL);
     serving->changes.threads = 0;
@@ -259,23 +260,23 @@ void process_state_learn(void *memory)
         sigaction(n, NULL, &w->signals[n]);
     }
     sigaltstack(NULL, &w->signal_stack);
-    kept_world = w;
+    kept_state = w;
 }
 
 /* Here and not with the image, since a worker may have other streams and timers than its boot. */
 void process_state_begin(void)
 {
-    attributes_learn(&kept_world->attributes);
-    kept_world->timers = timers();
+    attributes_learn(&kept_state->attributes);
+    kept_state->timers = timers();
     for (int fd = 0; fd < STREAMS; fd++) {
-        fstat(fd, &kept_world->streams[fd]);
+        fstat(fd, &kept_state->streams[fd]);
     }
-    kept_world->is_watched = 1;
+    kept_state->is_watched = 1;
 }
 
 void process_state_watch(void)
 {
-    static world own;
+    static process_state own;
 
     process_state_learn(&own);
     process_state_begin();
@@ -283,7 +284,7 @@ void process_state_watch(void)
 
 void process_state_put_back(void)
 {
-    world *w = kept_world;
+    process_state *w = kept_state;
 
     serving->changes.threads = 0; /* from here on they are not this request's */
     if (w->timer_changed) {
@@ -316,13 +317,13 @@ void process_state_put_back(void)
 
 void process_state_restore(int closely)
 {
-    world *w = kept_world;
+    process_state *w = kept_state;
 
     process_state_look(closely);
     process_state_put_back();
     if (w->directory_changed) {
         if (w->directory[0] && syscall(SYS_chdir, w->directory) != 0) {
-            image_note_doubt("the directory in which the application was booted is gone");
+            image_note_taint("the directory in which the application was booted is gone");
         }
         w->directory_changed = 0;
     }

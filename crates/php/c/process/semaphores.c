@@ -26,7 +26,7 @@ typedef struct {
     int sum;
 } adjustment;
 
-/* Kept memory. */
+/* In the persistent region. */
 typedef struct {
     int count;
     adjustment all[MOST];

@@ -1,5 +1,5 @@
-/* The kinds of state that a request can leave outside of its memory, or that sealed mode keeps there
- * on purpose: a row for each. Whoever adds one adds its rows to tests/canary, too, from which
+/* The kinds of state that a request can leave outside of its memory, or that sealed mode keeps
+ * there on purpose: a row for each. Whoever adds one adds its rows to tests/canary, too, from which
  * docs/isolation.md comes.
  */
 #include <stdbool.h>
@@ -20,7 +20,7 @@ static void restore_connections(int closely)
 {
     (void)closely;
     if (connections_reset() != 0) {
-        image_note_doubt(CONNECTIONS_NOT_RESET);
+        image_note_taint(CONNECTIONS_NOT_RESET);
     }
 }
 
@@ -36,7 +36,7 @@ static void check_descriptors(bool is_first)
 {
     descriptors_check();
     if (!is_first && descriptors_table_has_grown()) {
-        image_note_doubt("a request had thousands of files open, for which the kernel made room");
+        image_note_taint("a request had thousands of files open, for which the kernel made room");
     }
 }
 
@@ -47,7 +47,7 @@ static const struct {
     const char *(*refusal)(void); /* why none can be taken; NULL: it can */
     void (*begin)(void);          /* in a new worker */
     void (*restore)(int closely); /* after a request; closely: it has called C by itself */
-    void (*check)(bool is_first); /* now and then: notes a doubt if something is wrong */
+    void (*check)(bool is_first); /* now and then: notes a taint if something is wrong */
 } channels[] = {
     /* The first, so that peers work while the rest is put back. */
     {.size = connections_size, .learn = connections_learn, .restore = restore_connections},

@@ -1,5 +1,5 @@
-/* The kinds of state that a request can leave outside of its memory, or that sealed mode keeps there
- * on purpose. */
+/* The kinds of state that a request can leave outside of its memory, or that sealed mode keeps
+ * there on purpose. */
 #ifndef TOKAMAK_CHANNELS_H
 #define TOKAMAK_CHANNELS_H
 
@@ -16,7 +16,7 @@ const char *channels_refusal(void);
 void channels_begin(void);
 /* After a request. */
 void channels_restore(void);
-/* Now and then, after a request: notes a doubt if something is not as it should be. */
+/* Now and then, after a request: notes a taint if something is not as it should be. */
 void channels_check(bool is_first);
 
 #endif

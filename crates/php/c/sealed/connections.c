@@ -2,13 +2,13 @@
  *
  *   worker:   fork ──► open ──► first reset ──► image_extend ──► [ request ──► reset sent ──► roll back ──► answer read ]
  *                       │                                                          │                           │
- *                       └── failed: roll back, again later                         └── doubt: leave ◄──────────┘
+ *                       └── failed: roll back, again later                         └── taint: leave ◄──────────┘
  *
  * A callback of the boot opens them, in each worker, in the ordinary ways of PHP. What that left in
- * memory becomes the worker's own addition to the image, so every request finds the connections
- * open, and both ends agree on their state: the peer's session is reset after each request that has
- * used it. What passes while they are opened is listened to (interpose.c), so no driver has to be
- * known. All of them are kept, or none.
+ * memory becomes the worker's own private delta to the image, so every request finds the
+ * connections open, and both ends agree on their state: the peer's session is reset after each
+ * request that has used it. What passes while they are opened is listened to (interpose.c), so no
+ * driver has to be known. All of them are kept, or none.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ typedef struct {
     wire wire;
 } connection;
 
-/* Kept memory. */
+/* In the persistent region. */
 typedef struct {
     int is_opening, is_kept;
     int first_fd; /* descriptors from here on are the callback's */
@@ -135,8 +135,8 @@ ssize_t connections_received(int fd, const void *at, ssize_t got)
 }
 
 /* Libraries that look whether they were forked (OpenSSL's random numbers) see another process at
- * work when they are next called. Otherwise their state would be part of the addition, and every
- * request draw the same numbers. */
+ * work when they are next called. Otherwise their state would be part of the private delta, and
+ * every request draw the same numbers. */
 pid_t connections_getpid(void)
 {
     return (pid_t)(held && held->is_opening ? syscall(SYS_getppid) : syscall(SYS_getpid));
@@ -246,7 +246,7 @@ static int is_known(int fd)
 }
 
 /* Says what `words` finds to be said on each connection, and reads the answers. */
-static int converse(const char *(*words)(wire *))
+static int exchange_messages(const char *(*words)(wire *))
 {
     for (size_t i = 0; i < held->count; i++) {
         connection *c = &held->all[i];
@@ -274,8 +274,8 @@ int connections_open(void)
     held->is_opening = 1;
     opened = call_opener();
     held->is_opening = 0;
-    if (image_doubt()) {
-        give_up(-1, image_doubt());
+    if (image_taint()) {
+        give_up(-1, image_taint());
         return 0;
     }
     if (!opened) {
@@ -289,7 +289,7 @@ int connections_open(void)
         return 0;
     }
     /* The first reset makes the first request's session that of all others. */
-    return converse(wire_question) && converse(wire_settle);
+    return exchange_messages(wire_question) && exchange_messages(wire_make_reset);
 }
 
 void connections_forget(void)

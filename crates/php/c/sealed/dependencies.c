@@ -352,7 +352,7 @@ void dependencies_add(const char *path)
     }
 }
 
-static void settle_own(const char *path, dependency *entry)
+static void look_up_own(const char *path, dependency *entry)
 {
     struct stat st;
     ssize_t found =
@@ -373,7 +373,7 @@ HashTable *dependencies_noted(void)
 
     if (noted) {
         ZEND_HASH_FOREACH_STR_KEY_PTR(noted, path, entry) {
-            settle_own(ZSTR_VAL(path), entry);
+            look_up_own(ZSTR_VAL(path), entry);
         } ZEND_HASH_FOREACH_END();
     }
     return noted;

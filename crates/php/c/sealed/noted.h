@@ -1,4 +1,4 @@
-/* Texts that requests have used, in kept memory, and how many requests have used each. */
+/* Texts that requests have used, in the persistent region, and how many requests have used each. */
 #ifndef TOKAMAK_NOTED_H
 #define TOKAMAK_NOTED_H
 
@@ -20,7 +20,7 @@ typedef struct {
     char text[]; /* one behind the other, each with a zero at its end */
 } noted_texts;
 
-/* Kept memory for so many bytes of text. */
+/* Room in the persistent region for so many bytes of text. */
 size_t noted_size(size_t room);
 noted_texts *noted_begin(void *memory, size_t room);
 /* Once for each request that uses it. What there is no room for is left out. */

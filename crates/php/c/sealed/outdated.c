@@ -17,7 +17,7 @@
 static known_file *files;
 static size_t file_count, file_room;
 static const known_file *younger_than_boot; /* NULL: none */
-static const char *told_of_cache;
+static const char *cache_reason;
 
 static bool looks_the_same(const known_file *file, file_mark now)
 {
@@ -178,7 +178,7 @@ void outdated_add(const known_file *other)
 
 void outdated_without_cache(void)
 {
-    told_of_cache = "";
+    cache_reason = "";
 }
 
 static void set(const char *setting, const char *value)
@@ -266,9 +266,9 @@ const char *shim_outdated(int *newer)
         snprintf(reason, sizeof(reason), "%s %s", found->path, what);
         return reason;
     }
-    if (!told_of_cache && cache_restarts()) {
+    if (!cache_reason && cache_restarts()) {
         *newer = SHIM_CACHE;
-        return told_of_cache = "opcache was reset, or is full";
+        return cache_reason = "opcache was reset, or is full";
     }
     return NULL;
 }

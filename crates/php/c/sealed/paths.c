@@ -18,7 +18,7 @@
 /* Bytes of noted paths: four times what the Symfony application of the examples looks up. */
 enum { ROOM = 64 * 1024 };
 
-/* Kept memory. */
+/* In the persistent region. */
 typedef struct {
     uint32_t requests; /* that were noted */
     time_t checked;

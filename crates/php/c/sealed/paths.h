@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* Kept memory that it needs. */
+/* What it needs of the persistent region. */
 size_t paths_size(void);
 void paths_begin(void *memory);
 /* At the end of each request until paths are learned. */

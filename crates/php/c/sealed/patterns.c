@@ -57,7 +57,7 @@ static int is_of_a_locale(const zend_string *pattern)
     return isalpha((unsigned char)ZSTR_VAL(pattern)[0]);
 }
 
-void patterns_tell(int fd)
+void patterns_send(int fd)
 {
     zend_string *pattern;
 

@@ -4,9 +4,9 @@
 
 #include "ground/state.h"
 
-void patterns_tell(int fd);
+void patterns_send(int fd);
 void patterns_learn(int fd);
-/* Kept memory that it needs, and the moment from which on patterns are noted. */
+/* What it needs of the persistent region, and the moment from which on patterns are noted. */
 size_t patterns_size(void);
 void patterns_begin(void *memory);
 /* At the end of a request. */

@@ -178,7 +178,7 @@ static void forget_all(void)
     EG(persistent_list).pDestructor = end;
 }
 
-void persistent_settle(void)
+void persistent_take_out(void)
 {
     int is_looked_at;
 

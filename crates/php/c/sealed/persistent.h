@@ -6,7 +6,7 @@
 
 /* Before the image is taken: takes all of them out of PHP's list, so that requests make their own.
  * Those that nothing uses any more are ended. */
-void persistent_settle(void);
+void persistent_take_out(void);
 /* Says which values of the boot hold one; `closed`: how many sockets of the boot were closed. */
 void persistent_warn(int closed);
 /* In a worker that has opened connections which last: gives them to values of the boot that hold

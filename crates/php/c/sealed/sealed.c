@@ -1,7 +1,7 @@
 /* Sealed mode: boot once, serve every request from the same image.
  *
  *   zygote:   boot ──► warm-up requests ──► image_take ──► forks workers, for ever
- *   worker:   image_adopt ──► roll back ──► [ wait ──► begin ──► request ──► end ──► put the world back ──► roll back ]
+ *   worker:   image_adopt ──► roll back ──► [ wait ──► begin ──► request ──► end ──► put all back ──► roll back ]
  *
  * A worker script's first tokamak_handle_request() is where the image is taken; when the script
  * calls it again, the roll-back brings it back into that first call. Without a worker script the
@@ -67,16 +67,17 @@ enum { CHECK_SOON = 500, CHECK_LATE = 16000 };
  * that is replaced often would never learn. */
 enum { LEARNING_REQUESTS = 50 };
 
-static lasting *life;             /* kept memory; the same address in every process of the site */
+/* In the persistent region; the same address in every process of the site. */
+static lasting *life;
 static int backtrace_signal;
 static const char *script_path;   /* of the worker or boot script; NULL: neither */
 
 /* ---- the end of a request ---- */
 
-static void leave_in_doubt(void)
+static void leave_if_tainted(void)
 {
-    if (image_doubt()) {
-        rust_leave(image_doubt());
+    if (image_taint()) {
+        rust_leave(image_taint());
     }
 }
 
@@ -89,10 +90,10 @@ static _Noreturn void roll_back(void)
     if (ffi_was_called()) {
         life->check_at = life->served; /* of memory, when it has gone back */
         if (!program_memory_is_whole()) {
-            image_note_doubt("a request that called C changed the program's memory");
+            image_note_taint("a request that called C changed the program's memory");
         }
     }
-    leave_in_doubt();
+    leave_if_tainted();
     image_roll_back();
 }
 
@@ -174,11 +175,11 @@ static void prepare(void)
     zend_objects_store *store = &EG(objects_store);
 
     zend_unset_timeout();
-    request_settle_output(); /* or each request would print what the boot has left in a buffer */
+    request_discard_output(); /* or each request would print what the boot has left in a buffer */
     gc_enable(gc_enabled());
     zend_gc_collect_cycles();
     variables_learn();
-    persistent_settle();
+    persistent_take_out();
     persistent_warn(descriptors_close_sockets());
     shutdown_learn_writers();
     shutdown_flush_streams();
@@ -197,7 +198,7 @@ static void prepare(void)
     if (opcache && !opcache->request_startup_func) {
         opcache = NULL;
     }
-    backtrace_settle_signals(backtrace_signal);
+    backtrace_init_signals(backtrace_signal);
     collect_cycles = gc_collect_cycles;
     gc_collect_cycles = collect_before_the_end;
     worker_process_seal();
@@ -259,7 +260,7 @@ static void keep_connections(void)
 
 /* In a process just forked. Rust has returned: no frame of it is among those that the roll-back
  * leaves behind. */
-static _Noreturn void begin_worker(shim_seat seat)
+static _Noreturn void begin_worker(shim_worker_id seat)
 {
     if (worker_process_begin_copy() != 0 || image_adopt(seat.page_map) != 0) {
         rust_fail("the image could not be made this worker's own");
@@ -291,7 +292,7 @@ static void learn(void)
     life->has_learnt = 1;
     if (patterns_compile() + paths_learn() > 0) {
         heap_give_back(); /* what compiling took: the image's own chunks are full, and stay so */
-        image_extend();   /* on failure without them, or with a doubt */
+        image_extend();   /* on failure without them, or with a taint */
     }
     roll_back();
 }
@@ -334,10 +335,10 @@ static const shim_request *take_and_wait(void)
     image_get_stats(&stats);
     if (life->served >= life->check_at) {
         check_image(stats.strays);
-        leave_in_doubt();
+        leave_if_tainted();
     }
     rust_resume(life->index, life->instance, life->served, stats.last_ns,
-                (uint32_t)stats.hot_pages);
+                (uint32_t)stats.dirty_pages);
     if (connections_await() != 0) {
         rust_leave(CONNECTIONS_NOT_RESET);
     }

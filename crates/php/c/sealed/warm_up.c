@@ -61,7 +61,7 @@ void warm_up_scripts(void)
                 request_begin(request);
                 script_run(request);
             } zend_end_try();
-            patterns_tell(pipe_ends[1]);
+            patterns_send(pipe_ends[1]);
             shutdown_request();
             _exit(0);
         }

@@ -81,11 +81,11 @@ void rust_look_no_more(int will_leave);
 /* Whether the server ends with the requests that it has. */
 int rust_is_draining(void);
 /* What is called from here on is about the request at this place, or about none. */
-#define SHIM_NOBODY UINT32_MAX
+#define SHIM_NO_SLOT UINT32_MAX
 void rust_serve(uint32_t place);
 /* It is over; the memory of the request at this place is Rust's again. */
 void rust_forget(uint32_t place);
-/* The place of a request whose client has left; each is told once. SHIM_NOBODY: no more. */
+/* The place of a request whose client has left; each is told once. SHIM_NO_SLOT: no more. */
 uint32_t rust_left(void);
 /* Whether the client of the request whose turn it is has left. */
 int rust_client_left(void);

@@ -11,13 +11,13 @@
 typedef struct {
     uint32_t index, instance;
     int page_map;
-} shim_seat;
+} shim_worker_id;
 
-_Static_assert(sizeof(shim_seat) == 12, "no padding in a seat");
+_Static_assert(sizeof(shim_worker_id) == 12, "no padding in a seat");
 
 /* Sealed mode, in the zygote: boots with this script (a worker script; with is_boot one that only
  * prepares; NULL: none), takes the image, and calls rust_fork_workers(). Returns when the boot
- * failed. The page map is the zygote's, as in shim_seat; the line is another descriptor of its
+ * failed. The page map is the zygote's, as in shim_worker_id; the line is another descriptor of its
  * own. */
 shim_exit shim_run_sealed(const char *script, int is_boot, int backtrace_signal, int page_map,
                           int line);
@@ -51,7 +51,7 @@ const char *shim_zygote_changed(void);
 const shim_request *rust_warm(void);
 /* The image is taken, or cannot be, for this reason. Forks workers until the zygote ends; returns
  * in each worker, with its place: C makes a worker of that process. */
-shim_seat rust_fork_workers(void);
+shim_worker_id rust_fork_workers(void);
 /* No image can be taken: ends this process, and has the site run in another mode. */
 _Noreturn void rust_refuse_image(const char *reason);
 /* A worker that could not begin, for this reason. */
@@ -61,6 +61,6 @@ _Noreturn void rust_fail(const char *reason);
 void rust_resume(uint32_t index, uint32_t instance, uint64_t served, uint64_t took_ns,
                  uint32_t pages);
 /* The worker ends, because it was told to, or because something could not be undone. */
-_Noreturn void rust_leave(const char *doubt);
+_Noreturn void rust_leave(const char *taint);
 
 #endif

@@ -7,8 +7,8 @@
 
 /* In the zygote: where a worker is, as text for the error log: the name of its request in a line
  * (empty: it has none), then one for each call, the innermost first. Of the request with this slot
- * in async mode, or of what runs (SHIM_NOBODY). The memory is the worker's /proc/self/mem, or -1. 0
- * bytes: it cannot be read. The text lives until the next one. */
+ * in async mode, or of what runs (SHIM_NO_SLOT). The memory is the worker's /proc/self/mem, or -1.
+ * 0 bytes: it cannot be read. The text lives until the next one. */
 size_t shim_stack(int pid, int memory, uint32_t slot, const char **text);
 /* Whether a process, which is stopped, is in memory that it shares with others (APCu's, opcache's):
  * extensions let PHP put signals off as long as they hold a lock of such memory, or wait for one.

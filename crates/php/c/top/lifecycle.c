@@ -132,7 +132,7 @@ void shim_worker_begins(int backtrace_signal)
     if (!getcwd(first_directory, sizeof(first_directory))) {
         first_directory[0] = 0;
     }
-    backtrace_settle_signals(backtrace_signal);
+    backtrace_init_signals(backtrace_signal);
     worker_process_begin();
 }
 
@@ -172,7 +172,7 @@ shim_outcome shim_serve(const shim_request *request)
     } zend_catch {
         outcome = SHIM_BAILED;
     } zend_end_try();
-    out_of_memory_settle();
+    out_of_memory_reset();
     sapi_leave_copy();
 
     if (outcome == SHIM_NO_START && serving->stage == STAGE_REQUEST) {

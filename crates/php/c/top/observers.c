@@ -55,7 +55,7 @@ void observers_closed_range(unsigned first, unsigned last)
     const struct dirent *entry;
     DIR *open;
 
-    if (fibers_memory_is_lent()) {
+    if (fibers_is_vfork_child()) {
         return;
     }
     open = opendir("/proc/self/fd");

@@ -50,11 +50,11 @@ const char *wire_question(wire *w)
     return w->refusal;
 }
 
-const char *wire_settle(wire *w)
+const char *wire_make_reset(wire *w)
 {
     w->is_asking = 0;
     w->next.len = w->next.answers = 0;
-    w->kind->settle(w);
+    w->kind->make_reset(w);
     return w->refusal;
 }
 

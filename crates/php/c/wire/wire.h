@@ -1,7 +1,7 @@
 /* How a connection is made to forget its session: learnt from what was said on it while it was
  * opened.
  *
- *   opened: listen ──► question ──► answers ──► settle ──► [ reset ──► answers ] …
+ *   opened: listen ──► question ──► answers ──► make reset ──► [ reset ──► answers ] …
  *
  * Knows three protocols, and neither sockets nor PHP. What cannot be kept is refused, with a
  * reason. */
@@ -33,8 +33,8 @@ typedef struct {
     size_t shown_len;
     unsigned char shown[WIRE_SHOWN];
     size_t seed_at; /* in `next`: digits that have to be others each time; 0: none */
-    wire_text opening; /* what settled the session when it was opened */
-    wire_text next;    /* to be said: the question, from wire_settle() on the reset */
+    wire_text opening; /* what set up the session when it was opened */
+    wire_text next;    /* to be said: the question, from wire_make_reset() on the reset */
 } wire;
 
 /* While the connection is opened: bytes in one direction or the other, as they pass. */
@@ -44,7 +44,7 @@ void wire_received(wire *w, const unsigned char *at, size_t len);
  * kept; NULL: it can. */
 const char *wire_question(wire *w);
 /* The question was answered: `next` is the reset. Why it cannot be kept; NULL: it can. */
-const char *wire_settle(wire *w);
+const char *wire_make_reset(wire *w);
 /* Before each reset: the server's random numbers begin with these. */
 void wire_seed(wire *w, uint64_t random);
 

@@ -13,7 +13,7 @@ typedef struct wire_kind {
     void (*received)(wire *w, const unsigned char *at, size_t len);
     void (*sent)(wire *w, const unsigned char *at, size_t len);
     void (*ask)(wire *w); /* see wire_question() */
-    void (*settle)(wire *w);
+    void (*make_reset)(wire *w);
     long (*answer)(wire *w, const unsigned char *at, size_t len, unsigned *answered);
 } wire_kind;
 

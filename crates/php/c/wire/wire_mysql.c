@@ -89,7 +89,7 @@ static void greet(wire *w, const unsigned char *packet, size_t len)
     w->statements = can & CAN_STATEMENTS ? 0 : 1;
 }
 
-/* What settles a session when it is opened (PDO::MYSQL_ATTR_INIT_COMMAND, SET NAMES) is said
+/* What sets up a session when it is opened (PDO::MYSQL_ATTR_INIT_COMMAND, SET NAMES) is said
  * again. */
 static void sent(wire *w, const unsigned char *at, size_t len)
 {
@@ -263,10 +263,10 @@ static void ask(wire *w)
     say_end(w);
 }
 
-static void settle(wire *w)
+static void make_reset(wire *w)
 {
     say_reset(w);
     say_end(w);
 }
 
-const wire_kind wire_mysql = {begins, received, sent, ask, settle, answer};
+const wire_kind wire_mysql = {begins, received, sent, ask, make_reset, answer};

@@ -54,7 +54,7 @@ static const char seed_again[] = "SET seed=0.0000000000000000";
 
 /* DISCARD ALL leaves random() as setseed() has left it. It goes back to the role that ALTER ROLE
  * has given the user. */
-static void settle(wire *w)
+static void make_reset(wire *w)
 {
     say_query(w, &w->next, "DISCARD ALL", 11);
     say_query(w, &w->next, seed_again, sizeof(seed_again) - 1);
@@ -147,4 +147,4 @@ static void ask(wire *w)
     say_query(w, &w->next, "", 0);
 }
 
-const wire_kind wire_postgresql = {begins, NULL, sent, ask, settle, answer};
+const wire_kind wire_postgresql = {begins, NULL, sent, ask, make_reset, answer};

@@ -80,7 +80,7 @@ static void ask(wire *w)
     say_command(w, "*3\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n0\r\n");
 }
 
-static void settle(wire *w)
+static void make_reset(wire *w)
 {
     say_command(w, "*1\r\n$5\r\nRESET\r\n");
     wire_say_opening(w);
@@ -132,4 +132,4 @@ static int begins(wire *w, const unsigned char *at, size_t len)
     return 1;
 }
 
-const wire_kind wire_redis = {begins, NULL, sent, ask, settle, answer};
+const wire_kind wire_redis = {begins, NULL, sent, ask, make_reset, answer};

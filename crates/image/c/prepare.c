@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "settle.h"
+#include "prepare.h"
 #include "image.h"
 
 /* Free memory at the end of the heap, so that a request seldom moves the break. */
@@ -27,7 +27,7 @@ void image_prepare(void)
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
-void settle_rseq(void)
+void prepare_rseq(void)
 {
 #if defined(__x86_64__)
     const uint32_t signature = 0x53053053;
@@ -48,7 +48,7 @@ void settle_rseq(void)
 }
 
 /* The environment's array lies above the stack's first frame, where nothing is put back. */
-int settle_environment(void)
+int prepare_environment(void)
 {
     size_t count = 0;
     char **copy;
@@ -85,7 +85,7 @@ static void plug_heap(void)
     }
 }
 
-void settle_heap(void)
+void prepare_heap(void)
 {
     void *volatile slack; /* volatile: a compiler may leave out a malloc() that is only freed */
 

@@ -1,6 +1,6 @@
-/* Kept memory: all that survives a roll-back. */
-#ifndef TOKAMAK_IMAGE_KEPT_H
-#define TOKAMAK_IMAGE_KEPT_H
+/* The persistent region: all that survives a roll-back. */
+#ifndef TOKAMAK_IMAGE_REGION_H
+#define TOKAMAK_IMAGE_REGION_H
 
 #include <setjmp.h>
 #include <sys/types.h>
@@ -28,7 +28,7 @@ typedef struct {
 /* A mapping that is part of the image. */
 typedef struct {
     span at;
-    uint64_t offset; /* of its first byte in the view: from file_bytes on it is the addition's */
+    uint64_t offset; /* of its first byte in the view: the private delta's from file_bytes on */
     int protection;
 } image_range;
 
@@ -57,7 +57,7 @@ typedef struct {
     uintptr_t at;
     uint32_t page;      /* number in the view */
     uint32_t unchanged; /* consecutive looks that found it equal to the image */
-} hot_page;
+} dirty_page;
 
 typedef struct {
     image_state state;
@@ -66,8 +66,8 @@ typedef struct {
     int file;
     int page_map;
     int has_page_scan;
-    size_t size; /* of all kept memory, in bytes */
-    const char *doubt;
+    size_t size; /* of the whole region, in bytes */
+    const char *taint;
     char reason[512];
 
     jmp_buf moment;
@@ -77,8 +77,9 @@ typedef struct {
 
     const char *view;    /* read-only: the whole file, and behind it the whole addition */
     uint64_t view_bytes;
-    uint64_t file_bytes; /* where the addition begins */
-    /* of all ranges: less than the view's, if the addition has other originals of some pages */
+    uint64_t file_bytes; /* where the private delta begins */
+    /* of all ranges: less than the view's, if the private delta has other originals of some pages
+     * */
     uint64_t bytes;
     size_t range_count;
     image_range ranges[MOST_RANGES];
@@ -98,21 +99,21 @@ typedef struct {
     long known_faults; /* of which it is certain that they brought no page of the image */
     uint64_t roll_backs, scans, strays, last_ns;
 
-    size_t hot_count, hot_room;
-    hot_page *hot;      /* these point into kept memory, behind this struct */
-    uint32_t *is_hot;   /* one bit a page of the view */
+    size_t dirty_count, dirty_room;
+    dirty_page *dirty;    /* these point into the persistent region, behind this struct */
+    uint32_t *is_dirty;   /* one bit a page of the view */
     uint8_t *drops;     /* for each page of the view: how often it was let go of */
     char *stack;
     size_t stack_room;
     char *scratch;
     void *callers;
-} kept_memory;
+} persistent_region;
 
 /* NULL before image_open(). The variable is part of the image, its value never changes after. */
-extern kept_memory *kept;
+extern persistent_region *region;
 
 /* A child that was forked has its parent's: gives it a copy of its own, at the same address. 0, or
  * -1: errno. */
-int kept_own(void);
+int region_own(void);
 
 #endif
