@@ -269,7 +269,7 @@ pub fn idle() {
 
 /// The worker is about to use a slot of the queue. In sealed mode the first time would be a page
 /// fault for each of its pages, and have the roll-back look for a page of the image.
-pub fn meet_slot(slot: u32, segment: &Segment) {
+pub fn populate_slot(slot: u32, segment: &Segment) {
     // SAFETY: touches the shim's own state.
     if unsafe { ffi::shim_is_new_slot(slot) } == 0 {
         return;
@@ -304,7 +304,7 @@ pub fn trace(pid: libc::pid_t, memory: c_int) -> Option<String> {
 /// The same for the error log. `slot`: see [`tokamak_sys::control::Signal::Backtrace`].
 pub fn stack(pid: libc::pid_t, memory: c_int, slot: Option<u32>) -> Option<String> {
     // SAFETY: as in `trace`.
-    text_of(|text| unsafe { ffi::shim_stack(pid, memory, slot.unwrap_or(ffi::NOBODY), text) })
+    text_of(|text| unsafe { ffi::shim_stack(pid, memory, slot.unwrap_or(ffi::NO_SLOT), text) })
 }
 
 /// Whether a worker, best a stopped one, is in memory that it shares with others. `memory`: as for
@@ -353,5 +353,5 @@ pub fn sample(pid: libc::pid_t, memory: c_int) -> Option<String> {
 /// [`Signal::Backtrace`]: tokamak_sys::control::Signal::Backtrace
 pub fn backtrace(pid: libc::pid_t, slot: Option<u32>, signal: c_int) {
     // SAFETY: signals only `pid`, which the caller has forked and not reaped.
-    unsafe { ffi::shim_backtrace(pid, slot.unwrap_or(ffi::NOBODY), signal) }
+    unsafe { ffi::shim_backtrace(pid, slot.unwrap_or(ffi::NO_SLOT), signal) }
 }

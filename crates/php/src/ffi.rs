@@ -105,7 +105,7 @@ pub struct Place {
 
 /// `shim_worker_id`.
 #[repr(C)]
-pub struct Seat {
+pub struct WorkerId {
     pub index: u32,
     pub instance: u32,
     pub page_map: c_int,
@@ -129,7 +129,7 @@ const _: () = assert!(size_of::<Text>() == 16 && size_of::<Pair>() == 32);
 const _: () = assert!(size_of::<Request>() == 16 * Field::ALL.len() + 96);
 const _: () =
     assert!(size_of::<Config>() == 104 && size_of::<Place>() == 136 && size_of::<Gateway>() == 16);
-const _: () = assert!(size_of::<Seat>() == 12);
+const _: () = assert!(size_of::<WorkerId>() == 12);
 // The names and their order are written twice, here and in SHIM_FIELDS; the last one gives a slip
 // away.
 const _: () = assert!(
@@ -141,8 +141,8 @@ pub const NO_REQUEST: c_int = 0;
 pub const REQUEST: c_int = 1;
 pub const LEAVE: c_int = 2;
 
-/// `SHIM_NOBODY`.
-pub const NOBODY: u32 = u32::MAX;
+/// `SHIM_NO_SLOT`.
+pub const NO_SLOT: u32 = u32::MAX;
 
 /// `SHIM_TRAILERS` of `shim_part`.
 pub const TRAILERS: c_int = 1;

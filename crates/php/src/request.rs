@@ -49,7 +49,7 @@ impl Request {
             verdict: 0,
             place,
             ticket: 0,
-            slot: ffi::NOBODY,
+            slot: ffi::NO_SLOT,
             padding: 0,
         };
         Request {
@@ -86,7 +86,7 @@ impl Request {
 
     /// Its slot is about to be another one's.
     pub fn hide(&mut self) {
-        (self.shim.doing, self.shim.slot) = (&raw const UNSEEN, ffi::NOBODY);
+        (self.shim.doing, self.shim.slot) = (&raw const UNSEEN, ffi::NO_SLOT);
         self.shim.calls = &raw const UNCOUNTED;
     }
 

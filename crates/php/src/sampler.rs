@@ -61,7 +61,7 @@ impl Target {
 }
 
 /// Tells a sampler of a worker that begins while it samples. One that does not keep up misses it.
-pub fn tell(line: &Channel, pid: libc::pid_t, memory: Option<&OwnedFd>) {
+pub fn notify(line: &Channel, pid: libc::pid_t, memory: Option<&OwnedFd>) {
     let memory: Vec<_> = memory.iter().map(|fd| fd.as_fd()).collect();
     let _ = line.send(&pid.to_le_bytes(), &memory);
 }

@@ -41,7 +41,7 @@ pub fn run(mut zygote: Zygote) -> ExitCode {
             Ok(script) => script,
             Err(_) => return zygote.fail("the script's path contains a NUL".to_owned()),
         };
-    worker::settle(&settings, segment, consumer);
+    worker::init(&settings, segment, consumer);
     worker::warm_up_with(settings.warm.iter().map(|target| record(&settings, target)).collect());
     ZYGOTE.set(Some(zygote));
     let ended = engine::run_sealed(
@@ -127,7 +127,7 @@ unsafe extern "C" fn rust_refuse_image(reason: *const c_char) -> ! {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rust_fork_workers() -> ffi::Seat {
+extern "C" fn rust_fork_workers() -> ffi::WorkerId {
     let mut zygote = ZYGOTE.take().expect("sealed::run left it there");
     let Newborn { index, instance, page_map } = match zygote.fork_workers() {
         Ok(Some(newborn)) => newborn,
@@ -140,7 +140,7 @@ extern "C" fn rust_fork_workers() -> ffi::Seat {
     worker::take_place(index, instance, true);
     // It was closed in this process; its value must not close what has the number by now.
     std::mem::forget(zygote);
-    ffi::Seat { index: index.into(), instance, page_map }
+    ffi::WorkerId { index: index.into(), instance, page_map }
 }
 
 /// # Safety

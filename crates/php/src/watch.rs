@@ -14,14 +14,14 @@ pub const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What the workers inherit of the zygote beside its memory.
 pub struct Shape {
     looked: Instant,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Shape {
     /// As it is now, so it is to stay.
     pub fn learn() -> Shape {
         engine::zygote_begins();
-        Shape { looked: Instant::now(), is_told: false }
+        Shape { looked: Instant::now(), is_reported: false }
     }
 
     /// The last look was long ago.
@@ -32,8 +32,8 @@ impl Shape {
     /// What somebody has changed of it; said once.
     pub fn look(&mut self) -> Option<String> {
         self.looked = Instant::now();
-        let reason = if self.is_told { None } else { engine::zygote_changed() };
-        self.is_told |= reason.is_some();
+        let reason = if self.is_reported { None } else { engine::zygote_changed() };
+        self.is_reported |= reason.is_some();
         reason
     }
 }

@@ -75,7 +75,7 @@ struct Place {
     /// complete.
     is_taken: bool,
     /// Its client has left, and C knows. Async mode only.
-    is_told: bool,
+    is_notified: bool,
 }
 
 thread_local! {
@@ -86,7 +86,7 @@ thread_local! {
 
 /// Makes this process's worker, which then [`serve`]s. In sealed mode it is made before it has a
 /// place.
-pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
+pub fn init(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
     let rules =
         engine::gateway_rules(settings.fpm.as_ref().map_or(&[], |fpm| &fpm.limit_extensions));
     let is_async = settings.mode == Mode::Async;
@@ -95,7 +95,7 @@ pub fn settle(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
         request: Request::new(rules.clone(), n),
         job: None,
         is_taken: false,
-        is_told: false,
+        is_notified: false,
     };
     let worker = Worker {
         site: settings.site.clone(),
@@ -235,7 +235,7 @@ impl Worker {
             let (segment, instance) = (&self.segment, self.consumer.instance());
             let (stands_in, looks_at_boot) = (self.stands_in, self.looks_at_boot);
             let may_claim = |slot| {
-                engine::meet_slot(slot, segment);
+                engine::populate_slot(slot, segment);
                 // What the zygote finds changed may be what a boot without the image has written.
                 outdated = if stands_in {
                     looks_at_boot && engine::boot_has_changed()

@@ -235,7 +235,7 @@ impl Zygote {
                     engine::look_at_each_file();
                 }
                 let consumer = Consumer::new(self.segment.clone(), self.bells, index, instance);
-                worker::settle(&self.settings, self.segment, consumer);
+                worker::init(&self.settings, self.segment, consumer);
                 end(worker::serve(&self.settings))
             }
             Err(why) => self.end_by(&why),
@@ -257,7 +257,7 @@ impl Zygote {
     pub fn refuse_image(&self, reason: String) {
         let files = engine::save_boot_files();
         let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-        let _ = self.tell(&FromZygote::Unsealable { reason }, &files);
+        let _ = self.send(&FromZygote::Unsealable { reason }, &files);
     }
 
     /// A worker's end of the queue that has no place yet.
@@ -274,7 +274,7 @@ impl Zygote {
             version: engine::php_version().to_owned(),
             exposes: engine::exposes_php(),
         };
-        self.tell(&ready, &[])?;
+        self.send(&ready, &[])?;
         let mut shape = Shape::learn();
         let is_booted = self.settings.mode == Mode::Sealed || self.has_boot_files;
         let mut image = is_booted.then(Image::learn);
@@ -300,7 +300,7 @@ impl Zygote {
             self.bury()?;
             let workers = self.workers.values().map(|place| (place.pid, place.memory()));
             if self.dead_locks.look(workers) {
-                self.tell(&FromZygote::Locked, &[])?;
+                self.send(&FromZygote::Locked, &[])?;
             }
             loop {
                 match self.hear()? {
@@ -319,7 +319,7 @@ impl Zygote {
                         self.profile(&Order { period, length, prefix }, fds)?;
                     }
                     Heard::Message(ToZygote::Ask, _) => {
-                        self.tell(&FromZygote::Alive, &[])?;
+                        self.send(&FromZygote::Alive, &[])?;
                         if shape.is_due() {
                             self.look_at(&mut shape)?;
                         }
@@ -342,7 +342,7 @@ impl Zygote {
             self.stands_in = true;
             process::adopt_orphans()?;
         }
-        self.tell(&FromZygote::Outdated { reason, newer }, &[])
+        self.send(&FromZygote::Outdated { reason, newer }, &[])
     }
 
     /// The descriptor of the line to the spare; -1: there is none.
@@ -371,7 +371,7 @@ impl Zygote {
     /// Tells the supervisor something. One that has said `Quit` closes the line without waiting for
     /// answers to what it said before, such as `Ask`. That is no failure: its last words, or the
     /// end of the line, come next.
-    fn tell(&self, message: &FromZygote, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    fn send(&self, message: &FromZygote, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         match control::send(&self.channel, message, fds) {
             Err(error)
                 if matches!(
@@ -388,7 +388,7 @@ impl Zygote {
     /// Tells the supervisor if somebody has changed it.
     fn look_at(&self, shape: &mut Shape) -> io::Result<()> {
         match shape.look() {
-            Some(reason) => self.tell(&FromZygote::Changed { reason }, &[]),
+            Some(reason) => self.send(&FromZygote::Changed { reason }, &[]),
             None => Ok(()),
         }
     }
@@ -405,7 +405,7 @@ impl Zygote {
             match spare.fork(index, instance, looks, pipes.as_ref()) {
                 Some(forked) => {
                     let (pid, memory) = (forked.pid, forked.memory);
-                    self.settle(index, Place { instance, pid, memory, stands_in: true }, pipes)?;
+                    self.register(index, Place { instance, pid, memory, stands_in: true }, pipes)?;
                 }
                 None => self.say_no_fork(index, instance)?,
             }
@@ -422,27 +422,27 @@ impl Zygote {
             pid => {
                 drop(theirs);
                 let memory = hand_over(&ours);
-                self.settle(index, Place { instance, pid, memory, stands_in: false }, pipes)?;
+                self.register(index, Place { instance, pid, memory, stands_in: false }, pipes)?;
             }
         }
         Ok(None)
     }
 
     /// A worker lives.
-    fn settle(&mut self, index: u16, place: Place, pipes: Option<Pipes>) -> io::Result<()> {
+    fn register(&mut self, index: u16, place: Place, pipes: Option<Pipes>) -> io::Result<()> {
         if let Some((_, line)) = &self.sampler {
-            sampler::tell(line, place.pid, place.memory.as_ref());
+            sampler::notify(line, place.pid, place.memory.as_ref());
         }
         let (instance, pid) = (place.instance, place.pid.unsigned_abs());
         self.workers.insert(index, place);
         let ends = pipes.as_ref().map(Pipes::reading_ends);
         let ends = ends.as_ref().map_or(&[][..], |ends| ends);
-        self.tell(&FromZygote::Spawned { index, instance, pid }, ends)
+        self.send(&FromZygote::Spawned { index, instance, pid }, ends)
     }
 
     fn say_no_fork(&self, index: u16, instance: u32) -> io::Result<()> {
         let status = Status::Code(EXIT_NO_FORK);
-        self.tell(&FromZygote::Exited { index, instance, status }, &[])
+        self.send(&FromZygote::Exited { index, instance, status }, &[])
     }
 
     /// In the child.
@@ -483,7 +483,7 @@ impl Zygote {
                 };
                 if let Some(trace) = trace {
                     let slow = FromZygote::Slow { index, instance, trace };
-                    return self.tell(&slow, &[]);
+                    return self.send(&slow, &[]);
                 }
                 engine::backtrace(pid, slot, signal.number());
             }
@@ -540,7 +540,7 @@ impl Zygote {
                 self.dead_locks.suspect();
             }
             let status = self.judge(&place, status);
-            self.tell(&FromZygote::Exited { index, instance, status }, &[])?;
+            self.send(&FromZygote::Exited { index, instance, status }, &[])?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Which script the parameters of a request mean, and what scripts are told of it: php-fpm's rules.
+//! Which script the parameters of a request mean, and what scripts see of it: php-fpm's rules.
 //!
 //! Web servers describe the same request in different ways: some send the script's file, some the
 //! whole URL as a file, some a proxy's address with the file behind it. What is changed here is
@@ -152,7 +152,7 @@ impl Search {
             let root = env.keep(&[&rules.doc_root]);
             env.set(b"DOCUMENT_ROOT", Some(root));
         }
-        let told = Told {
+        let sent = SentParams {
             script: env.get(b"SCRIPT_FILENAME"),
             translated: env.get(b"PATH_TRANSLATED"),
             name: self.name,
@@ -161,7 +161,7 @@ impl Search {
         let redirect = env.get(b"REDIRECT_URL");
         // Apache's mod_fastcgi with an Action: the script's own parameters name the PHP program.
         if let (false, Some(url), Some(translated), Some(script)) =
-            (self.is_proxied, redirect, told.translated, self.script)
+            (self.is_proxied, redirect, sent.translated, self.script)
             && env.text(translated) != env.text(script)
         {
             self.script = Some(translated);
@@ -171,63 +171,64 @@ impl Search {
         let path = env.text(script);
         if !path.is_empty() && (path.ends_with(b"/") || look(path) == Kind::Nothing) {
             match script_within(path, look) {
-                Some(len) => self.divide(env, &told, script, len),
+                Some(len) => self.divide(env, &sent, script, len),
                 None => {
-                    env.keep_original(b"ORIG_SCRIPT_FILENAME", told.script);
+                    env.keep_original(b"ORIG_SCRIPT_FILENAME", sent.script);
                     env.set(b"SCRIPT_FILENAME", None);
                     self.script = None;
                 }
             }
             if self.uri.is_none() {
-                self.take_name(env, &told);
+                self.take_name(env, &sent);
             }
         } else {
-            if !is_same(env, told.script, script) {
-                env.keep_original(b"ORIG_SCRIPT_FILENAME", told.script);
+            if !is_same(env, sent.script, script) {
+                env.keep_original(b"ORIG_SCRIPT_FILENAME", sent.script);
                 env.set(b"SCRIPT_FILENAME", Some(script));
             }
             if !self.is_proxied && redirect.is_some() {
-                env.move_away(b"PATH_INFO", b"ORIG_PATH_INFO", told.info);
-                env.move_away(b"PATH_TRANSLATED", b"ORIG_PATH_TRANSLATED", told.translated);
+                env.move_away(b"PATH_INFO", b"ORIG_PATH_INFO", sent.info);
+                env.move_away(b"PATH_TRANSLATED", b"ORIG_PATH_TRANSLATED", sent.translated);
             }
-            self.take_name(env, &told);
+            self.take_name(env, &sent);
         }
     }
 
     /// The script is the first `len` bytes of the path, what follows is the path behind its name.
-    fn divide(&mut self, env: &mut Environment, told: &Told, path: Span, len: usize) {
+    fn divide(&mut self, env: &mut Environment, sent: &SentParams, path: Span, len: usize) {
         let behind = path.len() - len;
         let info = if self.is_proxied {
             // PATH_INFO does not exist then, or is not to be believed.
-            Some(path.tail(behind)).filter(|info| !is_same(env, told.info, *info))
+            Some(path.tail(behind)).filter(|info| !is_same(env, sent.info, *info))
         } else {
             // Only a part of what was sent: that it is long enough was once forgotten
             // (CVE-2019-11043).
             self.info.filter(|info| info.len() > behind).map(|info| info.tail(behind))
         };
         if let Some(info) = info {
-            self.name_script(env, told, info);
+            self.name_script(env, sent, info);
             self.info = Some(info);
             env.set(b"PATH_INFO", self.info);
         }
         let script = env.head(path, len);
-        if !is_same(env, told.script, script) {
-            env.keep_original(b"ORIG_SCRIPT_FILENAME", told.script);
+        if !is_same(env, sent.script, script) {
+            env.keep_original(b"ORIG_SCRIPT_FILENAME", sent.script);
             env.set(b"SCRIPT_FILENAME", Some(script));
         }
         self.script = Some(script);
-        self.translate(env, told, script);
+        self.translate(env, sent, script);
     }
 
     /// The script's name without the path behind it.
-    fn name_script(&mut self, env: &mut Environment, told: &Told, info: Span) {
-        if let Some(sent) = told.info {
-            env.set(b"ORIG_PATH_INFO", Some(sent));
-            let name = if self.is_proxied { sent } else { env.head(sent, sent.len() - info.len()) };
-            if is_same(env, told.name, name) {
-                self.uri = told.name;
+    fn name_script(&mut self, env: &mut Environment, sent: &SentParams, info: Span) {
+        if let Some(whole) = sent.info {
+            env.set(b"ORIG_PATH_INFO", Some(whole));
+            let name =
+                if self.is_proxied { whole } else { env.head(whole, whole.len() - info.len()) };
+            if is_same(env, sent.name, name) {
+                self.uri = sent.name;
             } else {
-                env.keep_original(b"ORIG_SCRIPT_NAME", told.name);
+                env.keep_original(b"ORIG_SCRIPT_NAME", sent.name);
                 env.set(b"SCRIPT_NAME", Some(name));
                 self.uri = Some(name);
             }
@@ -241,7 +242,7 @@ impl Search {
             else {
                 return;
             };
-            env.keep_original(b"ORIG_SCRIPT_NAME", told.name);
+            env.keep_original(b"ORIG_SCRIPT_NAME", sent.name);
             self.name = Some(env.head(name, name.len() - cut));
             self.uri = self.name;
             env.set(b"SCRIPT_NAME", self.name);
@@ -249,7 +250,7 @@ impl Search {
     }
 
     /// `PATH_TRANSLATED` is the path behind the script's name as a file below the document root.
-    fn translate(&mut self, env: &mut Environment, told: &Told, script: Span) {
+    fn translate(&mut self, env: &mut Environment, sent: &SentParams, script: Span) {
         let (root, len) = match (env.get(b"DOCUMENT_ROOT"), self.name) {
             (Some(root), _) => (root, root.len() - usize::from(env.text(root).ends_with(b"/"))),
             (None, Some(name)) if contains(env.text(script), env.text(name)) => {
@@ -258,14 +259,14 @@ impl Search {
             _ => return,
         };
         let translated = env.join(root, len, self.info);
-        env.keep_original(b"ORIG_PATH_TRANSLATED", told.translated);
+        env.keep_original(b"ORIG_PATH_TRANSLATED", sent.translated);
         env.set(b"PATH_TRANSLATED", Some(translated));
     }
 
     /// The script's name is what was sent, or what replaced it.
-    fn take_name(&mut self, env: &mut Environment, told: &Told) {
-        if self.name != told.name {
-            env.keep_original(b"ORIG_SCRIPT_NAME", told.name);
+    fn take_name(&mut self, env: &mut Environment, sent: &SentParams) {
+        if self.name != sent.name {
+            env.keep_original(b"ORIG_SCRIPT_NAME", sent.name);
             env.set(b"SCRIPT_NAME", self.name);
         }
         self.uri = self.name;
@@ -273,7 +274,7 @@ impl Search {
 }
 
 /// The parameters as they were sent.
-struct Told {
+struct SentParams {
     script: Option<Span>,
     translated: Option<Span>,
     name: Option<Span>,

@@ -38,7 +38,7 @@ impl Worker {
                     if job.is_aborted() {
                         continue;
                     }
-                    self.places[free].is_told = false;
+                    self.places[free].is_notified = false;
                     self.places[free].request.show(&job);
                     let Some(request) = self.take(job, free) else { continue };
                     self.free.pop();
@@ -140,7 +140,7 @@ extern "C" fn rust_is_draining() -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn rust_serve(place: u32) {
-    with((), |w| w.current = (place != ffi::NOBODY).then_some(place as usize));
+    with((), |w| w.current = (place != ffi::NO_SLOT).then_some(place as usize));
 }
 
 #[unsafe(no_mangle)]
@@ -148,16 +148,16 @@ extern "C" fn rust_forget(place: u32) {
     with((), |w| w.forget(place as usize));
 }
 
-/// A request whose client has left since the last time; each is told once.
+/// A request whose client has left since the last time; each is reported once.
 #[unsafe(no_mangle)]
 extern "C" fn rust_left() -> u32 {
-    with(ffi::NOBODY, |w| {
+    with(ffi::NO_SLOT, |w| {
         let has_left = |place: &&usize| {
-            let Place { job, is_told, .. } = &w.places[**place];
-            !is_told && job.as_ref().is_some_and(Job::is_aborted)
+            let Place { job, is_notified, .. } = &w.places[**place];
+            !is_notified && job.as_ref().is_some_and(Job::is_aborted)
         };
-        let Some(left) = w.under_way.iter().find(has_left).copied() else { return ffi::NOBODY };
-        w.places[left].is_told = true;
+        let Some(left) = w.under_way.iter().find(has_left).copied() else { return ffi::NO_SLOT };
+        w.places[left].is_notified = true;
         left as u32
     })
 }

@@ -61,13 +61,13 @@ extern "C" fn rust_resume(index: u32, instance: u32, served: u64, took_ns: u64, 
 /// The worker ends.
 ///
 /// # Safety
-/// `doubt` is null or a C string.
+/// `taint` is null or a C string.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rust_leave(doubt: *const c_char) -> ! {
+unsafe extern "C" fn rust_leave(taint: *const c_char) -> ! {
     let mut status = with(EXIT_RETIRED, |w| w.exit);
-    if !doubt.is_null() {
+    if !taint.is_null() {
         // SAFETY: the caller's promise.
-        let why = unsafe { CStr::from_ptr(doubt) };
+        let why = unsafe { CStr::from_ptr(taint) };
         let message =
             [b"worker replaced, because ", why.to_bytes(), b", which cannot be undone"].concat();
         with((), |w| w.say(Level::Info, &message));

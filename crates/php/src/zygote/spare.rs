@@ -157,11 +157,11 @@ impl Zygote {
         };
         let memory = process::open_own(c"/proc/self/mem").ok();
         let memory: Vec<_> = memory.iter().map(AsFd::as_fd).collect();
-        let is_told = line.send(&std::process::id().to_le_bytes(), &memory).is_ok();
+        let is_sent = line.send(&std::process::id().to_le_bytes(), &memory).is_ok();
         drop(line);
         let is_free = self.settings.guard.is_none_or(|guard| guard.drop_for_good().is_ok());
         let has_output = self.output.take_ends(&fds.collect::<Vec<_>>()).is_ok();
-        if !(is_told && is_free && has_output) {
+        if !(is_sent && is_free && has_output) {
             end(EXIT_MISMATCH);
         }
         engine::begin_worker(Signal::Backtrace(None).number());
@@ -169,7 +169,7 @@ impl Zygote {
         let settings = standing_in(&self.settings, looks);
         let bells = std::mem::take(&mut self.bells);
         let consumer = Consumer::new(self.segment.clone(), bells, index, instance);
-        worker::settle(&settings, Arc::clone(&self.segment), consumer);
+        worker::init(&settings, Arc::clone(&self.segment), consumer);
         end(worker::serve(&settings))
     }
 }
