@@ -60,8 +60,8 @@ static int copy_range(const image_range *r, int file, uint64_t file_begins)
         }
         for (size_t i = 0; i < some; i++, at += PAGE) {
             long put;
-            /* Without an entry: a hole, or a page of a file that nobody has read yet. Reading
-             * tells. */
+            /* Without an entry: a hole, or a page of a file that was not read yet. Reading
+             * shows which. */
             if (!(entries[i] >> 62) && *(volatile char *)at == 0) {
                 static const char zeros[PAGE];
                 if (memcmp((void *)at, zeros, PAGE) == 0) {

@@ -10,7 +10,7 @@
  *
  * image_take() returns once for having taken the image, and again after each roll-back, like fork()
  * in the same process: same stack, same memory, another return value. Whatever happened in between
- * never happened, as far as memory can tell. What memory cannot tell (descriptors, directory,
+ * never happened, as far as memory shows. What memory does not show (descriptors, directory,
  * signals, timers) is the caller's to put back.
  *
  * image_extend() gives one process a private delta of its own: all that differs from the image at
@@ -107,9 +107,9 @@ int image_check(int bytes);
 
 void image_get_stats(image_stats *stats);
 
-/* Outside of a running image: has this function told of each file, or piece of shared memory, that
+/* Outside of a running image: calls this function for each file, or piece of shared memory, that
  * is mapped from now on, and of all that is unmapped; not of what libc does by itself. */
-void image_watch_mappings(void (*told)(const void *at, int is_new));
+void image_watch_mappings(void (*notify)(const void *at, int is_new));
 
 /* Brings shared memory that others have written to, or will, to a running process: pages that come
  * this way are no page faults that the roll-back has to explain. Before Linux 5.14: nothing. */

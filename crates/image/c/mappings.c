@@ -121,9 +121,9 @@ static void release_spares(span s)
 
 static void (*watcher)(const void *at, int is_new);
 
-void image_watch_mappings(void (*told)(const void *at, int is_new))
+void image_watch_mappings(void (*notify)(const void *at, int is_new))
 {
-    watcher = told;
+    watcher = notify;
 }
 
 /* All pages of a file at once, so that reading it causes no fault that the roll-back would have to

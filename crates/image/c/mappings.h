@@ -8,7 +8,7 @@
 int mappings_watch(void);
 /* Takes away what a request mapped, or keeps it for the next one. */
 void mappings_undo(int has_faulted);
-/* Unmaps the spare memory that nobody has; the rest of it, and what a request mapped, are
+/* Unmaps the spare memory that is not in use; the rest of it, and what a request mapped, are
  * forgotten: they belong to the process. */
 void mappings_adopt(void);
 int mappings_touch_image(span s);

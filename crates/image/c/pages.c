@@ -14,7 +14,7 @@
 /* ---- the page map -------------------------------------------------------------------------------
  *
  * A page of the image that was never written to is the file's page. A write makes the kernel give
- * this process a copy, which is anonymous memory: the page map tells one from the other
+ * this process a copy, which is anonymous memory: the page map distinguishes the two
  * (Documentation/admin-guide/mm/pagemap.rst).
  */
 struct page_region {

@@ -23,7 +23,7 @@ void image_prepare(void)
 }
 
 /* The kernel writes the processor's number into the thread's descriptor at will, which a roll-back
- * would turn back. Nobody needs it: libc asks the kernel instead. From glibc 2.35 on. */
+ * would turn back. It is not needed: libc asks the kernel instead. From glibc 2.35 on. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 

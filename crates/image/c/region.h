@@ -36,7 +36,7 @@ typedef struct {
 typedef struct {
     span at;
     int protection;
-    /* private, of no file, at no wanted address, and nobody has changed its protection */
+    /* private, of no file, at no wanted address, and its protection was not changed */
     int is_plain;
     int is_of_allocator; /* asked for by reuse_code */
 } new_mapping;

@@ -79,7 +79,7 @@ pub fn show(what: &str) {
     unsafe { ffi::shim_show(what) };
 }
 
-/// Whether responses tell PHP's version (`expose_php`), as far as it is known after module
+/// Whether responses show PHP's version (`expose_php`), as far as it is known after module
 /// start-up.
 pub fn exposes_php() -> bool {
     // SAFETY: reads a setting; called after `start`.
@@ -134,7 +134,7 @@ pub fn serve(request: *const ffi::Request) -> bool {
 /// How a worker script ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptEnd {
-    /// It was told to leave.
+    /// It was asked to stop.
     Left,
     /// It came to its end by itself.
     Ended,
@@ -195,7 +195,7 @@ pub fn boot_has_changed() -> bool {
 
 /// What is readable when some of that changes; none if the kernel has no room for it.
 pub fn watch_boot() -> Option<OwnedFd> {
-    // SAFETY: the result is a fresh descriptor that nobody else knows, or below 0.
+    // SAFETY: the result is a fresh descriptor that no other code knows, or below 0.
     unsafe {
         let fd = ffi::shim_watch_boot();
         (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))
@@ -204,7 +204,7 @@ pub fn watch_boot() -> Option<OwnedFd> {
 
 /// What the boot depends on, for another zygote; none if the kernel has no room for it.
 pub fn save_boot_files() -> Option<OwnedFd> {
-    // SAFETY: the result is a fresh descriptor that nobody else knows, or below 0.
+    // SAFETY: the result is a fresh descriptor that no other code knows, or below 0.
     unsafe {
         let fd = ffi::shim_save_boot_files();
         (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))

@@ -188,7 +188,7 @@ fn put_message(text: &mut Vec<u8>, message: &[u8], pairs: &[(&str, &[u8])]) {
     text.push(b'\n');
 }
 
-/// A message of several lines is one line, and nobody can write to a terminal what it would obey.
+/// A message of several lines is one line, and control characters never reach a terminal.
 fn escape(to: &mut Vec<u8>, from: &[u8], quoted: bool) {
     for &byte in from {
         match byte {

@@ -13,9 +13,9 @@ use crate::settings::Settings;
 
 /// Where a worker's standard output and error go.
 pub enum Output {
-    /// Where the zygote's go: nobody catches them.
+    /// Where the zygote's go: no pipe catches them.
     Kept,
-    /// To nobody: `/dev/null`, opened while there was one.
+    /// Nowhere: `/dev/null`, opened while there was one.
     Dropped(OwnedFd),
     /// To the supervisor.
     Caught,
@@ -44,7 +44,7 @@ impl Output {
         Ok(Output::Dropped(File::options().write(true).open("/dev/null")?.into()))
     }
 
-    /// The pipes of a worker that is about to be forked; none if nobody catches its output.
+    /// The pipes of a worker that is about to be forked; none if its output is not caught.
     pub fn pipes(&self) -> io::Result<Option<Pipes>> {
         match self {
             Output::Caught => Pipes::new().map(Some),
@@ -118,7 +118,7 @@ fn owned(fd: RawFd) -> io::Result<OwnedFd> {
 }
 
 fn put(fd: BorrowedFd<'_>, at: RawFd) -> io::Result<()> {
-    // SAFETY: takes numbers; `at` is a standard descriptor, which nobody here owns.
+    // SAFETY: takes numbers; `at` is a standard descriptor, which no value here owns.
     match unsafe { libc::syscall(libc::SYS_dup3, fd.as_raw_fd(), at, 0) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),

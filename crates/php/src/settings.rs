@@ -51,7 +51,7 @@ pub struct Settings {
     pub seed: u32,
     /// Requests after which a worker leaves; 0: never.
     pub max_requests: u64,
-    /// What strings of the seal report's requests contain; [`None`]: nobody asks for a report.
+    /// What strings of the seal report's requests contain; [`None`]: no report is wanted.
     pub report: Option<String>,
     /// The pool of `tokamak fpm` that this is; [`None`]: a site, whose requests come over HTTP.
     pub fpm: Option<Fpm>,

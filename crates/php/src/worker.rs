@@ -347,7 +347,7 @@ impl Worker {
         self.say(Level::Warn, format!("warm-up request {target} {answer}").as_bytes());
     }
 
-    /// A page that sets a cookie has begun to know its visitor, who is nobody here.
+    /// A page that sets a cookie has begun to know its visitor, and a warm-up has none.
     fn warn_of_cookie(&self, cookie: &[u8]) {
         let name = cookie.split(|byte| *byte == b'=').next().unwrap_or_default();
         let target = String::from_utf8_lossy(self.places[0].request.field(Field::Uri));
@@ -385,7 +385,7 @@ impl Worker {
 
 /// Runs `f` on the worker; without one (in the zygote, in `--info`) the answer is `fallback`.
 ///
-/// A panic must not reach C, which would be left in the middle of PHP; and nobody vouches for the
+/// A panic must not reach C, which would be left in the middle of PHP; and nothing vouches for the
 /// worker's state after it. So the process ends, the front sees a dead worker, and the request is
 /// answered with 502.
 fn with<T>(fallback: T, f: impl FnOnce(&mut Worker) -> T) -> T {

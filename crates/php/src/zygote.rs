@@ -53,7 +53,7 @@ impl Place {
 }
 
 /// After so many workers whose boot was outdated before they had a request the next ones do not
-/// look: the boot itself may change what it depends on, and nobody would be served.
+/// look: the boot itself may change what it depends on, and no request would be served.
 const MOST_RESTLESS: u32 = 8;
 
 /// How long the zygote waits for what a new worker gives it, which takes microseconds. Somebody may
@@ -111,7 +111,7 @@ pub struct Newborn {
     pub page_map: c_int,
 }
 
-/// The supervisor tells the operator; if it is gone there is nobody to tell.
+/// The supervisor tells the operator; if it is gone the message is lost.
 fn fail(channel: &Channel, message: String) -> ExitCode {
     let _ = control::send(channel, &FromZygote::Failed { message }, &[]);
     ExitCode::FAILURE
@@ -151,7 +151,7 @@ fn take_over(fd: RawFd) -> Result<OwnedFd, String> {
     if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
         return Err(format!("descriptor {fd} is missing: {}", io::Error::last_os_error()));
     }
-    // SAFETY: it is open, and nobody else in this process knows it: it came with exec.
+    // SAFETY: it is open, and no other code in this process knows it: it came with exec.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -51,7 +51,7 @@ static const zend_internal_arg_info *parameter(const zend_internal_function *f, 
 }
 
 /* The stream (or another resource) that it is given as the nth, to do something with it: PHP has no
- * type for that. What only tells how to open streams is none. */
+ * type for that. What only says how to open streams is none. */
 zend_resource *arguments_stream(zend_execute_data *call, uint32_t n)
 {
     const zend_internal_arg_info *info;

@@ -3,9 +3,9 @@
  *
  * What each of its parts waits for is broken off, by an exception that `finally` blocks see, a
  * CancellationError. It is an Error, so that code which catches Exception to try again, or to do
- * without, does not keep a request alive that nobody wants. Only one wait of a part is broken off,
- * so that blocks which clean up may wait (for a ROLLBACK, say); after PARTS_GRACE the next one is,
- * and so on. A request that does not wait is not ended here: of those that take too long the
+ * without, does not keep a request alive whose client has left. Only one wait of a part is broken
+ * off, so that blocks which clean up may wait (for a ROLLBACK, say); after PARTS_GRACE the next one
+ * is, and so on. A request that does not wait is not ended here: of those that take too long the
  * supervisor ends the process.
  *
  * ignore_user_abort means what it does everywhere: who has set it hears from connection_aborted()
@@ -174,14 +174,14 @@ void cancellation_mind_end(void)
 
 /* ---- in the request ---- */
 
-static void tell(cancellation_cause cause)
+static void throw_error(cancellation_cause cause)
 {
     zend_throw_exception(cancellation_error, messages[cause], 0);
 }
 
 void cancellation_throw(const request_state *request)
 {
-    tell(request->cause);
+    throw_error(request->cause);
 }
 
 void cancellation_note_left(void)
@@ -231,7 +231,7 @@ void cancellation_begin_here(void)
             OBJ_RELEASE(reason);
         }
     }
-    tell(cause);
+    throw_error(cause);
 }
 
 bool cancellation_is_cause(zend_object *exception)
@@ -267,7 +267,7 @@ void cancellation_report(void)
     }
     answers_itself = Z_TYPE(EG(user_exception_handler)) != IS_UNDEF;
     if (SG(headers_sent)) {
-        serving->is_cut = true; /* nobody is to take, or keep, the part for the whole */
+        serving->is_cut = true; /* no cache or client may take the part for the whole */
     } else {
         SG(sapi_headers).http_response_code = status;
     }
@@ -282,8 +282,8 @@ void cancellation_report(void)
 
 static void (*log_error)(int type, zend_string *file, const uint32_t line, zend_string *message);
 
-/* A shutdown function that waits may get a CancellationError, too, and PHP logs what nobody
- * catches. The log is to be silent about clients that leave, and has told already of requests that
+/* A shutdown function that waits may get a CancellationError, too, and PHP logs what is not
+ * caught. The log is to be silent about clients that leave, and has named already requests that
  * nothing resumes. An exception's text begins with the one that was thrown first. */
 static void drop_cancellations(int type, zend_string *file, const uint32_t line,
                                zend_string *message)

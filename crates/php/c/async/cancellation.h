@@ -18,12 +18,12 @@ void cancellation_begin(const shim_request *request);
 void cancellation_mind_clients(void);
 /* The worker ends, and each request under way waits for nothing but others of them. */
 void cancellation_mind_end(void);
-/* Throws what a cancelled request is told by. */
+/* Throws the exception of a cancelled request. */
 void cancellation_throw(const request_state *request);
 /* Whether the request whose turn it is, is cancelled, or will be at its next wait. In every
  * mode. */
 bool cancellation_is_due(void);
-/* It asks for that: it is cancelled from now on, and is told by the exception. */
+/* It asks for that: it is cancelled from now on, and gets the exception. */
 void cancellation_begin_here(void);
 /* The client of the request whose turn it is has left: it reads no response, and sends no body. */
 void cancellation_note_left(void);

@@ -1,7 +1,7 @@
 /* The collection of cycles, in async mode.
  *
  * What runs while PHP collects are destructors. If one of them let other requests run, these would
- * use and change values that the collector has marked. So nobody waits there.
+ * use and change values that the collector has marked. So no request waits there.
  *
  * PHP 8.4 calls these destructors in a Fiber, if the collection begins in one, and keeps that Fiber
  * for the next collection, which may be in another request.

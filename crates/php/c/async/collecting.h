@@ -1,4 +1,4 @@
-/* The collection of cycles, in which nobody waits. */
+/* The collection of cycles, in which no request may wait. */
 #ifndef TOKAMAK_COLLECTING_H
 #define TOKAMAK_COLLECTING_H
 

@@ -21,7 +21,7 @@ typedef struct connection_member {
     struct connection_member *next, **before;
     struct connection_member *next_last;
     bool is_held;
-    bool is_last; /* nobody else held it any more when it was let go */
+    bool is_last; /* no object held it any more when it was let go */
 } connection_member;
 
 static struct {

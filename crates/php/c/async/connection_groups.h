@@ -21,12 +21,12 @@ connection_group *connection_group_found(zend_object *object);
 void connection_group_join(connection_group *group, zend_object *object);
 /* The connection's descriptor, from now on until it is closed. */
 void connection_group_take_descriptor(connection_group *group, int fd);
-/* NULL: nobody's that is known. */
+/* NULL: of no known connection. */
 connection_group *connection_group_of_descriptor(int fd);
 void connection_group_note_closed(int fd);
 /* From here on none of them is destroyed, ... */
 void connection_group_hold(connection_group *group);
-/* ... and from here on again: those that nobody else holds by now, when connection_group_collect()
+/* ... and from here on again: those that no object holds by now, when connection_group_collect()
  * comes to it. */
 void connection_group_let_go(connection_group *group);
 void connection_group_collect(void);

@@ -5,7 +5,7 @@
  * otherwise takes them with it. Where others cannot run, in all other modes and outside of a
  * request, a coroutine is a call: so one program runs everywhere.
  *
- * An exception goes to the code that awaits it. One that nobody has awaited is said in the log,
+ * An exception goes to the code that awaits it. One that was not awaited is written to the log,
  * when the object goes or when the request ends, whatever is first: in all modes.
  */
 #include "async/coroutines.h"

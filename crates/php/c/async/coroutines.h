@@ -30,7 +30,7 @@ void coroutines_end(bool cancel);
 bool coroutines_is_cancelled(const coroutine *c);
 /* What it calls, and with which arguments, is needed no more. */
 void coroutines_free_call(coroutine *c);
-/* Says in the log which exceptions of the request's coroutines nobody has awaited. */
+/* Logs the exceptions of the request's coroutines that were not awaited. */
 void coroutines_report(void);
 /* The same of one that has failed, if it is still to be said. */
 void coroutines_report_one(promise *p);

@@ -2,7 +2,7 @@
  *
  * PHP says of a fatal error only the line in which it happened. Here such an error ends a worker
  * that has other requests, so the stack of the request's Fiber is worth a line, before the one of
- * PHP. An exception that nobody has caught has its stack in its own line.
+ * PHP. An uncaught exception has its stack in its own line.
  */
 #include <Zend/zend_observer.h>
 

@@ -29,9 +29,9 @@ bool fiber_tags_watch(void);
 int fiber_tags_place(void);
 /* When the loop begins: there are no tags. */
 void fiber_tags_reset(void);
-/* A context is made: it belongs to nobody. */
+/* A context is made: it has no request. */
 void fiber_tags_begin(zend_fiber_context *made);
-/* NULL: it belongs to nobody, and runs with the state of the script. */
+/* NULL: it has no request, and runs with the state of the script. */
 request_state *fiber_tags_request(const zend_fiber_context *context);
 void fiber_tags_put(zend_fiber_context *context, fiber_owner *owner);
 /* Whether the request that it belongs to has ended. */

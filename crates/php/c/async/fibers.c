@@ -15,7 +15,7 @@
  *
  * State follows the tag of the context, also if PHP switches: a Fiber that is made while a
  * request is served belongs to that request. So an application that resumes the Fiber of another
- * request runs it with that one's state. When that request has ended, its Fibers belong to nobody,
+ * request runs it with that one's state. When that request has ended, its Fibers have no request,
  * until a request resumes one of them: then it belongs to that one. See fiber_tags.c.
  *
  * No frame of Rust is on a stack that is switched away from: what Rust does, it has returned from.
@@ -62,7 +62,7 @@ static struct {
     request_fiber *starting;
     uint32_t seed;
     pid_t process; /* the worker */
-    bool is_watching; /* PHP tells of contexts */
+    bool is_watching; /* PHP calls the observers of contexts */
     bool cannot_make; /* it was said that a Fiber cannot be had */
 } fibers;
 
@@ -187,7 +187,7 @@ static void pass_on_waits(request_fiber *f)
     }
 }
 
-/* The request has ended: what it has made, and others can still resume, belongs to nobody. */
+/* The request has ended: what it has made, and others can still resume, has no request. */
 static void leave_contexts(request_fiber *f)
 {
     char why[160];

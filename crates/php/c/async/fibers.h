@@ -19,7 +19,7 @@ typedef struct {
 const char *fibers_begin(size_t most, uint32_t seed, const fibers_handlers *handlers);
 void fibers_end(void);
 /* After module start-up. With the calls of a request that is cancelled, throw_cancelled() throws
- * what it is told by. */
+ * its exception. */
 void fibers_watch(void (*throw_cancelled)(const request_state *request));
 
 /* Whether there is a Fiber for one more request, of which fewer than `most` are under way. */
@@ -48,8 +48,8 @@ bool fibers_in_request(void);
 /* Whether what runs now is in no Fiber, or in one that the loop has entered: a request's own, or a
  * coroutine's. */
 bool fibers_is_outermost(void);
-/* In the loop: tells all parts of a request to end. It runs, if it has suspended its Fiber. In a
- * request: a Fiber that is suspended is not told. */
+/* In the loop: asks all parts of a request to end. It runs, if it has suspended its Fiber. In a
+ * request: a Fiber that is suspended is not asked. */
 void fibers_cancel(request_state *request, uint64_t now);
 /* Whether this process is another that runs in the memory of the worker (vfork() makes such): what
  * it closes stays open in the worker. */

@@ -57,8 +57,8 @@ static void throw_abandoned(const request_state *request)
                            "nobody has the Fiber of its handler or coroutine, and can resume it");
 }
 
-/* A part that is told to end while it is suspended waits for nothing that could be broken off, so
- * it is resumed by what it is told. */
+/* A part that is asked to end while it is suspended waits for nothing that could be broken off, so
+ * it is resumed by that exception. */
 static void throw_reason(const request_state *request)
 {
     zend_object *reason;
@@ -91,7 +91,7 @@ static void mind_one_suspended(zend_fiber *fiber)
     request_state *request = fiber_tags_request(&fiber->context);
 
     if (!request) {
-        return; /* its request has ended: nobody waits for it */
+        return; /* its request has ended: nothing waits for it */
     }
     request->frames = fiber->execute_data;
     if (GC_REFCOUNT(&fiber->std) == 1) {
@@ -107,7 +107,7 @@ void fibers_mind_suspended(void)
         last = NULL;
         if (suspended) {
             mind_one_suspended(zend_fiber_from_context(suspended));
-            /* It may have been told to end before it suspended itself. */
+            /* It may have been asked to end before it suspended itself. */
             parts_have_breaks = true;
         } else if ((resumed = first_to_be_thrown_into())) {
             throw_into(zend_fiber_from_context(resumed->root), throw_reason);

@@ -32,7 +32,7 @@ void fibers_forget_jump(void)
 {
     fibers_unblock(); /* a jump out of a destructor leaves that */
     /* So does one out of an autoloader, out of the collection of cycles, or out of the compiler.
-     * Nobody else is in one: nobody waits there. */
+     * No other request is in one: none waits there. */
     if (EG(in_autoload)) {
         zend_hash_clean(EG(in_autoload));
     }

@@ -1,7 +1,7 @@
 /* Connections and streams that a request of async mode waits in, and others must not use.
  *
  * Two requests that use one connection at once would read each other's answers, or free what the
- * other one waits in. Drivers do not expect that: in PHP nobody else runs while a function waits.
+ * other one waits in. Drivers do not expect that: in PHP no other code runs while a function waits.
  * So it is refused before a driver is called at all, by an exception that names both requests.
  *
  * When a request is parked, the object or the streams of the function of PHP that waits are marked.
@@ -11,7 +11,7 @@
  * class and for functions of the extension that its class comes from; a stream counts wherever it
  * is given, except where anything may be given (var_dump(), in_array(), ...).
  *
- * A request that waits for a lock or for the server is not in a conversation: then nobody else may
+ * A request that waits for a lock or for the server is not in a conversation: then no other may
  * close the stream, but everything else may be done with it. One that waits for time in a driver's
  * call is, because the driver is going to try again.
  */

@@ -1,8 +1,8 @@
 /* What kinds of files are behind descriptors, so that it need not be asked at each call.
  *
- * A number is asked about once, until it is closed. What closes it tells so: interpose.c stands in
- * front of all that does. libc alone closes without that what it alone has opened, and nobody reads
- * or writes these with the functions that ask here.
+ * A number is asked about once, until it is closed. What closes it reports that: interpose.c stands
+ * in front of all that does. libc alone closes without that what it alone has opened, and nothing
+ * reads or writes these with the functions that ask here.
  */
 #include <dirent.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ enum {
     INHERITED = 64   /* open before the loop began: other workers may have the same open file */
 };
 
-static unsigned char *kinds; /* NULL: nobody asks in this process */
+static unsigned char *kinds; /* NULL: not in use in this process */
 
 static descriptor_kind kind_of_mode(mode_t mode)
 {

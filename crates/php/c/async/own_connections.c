@@ -1,6 +1,6 @@
 /* Persistent connections: PHP keeps them in one list, by what they were opened with, for the next
  * code that asks for the same (PDO::ATTR_PERSISTENT, pg_pconnect(), pfsockopen(), pconnect() of
- * phpredis, ...). Drivers expect that nobody else uses what they find there. So of the requests
+ * phpredis, ...). Drivers expect that no other code uses what they find there. So of the requests
  * that are under way at once each has a list of its own, and so connections of its own, which the
  * next request in its place finds. There are as many as requests were ever under way at once. A
  * coroutine has a list of its own for the same reason.

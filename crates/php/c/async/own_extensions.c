@@ -100,7 +100,7 @@ static void end_imap(void *at, size_t size)
     }
 }
 
-/* The library's own, which libxml_get_last_error() tells; its headers need not be here. */
+/* The library's own, which libxml_get_last_error() returns; its headers need not be here. */
 typedef struct {
     int domain, code;
     char *message;

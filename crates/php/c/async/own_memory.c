@@ -125,7 +125,7 @@ struct own_memory {
 static struct {
     zend_string *variables[VARIABLES];
     uint32_t places[VARIABLES]; /* in the symbol table, when they were last looked for */
-    own_row rows[MOST_FOUND];   /* of extensions, whose memory no header tells of */
+    own_row rows[MOST_FOUND];   /* of extensions, whose memory no header describes */
     size_t row_count;
     size_t size; /* of these rows */
     own_memory *script; /* its values while a request runs */

@@ -1,5 +1,5 @@
 /* OpenSSL has one list of errors for a thread, whatever called it: PHP's functions, curl, libpq.
- * Who asks next is told, with openssl_error_string(), and a connection that finds an older error
+ * The next caller of openssl_error_string() gets them, and a connection that finds an older error
  * there takes it for its own (SSL_get_error()). So a request takes its errors along when it waits.
  *
  * OpenSSL's headers need not be here; before version 3 there was no way to put an error back. */

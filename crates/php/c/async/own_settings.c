@@ -1,13 +1,13 @@
-/* Settings of a process that only functions of PHP tell and set.
+/* Settings of a process that only functions of PHP return and set.
  *
- * They are in libraries or in memory that extensions show nobody. The functions that set them are
+ * They are in libraries or in private memory of extensions. The functions that set them are
  * noticed: before the first call of a request the value is asked for, and that is the one that it
  * puts back whenever it goes.
  */
 #include "async/own_settings.h"
 #include "ground/override.h"
 
-/* What tells it, what sets it, and whether what tells it wants a null for it. */
+/* The function that returns it, the one that sets it, and whether the first wants a null for it. */
 #define SETTINGS(ROW)                                                 \
     ROW(mb_regex_set_options, mb_regex_set_options, false)            \
     ROW(textdomain, textdomain, true)                                 \

@@ -1,5 +1,5 @@
-/* Settings of a process that only functions of PHP tell and set: each request of async mode has its
- * own. */
+/* Settings of a process that only functions of PHP return and set: each request of async mode has
+ * its own. */
 #ifndef TOKAMAK_OWN_SETTINGS_H
 #define TOKAMAK_OWN_SETTINGS_H
 

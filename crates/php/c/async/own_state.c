@@ -195,7 +195,7 @@ static void end_xml_errors(own_state *state)
 /* ---- input ---- */
 
 /* ext/filter begins its copy anew with each request, and does not free the one before: it would be
- * lost. In async mode nobody reads it (filter_input.c). */
+ * lost. In async mode it is not read (filter_input.c). */
 static void leave_input(own_state *state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* The parts of a request of async mode: its handler, and its coroutines.
  *
- * A part is told to end by an exception out of what it waits for. Each is told by itself, once:
- * then its `finally` blocks may wait, for PARTS_GRACE, whatever its request or others are told.
+ * A part is asked to end by an exception out of what it waits for. Each gets its own, once:
+ * then its `finally` blocks may wait, for PARTS_GRACE, whatever happens to its request or others.
  *
  * A context has the part of the context that it was made in: a Fiber of the application is of the
  * coroutine that has made it. It may outlive that coroutine; then it is of the handler.
@@ -191,7 +191,7 @@ void parts_end(part *p)
     release(p);
 }
 
-/* ---- they are told to end ---- */
+/* ---- they are asked to end ---- */
 
 /* The end of a response has no frame. */
 bool parts_break_off(part *p, zend_object *reason)

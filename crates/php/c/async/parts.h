@@ -8,7 +8,7 @@
 #include "ground/state.h"
 
 /* Between two attempts to end the same part. A tenth would break off what cleans up; ten times more
- * would leave requests that nobody wants at work for long, and be longer than the supervisor waits
+ * would leave requests without a client at work for long, and be longer than the supervisor waits
  * after request_timeout (crates/supervisor/src/watch.rs). */
 #define PARTS_GRACE UINT64_C(2000000000)
 
@@ -27,7 +27,7 @@ typedef struct part {
     bool breaks_next;         /* its next wait is broken off */
     zend_object *reason;      /* by this exception; NULL: by the one of its request */
     bool is_breaking;         /* a call in which a wait was broken off has not returned yet */
-    uint64_t is_let_be_until; /* while it cleans up; 0: it was never told to end */
+    uint64_t is_let_be_until; /* while it cleans up; 0: it was never asked to end */
     bool is_over;
     size_t users; /* contexts, and the one who has begun it */
     struct part *next, **before; /* of its request */
@@ -40,7 +40,7 @@ typedef struct part {
 
 /* After module start-up. False: PHP has no place for it. */
 bool parts_watch(void (*throw_cancelled)(const request_state *request));
-/* Throws what a cancelled request is told by. */
+/* Throws the exception of a cancelled request. */
 extern void (*parts_throw_cancelled)(const request_state *request);
 /* A request begins: its handler is in memory that lasts as long as it. */
 void parts_begin_handler(part *handler, request_state *of);
@@ -68,16 +68,16 @@ bool parts_break_off(part *p, zend_object *reason);
 /* Whether the part's next wait is to be broken off, and then by what; it is not any more. */
 bool parts_take_break(part *p, zend_object **reason);
 
-/* A part that waited for nothing was told to end: it may be suspended. */
+/* A part that waited for nothing was asked to end: it may be suspended. */
 extern bool parts_have_breaks;
 /* Breaks off what it waits for, or else its next wait. Takes the reference to the exception; NULL:
  * the one of its request. */
 void parts_break(part *p, zend_object *reason);
-/* The same, if it was not told to end, or has had PARTS_GRACE for it. */
+/* The same, if it was not asked to end, or has had PARTS_GRACE for it. */
 void parts_cancel(part *p, zend_object *reason, uint64_t now);
 /* The same for all parts of a request. */
 void parts_cancel_all(request_state *request, uint64_t now);
-/* If the part in which this runs was told to end, and has not waited since then: throws now what
+/* If the part in which this runs was asked to end, and has not waited since then: throws now what
  * its next wait would. */
 void parts_break_here(void);
 /* Whether one of its waits ends by an event, or by time, and not only by what other parts do. */

@@ -2,7 +2,7 @@
  *
  * A request that waits for a descriptor shows its number (see shown.c). What it means is written
  * here, in shared memory too, when the socket is connected, and not at each wait. The kernel cannot
- * be asked for it from outside: nobody but root may look into /proc/PID/fd of a worker.
+ * be asked for it from outside: only root may look into /proc/PID/fd of a worker.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 static shim_peers peers;
 
 /* A copy of the process has the same memory, and descriptors of its own. Other threads may come
- * here too: what they write at the same time is an address that nobody waits for. */
+ * here too: what they write at the same time is an address that is not awaited. */
 static bool is_shown(int fd)
 {
     return peers.table && fd >= 0 && fd < SHIM_PEERS && !shim.is_copy;

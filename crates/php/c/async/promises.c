@@ -25,7 +25,7 @@ typedef struct promise_link {
 
 /* ---- outcomes ---- */
 
-static void tell(promise *p)
+static void notify(promise *p)
 {
     while (p->waiting) {
         promise_link *l = p->waiting;
@@ -45,14 +45,14 @@ void promise_fulfill(promise *p, zval *result)
 {
     ZVAL_COPY(&p->result, result);
     p->outcome = PROMISE_FULFILLED;
-    tell(p);
+    notify(p);
 }
 
 void promise_reject(promise *p, zend_object *exception)
 {
     p->exception = exception;
     p->outcome = PROMISE_REJECTED;
-    tell(p);
+    notify(p);
 }
 
 void promise_free(promise *p)

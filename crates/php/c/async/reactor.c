@@ -1,11 +1,11 @@
 /* One epoll for all that the requests of a worker wait for, and a heap of points in time.
  *
- * It knows nothing of PHP and runs nobody: it says whose wait is over, in the order in which waits
- * came to their end. Each descriptor is in the epoll at most once, for one event (EPOLLONESHOT);
- * how many wait for it is known here. An event has the descriptor's number, so one that is closed
- * is taken out: its file may be open elsewhere, and is not to speak for the next one of that
- * number. If it does (libc closes some by itself), a wait is over too soon, and who waited tries
- * in vain, and waits again.
+ * It knows nothing of PHP and runs no code of a request: it says whose wait is over, in the order
+ * in which waits came to their end. Each descriptor is in the epoll at most once, for one event
+ * (EPOLLONESHOT); how many wait for it is known here. An event has the descriptor's number, so one
+ * that is closed is taken out: its file may be open elsewhere, and is not to speak for the next one
+ * of that number. If it does (libc closes some by itself), a wait is over too soon, and who waited
+ * tries in vain, and waits again.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ enum { EVENTS_AT_ONCE = 64 };
 
 typedef struct {
     reactor_watch *first; /* of those that wait for it */
-    bool is_armed; /* epoll may have an event for its number, also when nobody waits any more */
+    bool is_armed; /* epoll may have an event for its number, also when nothing waits any more */
 } watched_descriptor;
 
 static struct {
@@ -153,7 +153,7 @@ static void remove_timer(reactor_wait *wait)
 
 /* ---- descriptors ---- */
 
-/* What epoll has to tell of it: all that somebody waits for. False: it has nothing to tell of such
+/* What epoll is to report of it: all that something waits for. False: it cannot report such
  * a descriptor, which is a file's, or closed. */
 static bool arm(int fd)
 {
@@ -233,17 +233,17 @@ _Static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLPRI == POLLPRI &
                    EPOLLRDHUP == POLLRDHUP && EPOLLERR == POLLERR && EPOLLHUP == POLLHUP,
                "an event of epoll is one of poll()");
 
-/* How many descriptors of a wait are ready: at most the one that has told something. Its others are
+/* How many descriptors of a wait are ready: at most the one that epoll has reported. Its others are
  * not asked: they are when it is waited for again, since that begins with asking all. */
 static int ask(const reactor_watch *w, uint32_t events)
 {
-    struct pollfd *fds = w->wait->fds, *told = &fds[w - w->wait->watches];
+    struct pollfd *fds = w->wait->fds, *ready = &fds[w - w->wait->watches];
 
     for (nfds_t i = 0; i < w->wait->count; i++) {
         fds[i].revents = 0;
     }
-    told->revents = (short)events & (told->events | POLLERR | POLLHUP);
-    return told->revents != 0;
+    ready->revents = (short)events & (ready->events | POLLERR | POLLHUP);
+    return ready->revents != 0;
 }
 
 static void look_at(int fd, uint32_t events)
@@ -369,7 +369,7 @@ void reactor_note_closed(int fd)
     if (fd < 0 || (size_t)fd >= reactor.watched_room) {
         return;
     }
-    /* One whose wait was given up is still armed; one that has told its event is silent. */
+    /* One whose wait was given up is still armed; one whose event was reported is silent. */
     if (reactor.watched[fd].is_armed) {
         reactor.watched[fd].is_armed = false;
         epoll_ctl(reactor.epoll, EPOLL_CTL_DEL, fd, NULL);

@@ -194,7 +194,7 @@ static int await(struct pollfd *fds, nfds_t count, uint64_t deadline, uint8_t ki
 }
 
 /* As poll(). Who waits for one connection has mostly asked it something: if that wait is broken
- * off, nobody must take the answer, which comes late, for the one to what is asked next. So the
+ * off, no other may take the answer, which comes late, for the one to what is asked next. So the
  * connection ends. */
 static int await_answer(struct pollfd *fds, nfds_t count, uint64_t deadline, uint8_t kind)
 {

@@ -1,4 +1,4 @@
-/* What waits inside of libc, where nobody can be let in: a thread calls it, in async mode.
+/* What waits inside of libc, where no other request can run: a thread calls it, in async mode.
  *
  * The request is parked until the thread has answered. A request that is cancelled goes on at once,
  * and the thread is left alone with its call. Here: the threads, and programs. waiting_names.c asks

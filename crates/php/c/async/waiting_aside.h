@@ -1,4 +1,4 @@
-/* What waits inside of libc, where nobody can be let in: a thread calls it, in async mode. */
+/* What waits inside of libc, where no other request can run: a thread calls it, in async mode. */
 #ifndef TOKAMAK_WAITING_ASIDE_H
 #define TOKAMAK_WAITING_ASIDE_H
 

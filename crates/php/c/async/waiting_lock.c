@@ -2,7 +2,7 @@
  *
  * They have no event: they are tried again and again, more and more slowly. Waiting for them in the
  * kernel could be for ever, if another request of this process has the lock. If it is a request of
- * this process that releases it, the one that has waited for longest is told at once.
+ * this process that releases it, the one that has waited for longest gets it at once.
  *
  * Where others cannot be let in (see fibers_may_park()), the one that has the lock may never get to
  * release it. So that ends with an error, and a line in the log.
@@ -105,8 +105,9 @@ static bool is_same(const resource *a, const resource *b)
     return a->kind == b->kind && a->device == b->device && a->id == b->id;
 }
 
-/* Whether nobody has waited for it for longer. Other kinds than whole files have no order: who
- * waits for one range, or one semaphore of a set, must not stand in the way of others. */
+/* Whether no other request has waited for it for longer. Other kinds than whole files have no
+ * order: who waits for one range, or one semaphore of a set, must not stand in the way of others.
+ * */
 static bool is_first(const contender *c)
 {
     const contender *other = contenders;
@@ -174,7 +175,7 @@ static void report_deadlock(const char *name)
     rust_log(SHIM_WARN, line, len < (int)sizeof(line) ? (size_t)len : sizeof(line) - 1);
 }
 
-/* In the middle of what nobody can be let in: the whole process waits. */
+/* Where no other request may run: the whole process waits. */
 static long hold(const char *name, attempt try, void *what, uint64_t deadline)
 {
     const bool may_be_in_vain = fibers_count() > 1;

@@ -42,7 +42,7 @@ typedef struct {
     bool has_thread;
 } question;
 
-/* Threads at once. With ten times less, a few names that nobody knows would keep all others from
+/* Threads at once. With ten times less, a few names that no server knows would keep all others from
  * being asked for; with ten times more there would be memory for hundreds of stacks, because the
  * threads of cancelled requests stay until libc gives up. */
 enum { MOST_THREADS = 64 };
@@ -76,7 +76,7 @@ static bool make_room(question *q, const void *at, size_t len)
     return q->memory != NULL;
 }
 
-/* NULL: there is no memory for it, or nobody else may run meanwhile. */
+/* NULL: there is no memory for it, or no other request may run meanwhile. */
 static question *begin(void (*make)(waiting_call *call), const char *name, const char *service,
                        const void *at, size_t len)
 {

@@ -2,7 +2,7 @@
  *
  * The script runs inside one php_request_startup/shutdown. Of what these do, a request of its own
  * needs what concerns its input, its response, its session and its shutdown functions; modules are
- * told of neither.
+ * notified of neither.
  */
 #include "cycle/request_cycle.h"
 #include "cycle/reset.h"

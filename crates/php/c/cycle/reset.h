@@ -12,7 +12,8 @@ void reset_close_streams(void);
 void reset_directory(void);
 /* Frees the copy of a request's input that ext/filter has. */
 void reset_filter(void);
-/* Tells opcache and the stat cache, which remember the current directory, that it has changed. */
+/* Notifies opcache and the stat cache, which remember the current directory, that it has changed.
+ * */
 void reset_announce_directory(void);
 void reset_locale(void);
 /* Settings that were changed since the loop began, with their values; they are put back. NULL:

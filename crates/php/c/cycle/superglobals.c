@@ -101,7 +101,7 @@ static void disarm(zend_string *name)
 }
 
 /* As php_hash_environment(), but what is as it should be is not written: in a sealed worker each
- * page written to is copied back. And in async mode what was named stays so: to arm it would tell
+ * page written to is copied back. And in async mode what was named stays so: to arm it would show
  * requests under way that it was not. */
 static void arm_superglobals(void)
 {
@@ -116,7 +116,7 @@ static void arm_superglobals(void)
             global->armed = armed;
         }
     } ZEND_HASH_FOREACH_END();
-    /* PHP builds it for nobody, if $_SERVER is made later. */
+    /* PHP does not build it if $_SERVER is made later. */
     if (PG(register_argc_argv) && Z_TYPE(PG(http_globals)[TRACK_VARS_SERVER]) == IS_ARRAY) {
         php_build_argv(SG(request_info).query_string, &PG(http_globals)[TRACK_VARS_SERVER]);
     }

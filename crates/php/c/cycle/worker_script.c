@@ -12,7 +12,7 @@
  * either, and the client has its response before the cleaning begins.
  *
  * exit() and an uncaught exception end the handler, and the loop goes on. A fatal error leaves the
- * engine in a state that nobody vouches for: the response is finished, the script ended, and Rust
+ * engine in an unknown state: the response is finished, the script ended, and Rust
  * runs it again.
  */
 #include "cycle/worker_script.h"

@@ -305,7 +305,7 @@ static void on_backtrace(int number, siginfo_t *info, void *context)
     (void)context;
     if (!image_is_rolling_back() &&
         describe("the stack of a slow request, id=", getpid(), -1, slot)) {
-        /* A log that cannot be written leaves nobody to tell. */
+        /* If the log cannot be written, there is no other place for the message. */
         (void)!write(2, text, used);
     }
     errno = kept;

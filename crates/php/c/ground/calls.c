@@ -1,9 +1,9 @@
 /* Counts and times what requests call in databases and in other servers over HTTP.
  *
  * The functions in the tables below get a handler that stands before their own, once, at start-up:
- * so all other functions cost what they did, and these too where nobody counts. What is counted
- * stands in the request's slot of the queue, in shared memory; the request is the one that is
- * served when the function is called, and again when it returns, so requests of async mode that
+ * so all other functions cost what they did, and these too where calls are not counted. What is
+ * counted stands in the request's slot of the queue, in shared memory; the request is the one that
+ * is served when the function is called, and again when it returns, so requests of async mode that
  * take turns meanwhile have each their own. A function that throws returns all the same. One that
  * never does, because a fatal error jumps out of it, stays open; the front, which reads the
  * numbers, lets it end with its request.

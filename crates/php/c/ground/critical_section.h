@@ -12,7 +12,7 @@ void critical_section_end(void);
 void critical_section_limit_memory(void);
 /* Also asked in signal handlers. */
 bool critical_section_is_on(void);
-/* A request has died of a fatal error: nobody frees what it had. The worker takes no more requests,
+/* A request has died of a fatal error: what it had is not freed. The worker takes no more requests,
  * and that memory does not count for those under way. */
 void critical_section_note_lost(void);
 

@@ -1,4 +1,4 @@
-/* Encodings and the language, as ext/mbstring's functions tell and set them. */
+/* Encodings and the language, as ext/mbstring's functions return and set them. */
 #include "ground/encodings.h"
 #include "ground/override.h"
 #include "ground/state.h"

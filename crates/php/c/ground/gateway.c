@@ -64,9 +64,9 @@ int gateway_fixes_path_info(void)
     return gateway.fix_pathinfo;
 }
 
-/* ---- what is told to the sender of the request ---- */
+/* ---- messages to the sender of the request ---- */
 
-/* 1: nobody reads any more. */
+/* 1: the client has gone. */
 static int say(shim_level level, const char *before, const char *text, const char *after)
 {
     const int to_sender = gateway.logging && serving->stage == STAGE_REQUEST && !shim.is_copy;
@@ -83,7 +83,7 @@ static int say(shim_level level, const char *before, const char *text, const cha
     return gone;
 }
 
-/* May jump: unless ignore_user_abort is set, the script ends when nobody reads any more. */
+/* May jump: unless ignore_user_abort is set, the script ends when the client has gone. */
 static void complain_about(shim_level level, const char *before, const char *text,
                            const char *after)
 {
@@ -245,14 +245,14 @@ int gateway_send_headers(sapi_headers_struct *headers, int status)
     char line[LONGEST_STATUS + 1];
     zend_llist_position at;
     size_t count;
-    int told;
+    int has_status;
 
     if (!pairs) {
         return 1;
     }
     status = status == 0 ? 200 : status;
     count = put_status(headers, pairs, &status, line);
-    told = count > 0;
+    has_status = count > 0;
     for (sapi_header_struct *h = zend_llist_get_first_ex(&headers->headers, &at); h;
          h = zend_llist_get_next_ex(&headers->headers, &at)) {
         shim_pair pair;
@@ -260,10 +260,10 @@ int gateway_send_headers(sapi_headers_struct *headers, int status)
             continue;
         }
         if (is_header(h, "Status", 6)) {
-            if (told) {
+            if (has_status) {
                 continue;
             }
-            told = 1;
+            has_status = 1;
             status = atoi(pair.value.at);
         }
         pairs[count++] = pair;

@@ -1,6 +1,6 @@
 /* Where php.ini and its conf.d are looked for. A distribution has folders of them for each SAPI, as
  * Debian has /etc/php/8.2/embed, which libphp knows, and /etc/php/8.2/fpm; `tokamak fpm` reads the
- * latter. Which folder libphp was built with, only PHP's constants tell: the headers' macros are
+ * latter. Which folder libphp was built with, only PHP's constants show: the headers' macros are
  * those of another SAPI. */
 #include <limits.h>
 #include <string.h>

@@ -37,7 +37,7 @@ static int with_a_value(zend_execute_data *call)
     return ZEND_CALL_NUM_ARGS(call) > 1;
 }
 
-/* uopz_flags(class, function, flags); without them it only tells. */
+/* uopz_flags(class, function, flags); without them it only returns them. */
 static int with_flags(zend_execute_data *call)
 {
     return ZEND_CALL_NUM_ARGS(call) > 2 && Z_TYPE_P(ZEND_CALL_ARG(call, 3)) == IS_LONG;
@@ -75,8 +75,8 @@ static int is_first_of_imap(zend_execute_data *call)
     return with_options(call) || (is_first && is_elsewhere());
 }
 
-/* With OpenSSL as its library, curl tells OpenSSL itself: the engine is loaded for all that the
- * process encrypts, and used for it. */
+/* With OpenSSL as its library, curl sets it in OpenSSL itself: the engine is loaded for all that
+ * the process encrypts, and used for it. */
 static int names_engine(zend_long option)
 {
     return option == CURL_SSL_ENGINE || option == CURL_SSL_ENGINE_DEFAULT;
@@ -149,7 +149,7 @@ REPLACING(REPLACE)
 /* \pcov\start(), which no function of C can be called */
 REPLACE(pcov_start, always, "a request started to measure coverage by pcov")
 
-/* ---- settings that functions of PHP tell and set ---- */
+/* ---- settings that functions of PHP return and set ---- */
 
 enum { NO_KEY = 0 };
 

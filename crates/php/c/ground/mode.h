@@ -40,7 +40,7 @@ typedef struct mode {
     /* As rust_write() and rust_read_body(). */
     int (*write)(shim_part part, const char *at, size_t len);
     size_t (*read_body)(char *at, size_t len);
-    /* Nobody reads the response any more. May jump. */
+    /* The client has gone. May jump. */
     void (*client_left)(void);
     /* A second of processor time has passed. In a signal handler. */
     void (*tick)(void);

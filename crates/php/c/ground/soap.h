@@ -1,5 +1,5 @@
 /* What ext/soap remembers: declared in no header that is installed, and the same from PHP 7 on but
- * for an order that 8.4 changed. Only its settings tell where it is. */
+ * for an order that 8.4 changed. Its settings alone show where it is. */
 #ifndef TOKAMAK_SOAP_H
 #define TOKAMAK_SOAP_H
 

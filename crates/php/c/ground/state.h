@@ -36,7 +36,7 @@ typedef struct {
     lasting_place without_settings[LASTING_PLACES]; /* directories without a .user.ini */
 } lasting_files;
 
-/* Extensions that are asked or told something at each request; NULL: PHP is without it. */
+/* Extensions that the shim calls or reads at each request; NULL: PHP is without it. */
 typedef struct {
     zend_module_entry *date, *filter, *libxml, *mbstring, *tidy, *zlib;
 } known_modules;
@@ -44,7 +44,7 @@ typedef struct {
 /* The worker script. */
 typedef struct {
     int loops; /* it has called handle_request */
-    int left;  /* it was told to leave */
+    int left;  /* it was asked to stop */
     bool is_over; /* its loop of async mode has ended; there is no other one */
     /* its own shutdown functions, kept aside while requests have theirs */
     HashTable *shutdown_functions;
@@ -117,13 +117,13 @@ typedef struct request_state {
     bool ignores_abort;          /* as the setting was when it last waited */
     bool has_left;               /* its client has */
     bool is_cut;                 /* some of its response was not written */
-    bool is_held;                /* nobody may be let in between */
+    bool is_held;                /* no other request may run in between */
     struct part *handler;        /* the first of its parts; see parts.h */
     struct own_state *own;           /* see own_state.h */
     struct own_settings *library_settings; /* see own_settings.h; NULL: nothing */
     zend_string *link_text; /* what it opened its default link with; see default_link.c */
     const zend_execute_data *frames; /* its calls, while it waits; NULL: not known */
-    /* coroutines: those that are not over, and those whose exception nobody has got so far */
+    /* coroutines: those that are not over, and those whose exception was not awaited so far */
     struct promise *children, *failed;
     bool is_broken; /* one has ended by a fatal error */
     struct reactor_wait *until_childless; /* NULL: it does not wait for that */

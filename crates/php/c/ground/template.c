@@ -13,7 +13,7 @@ HashTable *template_new(uint32_t room)
 
 /* As PHP's own interned strings are, but in no table of theirs, which is closed after module
  * start-up. PHP counts no references to it, so the copies of an array need none; and it has its
- * hash, so that nobody writes to it. */
+ * hash, so that nothing writes to it. */
 zend_string *template_string(const zend_string *text)
 {
     zend_string *copy = zend_string_init(ZSTR_VAL(text), ZSTR_LEN(text), 1);

@@ -1,10 +1,10 @@
-/* What a request tells gettext of a text domain, in classic mode: where its translations are, and
- * the codeset that it wants them in.
+/* What a request sets in gettext for a text domain, in classic mode: where its translations are,
+ * and the codeset that it wants them in.
  *
  * libintl cannot forget the codeset of a domain. Without one it translates to that of the locale;
  * so a domain that an earlier request gave one is bound to the locale's own codeset, at the end of
- * that request and whenever the locale changes. A request that asks for it is told that there is
- * none.
+ * that request and whenever the locale changes. A request that asks for it is answered that there
+ * is none.
  */
 #include <langinfo.h>
 #include <libintl.h>

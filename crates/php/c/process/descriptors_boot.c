@@ -344,7 +344,7 @@ static void learn_of_boot(int fd, void *script)
         return;
     }
     descriptors_boot_add(fd, &st);
-    /* The script itself is read to its end, and nobody reads on: its position costs nothing. */
+    /* The script itself is read to its end, and no further: its position costs nothing. */
     if (st.st_dev == of_script->st_dev && st.st_ino == of_script->st_ino) {
         descriptors_boot.all[descriptors_boot.count - 1].at = -1;
         of_script->st_ino = 0;

@@ -23,7 +23,7 @@ typedef struct {
     int flags, closes_on_exec;
     off_t at;              /* of a file: where the boot left it; -1: it has no position */
     uint64_t count;        /* of a counter */
-    struct f_owner_ex owner; /* who is told by a signal, and by which, that it can be read */
+    struct f_owner_ex owner; /* who gets a signal, and which, when it can be read */
     int owner_signal;
     off_t held_at, held_len; /* the bytes on which the boot holds a shared lock; no length: none */
 } descriptor;

@@ -11,7 +11,7 @@ void directory_note_change(void);
 /* Whether somebody did since it was last entered. */
 int directory_has_moved(void);
 void directory_return_to(const char *path);
-/* A worker begins: nobody knows where. */
+/* A worker begins: its directory is not known. */
 void directory_note_start(void);
 
 #endif

@@ -1,6 +1,6 @@
-/* Code and constants of the program and its libraries: memory that nobody may write to. Code in C
- * may make it writable, or put other memory in its place, by system calls that no function of ours
- * sees; the next visitor's code would be what it has left there.
+/* Code and constants of the program and its libraries: memory that must not be written to. Code in
+ * C may make it writable, or put other memory in its place, by system calls that no function of
+ * ours sees; the next visitor's code would be what it has left there.
  *
  * Only whether such memory is where it was can be seen: code that changes it and puts the mapping
  * back is not noticed. Libraries that come later do not matter. */
@@ -13,13 +13,13 @@ typedef struct {
     unsigned long from, to;
 } range;
 
-/* In the order of their addresses, as the kernel tells them. */
+/* In the order of their addresses, as the kernel lists them. */
 static range *learned;
 static size_t learned_count;
 
 typedef void (*visitor)(range found, void *context);
 
-/* -1: the kernel does not tell. */
+/* -1: the kernel does not say. */
 static int visit(visitor see, void *context)
 {
     FILE *maps = fopen("/proc/self/maps", "re");

@@ -102,7 +102,7 @@ static void on_nothing(int number)
 }
 
 /* Signals that reach a whole process group (Ctrl-C, a closed terminal) are the supervisor's
- * business: the worker is told to leave through the board. */
+ * business: the worker is asked to stop through the board. */
 static const int not_ours[] = {SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM};
 
 /* A child of a script has no supervisor. What the script has made of a signal stays. */

@@ -54,7 +54,7 @@ int sockets_open(int domain, int type, int protocol)
 }
 
 /* A library that finds its connection closed by the peer closes it, too, and goes on to fail in
- * each later request. Nobody sees that at the descriptors that are left. */
+ * each later request. The descriptors that are left do not show that. */
 static void note_lost(int fd)
 {
     struct pollfd asked = {.fd = fd, .events = POLLRDHUP};

@@ -1,4 +1,4 @@
-/* What a boot depends on, noted as it looks: what it opens to read, what it is told is missing,
+/* What a boot depends on, noted as it looks: what it opens to read, what it finds missing,
  * which directories it lists. Noted at the first look and not when the image is taken: a file that
  * changes in between is not what the image was made of.
  *

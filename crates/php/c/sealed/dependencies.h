@@ -1,4 +1,4 @@
-/* What a boot depends on: each file that it reads, is told is missing, or has listed, as that was
+/* What a boot depends on: each file that it reads, finds missing, or has listed, as that was
  * when the boot first looked. */
 #ifndef TOKAMAK_DEPENDENCIES_H
 #define TOKAMAK_DEPENDENCIES_H

@@ -172,7 +172,7 @@ static void push_settings(void)
     }
 }
 
-/* Functions that tell a piece of the engine's state and change nothing. */
+/* Functions that return a piece of the engine's state and change nothing. */
 static const struct {
     const char *function, *title;
 } asked[] = {

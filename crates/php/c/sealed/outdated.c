@@ -259,7 +259,7 @@ const char *shim_outdated(int *newer)
             found = file;
             what = !file->mark.inode ? "is there now" : !now.inode ? "is gone" : "has changed";
         }
-        file->mark = now; /* each change is told once */
+        file->mark = now; /* each change is reported once */
     }
     if (found) {
         *newer = found->is_setting ? SHIM_SETTINGS : SHIM_APPLICATION;

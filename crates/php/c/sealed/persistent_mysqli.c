@@ -1,7 +1,7 @@
 /* Persistent connections of mysqli ("p:").
  *
- * PHP's list has a pool for each host, user and database. A connection is in it while nobody uses
- * it, and the object that holds one has the pool's name. */
+ * PHP's list has a pool for each host, user and database. A connection is in it while no script
+ * uses it, and the object that holds one has the pool's name. */
 #include "sealed/persistent_mysqli.h"
 
 #if __has_include(<ext/mysqli/php_mysqli_structs.h>)

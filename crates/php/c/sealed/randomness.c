@@ -14,7 +14,7 @@
  *   libgcrypt's
  *   libc's         rand(), random() and drand48() (EXSLT's math:random(), libmemcached and others
  *                  draw from them): seeded when a process, or a sealed request, first draws and has
- *                  not seeded them; in all modes, because nobody else does. Nothing is to be done
+ *                  not seeded them; in all modes, because nothing else does. Nothing is to be done
  *                  for those that are the kernel's; image.c leaves their memory alone, and wipes
  *                  memory by whose zeros other libraries see a fork
  *   Net-SNMP's     salts of SNMPv3, drawn when the library starts and counted on: drawn again when

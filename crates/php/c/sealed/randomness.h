@@ -7,7 +7,7 @@ void randomness_watch(void);
 const char *randomness_culprit(void);
 /* What draws random numbers seeds itself anew when it is next used. */
 void randomness_forget(void);
-/* Of libc's generators: seeds them, if nobody has. */
+/* Of libc's generators: seeds them, if they are not. */
 void randomness_seed(void);
 void randomness_note_seeded(void);
 void randomness_note_fork_handler(void (*prepare)(void), void (*child)(void), const void *library);

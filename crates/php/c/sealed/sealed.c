@@ -204,7 +204,7 @@ static void prepare(void)
     worker_process_seal();
     if (opcache && opcache->post_deactivate_func) {
         /* Requests of the boot have ended. Otherwise each request would find opcache's account of
-         * its user still open: a system call and a message that nobody logs. */
+         * its user still open: a system call and a message that is not logged. */
         opcache->post_deactivate_func();
     }
     channels_learn(life->rest);

@@ -14,7 +14,7 @@
 
 static uint32_t boot_objects;         /* handles below are the image's */
 static zend_ulong boot_resources;     /* the same for resources */
-static zend_module_entry **shutdowns; /* modules that are told of a request's end */
+static zend_module_entry **shutdowns; /* modules with a function for a request's end */
 static size_t shutdown_count;
 
 /* New handles lie above all of the boot's: no hole is filled. */

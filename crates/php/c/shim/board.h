@@ -49,7 +49,7 @@ typedef struct {
 
 /* Whom a descriptor is connected to: an address as connect() has it. */
 typedef struct {
-    volatile uint32_t len; /* 0: nobody */
+    volatile uint32_t len; /* 0: none */
     uint32_t owner;
     unsigned char address[56];
 } shim_peer;

@@ -29,7 +29,7 @@ typedef struct {
     const char *const *locked;  /* settings that scripts cannot change */
     size_t locked_count;
     const char *root;           /* DOCUMENT_ROOT of a worker script */
-    /* what strings of the seal report's requests contain; NULL: nobody asks for a report */
+    /* what strings of the seal report's requests contain; NULL: no report is wanted */
     const char *report;
     const char *ini_file;       /* where php.ini is; NULL: where PHP looks for it */
     const char *ini_of;         /* the SAPI whose php.ini and conf.d are read; NULL: libphp's own */

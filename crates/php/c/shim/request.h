@@ -59,7 +59,7 @@ typedef struct {
     uint64_t begun;     /* nanoseconds of CLOCK_MONOTONIC when it was taken; 0: to warm up */
     uint64_t due;       /* nanoseconds of CLOCK_MONOTONIC by which it is to end */
     shim_doing *doing;  /* in async mode, never NULL; others have the slot after the response */
-    shim_calls *calls;  /* never NULL; nobody reads it after the response */
+    shim_calls *calls;  /* never NULL; it is not read after the response */
     uint32_t is_fastcgi;
     uint32_t verdict;
     uint32_t place;     /* among those that are under way */
@@ -85,7 +85,7 @@ int rust_is_draining(void);
 void rust_serve(uint32_t place);
 /* It is over; the memory of the request at this place is Rust's again. */
 void rust_forget(uint32_t place);
-/* The place of a request whose client has left; each is told once. SHIM_NO_SLOT: no more. */
+/* The place of a request whose client has left; each is reported once. SHIM_NO_SLOT: no more. */
 uint32_t rust_left(void);
 /* Whether the client of the request whose turn it is has left. */
 int rust_client_left(void);
@@ -101,7 +101,7 @@ ptrdiff_t rust_read_body_now(char *at, size_t len);
 /* The response is complete (or, with a true value, cut short), with the status that PHP has in the
  * end. Once a request. */
 void rust_finish(int broken, int status);
-/* 0, or 1 when nobody reads any more. */
+/* 0, or 1 when the client has gone. */
 int rust_head(int status, const shim_pair *headers, size_t count, int interim);
 int rust_write(shim_part part, const char *at, size_t len);
 int rust_flush(void);
@@ -114,7 +114,7 @@ int rust_unopened_status(int error);
  * 0: there is none. */
 int rust_class(const char *name, size_t len, shim_text *text);
 /* Says something about a request over FastCGI: to its sender, if to_sender, and to standard
- * error. 1: nobody reads. */
+ * error. 1: the client has gone. */
 int rust_complain(shim_level level, const char *at, size_t len, int to_sender);
 /* The user of its authentication. */
 void rust_user(const char *at, size_t len);

@@ -60,7 +60,7 @@ _Noreturn void rust_fail(const char *reason);
  * took, and how many pages were copied. */
 void rust_resume(uint32_t index, uint32_t instance, uint64_t served, uint64_t took_ns,
                  uint32_t pages);
-/* The worker ends, because it was told to, or because something could not be undone. */
+/* The worker ends, because it was asked to, or because something could not be undone. */
 _Noreturn void rust_leave(const char *taint);
 
 #endif

@@ -428,7 +428,7 @@ static ZEND_MINIT_FUNCTION(tokamak)
 
 static ZEND_RSHUTDOWN_FUNCTION(tokamak)
 {
-    /* After shutdown functions and destructors nobody reads the body; without this, PHP would read
+    /* After shutdown functions and destructors the body is not read; without this, PHP would read
      * the rest of it only to throw it away. */
     serving->input_closed = 1;
     context_forget();

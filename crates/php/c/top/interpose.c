@@ -1,9 +1,9 @@
 /* Every function of libc that this program stands in front of, and two of libphp, in one table.
  *
  * The dynamic linker resolves the references of libphp and of all extensions to the definitions of
- * the program, because build.rs exports the names of this table. A row tells the parts of the shim
- * that want to know, and then makes the call: by libc, by the kernel directly (that is safe in a
- * signal handler, and before the program is set up), or by a function of the part that answers in
+ * the program, because build.rs exports the names of this table. A row notifies the parts of the
+ * shim that want to know, and then makes the call: by libc, by the kernel directly (that is safe in
+ * a signal handler, and before the program is set up), or by a function of the part that answers in
  * libc's place.
  *
  * Calls that libc makes inside itself do not come through here: the close() in fclose(), for
@@ -445,7 +445,7 @@ INTERPOSE(int, chroot, (const char *path),
           process_state_note_irreversible("a request changed the root directory"),
           LIBC(chroot)(path))
 
-/* ---- programs that are started; fork() tells by itself ---- */
+/* ---- programs that are started; fork() has handlers of its own ---- */
 INTERPOSE(FILE *, popen, (const char *command, const char *mode),
           observers_child(), waiting_popen(command, mode))
 INTERPOSE(int, system, (const char *command),

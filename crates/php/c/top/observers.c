@@ -1,4 +1,4 @@
-/* Tells every part of the shim that wants to know what becomes of descriptors and processes. */
+/* Notifies every part of the shim that observes descriptors and processes. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Tells every part of the shim that wants to know what becomes of descriptors and processes. */
+/* Notifies every part of the shim that observes descriptors and processes. */
 #ifndef TOKAMAK_OBSERVERS_H
 #define TOKAMAK_OBSERVERS_H
 

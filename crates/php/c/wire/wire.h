@@ -20,7 +20,7 @@ typedef struct {
 } wire_text;
 
 typedef struct {
-    const struct wire_kind *kind; /* its protocol; NULL: nothing was said that tells it */
+    const struct wire_kind *kind; /* its protocol; NULL: what was said does not show it */
     const char *refusal;      /* NULL: none so far */
     char reason[160];         /* a refusal that names something */
     unsigned server_charset;  /* of MySQL: what a session has unless the client asks for another */

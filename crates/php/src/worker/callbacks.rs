@@ -117,8 +117,8 @@ unsafe extern "C" fn rust_write(part: c_int, at: *const c_char, len: usize) -> c
     // SAFETY: the caller's promise.
     let text = unsafe { bytes(at, len) };
     with(1, |w| {
-        let nobody = c_int::from(!w.warming);
-        w.job().map_or(nobody, |job| {
+        let without_client = c_int::from(!w.warming);
+        w.job().map_or(without_client, |job| {
             let written = match part {
                 ffi::TRAILERS => job.write_trailers(text),
                 _ => job.write(text),
@@ -131,8 +131,8 @@ unsafe extern "C" fn rust_write(part: c_int, at: *const c_char, len: usize) -> c
 #[unsafe(no_mangle)]
 extern "C" fn rust_flush() -> c_int {
     with(1, |w| {
-        let nobody = c_int::from(!w.warming);
-        w.job().map_or(nobody, |job| c_int::from(job.flush().is_err()))
+        let without_client = c_int::from(!w.warming);
+        w.job().map_or(without_client, |job| c_int::from(job.flush().is_err()))
     })
 }
 
@@ -208,7 +208,7 @@ unsafe extern "C" fn rust_log(level: c_int, at: *const c_char, len: usize) {
     // SAFETY: the caller's promise.
     let message = unsafe { bytes(at, len) };
     let severity = self::level(level);
-    let told = with(false, |w| {
+    let is_written = with(false, |w| {
         if level == ffi::OUTPUT {
             for line in message.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
                 w.say(Level::Info, &[b"output of the worker script: ", line].concat());
@@ -218,7 +218,7 @@ unsafe extern "C" fn rust_log(level: c_int, at: *const c_char, len: usize) {
         }
         true
     });
-    if !told {
+    if !is_written {
         log::line(severity, "php", message.trim_ascii_end(), &[]);
     }
 }

@@ -83,7 +83,7 @@ impl Gateway {
     }
 
     /// Says something about the request to its sender, if there is a job for that, and to standard
-    /// error. False: nobody reads any more.
+    /// error. False: the client has gone.
     pub fn complain(&mut self, level: Level, message: &[u8], to: Option<&mut Job>) -> bool {
         let mut heard = true;
         if let Some(job) = to.filter(|_| !message.is_empty()) {

@@ -42,11 +42,11 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const ENOUGH: u32 = 3;
 
 /// Finds out that a worker has died with a lock of APCu. The kernel gives back those of files,
-/// which opcache uses, and of System V semaphores; APCu's are words in memory that nobody gives
+/// which opcache uses, and of System V semaphores; APCu's are words in memory that no process gives
 /// back.
 pub(super) struct DeadLocks {
     /// When the zygote looks next. None before a worker has died like that, and after the
-    /// supervisor was told of a lock.
+    /// supervisor was notified of a lock.
     due: Option<Instant>,
     waiting: BTreeMap<libc::pid_t, Waiting>,
 }
