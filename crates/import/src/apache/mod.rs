@@ -13,6 +13,7 @@ mod parse;
 mod remote;
 mod rewrite;
 mod section;
+mod setting;
 #[cfg(test)]
 mod tests;
 mod value;
