@@ -52,6 +52,8 @@ pub(crate) fn refusing(expression: &str) -> String {
             ']' => in_class = false,
             // It is for these already.
             '$' if wide.ends_with("/|") || expression[at..].starts_with("$|/") => {}
+            // Before a slash it would end in each folder.
+            '$' if goes_on(&expression[..at]) => {}
             '$' if !in_class => {
                 wide.push_str("(?:/|$)");
                 continue;
@@ -62,6 +64,45 @@ pub(crate) fn refusing(expression: &str) -> String {
         wide.push(char);
     }
     wide
+}
+
+/// Whether an expression ends with a repeated class that slashes are in, too: `[^.]+`.
+fn goes_on(expression: &str) -> bool {
+    let expression = expression.trim_end_matches([')', '?']);
+    let class = expression.strip_suffix(['+', '*']).and_then(|it| it.strip_suffix(']'));
+    let class = class.and_then(|it| it.rsplit_once('[')).and_then(|(_, it)| it.strip_prefix('^'));
+    class.is_some_and(|class| !class.is_empty() && !class.contains(['/', '[', ']']))
+}
+
+/// `(?!text)` behind the start of an expression, as two expressions: one that has to be found, and
+/// one that must not.
+pub(crate) fn without_lookahead_at_once(expression: &str) -> Option<(String, String)> {
+    let (before, rest) = expression.split_once("(?!")?;
+    let close = closing(rest)?;
+    let (text, after) = (&rest[..close], &rest[close + 1..]);
+    let is_one = |text: &str| alternatives(text).len() == 1;
+    let (start, plain) = before.strip_suffix('(').map_or(("", before), |it| ("(", it));
+    let is_start = matches!(plain, "^" | "^/" | "^/?" | "^\\/");
+    // The group may have other alternatives, which begin otherwise.
+    let is_whole = match start {
+        "" => is_one(after),
+        _ => closing(after).is_some_and(|end| is_one(&after[..end]) && is_one(&after[end + 1..])),
+    };
+    (is_start && is_whole && !text.is_empty())
+        .then(|| (format!("{before}{after}"), format!("{plain}(?:{text})")))
+}
+
+/// `(?<!text)more`, without it, and the only whole text for which that makes a difference.
+pub(crate) fn without_lookbehind(expression: &str) -> Option<(String, String)> {
+    let (before, rest) = expression.split_once("(?<!")?;
+    let (text, after) = rest.split_once(')')?;
+    let (more, _) = literal(after);
+    let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    // Where the rest is found without this part, it makes no difference.
+    let behind = after.len() - literal(after).1.len();
+    let other = translate(&format!("{before}\\x00{}", &after[behind..]), false).ok()?;
+    let whole = format!("{text}{more}");
+    (is_plain && !is_in(&other, &whole)).then(|| (format!("{before}{after}"), whole))
 }
 
 /// Whether an expression is found in a path; `false` for an invalid expression.
@@ -405,5 +446,33 @@ mod tests {
         let pattern = refusing(r"\.php$|\.bak$");
         assert!(is_in(&pattern, "/a.php/b"), "{pattern}");
         assert_eq!(refusing(r"a($|/)"), r"a($|/)");
+        assert_eq!(refusing(r"^/(\.?[^\.]+)$"), r"^/(\.?[^\.]+)$");
+        assert_eq!(refusing(r"^/[^/]+$"), r"^/[^/]+(?:/|$)");
+    }
+
+    #[test]
+    fn a_lookahead_at_a_known_place_is_another_expression() {
+        for (expression, expected) in [
+            (r"^(?!a|b/)(x+)$", Some((r"^(x+)$", "^(?:a|b/)"))),
+            (r"^/((?!public/).*)$", Some((r"^/(.*)$", "^/(?:public/)"))),
+            (r"^((?!a)b|c)$", None),
+            (r"^(?!a)b|c", None),
+            (r"/(?!a)b", None),
+            (r"x|\.(?!css)[^.]*$", None),
+            (r"\.(?!css).*$", None),
+        ] {
+            let found = without_lookahead_at_once(expression);
+            let found = found.as_ref().map(|(one, other)| (&**one, &**other));
+            assert_eq!(found, expected, "{expression}");
+        }
+        for (expression, expected) in [
+            (r"((\.ini|(?<!robots)\.txt))", Some((r"((\.ini|\.txt))", "robots.txt"))),
+            (r"s|(?<!robots)\.txt", None),
+            (r"(?<!a|b)\.txt", None),
+        ] {
+            let found = without_lookbehind(expression);
+            let found = found.as_ref().map(|(one, other)| (&**one, &**other));
+            assert_eq!(found, expected, "{expression}");
+        }
     }
 }

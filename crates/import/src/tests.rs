@@ -508,7 +508,7 @@ fn what_guards_in_apache_and_is_not_translated_is_refused() {
         ("<Location /a>\nRequire valid-user\n</Location>", "path = \"/a\""),
         ("<Location /a>\nRequire host b.test\n</Location>", "path = \"/a\""),
         ("<If \"true\">\nRequire all denied\n</If>", "[[site.rule]]\ndeny"),
-        ("<Directory ~ x>\nRequire all denied\n</Directory>", "[[site.rule]]\ndeny"),
+        ("<Directory ~ /[^/]+/x>\nRequire all denied\n</Directory>", "[[site.rule]]\ndeny"),
         ("<FilesMatch (?=a)>\nRequire all denied\n</FilesMatch>", "[[site.rule]]\ndeny"),
         ("RewriteCond %{REMOTE_USER} x\nRewriteRule ^/a - [F]", "pattern = \"^/a\""),
         ("RewriteRule ^/a(.*) http://b/$1 [P]", "pattern = \"^/a(.*)\""),

@@ -426,3 +426,60 @@ fn what_is_said_of_files_is_for_what_answers() {
     let own = Connection::open(desk.ours).exchange(&get("/own.php").header("Host", "site.test"));
     assert_eq!(own.header("cache-control"), Some("private"));
 }
+
+/// Lines that stand in the files of many applications.
+#[test]
+fn the_idioms_of_htaccess_files_are_known() {
+    let mut desk = Desk::new(&[
+        "index.php",
+        "robots.txt",
+        "setup.ini",
+        "other.txt",
+        "css/app.css",
+        "notes.md",
+        "a.b.md",
+        "data.git/.svn/entries",
+        "inner/a.txt",
+        "img/a.png",
+        "page.html",
+    ]);
+    desk.write(
+        "site/.htaccess",
+        "<FilesMatch \"(?i)((\\.ini|\\.log|(?<!robots)\\.txt))\">\nRequire all denied\n</FilesMatch>\n\
+         <FilesMatch \"^[^.]+\\.md$\">\n<IfModule mod_authz_core.c>\nRequire all denied\n</IfModule>\n\
+         <IfModule !mod_authz_core.c>\nDeny from all\n</IfModule>\n</FilesMatch>\n\
+         RewriteEngine On\nRewriteRule ^(?!pages|inner)(\\.?[^.]+)$ - [F]\n\
+         RewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule \\.(png|php)$ - [F]\n\
+         RewriteCond %{HTTP_COOKIE} !session\nRewriteCond %{QUERY_STRING} ^$\n\
+         RewriteCond %{DOCUMENT_ROOT}/cache/$1.html -f\nRewriteRule ^(.*)$ /cache/$1.html [L]\n\
+         RewriteCond $0::%{REQUEST_URI} ^([^:]*+(?::[^:]*+)*?)::(/.+?)\\1$\n\
+         RewriteRule .+ - [E=BASE:%2]\nRewriteCond %{DOCUMENT_ROOT}%{REQUEST_URI} !-f\n\
+         RewriteRule .* %{ENV:BASE}index.php [NC,L]\n",
+    );
+    let site = "<VirtualHost $ADDRESS>\nServerName site.test\nDocumentRoot $TOP/site\n\
+        DirectoryIndex index.php\n<Directory $TOP/*>\nAllowOverride All\nRequire all granted\n\
+        </Directory>\n<DirectoryMatch \"/\\.(git|svn)/\">\nRequire all denied\n\
+        </DirectoryMatch>\n<Directory ~ \"^$TOP/site/inner/\">\nRequire all denied\n</Directory>\n\
+        AliasMatch ^/pics/(.+)\\.jpg$ $TOP/site/img/$1.png\nScriptAlias /cgi-bin/ $TOP/cgi/\n\
+        </VirtualHost>";
+    let written = serve(&mut desk, site, 3);
+    assert!(written.contains("docs/cgi.md"), "{written}");
+    desk.compare(&[
+        status(200, "/"),
+        status(200, "/robots.txt"),
+        status(403, "/other.txt"),
+        status(403, "/setup.ini"),
+        status(403, "/setup.ini/more"),
+        status(200, "/css/app.css"),
+        status(403, "/notes.md"),
+        status(200, "/a.b.md"),
+        status(200, "/page.html"),
+        status(200, "/pages/one"),
+        status(200, "/missing.html"),
+        status(403, "/some/page"),
+        status(403, "/data.git/.svn/entries"),
+        status(403, "/inner/a.txt"),
+        status(403, "/missing.png"),
+        differs(200, 404, "/pics/a.jpg"),
+    ]);
+}

@@ -1,5 +1,7 @@
 //! `RewriteCond`: what requests have to be.
 
+use std::collections::BTreeSet;
+
 use crate::combine::{Within, expression_behind};
 use crate::condition::{Cases, Subject, Test};
 use crate::directive::Directive;
@@ -21,12 +23,14 @@ pub(super) fn cases(
     let mut all = Cases::all();
     for group in conditions.split_inclusive(|it| !has_flag(it, "or", "ornext")) {
         let are_there =
-            group.iter().all(|it| is_file(it.arg(0), in_folder) && THERE.contains(&it.arg(1)));
+            group.iter().all(|it| is_own(it, mount, in_folder) && THERE.contains(&it.arg(1)));
         let one_of = match are_there {
             true if group.iter().any(|it| matches!(it.arg(1), "-f" | "-s" | "-F")) => {
                 Cases::of(Test::File(true))
             }
             true => return Err("a condition for folders alone is not translated".to_owned()),
+            // No file is two of these at once, so one of both always holds.
+            false if missing(group, mount, in_folder) > 1 => Cases::all(),
             false => {
                 let mut cases = Cases(Vec::new());
                 for condition in group {
@@ -37,11 +41,18 @@ pub(super) fn cases(
         };
         all = all.and(&one_of).ok_or("too many conditions")?;
     }
-    let is_without = |flag: &str| conditions.iter().any(|it| it.arg(1) == flag);
-    if is_without("!-d") && !is_without("!-f") {
+    let is_without = |flag: &&str| conditions.iter().any(|it| it.arg(1) == *flag);
+    if ["!-d", "!-l"].iter().any(is_without) && !["!-f", "!-s"].iter().any(is_without) {
         return Err("a condition without `!-f` is not translated".to_owned());
     }
     Ok(all)
+}
+
+/// How many kinds of files there must not be, one of which is enough.
+fn missing(group: &[Directive], mount: Option<&str>, in_folder: bool) -> usize {
+    let own = group.iter().filter(|it| is_own(it, mount, in_folder));
+    let kinds: BTreeSet<&str> = own.map(|it| it.arg(1)).filter(|it| it.starts_with("!-")).collect();
+    kinds.len()
 }
 
 /// Whether a condition has a flag, by one of its names.
@@ -51,21 +62,40 @@ fn has_flag(condition: &Directive, short: &str, long: &str) -> bool {
     flags.any(|flag| flag.eq_ignore_ascii_case(short) || flag.eq_ignore_ascii_case(long))
 }
 
-/// Whether it is the name of the file that is asked for. Outside of a folder it is not known yet.
-fn is_file(what: &str, in_folder: bool) -> bool {
-    let is_name = matches!(what, "%{REQUEST_FILENAME}" | "%{SCRIPT_FILENAME}");
-    (is_name && in_folder) || what.starts_with("%{DOCUMENT_ROOT}")
+/// Whether it is the name of the file that is asked for. Outside of a folder it is not known yet,
+/// and `REQUEST_FILENAME` is the path.
+pub(super) fn is_file(what: &str, in_folder: bool) -> bool {
+    let root = ["%{DOCUMENT_ROOT}", "%{CONTEXT_DOCUMENT_ROOT}"];
+    let is_name = |what: &str| matches!(what, "%{REQUEST_FILENAME}" | "%{SCRIPT_FILENAME}");
+    match root.iter().find_map(|root| what.strip_prefix(root)) {
+        Some(rest) => {
+            let path = rest.strip_prefix('/').unwrap_or(rest);
+            path == "%{REQUEST_URI}" || (is_name(path) && !in_folder)
+        }
+        None => is_name(what) && in_folder,
+    }
+}
+
+/// Whether a condition is of the file that is asked for: the root is that of the site around.
+fn is_own(condition: &Directive, mount: Option<&str>, in_folder: bool) -> bool {
+    let what = condition.arg(0);
+    is_file(what, in_folder) && (mount.is_none() || !what.contains("DOCUMENT_ROOT"))
 }
 
 fn one(condition: &Directive, mount: Option<&str>, in_folder: bool) -> Result<Cases, String> {
     let problem = || "its conditions are not translated".to_owned();
     let (what, value) = (condition.arg(0), condition.arg(1));
-    if is_file(what, in_folder) {
+    if is_own(condition, mount, in_folder) {
         match value {
             "!-f" | "!-d" | "!-l" | "!-s" => return Ok(Cases::of(Test::File(false))),
             "-f" | "-s" => return Ok(Cases::of(Test::File(true))),
             _ => {}
         }
+    }
+    if what.contains("DOCUMENT_ROOT") || value.trim_start_matches('!').starts_with('-') {
+        let reason = "whether there is another file is not translated; where it is what is served \
+            anyway, leave the lines out";
+        return Err(reason.to_owned());
     }
     // It is set when Apache asks all rules again, after one of them.
     if what == "%{ENV:REDIRECT_STATUS}" && matches!(value, "^$" | "=" | "=\"\"" | "\"\"" | "") {
@@ -122,6 +152,7 @@ pub(super) fn base(conditions: &[Directive], flags: &str) -> Option<(String, boo
     let ends_in_slash = match (condition.arg(0), condition.arg(1), value) {
         ("%{REQUEST_URI}::$0" | "%{REQUEST_URI}::$1", "^(/.+)/(.*)::\\2$", "%1") => false,
         ("$0#%{REQUEST_URI}", "([^#]*)#(.*)\\1$", "%2") => true,
+        ("$0::%{REQUEST_URI}", "^([^:]*+(?::[^:]*+)*?)::(/.+?)\\1$", "%2") => true,
         _ => return None,
     };
     Some((name.to_owned(), ends_in_slash))

@@ -22,6 +22,9 @@ pub(super) const UNMATCHED: &str = "include without a file";
 /// The name of a directive in place of what is for servers without a module.
 pub(super) const WITHOUT_MODULE: &str = "part for servers without a module";
 
+/// Modules of each Apache 2.4: nothing is for servers without them.
+const IN_EACH_APACHE: &[&str] = &["mod_authz_core.c", "authz_core_module"];
+
 /// Reads the directives of one text, without includes. Names are in lower case.
 pub(super) fn parse(text: &str, file: &Path) -> Result<Vec<Directive>, Unreadable> {
     let file: Arc<str> = file.to_string_lossy().into();
@@ -163,7 +166,7 @@ impl Includes<'_> {
                         "mod_php5.c" | "mod_php7.c" | "php5_module" | "php7_module"
                     );
                     if directive.arg(0).starts_with('!') {
-                        if !inner.is_empty() {
+                        if !inner.is_empty() && !IN_EACH_APACHE.contains(&&*name) {
                             let name = WITHOUT_MODULE.to_owned();
                             all.push(Directive { name, ..directive });
                         }

@@ -3,13 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::condition::{Cases, Subject, Test, limited};
+use crate::condition::{Case, Cases, Subject, Test, limited};
 use crate::directive::Directive;
 use crate::model::{Moved, Rule, Scope, Site};
 use crate::pattern;
 
 use super::section::Area;
 use super::{Reader, condition as conditions_of, value};
+
+/// A path that is refused in each site of Apache.
+const HIDDEN: &str = "/.ht";
 
 /// What stands before a `RewriteRule`.
 #[derive(Debug)]
@@ -230,7 +233,13 @@ impl Reader<'_> {
         let refused = cases.and_then(|cases| {
             let (scope, cases) = scope_of(directive, flags, &cases, rewriting)?;
             let rule = Rule::at(place, scope.refusing()).refuse_all(status);
-            cases.0.iter().map(|case| limited(rule.clone(), case)).collect::<Result<Vec<_>, _>>()
+            // It leads to what is refused in each site: later rules do not see it then.
+            let missing = Rule::at(place, scope).rewrite(HIDDEN);
+            let own = cases.0.iter().map(|case| match is_missing(case) && status == 403 {
+                true => limited(missing.clone(), case),
+                false => limited(rule.clone(), case),
+            });
+            own.collect::<Result<Vec<_>, _>>()
         });
         match refused {
             Ok(rules) => site.rules.extend(rules),
@@ -392,8 +401,7 @@ impl Reader<'_> {
 /// What a condition asks. Outside of a folder, `REQUEST_FILENAME` is no file yet.
 fn condition(directive: &Directive, in_folder: bool) -> Condition {
     let (what, value) = (directive.arg(0), directive.arg(1));
-    let is_name = matches!(what, "%{REQUEST_FILENAME}" | "%{SCRIPT_FILENAME}");
-    let is_file = (is_name && in_folder) || what.starts_with("%{DOCUMENT_ROOT}");
+    let is_file = conditions_of::is_file(what, in_folder);
     let name = |text: &str| {
         let plain = text.strip_prefix('^').and_then(|text| text.strip_suffix('$'));
         let plain = plain.map(|plain| plain.replace("\\.", "."));
@@ -418,18 +426,31 @@ fn condition(directive: &Directive, in_folder: bool) -> Condition {
     }
 }
 
-/// Whether any client can make a condition untrue by leaving something out of its request, so
-/// that what the rule is for is sent to everybody as it lies there.
+/// Whether a case is for paths without a file, so that refusing these keeps nothing closed that is
+/// there.
+fn is_missing(case: &Case) -> bool {
+    case.contains(&Test::File(false))
+}
+
+/// Whether any client can make a condition untrue by what it sends or leaves out, so that what the
+/// rule is for is sent to everybody as it lies there.
 fn is_avoidable(directive: &Directive) -> bool {
     let (what, value) = (directive.arg(0), directive.arg(1));
     let is_of_client = ["%{HTTP_ACCEPT", "%{HTTP_USER_AGENT}", "%{HTTP_REFERER}", "%{HTTP_COOKIE}"]
         .iter()
         .chain(&["%{HTTP:", "%{QUERY_STRING}"])
         .any(|start| what.starts_with(start));
-    let matches_nothing = |value: &str| {
-        pattern::translate(value, false).map_or(true, |expression| pattern::is_in(&expression, ""))
+    // Clients send what must not be there, nothing, or words that nobody asks for.
+    let is_always = |value: &str| {
+        let is_in = |expression: &String, text| pattern::is_in(expression, text);
+        let expression = pattern::translate(value, false);
+        expression.map_or(true, |it| is_in(&it, "") && is_in(&it, "nobody=asks"))
     };
-    is_of_client && !value.starts_with(['!', '<', '>', '=', '-']) && !matches_nothing(value)
+    is_of_client
+        && match value.strip_prefix('!') {
+            Some(rest) => !rest.is_empty() && pattern::translate(rest, false).is_ok(),
+            None => !value.starts_with(['<', '>', '=', '-']) && !is_always(value),
+        }
 }
 
 /// The expression of a rule, for whole paths.
@@ -443,6 +464,9 @@ fn expression_of(
     if expression.starts_with('!') {
         return Err("its expression is not translated".into());
     }
+    // More than it is for.
+    let wider = pattern::without_lookahead_at_once(expression);
+    let expression = wider.as_ref().map_or(expression, |(wider, _)| wider);
     within_folder(&pattern::translate(expression, flags.ignores_case)?, rewriting)
 }
 
@@ -466,8 +490,18 @@ fn scope_of(
         Some(expression) => (expression, false),
         None => (directive.arg(0), true),
     };
-    let expression = pattern::translate(expression, flags.ignores_case)?;
-    let expression = within_folder(&expression, rewriting)?;
+    let whole = |expression: &str| {
+        within_folder(&pattern::translate(expression, flags.ignores_case)?, rewriting)
+    };
+    if let Some((own, others)) = pattern::without_lookahead_at_once(expression)
+        && is_found
+    {
+        let others = Cases::of(Test::Found(Subject::Path, whole(&others)?, false));
+        scope.and.extend(scope.pattern.take());
+        scope.pattern = Some(whole(&own)?);
+        return Ok((scope, cases.and(&others).ok_or("too many conditions")?));
+    }
+    let expression = whole(expression)?;
     if !is_found {
         let own = Cases::of(Test::Found(Subject::Path, expression, false));
         return Ok((scope, cases.and(&own).ok_or("too many conditions")?));

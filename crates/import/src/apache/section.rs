@@ -9,6 +9,8 @@ use crate::{pattern, validity};
 
 use super::access::{Access, OF_ACCESS, access};
 use super::login::{Settings, has_other_provider};
+use super::name::{self, Names};
+use super::reach::{self, LAST, Reach};
 use super::rewrite::Rewriting;
 use super::{Reader, listing, parse, remote, value};
 
@@ -31,16 +33,23 @@ impl Area {
         Area { scope, folder: Some(path.to_owned()) }
     }
 
-    /// Names of files in it, by an expression that is found in the path.
-    fn files(&self, expression: String) -> Option<Area> {
+    /// Folders in whose paths an expression is found.
+    fn found(expression: String) -> Area {
+        Area { scope: Scope::pattern(expression), folder: None }
+    }
+
+    /// Names of files in it.
+    fn files(&self, names: Names) -> Area {
+        let expression = names.found;
         // A folder is no file, and this is the one with a dot whose files are sent.
         let is_of_dots = expression.starts_with("/\\.")
             && !expression.contains('|')
             && pattern::is_in(&expression, "/.well-known/x");
         let mut scope = Scope { pattern: Some(expression), ..self.scope.clone() };
         scope.and.extend(is_of_dots.then(|| "!^/\\.well-known/".to_owned()));
+        scope.and.extend(names.but.iter().map(|own| format!("!{own}")));
         scope.and.extend(self.scope.pattern.clone());
-        Some(Area { scope, folder: None })
+        Area { scope, folder: None }
     }
 }
 
@@ -221,21 +230,50 @@ impl Reader<'_> {
         let mut deciding = None;
         let mut overriding = Overriding::default();
         let mut inner = Vec::new();
-        for section in directives.iter().filter(|it| is_folder(it)) {
-            let Some(folder) = folder_of(section) else {
-                overriding.is_anywhere |= overrides(section.inner()) == Some(true);
-                self.unknown(section, &Area::server(), site);
-                continue;
+        let sections = directives.iter().filter(|it| is_folder(it));
+        let mut sections: Vec<_> = sections.map(|it| (reach::of(it, root), it)).collect();
+        // The outer ones first, and what is in the site last.
+        sections.sort_by_key(|(reach, _)| match reach {
+            Reach::Whole(length) => *length,
+            _ => LAST,
+        });
+        for (reach, section) in sections {
+            let reach = match reach {
+                // What rewrites see depends on the folder, of which there are several.
+                Reach::Found(_) if has_rewrites(section.inner()) => Reach::Unknown,
+                reach => reach,
             };
-            if let Some(is_on) = overrides(section.inner()) {
-                overriding.folders.push((folder.clone(), is_on));
-            }
-            if below(root, &folder).is_some() {
+            let (length, folder) = match &reach {
+                Reach::Nothing => continue,
+                Reach::Whole(length) => (*length, root.get(..*length).unwrap_or(root).to_owned()),
+                Reach::Path(path) => (LAST, format!("{root}{path}")),
+                Reach::Found(_) | Reach::Unknown => {
+                    overriding.is_anywhere |= overrides(section.inner()) == Some(true);
+                    match reach {
+                        Reach::Found(own) => {
+                            if section.args.iter().any(|it| it.contains('$')) {
+                                let reason = "it is for what lies below these folders, too";
+                                self.notes.differs(&section.place, &section.line(), reason);
+                            }
+                            inner.push((Area::found(own), section));
+                        }
+                        _ => self.unknown(section, &Area::server(), site),
+                    }
+                    continue;
+                }
+            };
+            let is_on = overrides(section.inner());
+            overriding.folders.extend(is_on.map(|is_on| (folder, is_on)));
+            if let Reach::Path(path) = &reach {
+                inner.push((Area::folder(Scope::path(path), &format!("{path}/")), section));
+            } else {
                 self.unasked(section.inner(), &Scope::default());
-                if own_access(section) != Access::Unsaid {
+                let own = own_access(section);
+                // What an expression of folders opens is not known.
+                if own != Access::Unsaid && (own != Access::Open || length != LAST) {
                     deciding = match deciding {
-                        Some((length, _)) if length > folder.len() => deciding,
-                        _ => Some((folder.len(), section)),
+                        Some((before, _)) if before > length => deciding,
+                        _ => Some((length, section)),
                     };
                 }
                 let own = section.inner().iter();
@@ -246,13 +284,11 @@ impl Reader<'_> {
                 let around = std::mem::replace(&mut self.settings, settings);
                 self.directives(&own, &Area::folder(Scope::default(), "/"), site);
                 self.settings = around;
-            } else if let Some(path) = below(&folder, root) {
-                inner.push((path.to_owned(), section));
             }
         }
         let around = directives.iter().filter(|it| is_folder(it)).filter_map(|section| {
-            let folder = folder_of(section).filter(|folder| below(root, folder).is_some())?;
-            Some((folder, section.inner()))
+            let Reach::Whole(length) = reach::of(section, root) else { return None };
+            Some((root.get(..length).unwrap_or(root).to_owned(), section.inner()))
         });
         if let Some(lists) = listing::of_folders(around.collect()) {
             site.index_listing = lists;
@@ -261,8 +297,7 @@ impl Reader<'_> {
         if let (Some(access), Some((_, section))) = (closed, deciding) {
             self.access(&section.place, access, &Area::server(), site);
         }
-        for (path, section) in inner {
-            let area = Area::folder(Scope::path(&path), &format!("{path}/"));
+        for (area, section) in inner {
             self.directives(section.inner(), &area, site);
         }
         if overriding.is_any_below(root) {
@@ -338,12 +373,8 @@ impl Reader<'_> {
             (kind, name) => (kind, name),
         };
         let within = match kind {
-            "files" => area.files(format!("/{}(?:/|$)", value::of_shell(name))),
-            "filesmatch" => pattern::translate(name, false)
-                .ok()
-                // The start of a name is behind a slash of the path.
-                .and_then(|expression| value::with_start(&expression, "/"))
-                .and_then(|expression| area.files(expression)),
+            "files" => Some(area.files(name::of_shell(name))),
+            "filesmatch" => name::of_expression(name).map(|names| area.files(names)),
             "location" if area.folder.is_none() && !name.contains(['*', '?']) => {
                 let path = name.trim_end_matches('/');
                 let scope = if path.is_empty() { Scope::default() } else { Scope::path(path) };
@@ -438,14 +469,7 @@ impl Reader<'_> {
                 }
             }
             "proxypass" | "proxypassmatch" | "scriptalias" | "scriptaliasmatch" | "aliasmatch" => {
-                let reason = "nothing but files and PHP is served, so these paths are refused";
-                self.notes.refused(place, &line, reason);
-                let path = directive.arg(0);
-                let scope = match path.starts_with('/') && path.len() > 1 {
-                    true => Scope::path(format!("{}*", path.trim_end_matches('*'))),
-                    false => area.scope.clone(),
-                };
-                site.rules.push(Rule::at(place, scope).refuse_all(404));
+                self.elsewhere(directive, area, site);
             }
             parse::WITHOUT_MODULE => {
                 let line = format!("<IfModule {}>", directive.args.join(" "));
@@ -465,6 +489,29 @@ impl Reader<'_> {
             }
             _ => self.notes.left(place, &line, "not known, or not for these paths"),
         }
+    }
+
+    /// What leads to another server, to programs, or to files by an expression.
+    fn elsewhere(&mut self, directive: &Directive, area: &Area, site: &mut Site) {
+        let reason = match &*directive.name {
+            "scriptalias" | "scriptaliasmatch" => {
+                "programs run by fcgiwrap, see docs/cgi.md; without it these paths are refused"
+            }
+            "aliasmatch" => {
+                "only a folder can lie elsewhere: write a [[site]] with `path`, or a rule with \
+                `rewrite`; without it these paths are refused"
+            }
+            _ => "nothing but files and PHP is served, so these paths are refused",
+        };
+        self.notes.refused(&directive.place, &directive.line(), reason);
+        let path = directive.arg(0);
+        let scope = match directive.name.ends_with("aliasmatch") {
+            true => pattern::translate(path, false).ok().map(|it| Scope::pattern(it).refusing()),
+            false => (path.starts_with('/') && path.len() > 1)
+                .then(|| Scope::path(format!("{}*", path.trim_end_matches('*')))),
+        };
+        let scope = scope.unwrap_or_else(|| area.scope.clone());
+        site.rules.push(Rule::at(&directive.place, scope).refuse_all(404));
     }
 
     fn header(&mut self, directive: &Directive, area: &Area, site: &mut Site) {
@@ -653,14 +700,9 @@ fn is_folder(directive: &Directive) -> bool {
     matches!(&*directive.name, "directory" | "directorymatch") && directive.block.is_some()
 }
 
-/// The folder of a section, if it is for one that is known.
-fn folder_of(section: &Directive) -> Option<String> {
-    let folder = section.arg(0);
-    let is_plain = section.name == "directory"
-        && section.args.len() == 1
-        && folder.starts_with('/')
-        && !folder.contains(['*', '?', '[', '$']);
-    is_plain.then(|| super::plain(folder))
+/// Whether paths are rewritten within.
+fn has_rewrites(directives: &[Directive]) -> bool {
+    directives.iter().any(|it| it.name == "rewriterule" || has_rewrites(it.inner()))
 }
 
 /// What of a path is below a folder, both as [`super::plain`] writes them.

@@ -69,7 +69,11 @@ pub(super) const DIFFERENCES: &[Difference] = &[
             let by_method =
                 site.text.contains("%{REQUEST_METHOD}") && matches!(asked.method, "PUT" | "DELETE");
             let by_query = site.text.contains("%{QUERY_STRING} b=") && asked.target.contains("b=");
+            // Behind the front controller's rule, which ends them.
+            let by_path = ["^(?!docs|admin)", "RewriteRule \\.(php|png)$ - [F]"];
+            let by_path = by_path.iter().any(|rule| site.text.contains(rule));
             ours.status == 403 && (by_method || by_query)
+                || by_path && matches!(ours.status, 403 | 404)
         },
     },
     Difference {
@@ -136,9 +140,10 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         explains: |pair| {
             let Pair { site, asked, theirs, ours } = pair;
             let is_page = (theirs.status, &theirs.body) == (ours.status, &ours.body);
+            let is_script = asked.path().contains(".php") || asked.path().ends_with('/');
             site.text.contains("ProxyPassMatch")
-                && asked.path().contains(".php")
-                && (pair.is_entrance() || ours.is_refused() || is_page)
+                && (is_script && (pair.is_entrance() || ours.is_refused())
+                    || is_page && theirs.file.as_ref().is_some_and(|it| it.ends_with(".php")))
         },
     },
     Difference {

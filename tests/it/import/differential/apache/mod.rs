@@ -94,7 +94,13 @@ const FRONT: [&str; 9] = [
 ];
 
 /// Other lines of a site's own `.htaccess`.
-const OVERRIDES: [&str; 28] = [
+const OVERRIDES: [&str; 33] = [
+    "<FilesMatch \"^[^.]+\\.(txt|md)$\">\nRequire all denied\n</FilesMatch>",
+    "<FilesMatch \"(?i)(\\.ini|(?<!robots)\\.txt)\">\nRequire all denied\n</FilesMatch>",
+    "RewriteEngine On\nRewriteRule ^(?!docs|admin)(\\.?[^.]+)$ - [F]",
+    "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule \\.(php|png)$ - [F]",
+    "RewriteEngine On\nRewriteCond %{DOCUMENT_ROOT}/%{REQUEST_URI} !-f\n\
+     RewriteRule ^news/ index.php [L]",
     "Options -Indexes",
     "Options +Indexes",
     "DirectoryIndex index.html index.php",
@@ -165,7 +171,10 @@ const OLD: [&str; 3] = [
 ];
 
 /// Lines of the site itself.
-const LINES: [&str; 34] = [
+const LINES: [&str; 37] = [
+    "<DirectoryMatch \"/\\.(git|svn)\">\nRequire all denied\n</DirectoryMatch>",
+    "<Directory $TOP/*/uploads>\nHeader set X-Uploads yes\n<Files *.php>\nRequire all denied\n</Files>\n</Directory>",
+    "<DirectoryMatch \"^$ROOT/(admin|docs)/\">\nHeader set X-Inner yes\n</DirectoryMatch>",
     "<Directory $ROOT/data>\nRequire all denied\n</Directory>",
     "<Directory $ROOT/data>\nOrder deny,allow\nDeny from all\n</Directory>",
     "<Directory $ROOT/uploads>\n<FilesMatch \"\\.php$\">\nRequire all denied\n</FilesMatch>\n</Directory>",

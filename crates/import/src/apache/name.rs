@@ -1,0 +1,137 @@
+//! Names of files by an expression, as expressions of paths: Apache looks at the last part alone.
+
+use crate::pattern;
+
+use super::value;
+
+/// Paths with names that an expression finds.
+#[derive(Debug, PartialEq)]
+pub(super) struct Names {
+    /// What is found in them. It may be found in more paths, of which nothing answers.
+    pub found: String,
+    /// What is not.
+    pub but: Vec<String>,
+}
+
+/// Names of a pattern of the shell.
+pub(super) fn of_shell(text: &str) -> Names {
+    Names { found: format!("/{}(?:/|$)", value::of_shell(text)), but: Vec::new() }
+}
+
+/// Names in which an expression is found; nothing if rules cannot say it.
+pub(super) fn of_expression(expression: &str) -> Option<Names> {
+    let (expression, besides) = match pattern::without_lookbehind(expression) {
+        Some((rest, text)) => (rest, Some(text)),
+        None => (expression.to_owned(), None),
+    };
+    let but: Vec<String> =
+        besides.into_iter().map(|name| format!("/{}\\z", regex_lite::escape(&name))).collect();
+    let translated = pattern::translate(&expression, false).ok()?;
+    let exact = exact(&translated).filter(|_| translated.contains("[^"));
+    let found = match exact.as_deref().map(any_of) {
+        // `[^.]` would also find what goes on over slashes.
+        Some(own) if !["/a", "/index"].iter().any(|name| pattern::is_in(&own, name)) => own,
+        // The start of a name is behind a slash of the path.
+        _ => value::with_start(&translated, "/")?,
+    };
+    Some(Names { found, but })
+}
+
+/// What finds alternatives in a part of a path: the file's name may be any of them.
+fn any_of(exact: &[String]) -> String {
+    let own = exact.join("|").replace("\\z", "(?:/|$)");
+    format!("(?:{own})[^/]*(?:/|$)")
+}
+
+/// The alternatives of an expression, none of which goes on over a slash; nothing if one might.
+fn exact(expression: &str) -> Option<Vec<String>> {
+    let (flags, expression) = match expression.strip_prefix("(?i)") {
+        Some(rest) => ("(?i)", rest),
+        None => ("", expression),
+    };
+    let own = within_names(expression)?;
+    let alternatives = pattern::alternatives(&own).into_iter().map(|one| {
+        let one = value::with_start(one, "/")?;
+        Some(match (flags, one.strip_prefix('/')) {
+            ("", _) => one,
+            (flags, Some(rest)) => format!("/(?:{flags}{rest})"),
+            (flags, None) => format!("(?:{flags}{one})"),
+        })
+    });
+    alternatives.collect()
+}
+
+/// An expression whose dots and classes are no slashes.
+fn within_names(expression: &str) -> Option<String> {
+    let mut own = String::new();
+    let mut rest = expression.chars();
+    while let Some(char) = rest.next() {
+        match char {
+            '\\' => {
+                let next = rest.next()?;
+                if next.is_ascii_alphanumeric() && !"dwsb".contains(next) {
+                    return None;
+                }
+                own.extend(['\\', next]);
+            }
+            '[' => own.push_str(&class(&mut rest)?),
+            '.' => own.push_str("[^/]"),
+            '$' => own.push_str("\\z"),
+            '/' => return None,
+            char => own.push(char),
+        }
+    }
+    Some(own)
+}
+
+/// The rest of a class, without slashes.
+fn class(rest: &mut std::str::Chars<'_>) -> Option<String> {
+    let mut own = String::from("[");
+    let mut text = String::new();
+    let mut before = None;
+    loop {
+        let char = rest.next()?;
+        match char {
+            ']' if !matches!(&*text, "" | "^") => break,
+            '[' | '/' => return None,
+            '\\' => {
+                let next = rest.next()?;
+                if next.is_ascii_alphanumeric() && !"dws".contains(next) {
+                    return None;
+                }
+                text.extend(['\\', next]);
+                before = None;
+                continue;
+            }
+            // What lies between other signs may be a slash.
+            '-' if !before.is_none_or(|it: char| it.is_ascii_alphanumeric()) => return None,
+            char => text.push(char),
+        }
+        before = Some(char);
+    }
+    own.push_str(&text);
+    own.push_str(if text.starts_with('^') { "/]" } else { "]" });
+    Some(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_the_last_part_of_a_path() {
+        for (expression, found, not_found) in [
+            (r"^[^.]+\.(sql|txt)$", &["/a.txt", "/x.y/a.sql", "/a/x.txt/b"][..], &["/a.b.txt"][..]),
+            (r"^([^.]+|.*\.yml)$", &["/a", "/css/b.yml"], &["/a.css"]),
+            (r"(?i)(\.ini|(?<!robots)\.txt)", &["/a.TXT", "/b.ini"], &["/robots.txt", "/a.php"]),
+        ] {
+            let names = of_expression(expression).unwrap();
+            let is_for = |path: &&&str| {
+                pattern::is_in(&names.found, path)
+                    && !names.but.iter().any(|own| pattern::is_in(own, path))
+            };
+            assert_eq!(found.iter().filter(is_for).count(), found.len(), "{names:?}");
+            assert_eq!(not_found.iter().find(is_for), None, "{names:?}");
+        }
+    }
+}
