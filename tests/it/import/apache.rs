@@ -458,7 +458,7 @@ fn the_idioms_of_htaccess_files_are_known() {
     );
     let site = "<VirtualHost $ADDRESS>\nServerName site.test\nDocumentRoot $TOP/site\n\
         DirectoryIndex index.php\n<Directory $TOP/*>\nAllowOverride All\nRequire all granted\n\
-        </Directory>\n<DirectoryMatch \"/\\.(git|svn)/\">\nRequire all denied\n\
+        </Directory>\n<DirectoryMatch \"^/.*/\\.(git|svn)/\">\nRequire all denied\n\
         </DirectoryMatch>\n<Directory ~ \"^$TOP/site/inner/\">\nRequire all denied\n</Directory>\n\
         AliasMatch ^/pics/(.+)\\.jpg$ $TOP/site/img/$1.png\nScriptAlias /cgi-bin/ $TOP/cgi/\n\
         </VirtualHost>";

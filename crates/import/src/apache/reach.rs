@@ -76,6 +76,9 @@ fn of_expression(expression: &str, root: &str) -> Reach {
     };
     let mut found = Vec::new();
     for one in pattern::alternatives(expression) {
+        // Anything may stand before it, and the name of the root does.
+        let anywhere = ["^/.*/", "^.*/"].iter().find_map(|start| one.strip_prefix(start));
+        let one = anywhere.map_or(one, |rest| &one[one.len() - rest.len() - 1..]);
         match one.strip_prefix('^') {
             Some(rest) => match behind(rest, root) {
                 Behind::At(rest) => found.push(format!("^{rest}")),
@@ -165,6 +168,8 @@ mod tests {
             (&["~", "^/home/.*"], Reach::Nothing),
             (&["~", "/\\.(git|svn)"], found("/\\.(git|svn)")),
             (&["~", "site/a"], Reach::Unknown),
+            (&["~", "^/.*/\\.svn/"], found("/\\.svn/")),
+            (&["~", "^/.*/site/a"], Reach::Unknown),
             (&["~", "/[^/]+/a"], Reach::Unknown),
             (&["~", "^/var/www/"], Reach::Whole(LAST)),
         ] {
