@@ -25,7 +25,7 @@ pub fn rejection(body: &[u8]) -> Option<Rejection> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::message::ExportTracePartialSuccess;
+    use crate::otlp::message::ExportTracePartialSuccess;
     use super::*;
 
     #[test]
