@@ -25,8 +25,8 @@ pub fn rejection(body: &[u8]) -> Option<Rejection> {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::otlp::message::ExportTracePartialSuccess;
     use super::*;
+    use crate::otlp::message::ExportTracePartialSuccess;
 
     #[test]
     fn only_a_number_of_spans_is_a_rejection() {
