@@ -247,7 +247,7 @@ fn mounts_of_unknown_names(sites: &mut [Site], notes: &mut Notes) {
 
 /// What a site refuses everywhere, it refuses in the sites that are mounted in it, too; so it is
 /// with passwords, and its headers are theirs. Rules do not reach there by themselves.
-fn hand_down(site: &mut Site, notes: &mut Notes) {
+pub(crate) fn hand_down(site: &mut Site, notes: &mut Notes) {
     let refuses = |rule: &&Rule| rule.guards();
     let is_of_all = |rule: &&Rule| {
         let holds = !rule.headers.is_empty() || rule.limit.is_some() || rule.is_unlogged;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Desk, differs, same, status};
+use super::{Desk, Row, differs, same, status};
 use crate::harness::{Connection, get, is_root};
 
 /// Starts Apache with this site, and Tokamak with what was imported from it.
@@ -271,7 +271,7 @@ fn passwords() {
         Require all granted\n</Directory>\n</VirtualHost>";
     let written = serve(&mut desk, site, 3);
     assert!(written.contains("REFUSED: `require group staff`"), "{written}");
-    let wrong = |row: super::Row| row.with("Authorization", "Basic bWF4Om9wZW4gc2VzYW1");
+    let wrong = |row: Row| row.with("Authorization", "Basic bWF4Om9wZW4gc2VzYW1");
     desk.compare(&[
         status(200, "/"),
         status(200, "/some/page"),
@@ -482,4 +482,65 @@ fn the_idioms_of_htaccess_files_are_known() {
         status(403, "/missing.png"),
         differs(200, 404, "/pics/a.jpg"),
     ]);
+}
+
+#[test]
+fn rewrites_are_for_the_folders_and_scripts_that_apache_gives_them() {
+    let mut desk = Desk::new(&[
+        "index.php",
+        "other.php",
+        "uploads/a.png",
+        "moved/page.html",
+        "pages/a.html",
+        "pages/show.php",
+        "docs/guide.html",
+        "docs/notes.txt",
+        "secret/a.txt",
+    ]);
+    let front = "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\n\
+        RewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /index.php [L]\n";
+    let behind = "RewriteRule ^page/(.*)$ other.php?id=$1 [L]\nRewriteRule ^secret/ - [F]\n";
+    desk.write("site/.htaccess", &format!("{front}{behind}"));
+    desk.write("site/uploads/.htaccess", "RewriteEngine Off\n");
+    let on = |rule: &str| format!("RewriteEngine On\nRewriteRule {rule} [L]\n");
+    desk.write("site/moved/.htaccess", &on("^page\\.html$ /pages/a.html"));
+    desk.write("site/pages/.htaccess", &on("^(.*)\\.html$ show.php?page=$1"));
+    desk.write("site/docs/.htaccess", "Options +Indexes\nDirectoryIndex guide.html\n");
+    for script in ["index.php", "img/evil.php", "old/index.php"] {
+        desk.write(&format!("proxied/{script}"), "<?php echo $_SERVER['SCRIPT_FILENAME'];");
+    }
+    desk.write("proxied/.htaccess", front);
+    desk.write("proxied/old/.htaccess", &on("^(.*)$ index.php"));
+    let site = |name: &str, own: &str| {
+        let root = format!("$TOP/{}", name.trim_end_matches(".test"));
+        format!(
+            "<VirtualHost $ADDRESS>\nServerName {name}\nDocumentRoot {root}\n\
+             DirectoryIndex index.php\n<Directory {root}>\nAllowOverride All\n\
+             Require all granted\nOptions FollowSymLinks\n</Directory>\n{own}\n</VirtualHost>\n"
+        )
+    };
+    let handing = "ProxyPassMatch ^/(.*\\.php(/.*)?)$ unix:$SOCKET|fcgi://localhost$TOP/proxied\n\
+        Alias /pics/ $TOP/proxied/img/";
+    let sites =
+        site("site.test", "Alias /manual $TOP/site/secret") + &site("proxied.test", handing);
+    let written = serve(&mut desk, &sites, 3);
+    let proxied = |row| Row { host: "proxied.test", ..row };
+    desk.compare(&[
+        same("/some/page"),
+        same("/page/12"),
+        status(200, "/uploads/a.png"),
+        status(404, "/uploads/missing.png"),
+        same("/moved/page.html"),
+        status(403, "/secret/a.txt"),
+        status(403, "/manual/a.txt"),
+        // Which index file a folder has of its own is not translated; it is not listed either.
+        differs(200, 404, "/docs/"),
+        proxied(same("/some/page")),
+        proxied(same("/img/evil.php")),
+        proxied(status(404, "/pics/evil.php")),
+        proxied(status(404, "/missing.php")),
+        proxied(status(404, "/old/missing.php")),
+        proxied(same("/old/missing")),
+    ]);
+    assert!(written.contains("its rewrites are also for what is mounted"), "{written}");
 }

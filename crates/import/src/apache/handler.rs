@@ -30,7 +30,12 @@ impl Reader<'_> {
         }
         let rule = Rule::at(&directive.place, area.scope.clone());
         if OF_FILES.contains(&&*handler) || handler.starts_with("text/") {
-            site.rules.push(rule.serve(Serve::Files));
+            let mut rule = rule.serve(Serve::Files);
+            // In a folder the front controller still answers for what is missing.
+            if !area.scope.is_all() && area.scope.pattern.is_none() {
+                rule.scope.pattern = Some("\\.php(?:/|$)".to_owned());
+            }
+            site.rules.push(rule);
             return;
         }
         let reason = "nothing but files and PHP is served, so what it is for is refused";

@@ -4,6 +4,8 @@ use crate::directive::Directive;
 use crate::model::{Action, Rule, Scope, Site};
 use crate::pattern;
 
+use super::rewrite::HIDDEN;
+
 /// Directives of how a list looks.
 pub(super) const LOOKS: &[&str] = &[
     "addalt",
@@ -65,19 +67,44 @@ pub(super) fn refuse_unlisted(site: &mut Site) {
     }
     let usual = ["index.html".to_owned()];
     let index = site.index.as_deref().unwrap_or(&usual);
-    let is_unlisted = |rule: &&Rule| {
-        let is_guard = matches!(rule.action, Some(Action::Refuse { .. } | Action::Login(_)));
-        let names = rule.scope.pattern.as_deref().filter(|_| is_guard);
-        names.is_some_and(|names| index.iter().any(|it| pattern::is_in(names, &format!("/{it}"))))
+    let is_guard = |rule: &&Rule| {
+        let refuses = match &rule.action {
+            Some(Action::Refuse { .. } | Action::Login(_)) => true,
+            // So is refused what is missing: Apache asks for each index file before it lists.
+            Some(Action::Rewrite(target)) => target == HIDDEN,
+            _ => false,
+        };
+        refuses && rule.conditions.is_empty()
     };
     let unlisted: Vec<Rule> = site
         .rules
         .iter()
-        .filter(is_unlisted)
-        .map(|rule| {
-            let scope = Scope { pattern: None, ..rule.scope.clone() };
-            Rule::at(&rule.place, scope).list(false)
+        .filter(is_guard)
+        .filter_map(|rule| {
+            let folders = unlisted(rule.scope.pattern.as_deref()?, index)?;
+            let pattern = Some(folders).filter(|folders| !folders.is_empty());
+            let scope = Scope { pattern, ..rule.scope.clone() };
+            Some(Rule::at(&rule.place, scope).list(false))
         })
         .collect();
     site.rules.extend(unlisted);
+}
+
+/// An expression for the folders in which another one finds an index file, if there are any; an
+/// empty one for all folders.
+fn unlisted(expression: &str, index: &[String]) -> Option<String> {
+    let finds = |folder: &str| {
+        let folder = folder.trim_end_matches('/');
+        let mut files = index.iter().map(|name| format!("{folder}/{name}"));
+        files.any(|path| pattern::is_in(expression, &path))
+    };
+    let Some(anchored) = expression.strip_prefix('^') else {
+        return finds("").then(String::new);
+    };
+    // A folder that is itself refused has no list.
+    let is_unlisted = |folder: &&String| finds(folder) && !pattern::is_in(expression, folder);
+    let begins = pattern::begins(anchored);
+    let begins: Vec<_> =
+        begins.iter().filter(is_unlisted).map(|it| regex_lite::escape(it)).collect();
+    (!begins.is_empty()).then(|| format!("^(?:{})", begins.join("|")))
 }

@@ -18,6 +18,7 @@ mod section;
 mod setting;
 #[cfg(test)]
 mod tests;
+mod unseen;
 mod value;
 
 use std::path::{Path, PathBuf};
@@ -28,8 +29,10 @@ use crate::note::Notes;
 use crate::source::{Disk, Place, Unreadable};
 use crate::validity;
 use login::{Changed, Settings};
+
 use remote::Naming;
-use section::Area;
+use section::{Area, Overriding};
+use unseen::Unseen;
 
 /// Reads a configuration of Apache.
 pub(crate) fn read(
@@ -60,6 +63,7 @@ pub(crate) fn read(
         settings: Settings::default(),
         changed: Vec::new(),
         unexpired: Vec::new(),
+        unseen: Unseen::default(),
         notes,
     };
     let is_folder = absolute.file_name().is_some_and(|name| name == ".htaccess");
@@ -102,6 +106,8 @@ struct Reader<'a> {
     changed: Vec<Changed>,
     /// Where `ExpiresActive Off` holds, in a part of the site.
     unexpired: Vec<Scope>,
+    /// What the rewrites of folders do not see, in the site that is read.
+    unseen: Unseen,
     notes: &'a mut Notes,
 }
 
@@ -114,6 +120,9 @@ impl Reader<'_> {
         if let Some(other) = above.into_iter().find(|other| self.disk.is_file(other)) {
             let reason = format!("{} holds for this folder, too, and is not read", other.display());
             self.notes.left(&site.place, "", reason);
+        }
+        if let Some(root) = &site.root {
+            self.find_rewriting(root, &[], &Overriding::anywhere(), &site);
         }
         self.directives(directives, &Area::folder(Scope::default(), "/"), &mut site);
         if let Some(root) = site.root.clone() {
@@ -210,6 +219,7 @@ impl Reader<'_> {
         }
         self.access_log(own, around, &mut site);
         self.mounts(&all, &mut site);
+        self.hands_scripts(&all, &mut site);
         if let Some(moved) = self.moved(own, &site) {
             site.moved = Some(moved);
             self.description.sites.push(site);
@@ -289,6 +299,12 @@ impl Reader<'_> {
         self.settle_expiry(site);
         listing::refuse_unlisted(site);
         site.mounts.iter_mut().for_each(listing::refuse_unlisted);
+        self.refuse_unlisted(site);
+        self.lead_on(site);
+        for mount in &mut site.mounts {
+            self.refuse_unlisted(mount);
+            self.lead_on(mount);
+        }
         let everything = Scope::default();
         let place = site.place.clone();
         // Debian's and Apache's own configurations have this for all folders.

@@ -12,7 +12,7 @@ use super::section::Area;
 use super::{Reader, condition as conditions_of, value};
 
 /// A path that is refused in each site of Apache.
-const HIDDEN: &str = "/.ht";
+pub(super) const HIDDEN: &str = "/.ht";
 
 /// What stands before a `RewriteRule`.
 #[derive(Debug)]
@@ -242,7 +242,8 @@ impl Reader<'_> {
             own.collect::<Result<Vec<_>, _>>()
         });
         match refused {
-            Ok(rules) => site.rules.extend(rules),
+            // No rewrite before it may lead around it.
+            Ok(rules) => rules.into_iter().for_each(|rule| site.guard(rule)),
             Err(_) => {
                 let reason = "its conditions are not translated, so all that it could refuse is \
                     refused";
@@ -271,7 +272,7 @@ impl Reader<'_> {
             }
         }
         let status = flags.refuses.unwrap_or(404);
-        site.rules.push(Rule::at(&directive.place, scope).refuse_all(status));
+        site.guard(Rule::at(&directive.place, scope).refuse_all(status));
     }
 
     fn translated(
@@ -279,7 +280,7 @@ impl Reader<'_> {
         directive: &Directive,
         flags: &Flags,
         (known, cases): (&[Condition], Result<Cases, String>),
-        rewriting: &Rewriting,
+        rewriting: &mut Rewriting,
         site: &mut Site,
     ) -> Result<(), String> {
         let place = &directive.place;
@@ -349,6 +350,8 @@ impl Reader<'_> {
         if is_missing && is_any && is_of_site && is_script && status.is_none() {
             site.front_controller = Some(plain.to_owned());
             site.front_controller_for = vec!["php", "hidden"];
+            // Rules behind it are asked for files alone.
+            rewriting.stops.push(cases);
             return Ok(());
         }
         let (scope, cases) = scope_of(directive, flags, &cases, rewriting)?;

@@ -12,7 +12,7 @@ use super::login::{Settings, has_other_provider};
 use super::name::{self, Names};
 use super::reach::{self, LAST, Reach};
 use super::rewrite::Rewriting;
-use super::{Reader, listing, parse, remote, value};
+use super::{Reader, listing, parse, remote, unseen, value};
 
 /// The paths that directives are for.
 #[derive(Clone, Debug)]
@@ -172,7 +172,13 @@ impl Reader<'_> {
         for directive in directives {
             match (&*directive.name, &directive.block) {
                 ("rewritecond", None) => rewriting.condition(directive),
-                ("rewriterule", None) => self.rewrite(directive, &mut rewriting, site),
+                ("rewriterule", None) => {
+                    let first = site.rules.len();
+                    self.rewrite(directive, &mut rewriting, site);
+                    if let Some(folder) = &area.folder {
+                        self.leave_out(folder, &directive.place, first, site);
+                    }
+                }
                 ("directory" | "directorymatch", Some(_)) => {}
                 (name, _) if OF_ACCESS.contains(&name) => {}
                 (_, Some(inner)) => self.section(directive, inner, area, site),
@@ -184,6 +190,10 @@ impl Reader<'_> {
             Some(lists) if area.scope.is_all() => site.index_listing = lists,
             Some(lists) => site.rules.push(Rule::at(&place, area.scope.clone()).list(lists)),
             None => {}
+        }
+        // Its index files are not known here, and Apache lists no folder that has one.
+        if !area.scope.is_all() && directives.iter().any(|it| it.name == "directoryindex") {
+            site.rules.push(Rule::at(&place, area.scope.clone()).list(false));
         }
         if directives.iter().any(is_folder) {
             self.directories(directives, site);
@@ -228,42 +238,32 @@ impl Reader<'_> {
 
     fn folders_of(&mut self, root: &str, directives: &[Directive], site: &mut Site) {
         let mut deciding = None;
-        let mut overriding = Overriding::default();
+        let overriding = Overriding::of(directives, root);
+        self.find_rewriting(root, directives, &overriding, site);
         let mut inner = Vec::new();
-        let sections = directives.iter().filter(|it| is_folder(it));
-        let mut sections: Vec<_> = sections.map(|it| (reach::of(it, root), it)).collect();
-        // The outer ones first, and what is in the site last.
-        sections.sort_by_key(|(reach, _)| match reach {
-            Reach::Whole(length) => *length,
-            _ => LAST,
-        });
-        for (reach, section) in sections {
+        for (reach, section) in sections_of(directives, root) {
             let reach = match reach {
                 // What rewrites see depends on the folder, of which there are several.
                 Reach::Found(_) if has_rewrites(section.inner()) => Reach::Unknown,
                 reach => reach,
             };
-            let (length, folder) = match &reach {
+            let length = match &reach {
                 Reach::Nothing => continue,
-                Reach::Whole(length) => (*length, root.get(..*length).unwrap_or(root).to_owned()),
-                Reach::Path(path) => (LAST, format!("{root}{path}")),
-                Reach::Found(_) | Reach::Unknown => {
-                    overriding.is_anywhere |= overrides(section.inner()) == Some(true);
-                    match reach {
-                        Reach::Found(own) => {
-                            if section.args.iter().any(|it| it.contains('$')) {
-                                let reason = "it is for what lies below these folders, too";
-                                self.notes.differs(&section.place, &section.line(), reason);
-                            }
-                            inner.push((Area::found(own), section));
-                        }
-                        _ => self.unknown(section, &Area::server(), site),
+                Reach::Whole(length) => *length,
+                Reach::Path(_) => LAST,
+                Reach::Found(own) => {
+                    if section.args.iter().any(|it| it.contains('$')) {
+                        let reason = "it is for what lies below these folders, too";
+                        self.notes.differs(&section.place, &section.line(), reason);
                     }
+                    inner.push((Area::found(own.clone()), section));
+                    continue;
+                }
+                Reach::Unknown => {
+                    self.unknown(section, &Area::server(), site);
                     continue;
                 }
             };
-            let is_on = overrides(section.inner());
-            overriding.folders.extend(is_on.map(|is_on| (folder, is_on)));
             if let Reach::Path(path) = &reach {
                 inner.push((Area::folder(Scope::path(path), &format!("{path}/")), section));
             } else {
@@ -353,6 +353,7 @@ impl Reader<'_> {
     fn around(&mut self, file: &Path, site: &mut Site) {
         match parse::load(file, &self.prefix, self.disk) {
             Ok(mut directives) => {
+                self.rewrite_around(file, &directives, site);
                 let of_paths =
                     |name: &str| name.starts_with("rewrite") || name.starts_with("redirect");
                 directives.retain(|it| !of_paths(&it.name));
@@ -424,12 +425,22 @@ impl Reader<'_> {
                 });
             }
             "directoryindex" if is_all => {
-                let own = directive.args.iter().filter(|name| *name != "disabled");
-                site.index = Some(own.cloned().collect());
+                // Several lines of a folder are one.
+                let all = directives
+                    .iter()
+                    .filter(|it| area.folder.is_some() && it.name == "directoryindex");
+                let all: Vec<&Directive> = all.collect();
+                let all = if all.is_empty() { vec![directive] } else { all };
+                let names = all.iter().flat_map(|it| &it.args).filter(|name| *name != "disabled");
+                site.index = Some(names.cloned().collect());
             }
             "fallbackresource" if is_all && directive.arg(0).starts_with('/') => {
                 site.front_controller = Some(directive.arg(0).trim_start_matches('/').to_owned());
-                site.front_controller_for = vec!["php", "hidden"];
+                // What `ProxyPassMatch` takes is php-fpm's, whether it is there or not.
+                site.front_controller_for = match self.unseen.is_proxied("/a.php") {
+                    true => vec!["hidden"],
+                    false => vec!["php", "hidden"],
+                };
             }
             "proxyerroroverride" if is_all && directive.args.len() == 1 => {
                 site.intercept_errors = directive.arg(0).eq_ignore_ascii_case("on");
@@ -452,8 +463,7 @@ impl Reader<'_> {
             "forcetype" | "addhandler" | "addtype" | "removehandler" | "removetype" => {
                 self.endings(directive, area, directives, site);
             }
-            "proxypassmatch"
-                if directive.arg(1).contains("fcgi://") && directive.arg(0).contains("\\.php") => {}
+            "proxypassmatch" if unseen::hands_scripts(directive) => {}
             "setenv" if is_all && directive.args.len() == 2 && !directive.arg(1).contains('%') => {
                 let (name, value) = (directive.arg(0), directive.arg(1));
                 site.env.insert(name.to_owned(), value.to_owned());
@@ -663,7 +673,7 @@ impl Reader<'_> {
 
 /// Where `.htaccess` files are read.
 #[derive(Default)]
-struct Overriding {
+pub(super) struct Overriding {
     /// Folders with what was said of them and all below.
     folders: Vec<(String, bool)>,
     /// Whether it was said of folders that are not known.
@@ -671,13 +681,37 @@ struct Overriding {
 }
 
 impl Overriding {
-    fn is_any_below(&self, root: &str) -> bool {
+    /// In all folders.
+    pub(super) fn anywhere() -> Overriding {
+        Overriding { is_anywhere: true, ..Overriding::default() }
+    }
+
+    /// By what the sections of folders say of a root.
+    fn of(directives: &[Directive], root: &str) -> Overriding {
+        let mut overriding = Overriding::default();
+        for (reach, section) in sections_of(directives, root) {
+            let is_on = overrides(section.inner());
+            let folder = match &reach {
+                Reach::Nothing => continue,
+                Reach::Whole(length) => root.get(..*length).unwrap_or(root).to_owned(),
+                Reach::Path(path) => format!("{root}{path}"),
+                Reach::Found(_) | Reach::Unknown => {
+                    overriding.is_anywhere |= is_on == Some(true);
+                    continue;
+                }
+            };
+            overriding.folders.extend(is_on.map(|is_on| (folder, is_on)));
+        }
+        overriding
+    }
+
+    pub(super) fn is_any_below(&self, root: &str) -> bool {
         let is_near = |folder: &str| below(folder, root).or(below(root, folder)).is_some();
         self.is_anywhere || self.folders.iter().any(|(folder, is_on)| *is_on && is_near(folder))
     }
 
     /// Whether Apache reads this file: the innermost folder decides, and of the same ones the last.
-    fn is_for(&self, file: &Path) -> bool {
+    pub(super) fn is_for(&self, file: &Path) -> bool {
         let file = file.to_string_lossy();
         let around = self.folders.iter().filter(|(folder, _)| below(&file, folder).is_some());
         let deciding = around.max_by_key(|(folder, _)| folder.len());
@@ -696,13 +730,35 @@ fn own_access(section: &Directive) -> Access {
     access(section.inner(), &Settings::default().with(section.inner()))
 }
 
-fn is_folder(directive: &Directive) -> bool {
+pub(super) fn is_folder(directive: &Directive) -> bool {
     matches!(&*directive.name, "directory" | "directorymatch") && directive.block.is_some()
+}
+
+/// The sections of folders with what they are for: the outer ones first, and what is in the site
+/// last.
+fn sections_of<'a>(directives: &'a [Directive], root: &str) -> Vec<(Reach, &'a Directive)> {
+    let sections = directives.iter().filter(|it| is_folder(it));
+    let mut sections: Vec<_> = sections.map(|it| (reach::of(it, root), it)).collect();
+    sections.sort_by_key(|(reach, _)| match reach {
+        Reach::Whole(length) => *length,
+        _ => LAST,
+    });
+    sections
 }
 
 /// Whether paths are rewritten within.
 fn has_rewrites(directives: &[Directive]) -> bool {
     directives.iter().any(|it| it.name == "rewriterule" || has_rewrites(it.inner()))
+}
+
+/// The folder of a section, if it is for one that is known.
+pub(super) fn folder_of(section: &Directive) -> Option<String> {
+    let folder = section.arg(0);
+    let is_plain = section.name == "directory"
+        && section.args.len() == 1
+        && folder.starts_with('/')
+        && !folder.contains(['*', '?', '[', '$']);
+    is_plain.then(|| super::plain(folder))
 }
 
 /// What of a path is below a folder, both as [`super::plain`] writes them.

@@ -8,8 +8,8 @@ pub(super) const OF_ALL: &[Difference] = &[
         name: "names that begin with a dot are not sent",
         explains: |pair| {
             let is_told = pair.theirs.status == 401;
-            let is_sent = pair.ours.status == 200 && pair.ours.is_document();
-            is_hidden(&pair.asked.path()) && !is_told && (!is_sent || pair.is_entrance())
+            let is_unsent = pair.ours.is_refused() || pair.is_entrance();
+            is_hidden(&pair.asked.path()) && !is_told && is_unsent
         },
     },
     Difference {
@@ -18,27 +18,16 @@ pub(super) const OF_ALL: &[Difference] = &[
     },
     Difference {
         name: "lists of folders are pages of another make",
-        explains: |pair| match pair.asked.method {
-            "HEAD" => {
-                pair.theirs.status == 200
-                    && pair.ours.field("x-content-type-options").eq(["nosniff"])
-            }
-            _ => is_list(pair.theirs) && is_list(pair.ours),
-        },
+        explains: |pair| is_list(pair.theirs) && is_list(pair.ours),
     },
     Difference {
         name: "the source of scripts is not sent",
-        explains: |Pair { asked, theirs, ours, .. }| {
-            let is_source = theirs.body.as_ref().is_some_and(|body| body.starts_with("<?php"));
-            let is_head =
-                asked.method == "HEAD" && theirs.field("content-type").all(|it| it != "text/html");
-            (is_source || is_head) && ours.is_refused()
-        },
+        explains: |pair| pair.theirs.is_source() && pair.ours.is_refused(),
     },
     Difference {
-        name: "both refuse, one with 403 and the other with 404",
+        name: "both refuse, with 403, 404 or 410",
         explains: |Pair { theirs, ours, .. }| {
-            matches!((theirs.status, ours.status), (403, 404) | (404, 403))
+            matches!((theirs.status, ours.status), (403 | 404 | 410, 403 | 404 | 410))
         },
     },
     Difference {
@@ -123,14 +112,18 @@ pub(super) const OF_ALL: &[Difference] = &[
                 |name: &str| pair.ours.file.as_deref() == Some(&*format!("{}{name}", &folder[1..]));
             let is_entrance =
                 matches!(pair.theirs.file.as_deref(), Some("index.php" | "docs/index.html"));
-            let is_index = ["index.php", "index.html", "guide.html"].into_iter().any(index)
-                || pair.asked.method == "HEAD" && pair.ours.status == 200;
+            let is_index = ["index.php", "index.html", "guide.html"].into_iter().any(index);
             let is_none = matches!(pair.ours.status, 401 | 403 | 404) || is_list(pair.ours);
-            folder.ends_with('/')
-                && (is_index || is_none)
-                && (is_entrance || pair.asked.method == "HEAD")
+            folder.ends_with('/') && is_entrance && (is_index || is_none)
         },
     },
+];
+
+/// Those of them that serve something else.
+pub(super) const OPENINGS: &[&str] = &[
+    "names that begin with a dot are not sent",
+    "a folder that lies elsewhere is redirected to its slash first",
+    "a folder's index file answers where only files were left out",
 ];
 
 /// Whether a part of a path begins with a dot, but for what is for everybody.
@@ -139,11 +132,17 @@ fn is_hidden(path: &str) -> bool {
 }
 
 fn is_list(reply: &Reply) -> bool {
-    reply.body.as_ref().is_some_and(|it| {
-        it.contains("<title>Index of /")
-            || it.contains("<span class=\"goup\">")
-            || it.contains("<title>")
-    })
+    let is_page = reply.status == 200
+        && reply.file.is_none()
+        && reply.field("content-type").eq(["text/html"]);
+    is_page
+        && reply.body.as_ref().is_some_and(|it| {
+            // After a HEAD nothing else is known.
+            it.is_empty()
+                || it.contains("<title>Index of /")
+                || it.contains("<span class=\"goup\">")
+                || it.contains("<title>")
+        })
 }
 
 /// Folders with documents.

@@ -23,7 +23,7 @@ use std::time::Duration;
 use super::Desk;
 use crate::harness::{Connection, Process, eventually, is_root, program};
 use dice::Dice;
-use outcome::{Difference, Outcome, Pair, Reply};
+use outcome::{Difference, Known, Outcome, Pair, Reply};
 use requests::{Asked, FILES, SCRIPT};
 
 /// Requests that `make test` compares: more would take longer than half a minute.
@@ -48,6 +48,8 @@ struct Peer {
     start: fn(&mut Desk, &str) -> PathBuf,
     /// How it differs from Tokamak.
     known: &'static [Difference],
+    /// The names of those that excuse that something else is served than by the other server.
+    openings: &'static [&'static str],
 }
 
 /// One site of a configuration.
@@ -86,7 +88,7 @@ impl Client {
         if response.header("connection") != Some("close") {
             self.connection = Some(connection);
         }
-        Reply::of(&response)
+        Reply::of(&response, asked)
     }
 }
 
@@ -154,7 +156,10 @@ fn round(peer: &Peer, dice: &mut Dice, most: usize, outcome: &mut Outcome) {
             let asked = Asked::invent(dice);
             let (theirs, ours) = (theirs.ask(&site.name, &asked), ours.ask(&site.name, &asked));
             let pair = Pair { site, asked: &asked, theirs: &theirs, ours: &ours };
-            let known = [known::OF_ALL, peer.known];
+            let known = Known {
+                differences: [known::OF_ALL, peer.known],
+                openings: [known::OPENINGS, peer.openings],
+            };
             outcome.add(&pair, &known, &notes, || rules(&desk, &site.name));
         }
     }
@@ -163,8 +168,8 @@ fn round(peer: &Peer, dice: &mut Dice, most: usize, outcome: &mut Outcome) {
 /// Writes the documents of a site below a folder.
 fn documents(desk: &Desk, folder: &str) {
     for file in FILES {
-        let text = if file.ends_with(".php") { SCRIPT } else { file };
-        desk.write(&format!("{folder}/{file}"), text);
+        let text = if file.ends_with(".php") { SCRIPT.to_owned() } else { requests::text(file) };
+        desk.write(&format!("{folder}/{file}"), &text);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 
-use super::requests::{Asked, FILES};
+use super::requests::{self, Asked, FILES, SCRIPT};
 use super::{Invented, Noted};
 use crate::harness::Response;
 
@@ -21,7 +21,7 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    pub(super) fn of(response: &Response) -> Reply {
+    pub(super) fn of(response: &Response, asked: &Asked) -> Reply {
         let status = response.status();
         let location = response.header("location").map(|location| {
             // nginx and Apache write the whole URL where Tokamak writes the path.
@@ -32,11 +32,10 @@ impl Reply {
             }
         });
         let text = response.text();
-        let file = text
-            .strip_prefix("FILE=")
-            .and_then(|rest| rest.lines().next())
-            .or(Some(&*text).filter(|text| FILES.contains(text)))
-            .map(str::to_owned);
+        let (file, text) = match asked.method {
+            "HEAD" => of_head(response),
+            _ => (file_of(&text), text),
+        };
         let body = (status < 300 || file.is_some()).then_some(text);
         Reply { status, location, body, fields: fields(response), file }
     }
@@ -45,9 +44,9 @@ impl Reply {
         self.status >= 400
     }
 
-    /// Whether a file is sent as it is.
-    pub(super) fn is_document(&self) -> bool {
-        self.file.is_some() && self.file == self.body
+    /// Whether the text of a script is sent.
+    pub(super) fn is_source(&self) -> bool {
+        self.file.as_deref() == Some(SOURCE)
     }
 
     /// A field's values.
@@ -66,6 +65,33 @@ impl Reply {
         let kept = |word: &str| word == "public" || word.starts_with("s-maxage");
         self.field("cache-control").any(kept)
     }
+}
+
+/// Takes the place of a file's name where a script does not run, but is sent.
+const SOURCE: &str = "the source of a script";
+
+/// The file whose page or text this is.
+fn file_of(text: &str) -> Option<String> {
+    if text.starts_with("<?php") {
+        return Some(SOURCE.to_owned());
+    }
+    let ran = text.strip_prefix("FILE=").and_then(|rest| rest.lines().next());
+    ran.or(Some(text.trim_end()).filter(|text| FILES.contains(text))).map(str::to_owned)
+}
+
+/// The file that a GET would send, and what is known of its text, by the head alone.
+fn of_head(response: &Response) -> (Option<String>, String) {
+    if let Some((file, path_info)) =
+        response.header("answered-by").and_then(|it| it.split_once('|'))
+    {
+        return (Some(file.to_owned()), format!("FILE={file}\nPATH_INFO={}\n", path_info));
+    }
+    let length = response.header("content-length").and_then(|it| it.parse().ok());
+    let file = length.and_then(|length| match length == SCRIPT.len() {
+        true => Some(SOURCE),
+        false => requests::of_length(length),
+    });
+    (file.map(str::to_owned), String::new())
 }
 
 /// The fields that are compared. Of what is refused only that it is refused.
@@ -154,23 +180,26 @@ pub(super) struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Whether ours is a page of the entrance, which is for everybody.
+    /// Whether ours is a page of the entrance, which is for everybody, or no page at all.
     pub(super) fn is_entrance(&self) -> bool {
-        let entrance = |file: &String| matches!(&**file, "index.php" | "docs/index.html");
-        match self.asked.method {
-            // Which file it is does not stand in the answer to a HEAD.
-            "HEAD" => self.ours.status == 200,
-            _ => self.ours.file.as_ref().is_none_or(entrance),
+        match self.ours.file.as_deref() {
+            Some(file) => matches!(file, "index.php" | "docs/index.html"),
+            None => self.ours.status != 200,
         }
     }
 
-    /// Whether a path goes on behind the name of a file.
-    pub(super) fn is_behind(&self) -> bool {
+    /// The file behind whose name the path goes on.
+    pub(super) fn behind(&self) -> Option<&'static str> {
         let path = self.asked.path();
         let path = path.replacen("/manual/", "/docs/", 1).replacen("/pics/", "/img/", 1);
         let path = path.trim_start_matches('/');
         let is_below = |file: &str| path.strip_prefix(file).is_some_and(|it| it.starts_with('/'));
-        FILES.iter().any(|file| is_below(file))
+        FILES.into_iter().find(|file| is_below(file))
+    }
+
+    /// Whether a path goes on behind the name of a file.
+    pub(super) fn is_behind(&self) -> bool {
+        self.behind().is_some()
     }
 }
 
@@ -178,6 +207,22 @@ impl Pair<'_> {
 pub(super) struct Difference {
     pub name: &'static str,
     pub explains: fn(&Pair) -> bool,
+}
+
+/// All that docs/import.md tells of a server.
+pub(super) struct Known<'a> {
+    pub differences: [&'a [Difference]; 2],
+    pub openings: [&'a [&'a str]; 2],
+}
+
+impl Known<'_> {
+    /// The difference that explains two answers. That something else is served needs a name that
+    /// is for just that.
+    fn find(&self, pair: &Pair, kind: Kind) -> Option<&Difference> {
+        let may = |it: &&Difference| kind.is_excused() || self.openings.concat().contains(&it.name);
+        let all = self.differences.iter().flat_map(|some| some.iter());
+        all.filter(may).find(|it| (it.explains)(pair))
+    }
 }
 
 /// What is compared, and what was found.
@@ -206,7 +251,7 @@ impl Outcome {
     pub(super) fn add(
         &mut self,
         pair: &Pair,
-        known: &[&[Difference]],
+        known: &Known,
         notes: &[&Noted],
         written: impl FnOnce() -> String,
     ) {
@@ -215,8 +260,7 @@ impl Outcome {
             self.same += 1;
             return;
         };
-        let mut known = known.iter().flat_map(|known| known.iter());
-        if let Some(known) = known.find(|known| (known.explains)(pair)) {
+        if let Some(known) = known.find(pair, kind) {
             let is_opening = !kind.is_excused();
             *self.documented.entry((known.name, is_opening)).or_default() += 1;
             return;

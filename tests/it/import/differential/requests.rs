@@ -34,9 +34,24 @@ pub(super) const FILES: [&str; 27] = [
     "old/page.html",
 ];
 
-/// What scripts are: they say which file runs, and what it is told.
-pub(super) const SCRIPT: &str = "<?php\necho 'FILE=', \
-    preg_replace('~^.*?/(?:site|s[0-9]+)/~', '', __FILE__), \"\\n\";\nforeach (['SCRIPT_NAME', \
+/// What a document of all sites is: its length tells which one it is, also after a HEAD.
+pub(super) fn text(file: &str) -> String {
+    let number = FILES.iter().position(|own| *own == file).unwrap_or(FILES.len());
+    format!("{file:<width$}\n", width = SHORTEST + number)
+}
+
+/// The length of the first document without the end of its line: longer than all names.
+const SHORTEST: usize = 60;
+
+/// The document of a length.
+pub(super) fn of_length(length: usize) -> Option<&'static str> {
+    FILES.get(length.checked_sub(SHORTEST + 1)?).copied()
+}
+
+/// What scripts are: they say which file runs, in a field as well, and what it is told.
+pub(super) const SCRIPT: &str = "<?php\n$file = \
+    preg_replace('~^.*?/(?:site|s[0-9]+)/~', '', __FILE__);\nheader('Answered-By: ' . $file . '|' . ($_SERVER['PATH_INFO'] ?? ''));\n\
+    echo \"FILE=$file\\n\";\nforeach (['SCRIPT_NAME', \
     'PATH_INFO', 'REQUEST_URI', 'QUERY_STRING', 'REQUEST_METHOD'] as $name) {\n    echo $name, '=', $_SERVER[$name] ?? '', \"\\n\";\n}\necho 'BODY=', \
     strlen(file_get_contents('php://input')), \"\\n\";\n";
 

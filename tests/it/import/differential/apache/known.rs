@@ -16,9 +16,10 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     Difference {
         name: "what goes on behind a file's name is for the front controller",
         explains: |pair| {
-            let is_index = |file: &String| file.ends_with("index.php");
-            let is_front = pair.is_entrance() || pair.ours.file.as_ref().is_some_and(is_index);
-            matches!(pair.theirs.status, 404 | 405) && pair.is_behind() && is_front
+            let Some(file) = pair.behind() else { return false };
+            let is_admin =
+                pair.ours.file.as_deref() == Some("admin/index.php") && !file.ends_with(".php");
+            matches!(pair.theirs.status, 404 | 405) && (pair.is_entrance() || is_admin)
         },
     },
     Difference {
@@ -27,32 +28,23 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "a slash behind a script's name is not redirected away",
-        explains: |Pair { asked, theirs, ours, .. }| {
-            let path = asked.path();
-            let to = theirs.location.as_ref().and_then(|to| to.split('?').next());
-            to.is_some() && to == path.strip_suffix('/') && ours.file.is_some()
+        explains: |pair| {
+            let path = pair.asked.path();
+            let to = pair.theirs.location.as_ref().and_then(|to| to.split('?').next());
+            to.is_some()
+                && to == path.strip_suffix('/')
+                && pair.ours.file.is_some()
+                && pair.ours.file.as_deref() == pair.behind()
         },
     },
     Difference {
         name: "what a section within opens stays refused",
-        explains: |Pair { site, ours, .. }| {
-            let opens = "<Files guide.html>\nRequire all granted";
-            let has_both =
-                site.text.contains("<Location /admin/>") && site.text.contains("<Location /admin>");
-            matches!(ours.status, 401 | 403) && (site.text.contains(opens) || has_both)
-        },
-    },
-    Difference {
-        name: "rewrites of a folder hold below folders with rewrites of their own",
-        explains: |Pair { site, asked, .. }| {
-            let path = asked.path();
-            let folders = ["uploads", "admin", "docs", "old"];
-            let mut own = folders.iter().filter(|folder| path.starts_with(&format!("/{folder}/")));
-            own.any(|folder| {
-                let text = site.text.split(&format!("\n{folder}/.htaccess:")).nth(1);
-                let text = text.and_then(|text| text.split("/.htaccess:").next());
-                text.is_some_and(|text| text.contains("RewriteEngine"))
-            }) && site.text.contains("\n/.htaccess:")
+        explains: |Pair { site, asked, ours, .. }| {
+            let path = asked.path().to_ascii_lowercase();
+            let opens = site.text.contains("<Files guide.html>\nRequire all granted")
+                && (path.starts_with("/docs") || path.starts_with("/manual"));
+            let has_both = site.text.contains("<Location /admin") && path.starts_with("/admin");
+            matches!(ours.status, 401 | 403) && (opens || has_both)
         },
     },
     Difference {
@@ -87,6 +79,16 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         },
     },
     Difference {
+        name: "error pages of an `.htaccess` are for all refusals",
+        explains: |Pair { site, theirs, ours, .. }| {
+            let overrides = site.text.split_once("/.htaccess:").map(|(_, overrides)| overrides);
+            theirs.status == ours.status
+                && ours.status >= 400
+                && theirs.file.is_none()
+                && overrides.is_some_and(|text| text.contains("ErrorDocument"))
+        },
+    },
+    Difference {
         name: "where scripts do not run, none is missing for the front controller",
         explains: |Pair { site, asked, theirs, ours, .. }| {
             site.text.contains("SetHandler none")
@@ -113,17 +115,18 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "of two redirects for a path, that of the folder around it comes first",
-        explains: |Pair { site, theirs, ours, .. }| {
+        explains: |Pair { site, asked, theirs, ours }| {
             theirs.location.is_some()
                 && ours.location.is_some()
+                && asked.path().starts_with("/old")
                 && site.text.contains("old/.htaccess:")
-                && site.text.contains("/old")
         },
     },
     Difference {
         name: "`SetHandler none` of a folder is for its scripts, too",
         explains: |Pair { site, asked, ours, .. }| {
             site.text.contains("\nSetHandler none")
+                && asked.path().starts_with("/uploads/")
                 && asked.path().contains(".php")
                 && ours.status == 403
         },
@@ -132,18 +135,40 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         name: "fields of paths are not for what goes on behind a script's name",
         explains: |pair| {
             let Pair { theirs, ours, .. } = pair;
-            pair.is_behind() && theirs.status == ours.status && theirs.body == ours.body
+            let has_more = |body: &String| body.contains("\nPATH_INFO=/");
+            let is_more = pair.is_behind() || theirs.body.as_ref().is_some_and(has_more);
+            is_more && theirs.status == ours.status && theirs.body == ours.body
         },
     },
     Difference {
-        name: "what `ProxyPassMatch` takes is rewritten, refused and has fields as other paths",
-        explains: |pair| {
-            let Pair { site, asked, theirs, ours } = pair;
-            let is_page = (theirs.status, &theirs.body) == (ours.status, &ours.body);
-            let is_script = asked.path().contains(".php") || asked.path().ends_with('/');
+        name: "what `ProxyPassMatch` takes is refused and has fields as other paths",
+        explains: |Pair { site, asked, theirs, ours }| {
+            let is_script = |file: &String| file.ends_with(".php");
+            let is_page = (theirs.status, &theirs.body) == (ours.status, &ours.body)
+                && theirs.file.as_ref().is_some_and(is_script);
+            // A folder's index file may be a script.
+            let is_for_scripts = asked.path().contains(".php") || asked.path().ends_with('/');
+            let is_refused = is_for_scripts && ours.is_refused();
+            site.text.contains("ProxyPassMatch") && (is_refused || is_page)
+        },
+    },
+    Difference {
+        name: "a rewrite takes a slash away before a password is asked for",
+        explains: |Pair { asked, theirs, ours, .. }| {
+            let without = asked.path().trim_end_matches('/').to_owned();
+            let is_same = |to: &String| to.split('?').next() == Some(&*without);
+            theirs.status == 401
+                && ours.status == 301
+                && ours.location.as_ref().is_some_and(is_same)
+        },
+    },
+    Difference {
+        name: "redirects come before what `ProxyPassMatch` takes",
+        explains: |Pair { site, asked, theirs, ours }| {
             site.text.contains("ProxyPassMatch")
-                && (is_script && (pair.is_entrance() || ours.is_refused())
-                    || is_page && theirs.file.as_ref().is_some_and(|it| it.ends_with(".php")))
+                && asked.path().contains(".php")
+                && theirs.is_refused()
+                && (300..400).contains(&ours.status)
         },
     },
     Difference {
@@ -171,4 +196,12 @@ pub(super) const DIFFERENCES: &[Difference] = &[
                 && pair.theirs.status == 200
         },
     },
+];
+
+/// Those of them that serve something else.
+pub(super) const OPENINGS: &[&str] = &[
+    "what goes on behind a file's name is for the front controller",
+    "a slash behind a script's name is not redirected away",
+    "a rewrite takes a slash away before a password is asked for",
+    "redirects come before what `ProxyPassMatch` takes",
 ];

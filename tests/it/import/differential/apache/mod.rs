@@ -8,7 +8,8 @@ use super::dice::Dice;
 use super::{Desk, Peer, documents};
 
 /// Apache.
-pub(super) const PEER: Peer = Peer { language: "apache", site, start, known: known::DIFFERENCES };
+pub(super) const PEER: Peer =
+    Peer { language: "apache", site, start, known: known::DIFFERENCES, openings: known::OPENINGS };
 
 /// What asks for a password.
 const LOGIN: &str = "AuthType Basic\nAuthName office\nAuthUserFile $TOP/users\nRequire valid-user";

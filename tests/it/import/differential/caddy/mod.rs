@@ -8,7 +8,8 @@ use super::dice::Dice;
 use super::{Desk, Peer};
 
 /// Caddy.
-pub(super) const PEER: Peer = Peer { language: "caddy", site, start, known: known::DIFFERENCES };
+pub(super) const PEER: Peer =
+    Peer { language: "caddy", site, start, known: known::DIFFERENCES, openings: &[] };
 
 /// The name and the password of [`super::super::USERS`].
 const USER: &str = "max $2y$05$sAUVDeawl8IUyF6tAJT5FOdZlvYCNziyyum9Pwxla1r4SVpqfx/JG";

@@ -8,7 +8,16 @@ use super::dice::Dice;
 use super::{Desk, Peer, is_root};
 
 /// nginx.
-pub(super) const PEER: Peer = Peer { language: "nginx", site, start, known: known::DIFFERENCES };
+pub(super) const PEER: Peer = Peer {
+    language: "nginx",
+    site,
+    start,
+    known: known::DIFFERENCES,
+    openings: &[
+        "index files answer all methods",
+        "what hands PATH_INFO on for one script does so for all",
+    ],
+};
 
 fn start(desk: &mut Desk, sites: &str) -> PathBuf {
     let user = if is_root() { "user www-data;" } else { "" };
