@@ -21,7 +21,8 @@ pub(super) fn start(desk: &mut Desk, sites: &str) -> PathBuf {
     let arguments = ["run", "--adapter", "caddyfile", "--config", file.to_str().unwrap()];
     // Caddy keeps what it knows below its home.
     let home = [("HOME".to_owned(), desk.path("").display().to_string())];
-    desk.start(Path::new("/usr/bin/caddy"), &arguments, &home);
+    let program = std::env::var("TOKAMAK_CADDY").unwrap_or("/usr/bin/caddy".to_owned());
+    desk.start(Path::new(&program), &arguments, &home);
     file
 }
 

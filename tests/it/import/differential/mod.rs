@@ -4,7 +4,7 @@
 //!
 //! `TOKAMAK_IMPORTS=1000000 cargo test -p tokamak --test it -- import::differential` goes on until
 //! so many requests have been compared, a third with each server; `TOKAMAK_SEED` begins elsewhere,
-//! and `TOKAMAK_NGINX` names another program of nginx.
+//! and `TOKAMAK_NGINX` and `TOKAMAK_CADDY` name other programs of nginx and Caddy.
 
 mod apache;
 mod caddy;

@@ -17,6 +17,10 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         },
     },
     Difference {
+        name: "Caddy from 2.11 on says 400 for what goes on behind a file's name",
+        explains: |pair| pair.theirs.status == 400 && pair.ours.is_refused() && pair.is_behind(),
+    },
+    Difference {
         name: "a slash behind a file's name makes it another path",
         explains: |Pair { asked, theirs, ours, .. }| {
             let path = asked.path();
