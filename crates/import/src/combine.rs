@@ -5,11 +5,12 @@ mod addresses;
 mod bodies;
 mod logins;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::model::{Description, Listen, Moved, Rule, Scope, Serve, Site};
+use crate::model::{Action, Description, Listen, Moved, Rule, Scope, Serve, Site};
 use crate::note::Notes;
-use crate::source::Disk;
+use crate::source::{Disk, Place};
 use crate::{hsts, pattern, validity};
 
 /// Completes the sites of a description.
@@ -406,26 +407,42 @@ fn is_root(site: &Site) -> bool {
 /// A front controller answers for other paths without a question to the refusals for its own. Where
 /// there are any, it becomes a rewrite: after that, all refusals are asked again.
 fn guard_front_controller(site: &mut Site, notes: &mut Notes) {
-    let Some(script) = &site.front_controller else { return };
-    let path = format!("/{script}");
-    let is_for = |rule: &&Rule| !rule.scope.is_all() && !rule.internal && rule.is_for(&path);
-    let is_guarded = site.rules.iter().filter(is_for).any(Rule::guards);
+    let fallbacks = site.rules.iter().filter(|rule| rule.unless_file && rule.scope.is_rest());
+    let targets = fallbacks.filter_map(|rule| match &rule.action {
+        Some(Action::Rewrite(to)) => Some(to.split('?').next().unwrap_or(to).to_owned()),
+        _ => None,
+    });
+    let own = site.front_controller.as_ref().map(|script| format!("/{script}"));
+    let paths: BTreeSet<String> = targets.chain(own.clone()).collect();
+    let refused: Vec<_> = paths.iter().filter_map(|path| refusing(site, path)).collect();
+    for (place, path) in refused {
+        let reason = format!("it is for {path}, too, so all pages that this makes are refused");
+        notes.refused(&place, "", reason);
+    }
+    let is_for =
+        |rule: &&Rule, path: &String| !rule.scope.is_all() && !rule.internal && rule.is_for(path);
+    if let Some(path) = own
+        && site.rules.iter().filter(|rule| is_for(rule, &path)).any(Rule::guards)
+    {
+        let rule = Rule { unless_file: true, ..Rule::at(&site.place, Scope::default()) };
+        site.rules.push(rule.rewrite(path));
+        site.front_controller = None;
+    }
+}
+
+/// What refuses a path to everybody.
+fn refusing(site: &Site, path: &String) -> Option<(Place, String)> {
     let all = |rule: &&Rule| {
         let refused = Rule::at(&rule.place, rule.scope.clone());
         [403, 404, 410]
             .iter()
             .any(|status| rule.action == refused.clone().refuse_all(*status).action)
     };
-    let mut refusing = site.rules.iter().filter(|rule| is_for(rule) && rule.conditions.is_empty());
-    if let Some(rule) = refusing.find(all) {
-        let reason = format!("it is for {path}, too, so all pages that this makes are refused");
-        notes.refused(&rule.place, "", reason);
-    }
-    if is_guarded {
-        let rule = Rule { unless_file: true, ..Rule::at(&site.place, Scope::default()) };
-        site.rules.push(rule.rewrite(path));
-        site.front_controller = None;
-    }
+    let is_for = |rule: &&Rule| {
+        !rule.scope.is_all() && !rule.internal && rule.conditions.is_empty() && rule.is_for(path)
+    };
+    let mut rules = site.rules.iter().filter(is_for);
+    rules.find(all).map(|rule| (rule.place.clone(), path.clone()))
 }
 
 /// Says where the front controller comes before a list, and leaves out what says in vain that
@@ -532,8 +549,8 @@ fn finish(site: &mut Site, disk: &dyn Disk, notes: &mut Notes) {
     }
     for mount in std::mem::take(&mut site.mounts) {
         let path = mount.path.clone().unwrap_or_default();
-        let is_path = path.len() > 1 && validity::path(&path).is_ok() && !path.contains("/.");
-        if is_path && is_root(&mount) {
+        let is_path = path.len() > 1 && validity::path(&path).is_ok();
+        if is_path && !path.contains("/.") && is_root(&mount) {
             site.mounts.push(mount);
             continue;
         }

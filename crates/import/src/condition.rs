@@ -52,6 +52,11 @@ impl Cases {
         Cases(vec![Vec::new()])
     }
 
+    /// No request.
+    pub(crate) fn none() -> Cases {
+        Cases(Vec::new())
+    }
+
     /// Those for which a test holds.
     pub(crate) fn of(test: Test) -> Cases {
         Cases(vec![vec![test]])

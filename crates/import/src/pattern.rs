@@ -263,6 +263,34 @@ fn without_lookahead(expression: &str) -> Result<String, String> {
     Ok(format!("{before}{complement}{after}"))
 }
 
+/// The expression without what it only looks at, ahead or behind: it is found in more texts.
+pub(crate) fn without_assertions(expression: &str) -> Option<String> {
+    const ASSERTIONS: [&str; 4] = ["(?!", "(?=", "(?<!", "(?<="];
+    let mut rest = expression.to_owned();
+    while let Some((at, start)) =
+        ASSERTIONS.iter().find_map(|start| Some((rest.find(start)?, *start)))
+    {
+        let inner = &rest[at + start.len()..];
+        let after = &inner[closing(inner)? + 1..];
+        if rest[..at].ends_with('\\') || after.starts_with(['?', '*', '+', '{']) {
+            return None;
+        }
+        rest = format!("{}{after}", &rest[..at]);
+    }
+    (rest != expression && !rest.is_empty()).then_some(rest)
+}
+
+/// Two expressions for one that begins with plain text and says what does not follow it: the second
+/// one must not be found.
+pub(crate) fn split_assertion(expression: &str) -> Option<(String, String)> {
+    let (start, rest) = expression.strip_prefix('^')?.split_once("(?!")?;
+    let close = closing(rest)?;
+    let is_plain = start.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/_-".contains(&byte));
+    let (inner, after) = (&rest[..close], &rest[close + 1..]);
+    let is_fixed = is_plain && !after.starts_with(['?', '*', '+', '{']);
+    is_fixed.then(|| (format!("^{start}{after}"), format!("^{start}(?:{inner})")))
+}
+
 /// Where the group ends in which a text begins.
 fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut is_escaped) = (0, false);
@@ -396,6 +424,21 @@ mod tests {
         }
         assert!(translate(r"^/(?!a)b", false).is_err());
         assert!(translate(r"/(\.(?!a)|b)c$", false).is_err());
+    }
+
+    #[test]
+    fn what_is_only_looked_at_can_be_left_out() {
+        for (expression, expected) in [
+            (r"/up/.*(?<!\.pdf)$", Some("/up/.*$")),
+            (r"/(a|(?<!b/)c(?!\w+))", Some("/(a|c)")),
+            (r"(?!a)?b", None),
+            (r"a", None),
+        ] {
+            assert_eq!(without_assertions(expression).as_deref(), expected, "{expression}");
+        }
+        let split = split_assertion(r"^/(?!index|a/.+)x").unwrap();
+        assert_eq!(split, ("^/x".to_owned(), "^/(?:index|a/.+)".to_owned()));
+        assert_eq!(split_assertion(r"^/.*(?!index)"), None);
     }
 
     #[test]

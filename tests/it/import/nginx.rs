@@ -240,6 +240,66 @@ fn dokuwiki() {
     ]);
 }
 
+/// Lines of many public files that a list of scripts, or one rule, does not say.
+#[test]
+fn shapes_of_public_files() {
+    let files = [
+        "index.php",
+        "tool.php",
+        "deep/index.php",
+        "page.phtml",
+        "robots.txt",
+        "notes.txt",
+        "page.html",
+        "style.css",
+        "plain/a.css",
+    ];
+    let mut desk = Desk::new(&files);
+    let server = r#"map $http_user_agent $is_robot { default 0; ~*(evil|bad)bot 1; }
+server {
+    listen $ADDRESS;
+    server_name site.test;
+    set $top $TOP;
+    root $top/site;
+    ssi on;
+    set $is_wrong 0;
+    if ($query_string ~ "union.*select") { set $is_wrong 1; }
+    if ($is_wrong = 1) { return 403; }
+    if ($is_robot) { return 403; }
+    if (-f $document_root/maintenance) { return 503; }
+    if ($request_uri ~* "^(.*/)index\.php/(.*)") { return 307 $1$2; }
+    rewrite ^/(?!index|tool|deep)(.*)\.do$ /tool.php last;
+    location = /robots.txt { allow all; }
+    location ~* \.(txt|log)$ { deny all; }
+    location ~ ^/plain/.*(?<!\.png)$ { add_header X-Plain yes; }
+    location / { index index.php; try_files $uri $uri/ /index.php; }
+    location /front { try_files _ /index.php?to=$uri&$args; }
+    location ~* (index|tool)\.ph(p|tml)$ { $RUNS }
+    location ~ \.php$ { return 404; }
+}"#;
+    let runs = "include /etc/nginx/fastcgi.conf; fastcgi_pass unix:$SOCKET;";
+    serve(&mut desk, &server.replace("$RUNS", runs), 3);
+    let robot = status(403, "/").with("User-Agent", "an EvilBot");
+    desk.compare(&[
+        status(200, "/"),
+        status(200, "/some/page?x=1"),
+        status(200, "/deep/"),
+        status(200, "/tool.php?x=1"),
+        status(404, "/other.php"),
+        status(200, "/robots.txt"),
+        status(403, "/notes.txt"),
+        status(200, "/page.html"),
+        status(200, "/style.css"),
+        status(200, "/plain/a.css"),
+        status(200, "/front/a?x=1"),
+        status(200, "/a/b.do"),
+        status(200, "/deep.do"),
+        status(307, "/a/index.php/b?x=1"),
+        status(403, "/?q=union+select"),
+        robot,
+    ]);
+}
+
 #[test]
 fn bodies_are_limited_by_path() {
     let mut desk = Desk::new(&["index.php", "upload.php", "other.php"]);

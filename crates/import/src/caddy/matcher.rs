@@ -175,13 +175,15 @@ impl Matcher {
         cases.iter().flatten().any(|test| matches!(test, Test::File(_)))
     }
 
-    /// How many characters Caddy sorts it by: those of a path that is alone.
-    pub(super) fn length(&self) -> usize {
-        match (&self.paths, &self.conditions[..]) {
-            (Some(Paths::Like(paths)), [_]) if paths.len() == 1 => {
-                paths[0].trim_end_matches('*').len()
+    /// Whether Caddy asks it before another one of the same directive: the longer of two single
+    /// paths first, and otherwise any matcher before none.
+    pub(super) fn is_before(&self, other: &Matcher) -> bool {
+        match (self.path(), other.path()) {
+            (Some(own), Some(other)) => {
+                let is_same = own.trim_end_matches('*') == other.trim_end_matches('*');
+                if is_same { own.len() < other.len() } else { own.len() > other.len() }
             }
-            _ => 0,
+            _ => !self.is_all() && other.is_all(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The directives of a site.
 
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 
 use crate::directive::Directive;
 use crate::model::{Action, Headers, Moved, Rule, Scope, Serve, Site};
@@ -182,13 +182,22 @@ impl Reader<'_> {
         served: &mut Served,
     ) {
         let named = matcher::named(directives, named, self.hides_clients);
-        let mut sorted: Vec<&Directive> =
-            directives.iter().filter(|it| !it.name.starts_with('@')).collect();
-        sorted.sort_by_key(|directive| {
+        let directives = directives.iter().filter(|it| !it.name.starts_with('@'));
+        let mut sorted: Vec<(&Directive, Matcher)> = Vec::new();
+        for directive in directives {
             let (matcher, _) = matcher::of(directive, &named);
-            (order(&directive.name), Reverse(matcher.length()), matcher.is_all())
-        });
-        for directive in sorted {
+            // Which of two comes first says nothing of a third one, so this is by insertion, as in
+            // Caddy: another way to sort them would give another order.
+            let is_before = |(other, its): &(&Directive, Matcher)| match order(&directive.name)
+                .cmp(&order(&other.name))
+            {
+                Ordering::Equal => matcher.is_before(its),
+                by_name => by_name.is_lt(),
+            };
+            let after = sorted.iter().rposition(|other| !is_before(other));
+            sorted.insert(after.map_or(0, |at| at + 1), (directive, matcher));
+        }
+        for (directive, _) in sorted {
             self.directive(directive, (&named, outer), site, served);
         }
     }

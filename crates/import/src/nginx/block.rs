@@ -7,7 +7,7 @@ use crate::source::Place;
 use crate::{unit, validity};
 
 use super::sizes::{self, Size};
-use super::{Reader, is_missing, known, limits};
+use super::{Reader, is_missing, known, limits, target};
 
 /// Directives that hand requests to something else than PHP.
 const FOREIGN: &[&str] = &[
@@ -30,7 +30,6 @@ const FOREIGN: &[&str] = &[
     "echo",
     "random_index",
     "slice",
-    "ssi",
     "sub_filter",
     "push_stream_publisher",
     "hls",
@@ -99,6 +98,8 @@ pub(super) struct Block {
     pub headers: Vec<Header>,
     pub expires: Option<Expires>,
     pub error_pages: BTreeMap<String, (Place, String)>,
+    /// What answers for paths without a file, with its own status: as the `try_files` that says so.
+    pub missing: Option<Directive>,
     /// Whether they also replace what scripts answer.
     pub intercepts: bool,
     pub certificate: Vec<String>,
@@ -166,6 +167,7 @@ impl Reader<'_> {
         }
         if names("error_page") {
             block.error_pages.clear();
+            block.missing = None;
         }
         if names("fastcgi_param") {
             block.params.clear();
@@ -265,7 +267,9 @@ impl Reader<'_> {
             "default_type" => block.default_type = Some(first.to_owned()),
             "internal" => block.is_internal = true,
             "try_files" => block.try_files = Some(directive.clone()),
-            "rewrite" | "return" | "if" | "break" => block.steps.push(directive.clone()),
+            // It only serves `fastcgi_param PATH_INFO`, which PHP gets anyway.
+            "set" if directive.arg(1) == "$fastcgi_path_info" => {}
+            "rewrite" | "return" | "if" | "break" | "set" => block.steps.push(directive.clone()),
             "fastcgi_pass" => block.fastcgi = Some(directive.clone()),
             "location" if directive.block.is_some() => block.locations.push(directive.clone()),
             "access_log" => {
@@ -286,8 +290,6 @@ impl Reader<'_> {
                 let reason = "the handshake cannot be refused for one name";
                 block.closed.push((directive.clone(), reason.to_owned()));
             }
-            // It only serves `fastcgi_param PATH_INFO`, which PHP gets anyway.
-            "set" if directive.arg(1) == "$fastcgi_path_info" => {}
             _ => self.other(directive, block),
         }
     }
@@ -350,6 +352,12 @@ impl Reader<'_> {
 
     fn error_page(&mut self, directive: &Directive, block: &mut Block) {
         let Some((page, statuses)) = directive.args.split_last() else { return };
+        if statuses == ["404", "="] {
+            let args = ["$uri", "$uri/", page].map(str::to_owned).to_vec();
+            block.missing = Some(Directive { args, ..directive.clone() });
+            return;
+        }
+        let (page, _) = target::without_query(page);
         let is_status = |text: &String| {
             text.parse::<u16>().is_ok_and(|status| (400..600).contains(&status) && status != 497)
         };
@@ -361,7 +369,7 @@ impl Reader<'_> {
             return;
         }
         for status in statuses {
-            let page = (directive.place.clone(), page.clone());
+            let page = (directive.place.clone(), page.to_owned());
             block.error_pages.insert(status.clone(), page);
         }
     }

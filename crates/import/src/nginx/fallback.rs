@@ -1,11 +1,15 @@
 //! What a path without a file becomes: `try_files`, and the locations `@name` that it leads to.
 
+use std::path::Path;
+
 use crate::directive::Directive;
 use crate::model::{Rule, Scope, Serve, Site};
 use crate::source::Place;
 
 use super::Reader;
+use super::block::Block;
 use super::location::{Locations, Match, is_script};
+use super::php;
 use super::server::Plan;
 use super::steps::only;
 use super::target;
@@ -26,6 +30,16 @@ impl Reader<'_> {
             return;
         }
         // Folders are not served then, and no path of a file ends with a slash.
+        if plan.fallback.len() == before
+            && found.scope().is_all()
+            && let Some(script) = &site.front_controller
+        {
+            let mut folders = region.clone();
+            folders.and.push("/$".to_owned());
+            let rule = Rule::at(&directive.place, folders);
+            plan.fallback.push(rule.rewrite(format!("/{script}")));
+            return;
+        }
         let folders = plan.fallback[before..].iter().map(|rule| {
             let mut rule = Rule { unless_file: false, ..rule.clone() };
             rule.scope.and.push("/$".to_owned());
@@ -48,22 +62,47 @@ impl Reader<'_> {
         let Some((fallback, files)) = directive.args.split_last() else { return };
         let is_usual = |file: &String| matches!(&**file, "$uri" | "$uri/");
         let scope = found.scope();
-        if !files.iter().any(|file| file == "$uri") {
-            let reason = "files are not served there, so its paths are refused";
-            self.notes.refused(place, &directive.line(), reason);
-            site.rules.push(Rule::at(place, found.refused()).refuse_all(404));
-            return;
-        }
+        // A file that is there, whatever the path is, comes before all that follows it.
+        let (fallback, files) = match files.iter().position(|file| self.is_file_of(file, site)) {
+            Some(at) => (&files[at], &files[..at]),
+            None => (fallback, files),
+        };
+        let served = files.iter().any(|file| file == "$uri");
         if let Some(other) = files.iter().find(|file| !is_usual(file)) {
-            self.notes.left(place, other, "only `$uri` and `$uri/` are translated");
+            if !served && other.contains('$') {
+                let reason = "files are not served there, so its paths are refused";
+                self.notes.refused(place, &directive.line(), reason);
+                site.rules.push(Rule::at(place, found.refused()).refuse_all(404));
+                return;
+            }
+            if served {
+                let reason = "only `$uri`, `$uri/` and files that are there are translated";
+                self.notes.left(place, other, reason);
+            }
         }
-        if !files.iter().any(|file| file == "$uri/") && scope.is_all() {
-            // Folders have no index file then.
+        let serves_folders = files.iter().any(|file| file == "$uri/");
+        let is_only = |(_, other, _): &(Place, Match, Vec<Directive>)| {
+            let is_file = matches!(other, Match::Exact(path) if !path.ends_with('/'));
+            is_file || matches!(other, Match::Pattern(_)) || other == found
+        };
+        if served && !serves_folders && scope.is_all() && locations.all.iter().all(is_only) {
+            // No folder has an index file then.
             site.index = Some(Vec::new());
         }
+        let start = |scope: &Scope| match served {
+            true => missing(place, scope),
+            false => Rule::at(place, scope.clone()),
+        };
         if fallback.starts_with('=') {
-            if !scope.is_all() {
-                site.rules.push(only(place, region, Serve::Existing));
+            match served {
+                true if scope.is_all() => {}
+                true => site.rules.push(only(place, region, Serve::Existing)),
+                false => {
+                    if fallback != "=404" {
+                        self.notes.differs(place, &directive.line(), "the status is 404");
+                    }
+                    site.rules.push(Rule::at(place, found.refused()).refuse_all(404));
+                }
             }
             if !files.iter().any(|file| file == "$uri/") && scope.pattern.is_none() {
                 // Nor are folders: neither as a list nor by an index file.
@@ -76,52 +115,99 @@ impl Reader<'_> {
         if let Some(name) = fallback.strip_prefix('@') {
             let named = locations.named.iter().find(|(own, _)| own == name);
             let steps = named.map(|(_, steps)| steps.clone()).unwrap_or_default();
-            self.named(directive, &steps, region, site, plan);
+            self.named(directive, &steps, (region, served), site, plan);
             return;
         }
-        let (path, _) = target::without_query(fallback);
-        if path.starts_with('/') && !path.contains(['$', '?']) {
-            match is_script(path) && scope.is_all() {
+        let Some(to) = target::fallback(fallback) else {
+            let reason = "its last argument is not translated";
+            match served {
                 true => {
-                    site.front_controller = Some(path.trim_start_matches('/').to_owned());
-                    site.front_controller_for.push("hidden");
+                    let reason = format!("{reason}; paths without a file are 404");
+                    self.notes.left(place, &directive.line(), reason);
+                    site.rules.push(only(place, region, Serve::Existing));
                 }
-                false => plan.fallback.push(missing(place, region).rewrite(path)),
+                false => {
+                    self.notes.refused(place, &directive.line(), reason);
+                    site.rules.push(Rule::at(place, found.refused()).refuse_all(404));
+                }
             }
             return;
+        };
+        if to.has_query_within {
+            let reason = "what a client sends as the query follows behind `&`";
+            self.notes.differs(place, &directive.line(), reason);
         }
-        // `/index.php?q=$uri&$args`
-        let rewritten = path.replacen("$uri", "/$1", 1);
-        let is_known = scope.pattern.is_none()
-            && rewritten.starts_with('/')
-            && rewritten.replacen("$1", "", 1) == rewritten.replace('$', "").replacen('1', "", 1);
-        if is_known && rewritten.contains("$1") {
-            let scope = Scope { pattern: Some("^/(.*)$".to_owned()), ..region.clone() };
-            plan.fallback.push(missing(place, &scope).rewrite(rewritten));
-            return;
+        let is_plain = served && !to.needs_path && !to.to.contains('?');
+        if is_plain && is_script(&to.to) && scope.is_all() {
+            site.front_controller = Some(to.to.trim_start_matches('/').to_owned());
+            site.front_controller_for.push("hidden");
+        } else if to.needs_path {
+            let and = region.and.iter().chain(&region.pattern).cloned().collect();
+            let scope = Scope { pattern: Some("^/(.*)$".to_owned()), and, ..region.clone() };
+            plan.fallback.push(start(&scope).rewrite(to.to));
+        } else {
+            plan.fallback.push(start(region).rewrite(to.to));
         }
-        self.notes.left(place, &directive.line(), "its last argument is not translated");
     }
 
-    /// The rewrites of a location `@name`.
+    /// Whether an argument is a file of the site, whatever the path is.
+    fn is_file_of(&self, file: &str, site: &Site) -> bool {
+        let root = site.root.as_deref().unwrap_or_default();
+        let is_fixed = file.starts_with('/') && !file.contains('$');
+        is_fixed && self.disk.is_file(&Path::new(root).join(file.trim_start_matches('/')))
+    }
+
+    /// The rewrites of a location `@name`, or the one script that it runs.
     fn named(
         &mut self,
         directive: &Directive,
         steps: &[Directive],
-        scope: &Scope,
+        (scope, served): (&Scope, bool),
         site: &mut Site,
         plan: &mut Plan,
     ) {
+        let place = &directive.place;
+        if let Some(script) = self.script_of_named(steps, site) {
+            let rule = Rule { unless_file: served, ..Rule::at(place, scope.clone()) };
+            plan.fallback.push(rule.rewrite(script.clone()));
+            plan.intercepts.push((place.clone(), false));
+            plan.php.push(php::Scripts::named(vec![script], false));
+            return;
+        }
         if steps.is_empty() || !steps.iter().all(|step| step.name == "rewrite") {
             let reason = "the location of that name does more than rewrite; paths without a file \
                 are 404";
-            self.notes.left(&directive.place, &directive.line(), reason);
+            self.notes.left(place, &directive.line(), reason);
+            site.rules.push(only(place, scope, Serve::Existing));
             return;
         }
-        let mut own = Site::new(directive.place.clone());
-        self.steps(steps, scope, true, &mut own);
+        let mut own = Site::new(place.clone());
+        self.steps(steps, scope, served, &mut own);
         site.front_controller_for.push("hidden");
         plan.fallback.extend(own.rules);
+    }
+
+    /// The script that a location `@name` runs for all paths.
+    fn script_of_named(&mut self, steps: &[Directive], site: &mut Site) -> Option<String> {
+        let runs = steps.iter().any(|step| step.name == "fastcgi_pass");
+        let is_of_php = |step: &Directive| step.name.starts_with("fastcgi_");
+        if !runs || !steps.iter().all(is_of_php) {
+            return None;
+        }
+        let mut block = Block::default();
+        self.in_location = true;
+        self.read(steps, &mut block);
+        self.in_location = false;
+        let (place, file) = block.params.get("SCRIPT_FILENAME")?;
+        let script = php::named_script(file, site)?;
+        if !self.params(place, &block, site) {
+            return None;
+        }
+        if block.params.get("SCRIPT_NAME").is_none_or(|(_, name)| *name != script) {
+            let line = format!("SCRIPT_FILENAME of {script}");
+            self.notes.differs(place, &line, "its SCRIPT_NAME is its own path");
+        }
+        Some(script)
     }
 }
 

@@ -162,6 +162,7 @@ pub(super) const SILENT: &[Group] = &[
 
 /// Directives with the one value that asks for what Tokamak does anyway.
 const AS_HERE: &[(&str, &str)] = &[
+    ("absolute_redirect", "off"),
     ("autoindex_exact_size", "off"),
     ("autoindex_format", "html"),
     ("autoindex_localtime", "off"),
@@ -179,6 +180,7 @@ const AS_HERE: &[(&str, &str)] = &[
     ("merge_slashes", "on"),
     ("recursive_error_pages", "off"),
     ("server_tokens", "off"),
+    ("ssi", "off"),
     ("ssl_early_data", "off"),
     ("ssl_session_tickets", "on"),
     ("ssl_stapling", "off"),
@@ -215,6 +217,7 @@ pub(super) fn advice(name: &str) -> &'static str {
         | "fastcgi_no_cache"
         | "fastcgi_cache_use_stale" => "see `cache = true`, which obeys the application's headers",
         "map" | "geo" | "split_clients" | "set" => "there are no variables; see Lua scripts",
+        "absolute_redirect" => "redirects to folders are relative",
         "autoindex_exact_size" => "lists of folders have rounded sizes",
         "autoindex_format" => "lists of folders are pages of HTML",
         "autoindex_localtime" => "lists of folders have times in UTC",
@@ -239,6 +242,7 @@ pub(super) fn advice(name: &str) -> &'static str {
         "merge_slashes" => "double slashes of a path are always one",
         "recursive_error_pages" => "an error page that fails has no error page",
         "server_tokens" => "responses have no `Server`; see `set_headers`",
+        "ssi" => "commands of SSI are sent as they stand in a page",
         "ssl_ciphers" | "ssl_ecdh_curve" | "ssl_conf_command" => {
             "cipher suites and groups are fixed; docs/certificates.md lists them"
         }

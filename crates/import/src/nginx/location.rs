@@ -15,7 +15,7 @@ use super::block::Block;
 use super::mount::mounted;
 use super::php;
 use super::regions::Region;
-use super::server::{Plan, hidden_headers};
+use super::server::{BEHIND, Plan, hidden_headers};
 use super::steps::{End, closed, only};
 use super::target;
 
@@ -64,26 +64,26 @@ impl Match {
 
     /// The scripts that locations which nginx prefers to this one run, if this one is for scripts,
     /// and whether these run with more behind their names, too.
-    fn scripts_before(&self, locations: &Locations) -> Vec<(String, bool)> {
+    fn scripts_before(&self, locations: &Locations) -> Vec<php::Scripts> {
         if !self.runs_scripts() {
             return Vec::new();
         }
         let finals = locations.final_prefixes();
         let before = locations.all.iter().take_while(|(_, found, _)| found != self);
-        let named = |scripts: php::Scripts| -> Vec<(String, bool)> {
-            scripts.names.into_iter().map(|name| (name, scripts.has_path_info)).collect()
-        };
-        let scripts = before.map(|(_, found, inner)| match found {
+        let scripts = before.filter_map(|(_, found, inner)| match found {
             Match::Prefix(path, true) if inner.iter().any(runs_all_scripts) => {
                 let below = format!("{path}*");
-                if finals.contains(&below) { vec![(below, true)] } else { Vec::new() }
+                finals.contains(&below).then(|| php::Scripts::named(vec![below], true))
             }
-            _ if inner.iter().all(|it| it.name != "fastcgi_pass") => Vec::new(),
-            Match::Exact(path) if path.ends_with(".php") => vec![(path.clone(), false)],
-            Match::Pattern(own) => php::of_expression(own).map(named).unwrap_or_default(),
-            _ => Vec::new(),
+            _ if inner.iter().all(|it| it.name != "fastcgi_pass") => None,
+            Match::Exact(path) if path.ends_with(".php") => {
+                Some(php::Scripts::named(vec![path.clone()], false))
+            }
+            Match::Pattern(own) => php::of_expression(own),
+            _ => None,
         });
-        scripts.flatten().collect()
+        let inner = locations.scripts_within_prefixes();
+        scripts.chain(locations.exact_within_main()).chain(inner).collect()
     }
 
     /// What nginx prefers comes first: rules are asked in their order.
@@ -105,8 +105,9 @@ pub(super) struct Locations {
     pub all: Vec<(Place, Match, Vec<Directive>)>,
     /// Those with a name, `@name`.
     pub named: Vec<(String, Vec<Directive>)>,
-    /// The root that `location /` names.
+    /// The root that `location /` names, and its index files.
     pub root: Option<String>,
+    pub index: Option<Vec<String>>,
 }
 
 impl Locations {
@@ -123,14 +124,92 @@ impl Locations {
         finals.map(|(path, _)| format!("{path}*")).collect()
     }
 
+    /// The scripts of expressions within prefixes, which nginx asks before those beside all.
+    fn scripts_within_prefixes(&self) -> impl Iterator<Item = php::Scripts> {
+        let is_prefix = |found: &Match, start: &str| matches!(found, Match::Prefix(path, _) if path.len() > start.len() && path.starts_with(start));
+        self.all.iter().filter_map(move |(_, found, inner)| {
+            let Match::Prefix(path, false) = found else { return None };
+            let is_longest = !self.all.iter().any(|(_, other, _)| is_prefix(other, path));
+            let runs = path != "/" && is_longest && inner.iter().any(runs_all_scripts);
+            runs.then(|| php::Scripts::named(vec![format!("{path}*")], true))
+        })
+    }
+
+    /// The scripts of exact locations within `location /`: no expression is asked for these either.
+    fn exact_within_main(&self) -> impl Iterator<Item = php::Scripts> {
+        let main = Match::Prefix("/".to_owned(), false);
+        let main = self.all.iter().filter(move |(_, found, _)| *found == main);
+        main.flat_map(|(_, _, inner)| inner).filter_map(|inner| match kind(&inner.args) {
+            ("=", path) if inner.name == "location" && has_fastcgi(inner) => {
+                Some(php::Scripts::named(vec![path.to_owned()], false))
+            }
+            _ => None,
+        })
+    }
+
+    /// Paths of files that an exact location serves, which nginx prefers to an expression.
+    fn open_paths(&self, found: &Match) -> Vec<String> {
+        let is_quiet = |it: &Directive| {
+            let name = &*it.name;
+            matches!(name, "allow" | "access_log" | "log_not_found" | "expires" | "add_header")
+                && (name != "allow" || it.arg(0) == "all")
+        };
+        let own = self.all.iter().filter_map(|(_, other, inner)| match other {
+            Match::Exact(path) if inner.iter().all(is_quiet) => Some(path.clone()),
+            _ => None,
+        });
+        let is_file = |path: &String| {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            name.contains('.') && !name.starts_with('.') && !name.contains(".ph")
+        };
+        match found {
+            Match::Pattern(_) => own.filter(is_file).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The paths that a location takes: those that it is for, without those that nginx gives to one
     /// that it prefers.
     pub(super) fn region(&self, found: &Match) -> Scope {
-        let finals = self.final_prefixes();
-        let is_final = |path: &str| finals.contains(&format!("{path}*"));
-        let own = self.all.iter().position(|(_, other, _)| other == found);
         let mut scope = found.scope();
-        for (at, (_, other, _)) in self.all.iter().enumerate() {
+        scope.and.extend(self.preferred(found).filter_map(|(_, other, _)| other.elsewhere()));
+        if matches!(found, Match::Pattern(_)) {
+            scope.and.extend(self.inner_first());
+        }
+        scope
+    }
+
+    /// The conditions of all paths but those of expressions within prefixes, which nginx asks
+    /// before those beside all.
+    fn inner_first(&self) -> impl Iterator<Item = String> {
+        let prefixes = self.all.iter().filter_map(|(_, found, inner)| match found {
+            Match::Prefix(path, false) if path != "/" => Some((path, inner)),
+            _ => None,
+        });
+        prefixes.flat_map(|(path, inner)| {
+            let expressions = inner.iter().filter(|it| it.name == "location");
+            let expressions = expressions.filter_map(|it| match kind(&it.args) {
+                (kind @ ("~" | "~*"), text) => pattern::translate(text, kind == "~*").ok(),
+                _ => None,
+            });
+            expressions.map(move |own| match own.contains('^') {
+                true => format!("!{own}"),
+                false => format!("!^{}.*(?:{own})", regex_lite::escape(path)),
+            })
+        })
+    }
+
+    /// The locations to which nginx gives some of the paths that another one is for.
+    pub(super) fn preferred<'a>(
+        &'a self,
+        found: &'a Match,
+    ) -> impl Iterator<Item = &'a (Place, Match, Vec<Directive>)> {
+        let finals = self.final_prefixes();
+        let is_final = move |path: &str| finals.contains(&format!("{path}*"));
+        let own = self.all.iter().position(|(_, other, _)| other == found);
+        let scope = found.scope();
+        self.all.iter().enumerate().filter_map(move |(at, location)| {
+            let other = &location.1;
             let is_before = own.is_some_and(|own| at < own);
             let takes = match (found, other) {
                 (Match::Exact(_), _) => false,
@@ -143,11 +222,8 @@ impl Locations {
                 (Match::Pattern(_), Match::Prefix(other, _)) => is_final(other),
                 (Match::Pattern(_), Match::Pattern(_)) => is_before,
             };
-            if takes && found.scope().may_meet(&other.scope()) {
-                scope.and.extend(other.elsewhere());
-            }
-        }
-        scope
+            (takes && scope.may_meet(&other.scope())).then_some(location)
+        })
     }
 }
 
@@ -165,7 +241,7 @@ impl Reader<'_> {
                 }
                 "=" => Match::Exact(text.to_owned()),
                 "^~" => Match::Prefix(text.to_owned(), true),
-                "~" | "~*" => match pattern::translate(text, kind == "~*") {
+                "~" | "~*" => match self.expression(directive, text, kind == "~*") {
                     Ok(expression) => Match::Pattern(expression),
                     Err(problem) => {
                         let reason = format!("{problem}; the whole site is refused instead");
@@ -186,6 +262,8 @@ impl Reader<'_> {
             if found == Match::Prefix("/".to_owned(), false) {
                 let root = block.iter().find(|it| it.name == "root");
                 locations.root = root.map(|root| root.arg(0).to_owned());
+                let index = block.iter().find(|it| it.name == "index");
+                locations.index = index.map(|index| index.args.clone());
             }
             locations.all.push((directive.place.clone(), found, block));
         }
@@ -195,6 +273,33 @@ impl Reader<'_> {
                 Match::Pattern(pattern::translate("/\\.(?!well-known)", false).unwrap_or_default());
         }
         locations
+    }
+
+    /// The expression of a location, or one that is found in more paths, if no more is served then.
+    fn expression(
+        &mut self,
+        location: &Directive,
+        text: &str,
+        ignores_case: bool,
+    ) -> Result<String, String> {
+        let serves_less = |it: &Directive| match &*it.name {
+            "fastcgi_pass" | "rewrite" | "if" | "root" | "alias" | "location" | "error_page" => {
+                false
+            }
+            "return" => it.arg(0).starts_with('4'),
+            "try_files" => it.args.last().is_some_and(|last| last.starts_with('=')),
+            _ => true,
+        };
+        pattern::translate(text, ignores_case).or_else(|problem| {
+            let wider = pattern::without_assertions(text)
+                .filter(|_| location.inner().iter().all(serves_less))
+                .and_then(|wider| pattern::translate(&wider, ignores_case).ok())
+                .ok_or(problem)?;
+            let reason = "what it looks at, ahead or behind, is left out, so it is for more paths, \
+                and what it refuses is refused there, too";
+            self.notes.refused(&location.place, &location.line(), reason);
+            Ok(wider)
+        })
     }
 
     /// `location ~ /\. { deny all; }` beside one that nginx prefers for `/.well-known`.
@@ -260,7 +365,7 @@ impl Reader<'_> {
                 site.rules.push(Rule::at(place, found.refused()).refuse_all(404));
                 return;
             }
-            self.mount(place, path, folder, &block, outer, site);
+            self.mount(place, (path, folder), &block, outer, locations.preferred(found), site);
             return;
         }
         if block.alias.is_some() || (is_other_root && !block.is_internal) {
@@ -269,7 +374,8 @@ impl Reader<'_> {
         }
         let mut refusals = self.access(place, &found.refused(), &block, outer);
         let runs_elsewhere = found.scripts_before(locations);
-        except(&mut refusals, 0, &runs_elsewhere);
+        let open = locations.open_paths(found);
+        except(&mut refusals, 0, &runs_elsewhere, &open);
         self.precedence(place, found, &refusals, locations, &name);
         let is_refused = refusals
             .iter()
@@ -284,7 +390,7 @@ impl Reader<'_> {
         }
         let before = site.rules.len();
         let end = self.steps(&block.steps, &region, false, site);
-        except(&mut site.rules, before, &runs_elsewhere);
+        except(&mut site.rules, before, &runs_elsewhere, &open);
         if end == End::Answered {
             return;
         }
@@ -304,8 +410,8 @@ impl Reader<'_> {
         };
         let has_inner = block.locations.iter().any(has_fastcgi);
         if block.fastcgi.is_some() {
-            self.script_location(place, found, &block, site, plan);
-        } else if let Some(directive) = &block.try_files {
+            self.script_location(place, (found, &region), &block, site, plan);
+        } else if let Some(directive) = block.try_files.as_ref().or(block.missing.as_ref()) {
             if runs_nothing && !has_inner {
                 site.rules.push(only(place, &region, Serve::Files));
             }
@@ -330,6 +436,9 @@ impl Reader<'_> {
                 "one charset is for a whole site",
             );
         }
+        if matches!(found, Match::Prefix(..)) && !is_main {
+            self.index_of(place, &region, &block, &name, site);
+        }
         self.types(place, directives, &scope, &block, site);
         let before = plan.php.len();
         self.nested(place, found, &block, site, plan);
@@ -337,12 +446,42 @@ impl Reader<'_> {
         plan.listings.push((place.clone(), scope.clone(), block.index_listing));
         // Others than those of its own locations do not run there either.
         let own = &plan.php[before..];
-        if runs_nothing && !own.is_empty() && own.iter().all(|own| !own.names.is_empty()) {
+        if runs_nothing && !own.is_empty() && own.iter().all(|own| !own.are_all()) {
             let mut rule = Rule::at(place, scope);
             rule.scripts = own.iter().flat_map(|own| own.names.clone()).collect();
             site.rules.push(rule);
         }
+        let has_no_path_info = own.iter().all(|own| !own.has_path_info);
+        if matches!(found, Match::Prefix(_, true)) && !own.is_empty() && has_no_path_info {
+            // Other locations hand nothing on there, either.
+            let behind = Scope { pattern: Some(BEHIND.to_owned()), ..found.scope() };
+            site.rules.push(Rule::at(place, behind).refuse_all(404));
+        }
         self.body_of(&found.scope(), &block, outer, site);
+    }
+
+    /// Index files are those of a whole site: folders with others are refused.
+    fn index_of(
+        &mut self,
+        place: &Place,
+        region: &Scope,
+        block: &Block,
+        name: &str,
+        site: &mut Site,
+    ) {
+        let own = block.index.clone().unwrap_or_else(default_index);
+        if site.index.as_ref().is_none_or(|index| index.is_empty() || *index == own) {
+            return;
+        }
+        let reason = format!(
+            "`index {}` is not that of the whole site, so folders there are refused; ask for their \
+                files by name, or give all of the site the same index files",
+            own.join(" ")
+        );
+        self.notes.refused(place, name, reason);
+        let mut folders = region.clone();
+        folders.and.push("/$".to_owned());
+        site.rules.push(Rule::at(place, folders).refuse_all(404));
     }
 
     /// Files without types of their own, as those of visitors may be: so no browser runs them.
@@ -403,17 +542,27 @@ impl Reader<'_> {
     fn script_location(
         &mut self,
         place: &Place,
-        found: &Match,
+        (found, region): (&Match, &Scope),
         block: &Block,
         site: &mut Site,
         plan: &mut Plan,
     ) {
+        let named = block.params.get("SCRIPT_FILENAME").map(|(_, file)| file.as_str());
+        let only = named.and_then(|file| php::named_script(file, site));
+        if let Some(script) = only.filter(|script| *found != Match::Exact(script.clone())) {
+            self.one_script(place, region, script, block, site, plan);
+            return;
+        }
         let scripts = match found {
             Match::Exact(path) if path.ends_with(".php") => {
-                let names = vec![path.clone()];
-                Some(php::Scripts { names, has_path_info: false })
+                Some(php::Scripts::named(vec![path.clone()], false))
             }
-            Match::Pattern(expression) => php::of_expression(expression),
+            Match::Prefix(path, _) if path.ends_with(".php") => {
+                Some(php::Scripts::named(vec![path.clone()], true))
+            }
+            // A list of expressions is that of a whole site.
+            Match::Pattern(expression) => php::of_expression(expression)
+                .filter(|scripts| scripts.expression.is_none() || self.depth == 0),
             _ => None,
         };
         let Some(scripts) = scripts else {
@@ -423,38 +572,99 @@ impl Reader<'_> {
             site.rules.push(Rule::at(place, found.refused()).refuse_all(404));
             return;
         };
-        let script = match found {
-            Match::Exact(path) => Some(path.as_str()),
-            _ => None,
-        };
-        if !self.params(place, block, script, site) {
+        if !self.params(place, block, site) {
             site.rules.push(Rule::at(place, found.refused()).refuse_all(404));
             return;
+        }
+        if let Match::Pattern(expression) = found {
+            self.others(place, found, expression, site);
         }
         if block.is_internal {
             plan.internal.push((place.clone(), found.refused()));
         }
         if let Some(directive) = &block.try_files {
-            match directive.args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-                [
-                    "$uri" | "$fastcgi_script_name" | "$document_root$fastcgi_script_name",
-                    "=404",
-                ] => {}
-                ["$uri" | "$fastcgi_script_name", fallback] if is_script(fallback) => {
-                    site.front_controller_for.push("php");
-                }
-                _ => {
-                    let reason = "scripts that do not exist are 404";
-                    self.notes.left(&directive.place, &directive.line(), reason);
-                }
-            }
+            self.missing_script(directive, region, plan);
         }
         if let Some(rule) = hidden_headers(place, block, &Block::default()) {
             site.rules.push(rule);
         }
+        if scripts.expression.is_some() {
+            plan.fallback.push(super::steps::only(place, region, Serve::Existing));
+        }
         plan.intercepts.push((place.clone(), block.intercepts));
         plan.php.push(scripts);
     }
+
+    /// What an expression for scripts is also for: php-fpm runs none of that by default.
+    fn others(&mut self, place: &Place, found: &Match, expression: &str, site: &mut Site) {
+        let (has_others, is_meant) = php::has_others(expression);
+        if is_meant {
+            let reason = "only names that end in `.php` run, as php-fpm wants it by default; the \
+                others of these are refused";
+            self.notes.refused(place, &describe(found), reason);
+        }
+        if has_others {
+            let mut scope = found.refused();
+            scope.and.push(format!("!(?i){}", php::NAMES));
+            site.rules.push(Rule::at(place, scope).refuse_all(403));
+        }
+    }
+
+    /// One script that answers for all paths of a location.
+    fn one_script(
+        &mut self,
+        place: &Place,
+        region: &Scope,
+        script: String,
+        block: &Block,
+        site: &mut Site,
+        plan: &mut Plan,
+    ) {
+        if !self.params(place, block, site) {
+            site.rules.push(Rule::at(place, closed(region)).refuse_all(404));
+            return;
+        }
+        if block.params.get("SCRIPT_NAME").is_none_or(|(_, name)| *name != script) {
+            let line = format!("SCRIPT_FILENAME of {script}");
+            self.notes.differs(place, &line, "its SCRIPT_NAME is its own path");
+        }
+        let rule = match &block.try_files {
+            Some(_) => Rule { unless_file: true, ..Rule::at(place, region.clone()) },
+            None => Rule::at(place, region.clone()),
+        };
+        site.rules.push(rule.rewrite(script.clone()));
+        plan.intercepts.push((place.clone(), block.intercepts));
+        plan.php.push(php::Scripts::named(vec![script], false));
+    }
+
+    /// `try_files` of scripts: what answers for those that do not exist.
+    fn missing_script(&mut self, directive: &Directive, region: &Scope, plan: &mut Plan) {
+        const OWN: [&str; 4] =
+            ["$uri", "$uri/", "$fastcgi_script_name", "$document_root$fastcgi_script_name"];
+        let args = directive.args.iter().map(String::as_str);
+        let mut others = args.filter(|file| !OWN.contains(file));
+        match others.next() {
+            Some("=404") => {}
+            Some(fallback) if is_script(fallback) => {
+                let (script, passes) = target::without_query(fallback);
+                // Only the last one leads to another location, and names its query.
+                let is_last = directive.args.last().is_some_and(|last| last == fallback);
+                let end = if passes || !is_last { "" } else { "?" };
+                let rule = Rule::at(&directive.place, region.clone());
+                let rule = Rule { unless_file: true, ..rule };
+                plan.fallback.push(rule.rewrite(format!("{script}{end}")));
+            }
+            _ => {
+                let reason = "scripts that do not exist are 404";
+                self.notes.left(&directive.place, &directive.line(), reason);
+            }
+        }
+    }
+}
+
+/// The index files without a line that names any.
+pub(super) fn default_index() -> Vec<String> {
+    vec!["index.html".to_owned()]
 }
 
 /// A region without the paths that the expressions within it take.
@@ -470,18 +680,31 @@ fn within(mut region: Scope, inner: &[Directive]) -> Scope {
     region
 }
 
-/// Leaves scripts that other locations run out of refusals, but not what stands behind their names
+/// The condition of all paths but one.
+fn exactly_not(path: &str) -> String {
+    format!("!{}", pattern::exact(path))
+}
+
+/// Leaves out of refusals files that have a location of their own, and scripts that other locations
+/// run, but not what stands behind their names
 /// if nobody runs that.
-fn except(rules: &mut Vec<Rule>, from: usize, scripts: &[(String, bool)]) {
+fn except(rules: &mut Vec<Rule>, from: usize, scripts: &[php::Scripts], open: &[String]) {
     let mut behind = Vec::new();
     for rule in rules[from..].iter_mut().filter(|rule| rule.guards()) {
-        for (name, _) in scripts.iter().filter(|(_, has_path_info)| !has_path_info) {
-            if rule.scope.fits(&format!("{name}/a")) {
-                let pattern = format!("^{}/", regex_lite::escape(name));
-                behind.push(Rule { scope: Scope::pattern(pattern), ..rule.clone() });
+        for own in scripts.iter().filter(|own| !own.has_path_info) {
+            for name in &own.names {
+                if rule.scope.fits(&format!("{name}/a")) {
+                    let pattern = format!("^{}/", regex_lite::escape(name));
+                    behind.push(Rule { scope: Scope::pattern(pattern), ..rule.clone() });
+                }
             }
         }
-        rule.except.extend(scripts.iter().map(|(name, _)| name.clone()));
+        let others = |own: &php::Scripts| own.expression.as_ref().map(|own| format!("!{own}"));
+        rule.except.extend(scripts.iter().flat_map(|own| own.names.clone()));
+        rule.scope.and.extend(scripts.iter().filter_map(others));
+        let is_for = |path: &&String| rule.scope.fits(path);
+        let paths: Vec<String> = open.iter().filter(is_for).map(|path| exactly_not(path)).collect();
+        rule.scope.and.extend(paths);
     }
     rules.extend(behind);
 }
@@ -515,7 +738,7 @@ fn runs_all_scripts(directive: &Directive) -> bool {
         directive.name == "location" && matches!(kind(&directive.args).0, "~" | "~*");
     is_expression
         && has_fastcgi(directive)
-        && php::of_expression(kind(&directive.args).1).is_some_and(|it| it.names.is_empty())
+        && php::of_expression(kind(&directive.args).1).is_some_and(|it| it.are_all())
 }
 
 /// A location as in the file.

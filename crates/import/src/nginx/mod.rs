@@ -4,6 +4,7 @@
 mod access;
 mod block;
 mod condition;
+mod constants;
 mod fallback;
 mod known;
 mod limits;
@@ -27,6 +28,7 @@ use crate::model::{COMBINED, Description};
 use crate::note::Notes;
 use crate::source::{Disk, Place, Unreadable};
 use block::Block;
+use condition::{Flags, Maps};
 use limits::Zone;
 use parse::MISSING;
 use sizes::Waits;
@@ -53,6 +55,8 @@ pub(crate) fn read(
         in_location: false,
         waits: Vec::new(),
         has_log: has_log(&directives),
+        maps: condition::maps(&directives),
+        flags: Flags::new(),
         disk,
         notes,
     };
@@ -110,6 +114,10 @@ struct Reader<'a> {
     waits: Vec<Waits>,
     /// Whether anything says where requests are logged.
     has_log: bool,
+    /// What each `map` makes of its variable.
+    maps: Maps,
+    /// What `set` gives to variables, and for which requests.
+    flags: Flags,
     disk: &'a dyn Disk,
     notes: &'a mut Notes,
 }

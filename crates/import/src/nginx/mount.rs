@@ -2,7 +2,7 @@
 
 use crate::combine::{Within, expression_behind};
 use crate::directive::Directive;
-use crate::model::{Scope, Site};
+use crate::model::{Rule, Scope, Site};
 use crate::source::Place;
 
 use super::Reader;
@@ -14,13 +14,15 @@ use super::sizes;
 
 impl Reader<'_> {
     /// A location whose folder is not below the root: a site that is mounted.
-    pub(super) fn mount(
+    ///
+    /// Others take the paths that nginx gives to other locations.
+    pub(super) fn mount<'a>(
         &mut self,
         place: &Place,
-        path: &str,
-        folder: String,
+        (path, folder): (&str, String),
         block: &Block,
         outer: &Block,
+        others: impl Iterator<Item = &'a (Place, Match, Vec<Directive>)>,
         site: &mut Site,
     ) {
         let is_longer = path.ends_with('/');
@@ -68,6 +70,9 @@ impl Reader<'_> {
             }
             within.map(|within| *found = within).is_some()
         });
+        for (place, other, directives) in others {
+            self.elsewhere(place, (other, directives), path, &inner, &mut mount);
+        }
         let mut plan = Plan::default();
         let around = Block { root: mount.root.clone(), alias: None, ..block.clone() };
         if let Some(directive) = &block.try_files {
@@ -112,6 +117,53 @@ impl Reader<'_> {
         if is_longer {
             *other = mount;
         }
+    }
+}
+
+impl Reader<'_> {
+    /// Refuses what nginx gives to another location than that of a mounted site: it looks for these
+    /// files below the site's own root.
+    fn elsewhere(
+        &mut self,
+        place: &Place,
+        (other, directives): (&Match, &[Directive]),
+        path: &str,
+        inner: &Locations,
+        mount: &mut Site,
+    ) {
+        let runs = directives.iter().any(|it| it.name == "fastcgi_pass");
+        if other.runs_scripts() && runs {
+            // What scripts run below a mount is said by its own locations.
+            return;
+        }
+        let own = other.elsewhere().unwrap_or_default();
+        let scope = match expression_behind(own.trim_start_matches('!'), path) {
+            Within::Nowhere => return,
+            Within::At(own) => {
+                // nginx asks those within a location first.
+                let first = inner.all.iter().filter_map(|(_, found, _)| match found {
+                    Match::Prefix(..) => None,
+                    found => found.elsewhere(),
+                });
+                Scope { and: first.collect(), ..Scope::pattern(own) }
+            }
+            Within::Everywhere | Within::Unknown => Scope::default(),
+        };
+        if scope.is_all() || !directives.iter().all(sends_or_refuses) {
+            let reason = format!("nginx asks it for some paths below {path}; these are 404");
+            self.notes.refused(place, &describe(other), reason);
+        }
+        mount.rules.push(Rule::at(place, scope).refuse_all(404));
+    }
+}
+
+/// Whether a line of a location leaves its files to be sent as they are, or refuses them.
+fn sends_or_refuses(directive: &Directive) -> bool {
+    match &*directive.name {
+        "fastcgi_pass" | "rewrite" | "if" | "root" | "alias" | "location" | "error_page" => false,
+        "return" => directive.arg(0).starts_with('4'),
+        "try_files" => directive.args.last().is_some_and(|last| last.starts_with('=')),
+        _ => true,
     }
 }
 

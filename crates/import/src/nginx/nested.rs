@@ -118,7 +118,7 @@ impl Reader<'_> {
         }));
         plan.regions.extend(own.regions.into_iter().map(|region| region.within(path)));
         for scripts in own.php {
-            let is_all = scripts.names.is_empty();
+            let is_all = scripts.are_all();
             let names = if is_all { vec![format!("{path}*")] } else { scripts.names };
             plan.php.push(php::Scripts { names, ..scripts });
         }

@@ -14,6 +14,29 @@ pub(super) struct Scripts {
     pub names: Vec<String>,
     /// Whether a path behind the name is handed to the script.
     pub has_path_info: bool,
+    /// What their paths fit, where they cannot be listed.
+    pub expression: Option<String>,
+}
+
+impl Scripts {
+    /// Scripts of these names; without any: all.
+    pub(super) fn named(names: Vec<String>, has_path_info: bool) -> Scripts {
+        Scripts { names, has_path_info, expression: None }
+    }
+
+    /// Whether all scripts are among them.
+    pub(super) fn are_all(&self) -> bool {
+        self.names.is_empty() && self.expression.is_none()
+    }
+
+    /// The condition of all other paths.
+    pub(super) fn elsewhere(&self) -> Vec<String> {
+        let names = self.names.iter().map(|name| match name.strip_suffix('*') {
+            Some(below) => format!("!^{}", regex_lite::escape(below)),
+            None => format!("!^{}(?:/|$)", regex_lite::escape(name)),
+        });
+        names.chain(self.expression.iter().map(|own| format!("!{own}"))).collect()
+    }
 }
 
 /// What nginx's own files tell PHP, which it gets anyway.
@@ -50,12 +73,40 @@ const SCRIPTS: [&str; 5] = ["/a.php", "/index.php", "/b/c.php", "/Z9_-/q.php", "
 const OTHERS: [&str; 8] =
     ["/", "/a", "/a.txt", "/php/a.css", "/aphp", "/a.html", "/a.phtml", "/a.inc"];
 
-/// The scripts that an expression of a location is for; `None` if a rule cannot list them.
+/// Names that only begin like those of scripts.
+const LONGER: [&str; 3] = ["/a.php5", "/a.phps", "/a.php.bak"];
+
+/// The names that PHP runs, with what may follow them.
+pub(super) const NAMES: &str = "\\.php(?:/|$)";
+
+/// The scripts that an expression of a location is for; `None` if it is for none.
 pub(super) fn of_expression(expression: &str) -> Option<Scripts> {
     let has = |path: &str| pattern::is_in(expression, path);
-    if SCRIPTS.iter().all(|path| has(path)) && !OTHERS.iter().any(|path| has(path)) {
-        return Some(Scripts { names: Vec::new(), has_path_info: has("/a.php/b") });
+    if SCRIPTS.iter().all(|path| has(path)) {
+        return Some(Scripts::named(Vec::new(), has("/a.php/b")));
     }
+    listed(expression).or_else(|| {
+        let is_of_php = expression.contains("\\.php") || expression.contains("\\.ph(");
+        let has_path_info = !expression.ends_with("php$") && !expression.ends_with(")$");
+        let expression = Some(expression.to_owned());
+        is_of_php.then_some(Scripts { names: Vec::new(), has_path_info, expression })
+    })
+}
+
+/// Whether an expression for scripts is also for what PHP does not run, and whether that seems to
+/// be meant: `\.php` finds `/a.php5`, too.
+pub(super) fn has_others(expression: &str) -> (bool, bool) {
+    let has = |paths: &[&str]| paths.iter().any(|path| pattern::is_in(expression, path));
+    let is_meant = has(&OTHERS);
+    let is_listed = listed(expression).is_some();
+    let is_known = is_listed || SCRIPTS.iter().all(|path| pattern::is_in(expression, path));
+    (is_meant || has(&LONGER) || !is_known, is_meant)
+}
+
+/// The scripts that an expression names one by one.
+fn listed(expression: &str) -> Option<Scripts> {
+    let expression = expression.strip_prefix("(?i)").unwrap_or(expression);
+    let has = |path: &str| pattern::is_in(expression, path);
     let rest = expression.strip_prefix("^/")?;
     let (names, end) = rest.split_once("\\.php")?;
     let is_end = matches!(end, "$" | "(/|$)" | "(?:/|$)" | "($|/)" | "(?:$|/)" | "(/.*)?$" | "");
@@ -73,19 +124,22 @@ pub(super) fn of_expression(expression: &str) -> Option<Scripts> {
     }
     let has_path_info = has(&format!("/{}.php/b", names[0]));
     let names = names.iter().map(|name| format!("/{name}.php")).collect();
-    Some(Scripts { names, has_path_info })
+    Some(Scripts::named(names, has_path_info))
+}
+
+/// The script of the site that `SCRIPT_FILENAME` names, whatever the path is.
+pub(super) fn named_script(file: &str, site: &Site) -> Option<String> {
+    let root = site.root.as_deref().unwrap_or_default();
+    let roots = ["$document_root", "$realpath_root", root];
+    let path = roots.iter().find_map(|root| file.strip_prefix(root))?;
+    let path = format!("/{}", path.trim_start_matches('/'));
+    (path.ends_with(".php") && !path.contains('$')).then_some(path)
 }
 
 impl Reader<'_> {
     /// What a location tells PHP beyond the usual, and whether the usual is told: the script that
     /// the path names is the one that runs.
-    pub(super) fn params(
-        &mut self,
-        place: &Place,
-        block: &Block,
-        script: Option<&str>,
-        site: &mut Site,
-    ) -> bool {
+    pub(super) fn params(&mut self, place: &Place, block: &Block, site: &mut Site) -> bool {
         // Without any, they stand in a file around this one.
         if !block.params.is_empty() && !block.params.contains_key("SCRIPT_FILENAME") {
             let reason = "php-fpm runs nothing without it, so nothing runs here either; if scripts \
@@ -102,13 +156,9 @@ impl Reader<'_> {
                 "$document_root/$fastcgi_script_name",
                 "$request_filename",
                 &format!("{root}$fastcgi_script_name"),
+                &format!("{root}/$fastcgi_script_name"),
             ];
-            let is_named = |name: &str| {
-                ["$document_root", "$realpath_root", root]
-                    .iter()
-                    .any(|root| *file == format!("{root}{name}"))
-            };
-            if !known.contains(&&**file) && !script.is_some_and(is_named) {
+            if !known.contains(&&**file) && named_script(file, site).is_none() {
                 let reason = "another script than that of the path is not run, so these are \
                     refused";
                 self.notes.refused(place, &format!("SCRIPT_FILENAME {file}"), reason);
@@ -144,10 +194,14 @@ mod tests {
 
     #[test]
     fn the_usual_expressions_are_known() {
-        let all = |has_path_info| Some(Scripts { names: Vec::new(), has_path_info });
+        let all = |has_path_info| Some(Scripts::named(Vec::new(), has_path_info));
         let named = |names: &[&str], has_path_info| {
             let names = names.iter().map(|name| (*name).to_owned()).collect();
-            Some(Scripts { names, has_path_info })
+            Some(Scripts::named(names, has_path_info))
+        };
+        let fitting = |expression: &str| {
+            let expression = Some(expression.to_owned());
+            Some(Scripts { names: Vec::new(), has_path_info: false, expression })
         };
         for (expression, expected) in [
             (r"\.php$", all(false)),
@@ -158,9 +212,11 @@ mod tests {
             (r"^/index\.php(/|$)", named(&["/index.php"], true)),
             (r"^/(index|app/dev)\.php$", named(&["/index.php", "/app/dev.php"], false)),
             (r"^/(?:index|api)\.php(?:$|/)", named(&["/index.php", "/api.php"], true)),
-            (r"^/app/.*\.php$", None),
-            (r"^/(index|.+/x)\.php$", None),
-            (r"\.(php|html)$", None),
+            (r"(?i)^/(index|api)\.php$", named(&["/index.php", "/api.php"], false)),
+            (r"\.(php|html)$", all(false)),
+            (r"^/app/.*\.php$", fitting(r"^/app/.*\.php$")),
+            (r"^/(index|.+/x)\.php$", fitting(r"^/(index|.+/x)\.php$")),
+            (r"^/cgi-bin/", None),
         ] {
             assert_eq!(of_expression(expression), expected, "{expression}");
         }

@@ -7,7 +7,8 @@ use crate::validity;
 
 use super::Reader;
 use super::block::Block;
-use super::location::{Locations, Match, describe};
+use super::constants::Values;
+use super::location::{Locations, Match, default_index, describe};
 use super::php::Scripts;
 use super::regions::{self, Region};
 use super::sizes;
@@ -34,8 +35,16 @@ pub(super) struct Plan {
     pub listings: Vec<(Place, Scope, bool)>,
 }
 
+/// Paths with more behind a script's name.
+pub(super) const BEHIND: &str = "\\.php/";
+
 impl Reader<'_> {
     pub(super) fn server(&mut self, place: &Place, directives: &[Directive], outer: &Block) {
+        let constants = self.maps.iter().map(|(name, map)| (name.clone(), map.constant()));
+        let constants = constants.filter_map(|(name, value)| Some((name, value?.clone())));
+        let constants: Values = constants.collect();
+        let directives = &self.settled(directives, &constants);
+        self.flags.clear();
         let mut block = outer.inherited();
         self.read(directives, &mut block);
         // Who only answers with a redirect has clients for no longer than that.
@@ -60,7 +69,8 @@ impl Reader<'_> {
         }
         let locations = self.locations(place, &block.locations);
         site.root = block.root.clone().or_else(|| locations.root.clone().map(|it| self.path(&it)));
-        site.index = Some(block.index.clone().unwrap_or_else(|| vec!["index.html".to_owned()]));
+        let index = locations.index.clone().or_else(|| block.index.clone());
+        site.index = Some(index.unwrap_or_else(default_index));
         site.index_listing = block.index_listing;
         site.charset = block.charset.clone();
         site.certificate = block.certificate.clone();
@@ -184,14 +194,9 @@ impl Reader<'_> {
         } else if site.front_controller.is_none() && plan.fallback.is_empty() {
             site.rules.push(only(place, &Scope::default(), Serve::Existing));
         }
-        let is_all = plan.php.iter().any(|scripts| scripts.names.is_empty());
-        if !is_all && !plan.php.is_empty() {
-            let names = plan.php.iter().flat_map(|scripts| scripts.names.clone());
-            let mut rule = Rule::at(place, Scope::default());
-            rule.scripts = names.collect();
-            site.rules.push(rule);
-        }
-        if !plan.php.is_empty() && plan.php.iter().all(|scripts| !scripts.has_path_info) {
+        self.which_scripts(place, &plan.php, site);
+        let is_everywhere = |it: &Scripts| it.has_path_info && it.are_all();
+        if !plan.php.is_empty() && !plan.php.iter().any(is_everywhere) {
             self.no_path_info(place, &mut plan, site);
         }
         self.missing_scripts(place, &mut plan, site);
@@ -204,6 +209,23 @@ impl Reader<'_> {
         listings(&plan.listings, site);
     }
 
+    /// Leaves the scripts to run that any location runs.
+    fn which_scripts(&self, place: &Place, php: &[Scripts], site: &mut Site) {
+        if php.is_empty() || php.iter().any(Scripts::are_all) {
+            return;
+        }
+        let mut rule = Rule::at(place, Scope::default());
+        if php.iter().all(|scripts| scripts.expression.is_none()) {
+            rule.scripts = php.iter().flat_map(|scripts| scripts.names.clone()).collect();
+        } else {
+            // What goes on behind a name is asked for by itself.
+            rule.scope = Scope::pattern("\\.php$");
+            rule.scope.and = php.iter().flat_map(Scripts::elsewhere).collect();
+            rule = rule.refuse_all(403);
+        }
+        site.rules.push(rule);
+    }
+
     /// Whether the front controller answers for names of scripts that are not there: only if no
     /// location takes them, and then also for hidden ones.
     fn missing_scripts(&mut self, place: &Place, plan: &mut Plan, site: &mut Site) {
@@ -211,7 +233,17 @@ impl Reader<'_> {
             return;
         }
         match plan.rest.as_ref().is_some_and(|rest| rest.fits("/none/of/these.php")) {
-            true => site.front_controller_for.push("php"),
+            true => {
+                site.front_controller_for.push("php");
+                // Those that a location runs are 404 there.
+                let names = plan.php.iter().flat_map(|scripts| &scripts.names);
+                let below = names.filter(|name| name.ends_with('*')).map(|name| {
+                    let pattern = Some("\\.php$".to_owned());
+                    let scope = Scope { pattern, ..Scope::path(name.clone()) };
+                    only(place, &scope, Serve::Existing)
+                });
+                plan.fallback.extend(below);
+            }
             false => {
                 let hidden = Scope::pattern("/\\..*\\.php$");
                 plan.fallback.push(only(place, &hidden, Serve::Existing));
@@ -222,10 +254,12 @@ impl Reader<'_> {
     /// A path with more behind a script's name, where no location runs that, is no script for
     /// nginx, but an ordinary path that does not exist.
     fn no_path_info(&mut self, place: &Place, plan: &mut Plan, site: &Site) {
-        const BEHIND: &str = "\\.php/";
+        let runs = plan.php.iter().filter(|scripts| scripts.has_path_info);
+        let elsewhere: Vec<String> = runs.flat_map(Scripts::elsewhere).collect();
         if let Some(script) = &site.front_controller {
             let rest = plan.rest.clone().unwrap_or_default();
-            let scope = Scope { pattern: Some(BEHIND.to_owned()), ..rest };
+            let and = rest.and.iter().chain(&elsewhere).cloned().collect();
+            let scope = Scope { pattern: Some(BEHIND.to_owned()), and, ..rest };
             plan.fallback.push(Rule::at(place, scope).rewrite(format!("/{script}")));
         }
         let is_fallback =
@@ -234,11 +268,13 @@ impl Reader<'_> {
         let behind = fallbacks.map(|rule| {
             let mut rule = Rule { unless_file: false, ..rule.clone() };
             rule.scope.and.push(BEHIND.to_owned());
+            rule.scope.and.extend(elsewhere.iter().cloned());
             rule
         });
         let behind: Vec<Rule> = behind.collect();
         plan.fallback.extend(behind);
-        plan.fallback.push(Rule::at(place, Scope::pattern(BEHIND)).refuse_all(404));
+        let behind = Scope { and: elsewhere, ..Scope::pattern(BEHIND) };
+        plan.fallback.push(Rule::at(place, behind).refuse_all(404));
     }
 
     /// Whether error pages replace what scripts answer, which is so for all of a site or for none.
@@ -263,6 +299,14 @@ impl Reader<'_> {
         for (place, found, directives) in &locations.all {
             self.location(place, found, directives, block, locations, is_before_php, site, plan);
             is_before_php &= !found.runs_scripts();
+        }
+        // Without `location /`, what answers for missing paths is for all that no location takes.
+        if plan.rest.is_none()
+            && let Some(directive) = &block.missing
+        {
+            let main = Match::Prefix("/".to_owned(), false);
+            let rest = locations.region(&main);
+            self.try_files(directive, (&main, &rest), locations, site, plan);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::pattern;
 use crate::source::Place;
 
 use super::target;
-use super::{Reader, condition};
+use super::{Reader, condition, known};
 
 /// What steps did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,12 @@ const OF_ADDRESS: [&str; 7] = [
     "$http_x_forwarded_proto",
 ];
 
+/// Expressions that are found in all paths.
+const ANY: [&str; 7] = ["^", ".*", "^.*$", "^(.*)$", "^/", "^/(.*)$", "^(.*)"];
+
+/// Names of the path of a request.
+const OF_PATH: [&str; 3] = ["$request_uri", "$uri", "$document_uri"];
+
 impl Reader<'_> {
     /// Translates the steps of a block, in their order.
     pub(super) fn steps(
@@ -58,6 +64,8 @@ impl Reader<'_> {
                     self.returned(step, scope, site);
                     return End::Answered;
                 }
+                "set" => self.set(step),
+                "if" if sets_flags(step) => self.flag(step),
                 "if" => match self.conditional(step, scope, &steps[at + 1..], site) {
                     End::Answered => return End::Answered,
                     End::Open => {}
@@ -73,6 +81,31 @@ impl Reader<'_> {
         End::Open
     }
 
+    /// Remembers what a variable is.
+    fn set(&mut self, step: &Directive) {
+        let (name, value) = (step.arg(0).to_owned(), step.arg(1).to_owned());
+        let is_known = !value.contains('$');
+        if !is_known {
+            self.notes.left(&step.place, &step.line(), known::advice("set"));
+        }
+        self.flags.insert(name, is_known.then(|| (value, Vec::new())));
+    }
+
+    /// Remembers what variables become for some requests.
+    fn flag(&mut self, step: &Directive) {
+        let cases = condition::cases(&words(step), &self.maps, &self.flags);
+        for set in step.inner() {
+            let (name, value) = (set.arg(0).to_owned(), set.arg(1).to_owned());
+            let own = self.flags.get_mut(&name).and_then(Option::as_mut);
+            match (own, &cases) {
+                (Some((_, changes)), Some(cases)) if !value.contains('$') => {
+                    changes.push((cases.clone(), value));
+                }
+                _ => drop(self.flags.insert(name, None)),
+            }
+        }
+    }
+
     fn rewrite(
         &mut self,
         step: &Directive,
@@ -83,12 +116,19 @@ impl Reader<'_> {
     ) {
         let (to, flag) = (step.arg(1), step.arg(2));
         let status = redirect_status(step);
-        let expression = pattern::translate(step.arg(0), false);
+        if let Some(status) = status
+            && ANY.contains(&step.arg(0))
+            && scope.is_rest()
+            && !unless_file
+            && let Some(moved) = moved(to.trim_end_matches('?'), status, &site.hosts)
+        {
+            site.moved = Some(moved);
+            return;
+        }
+        let expression = looked_at(step.arg(0));
         let target = target::rewritten(to);
         // All paths of a location with an expression, which is the only one that a rule can have.
-        let is_whole = scope.pattern.is_some()
-            && ["^", ".*", "^.*$", "^(.*)$", "^/", "^/(.*)$"].contains(&step.arg(0))
-            && !to.contains('$');
+        let is_whole = scope.pattern.is_some() && ANY.contains(&step.arg(0)) && !to.contains('$');
         let problem = if flag == "break" && !scope.is_rest() {
             Some("`break` within a location is not translated".to_owned())
         } else if status.is_none() && goes_on {
@@ -105,15 +145,30 @@ impl Reader<'_> {
                 false => self.refuse_rewritten(step, scope, &problem, site),
             };
         }
-        let scope = match is_whole {
-            true => scope.clone(),
-            false => {
-                let and = scope.and.iter().chain(&scope.pattern).cloned().collect();
-                Scope { pattern: expression.ok(), and, ..scope.clone() }
+        let (mut to, needs_path) = target.unwrap_or_default();
+        let (own, except) = expression.unwrap_or_default();
+        let mut and: Vec<String> = scope.and.iter().cloned().chain(except).collect();
+        let pattern = if is_whole {
+            scope.pattern.clone()
+        } else if needs_path {
+            and.extend(scope.pattern.iter().cloned().chain([own]));
+            Some("^/(.*)$".to_owned())
+        } else {
+            and.extend(scope.pattern.clone());
+            // A group that begins with the slash would stand in the name of a host.
+            let is_host_next = to.split_once("://").is_some_and(|(_, rest)| {
+                rest.split_once("$1").is_some_and(|(host, _)| !host.contains('/'))
+            });
+            match is_host_next && matches!(&*own, "^(.*)$" | "^(.*)" | "(.*)" | "^(.+)$") {
+                true => {
+                    to = to.replacen("$1", "/$1", 1);
+                    Some("^/(.*)$".to_owned())
+                }
+                false => Some(own),
             }
         };
+        let scope = Scope { pattern, and, ..scope.clone() };
         let rule = Rule { unless_file, ..Rule::at(&step.place, scope) };
-        let to = target.unwrap_or_default();
         site.rules.push(match status {
             Some(status) => rule.redirect(to, status),
             None => rule.rewrite(to),
@@ -184,9 +239,7 @@ impl Reader<'_> {
         site: &mut Site,
     ) -> End {
         let body = step.inner();
-        let condition = step.args.join(" ");
-        let condition = condition.trim_start_matches('(').trim_end_matches(')').trim();
-        let words: Vec<&str> = condition.split_whitespace().collect();
+        let words = words(step);
         match (&words[..], body) {
             (
                 ["$scheme", "=", "http"]
@@ -211,10 +264,29 @@ impl Reader<'_> {
             {
                 return self.steps(body, scope, true, site);
             }
+            // No file has a slash at the end of its path.
+            (["!-d", "$request_filename"], body) if body.iter().all(is_of_folders) => {
+                return self.steps(body, scope, true, site);
+            }
+            ([variable, operator @ ("~" | "~*"), value @ ..], [only])
+                if OF_PATH.contains(variable) && scope.pattern.is_none() =>
+            {
+                let expression = pattern::translate(&value.join(" "), *operator == "~*");
+                let rule =
+                    expression.ok().and_then(|expression| by_groups(only, scope, expression));
+                if let Some(rule) = rule {
+                    site.rules.push(rule);
+                    return End::Open;
+                }
+            }
             _ => {}
         }
         if self.limited(body, scope, &words, site) {
             return End::Open;
+        }
+        // Who knows what they are then.
+        for set in body.iter().filter(|it| it.name == "set") {
+            self.flags.insert(set.arg(0).to_owned(), None);
         }
         let line = format!("if {}", step.args.join(" "));
         if body.iter().any(|it| !HARMLESS.contains(&&*it.name)) {
@@ -244,7 +316,8 @@ impl Reader<'_> {
     ) -> bool {
         let is_known = |it: &Directive| matches!(&*it.name, "return" | "rewrite" | "break");
         let acts = body.iter().any(|it| it.name != "break");
-        let Some(cases) = condition::cases(words).filter(|_| acts && body.iter().all(is_known))
+        let Some(cases) = condition::cases(words, &self.maps, &self.flags)
+            .filter(|_| acts && body.iter().all(is_known))
         else {
             return false;
         };
@@ -301,6 +374,57 @@ impl Reader<'_> {
             && rest.last().is_some_and(|last| last.name == "return");
         Some(if is_last { End::Answered } else { End::Open })
     }
+}
+
+/// An expression, and one that must not be found, too.
+fn looked_at(text: &str) -> Result<(String, Option<String>), String> {
+    match (pattern::translate(text, false), pattern::split_assertion(text)) {
+        (Err(_), Some((own, except))) => {
+            let except = pattern::translate(&except, false)?;
+            Ok((pattern::translate(&own, false)?, Some(format!("!{except}"))))
+        }
+        (own, _) => Ok((own?, None)),
+    }
+}
+
+/// The words of the condition of an `if`.
+fn words(step: &Directive) -> Vec<&str> {
+    let last = step.args.len().saturating_sub(1);
+    let inner = step.args.iter().enumerate().map(|(at, word)| {
+        let word = if at == 0 { word.trim_start_matches('(') } else { word };
+        if at == last { word.strip_suffix(')').unwrap_or(word) } else { word }
+    });
+    inner.flat_map(str::split_whitespace).collect()
+}
+
+/// Whether an `if` does nothing but set variables.
+fn sets_flags(step: &Directive) -> bool {
+    !step.inner().is_empty() && step.inner().iter().all(|it| it.name == "set")
+}
+
+/// Whether a `rewrite` is for paths with a slash at their end, or there is none.
+fn is_of_folders(step: &Directive) -> bool {
+    step.name == "break" || (step.name == "rewrite" && step.arg(0).ends_with("/$"))
+}
+
+/// A redirect by the groups that a condition has found in the path.
+fn by_groups(step: &Directive, scope: &Scope, expression: String) -> Option<Rule> {
+    let (status, to) = (step.arg(0).parse().ok()?, step.arg(1));
+    let is_redirect = step.name == "return" && matches!(status, 301 | 302 | 303 | 307 | 308);
+    if !is_redirect || !to.contains("$1") {
+        return None;
+    }
+    // All that follows, and with it the query, stands in the last group.
+    let end = expression.trim_end_matches('$');
+    let groups = pattern::groups(&expression);
+    let is_rest = ["(.*)", "(.+)"].iter().any(|rest| end.ends_with(rest));
+    let keeps_query = is_rest && to.ends_with(&format!("${groups}"));
+    let (to, needs_path) = target::returned(to)?;
+    let to = if keeps_query { to.trim_end_matches('?') } else { &to };
+    // Two slashes at the beginning become one.
+    let slash = if to.starts_with('$') { "/" } else { "" };
+    let scope = Scope { pattern: Some(expression), ..scope.clone() };
+    (!needs_path).then(|| Rule::at(&step.place, scope).redirect(format!("{slash}{to}"), status))
 }
 
 /// The status of a `rewrite` that redirects.

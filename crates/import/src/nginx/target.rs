@@ -19,10 +19,55 @@ pub(super) fn without_query(target: &str) -> (&str, bool) {
     (target, false)
 }
 
-/// The target of `rewrite`, which passes the query on unless it ends with `?`.
-pub(super) fn rewritten(target: &str) -> Option<String> {
+/// What a path without a file becomes, as the target of a rule with the pattern `^/(.*)$`.
+#[derive(Debug, PartialEq)]
+pub(super) struct Fallback {
+    pub to: String,
+    /// Whether it has the group of that pattern.
+    pub needs_path: bool,
+    /// Whether its own query has that of the request as a part of it, which a rule cannot say.
+    pub has_query_within: bool,
+}
+
+/// The last argument of `try_files`, which passes the query on only if it says so.
+pub(super) fn fallback(target: &str) -> Option<Fallback> {
+    const PATHS: [&str; 3] = ["$request_uri", "$document_uri", "$uri"];
+    let (base, passes) = without_query(target);
+    let (path, query) = match base.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (base, None),
+    };
+    let of_path = PATHS.iter().find_map(|own| Some((path.strip_suffix(own)?, *own)));
+    let whole = |own: &str| own == PATHS[0];
+    let mut passes = passes || of_path.is_some_and(|(_, own)| whole(own));
+    let mut to = of_path.map_or_else(|| path.to_owned(), |(start, _)| format!("{start}/$1"));
+    let mut needs_path = of_path.is_some();
+    let mut has_query_within = false;
+    if let Some(query) = query {
+        let of_query = PATHS.iter().find(|own| query.contains(**own));
+        has_query_within = of_query.is_some_and(|own| whole(own));
+        needs_path |= of_query.is_some();
+        passes |= has_query_within;
+        let query = of_query.map_or_else(|| query.to_owned(), |own| query.replacen(own, "/$1", 1));
+        to = format!("{to}?{query}");
+    }
+    let is_known = to.starts_with('/') && groups_only(&to)?.replace("$1", "").find('$').is_none();
+    if !passes {
+        to.push('?');
+    }
+    is_known.then_some(Fallback { to, needs_path, has_query_within })
+}
+
+/// The target of `rewrite`, which passes the query on unless it ends with `?`. `$request_uri` at
+/// its end becomes a group of the pattern `^/(.*)$`; says whether that is needed.
+pub(super) fn rewritten(target: &str) -> Option<(String, bool)> {
+    const WHOLE: &str = "$request_uri";
+    let whole = target.strip_suffix('?').unwrap_or(target).strip_suffix(WHOLE);
+    if let Some(start) = whole.filter(|start| !start.contains(['$', '?'])) {
+        return Some((format!("{start}/$1"), true));
+    }
     let (target, _) = without_query(target);
-    groups_only(target)
+    Some((groups_only(target)?, false))
 }
 
 /// The target of `return`, which does not pass the query on. `$request_uri` and `$uri` at the end
@@ -74,7 +119,30 @@ mod tests {
             let returned = returned.as_ref().map(|(to, needs)| (&**to, *needs));
             assert_eq!(returned, expected, "{target}");
         }
-        assert_eq!(rewritten("/doku.php?id=$1&$args").as_deref(), Some("/doku.php?id=$1"));
-        assert_eq!(rewritten("/a/$name"), None);
+        for (target, expected) in [
+            ("/index.php", Some(("/index.php?", false))),
+            ("/index.php?$args", Some(("/index.php", false))),
+            ("/index.php$is_args$args", Some(("/index.php", false))),
+            ("/index.php?q=$uri&$args", Some(("/index.php?q=/$1", true))),
+            ("/index.php?q=$uri", Some(("/index.php?q=/$1?", true))),
+            ("/index.php?page=home", Some(("/index.php?page=home?", false))),
+            ("/index.php$request_uri", Some(("/index.php/$1", true))),
+            ("/index.php?q=$request_uri", Some(("/index.php?q=/$1", true))),
+            ("/index.php?q=$name", None),
+            ("index.php", None),
+        ] {
+            let found = fallback(target);
+            let found = found.as_ref().map(|found| (&*found.to, found.needs_path));
+            assert_eq!(found, expected, "{target}");
+        }
+        for (target, expected) in [
+            ("/doku.php?id=$1&$args", Some(("/doku.php?id=$1", false))),
+            ("/index.php$request_uri", Some(("/index.php/$1", true))),
+            ("https://a.test$request_uri?", Some(("https://a.test/$1", true))),
+            ("/a/$name", None),
+        ] {
+            let found = rewritten(target);
+            assert_eq!(found.as_ref().map(|(to, needs)| (&**to, *needs)), expected, "{target}");
+        }
     }
 }

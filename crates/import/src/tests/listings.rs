@@ -62,9 +62,9 @@ fn locations_of_nginx_list_what_they_listed() {
         ("autoindex on; autoindex_exact_size off; autoindex_localtime off;", &["true"], 0),
         ("autoindex on; autoindex_format json; autoindex_localtime on;", &["true"], 2),
         // The front controller comes first.
-        ("autoindex on; location / { try_files $uri $uri/ /index.php; }", &["true"], 1),
+        ("autoindex on; location / { try_files $uri $uri/ /index.php?$args; }", &["true"], 1),
         (
-            "location /a/ { autoindex on; } location / { try_files $uri $uri/ /index.php; }",
+            "location /a/ { autoindex on; } location / { try_files $uri $uri/ /index.php?$args; }",
             &["/a/* true"],
             0,
         ),

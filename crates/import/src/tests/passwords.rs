@@ -71,7 +71,7 @@ fn passwords_of_nginx_are_asked_for() {
     assert_has(&import, "path = \"/a/*\"\nallow = [\"10.0.0.1\"]\ndeny = [\"all\"]\n");
     // The index file and the front controller have the password of their own names.
     let import = nginx(&format!(
-        "location / {{ try_files $uri $uri/ /index.php; }} location ~ \\.php$ {{ {own} \
+        "location / {{ try_files $uri $uri/ /index.php?$args; }} location ~ \\.php$ {{ {own} \
             fastcgi_pass x; }}"
     ));
     assert!(asks(&import, "\\.php(?:/|$)"), "{}", import.toml);

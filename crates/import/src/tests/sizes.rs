@@ -258,7 +258,8 @@ fn what_changes_responses_or_logs_is_never_dropped_in_silence() {
         ("keepalive_requests 9;", "http2.requests"),
         ("large_client_header_buffers 4 8k;", "limits.head"),
         ("listen 443 quic;", "HTTP/3"),
-        ("absolute_redirect off;", "not known"),
+        ("absolute_redirect on;", "relative"),
+        ("ssi on;", "commands of SSI"),
         ("access_log /log main;", "`access_format`"),
         ("access_log /log combined if=$x;", "log.access"),
         ("error_log syslog:server=x;", "log.error"),
@@ -269,6 +270,7 @@ fn what_changes_responses_or_logs_is_never_dropped_in_silence() {
         assert!(notes.iter().any(|note| note.reason.contains(part)), "{lines}: {notes:?}");
     }
     for lines in [
+        "absolute_redirect off;",
         "limit_rate 0;",
         "merge_slashes on;",
         "etag on;",

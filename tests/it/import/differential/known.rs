@@ -146,7 +146,7 @@ fn is_list(reply: &Reply) -> bool {
 }
 
 /// Folders with documents.
-const FOLDERS: [&str; 10] =
+pub(super) const FOLDERS: [&str; 10] =
     ["uploads", "admin", "docs", "data", "empty", "img", "css", ".git", "sub", "old"];
 
 /// Whether a folder is given to the front controller, or refused, that the other server refuses or

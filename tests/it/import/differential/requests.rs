@@ -86,6 +86,8 @@ pub(super) struct Asked {
     /// Whether it has the name and the password of [`super::super::USERS`].
     pub has_password: bool,
     is_wrong: bool,
+    /// A field that conditions look at.
+    field: Option<(&'static str, &'static str)>,
 }
 
 impl Asked {
@@ -97,13 +99,23 @@ impl Asked {
             _ => "GET",
         };
         let login = dice.below(36);
-        Asked { method, target: target(dice), has_password: login < 9, is_wrong: login == 9 }
+        let field = match login {
+            10 => Some(("User-Agent", "an EvilBot")),
+            11 => Some(("X-Forwarded-Proto", "http")),
+            12 => Some(("User-Agent", "")),
+            _ => None,
+        };
+        let (has_password, is_wrong) = (login < 9, login == 9);
+        Asked { method, target: target(dice), has_password, is_wrong, field }
     }
 
     pub(super) fn request(&self, host: &str) -> Request {
         let mut request = Request::new(self.method, &self.target).header("Host", host);
         if matches!(self.method, "POST" | "PUT") {
             request = request.header("Content-Type", "text/plain").body("some words");
+        }
+        if let Some((name, value)) = self.field {
+            request = request.header(name, value);
         }
         match (self.has_password, self.is_wrong) {
             (true, _) => request.basic_auth("max:open sesame"),

@@ -34,9 +34,13 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         },
     },
     Difference {
-        name: "redirects name the path without `..`",
+        name: "redirects name the path without `..` and double slashes",
         explains: |Pair { theirs, ours, .. }| {
-            let says_up = |to: &Option<String>| to.as_ref().is_some_and(|to| to.contains("/../"));
+            let says_up = |to: &Option<String>| {
+                let to = to.as_deref().unwrap_or_default();
+                let path = to.split_once("://").map_or(to, |(_, path)| path);
+                path.contains("/../") || path.contains("//")
+            };
             (300..400).contains(&ours.status)
                 && ours.status == theirs.status
                 && says_up(&theirs.location)
@@ -57,17 +61,22 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "`handle_path` is for its path in this spelling alone",
-        explains: |Pair { site, asked, .. }| {
+        explains: |pair| {
+            let Pair { site, asked, ours, .. } = pair;
             site.text.contains("handle_path")
+                && (ours.is_refused() || pair.is_entrance())
                 && ["/MANUAL/", "/PICS/"].iter().any(|it| asked.path().starts_with(it))
         },
     },
     Difference {
         name: "of two rewrites for a path the first one holds",
-        explains: |Pair { site, theirs, ours, .. }| {
+        explains: |Pair { site, asked, theirs, ours }| {
             let has_both =
                 site.text.contains("rewrite @missing") || site.text.contains("try_files");
+            let path = asked.path();
+            let rewritten = ["/p/12", "/news/", "/old/page.html"];
             has_both
+                && rewritten.iter().any(|it| path.starts_with(it))
                 && site.text.contains("rewrite /")
                 && theirs.file.is_some()
                 && theirs.fields == ours.fields

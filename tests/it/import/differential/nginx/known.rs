@@ -1,7 +1,7 @@
 //! How nginx differs.
 
-use super::super::known::is_folder_without_index;
-use super::super::outcome::{Difference, Pair};
+use super::super::known::{FOLDERS, is_folder_without_index};
+use super::super::outcome::{Difference, Pair, Reply};
 use regex_lite::RegexBuilder;
 
 pub(super) const DIFFERENCES: &[Difference] = &[
@@ -9,7 +9,8 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         name: "what any location refuses is refused, in upper and lower case",
         explains: |pair| {
             let path = pair.asked.path();
-            matches!(pair.ours.status, 401 | 403 | 404 | 410)
+            // After many wrong passwords, clients get 429.
+            matches!(pair.ours.status, 401 | 403 | 404 | 410 | 429)
                 && refusals(&pair.site.text).any(|head| is_for(head, &path))
         },
     },
@@ -18,29 +19,10 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         explains: is_folder_without_index,
     },
     Difference {
-        name: "where `location /` serves no folders, no folder has an index file",
-        explains: |pair| {
-            let serves_none = "location / { try_files $uri /index.php";
-            pair.site.text.contains(serves_none)
-                && pair.asked.path().ends_with('/')
-                && pair.is_entrance()
-        },
-    },
-    Difference {
         name: "php-fpm runs a script at the start of a path that is not there",
         explains: |pair| {
             let path = pair.asked.path();
             path.contains(".php/") && path.ends_with(".php") && pair.ours.is_refused()
-        },
-    },
-    Difference {
-        name: "what hands PATH_INFO on for one script does so for all",
-        explains: |pair| {
-            let script = pair.asked.path().trim_start_matches('/').to_owned();
-            let is_own = |file: &String| script.starts_with(&format!("{file}/"));
-            pair.theirs.status == 404
-                && pair.site.text.contains("path_info")
-                && pair.ours.file.as_ref().is_some_and(is_own)
         },
     },
     Difference {
@@ -53,11 +35,165 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         },
     },
     Difference {
-        name: "a folder that lies elsewhere has all of its paths, also those that an expression takes",
+        name: "PATH_INFO is handed on, whatever `fastcgi_param` says",
+        explains: |Pair { theirs, ours, .. }| {
+            let is_same = theirs.without(&["PATH_INFO=", "SCRIPT_NAME="])
+                == ours.without(&["PATH_INFO=", "SCRIPT_NAME="]);
+            theirs.file.is_some() && theirs.file == ours.file && is_same
+        },
+    },
+    Difference {
+        name: "what `error_page 404 =` names is told the query and the method",
+        explains: |pair| {
+            let Pair { site, theirs, ours, .. } = pair;
+            let names = ["QUERY_STRING=", "REQUEST_METHOD=", "BODY="];
+            if !site.text.contains("error_page 404 = /index.php") {
+                return false;
+            }
+            // Files do not have that method.
+            theirs.status == 405 && pair.is_entrance()
+                || theirs.file.as_deref() == Some("index.php")
+                    && theirs.without(&names) == ours.without(&names)
+        },
+    },
+    Difference {
+        name: "both refuse, one because locations lead to each other",
+        explains: |pair| pair.theirs.status == 500 && pair.ours.is_refused(),
+    },
+    Difference {
+        name: "what a condition of a whole server refuses is refused before rewrites, too",
+        explains: |Pair { site, asked, theirs, ours }| {
+            let path = asked.path();
+            let is_rewritten = path.starts_with("/p/") || path.starts_with("/blog/");
+            is_rewritten
+                && site.text.contains("rewrite ")
+                && site.text.contains("    if (")
+                && !theirs.is_refused()
+                && ours.is_refused()
+        },
+    },
+    Difference {
+        name: "redirects of a whole server have the fields of their path",
+        explains: |Pair { theirs, ours, .. }| {
+            matches!(ours.status, 301..=308)
+                && (theirs.status, &theirs.location) == (ours.status, &ours.location)
+        },
+    },
+    Difference {
+        name: "where `location /` serves no folders, these are redirected or refused",
+        explains: |Pair { site, asked, theirs, ours }| {
+            let serves_none =
+                ["try_files $uri /", "try_files $uri @", "if (!-f $request_filename)"];
+            let path = asked.path();
+            let to = ours.location.as_ref().and_then(|to| to.split('?').next());
+            serves_none.iter().any(|line| site.text.contains(line))
+                && FOLDERS.contains(&&path[1..])
+                && (to == Some(&*format!("{path}/")) || ours.status == 404)
+                && (theirs.is_refused()
+                    || matches!(theirs.file.as_deref(), Some("index.php" | "docs/index.html"))
+                    || theirs.status == 200 && asked.method == "HEAD")
+        },
+    },
+    Difference {
+        name: "a path that is rewritten is not rewritten for a second location",
+        explains: |Pair { site, asked, ours, .. }| {
+            site.text.contains("location /sub { rewrite")
+                && asked.path().starts_with("/sub/")
+                && ours.is_refused()
+        },
+    },
+    Difference {
+        name: "scripts that no location runs are refused, also if they are missing",
+        explains: |Pair { site, asked, theirs, ours }| {
+            let by_expression = ["location ~ ^/admin/.*\\.php$ {", "location ~ ^/(index|.+/index)"];
+            by_expression.iter().any(|line| site.text.contains(line))
+                && asked.path().contains(".php")
+                && theirs.file.as_deref() == Some("index.php")
+                && ours.is_refused()
+        },
+    },
+    Difference {
+        name: "paths with the names of two scripts are refused",
+        explains: |Pair { site, asked, ours, .. }| {
+            let leads_there = ["/index.php$request_uri", "rewrite ^/(.*)/$ /$1 permanent"];
+            leads_there.iter().any(|line| site.text.contains(line))
+                && asked.path().contains(".php")
+                && ours.is_refused()
+        },
+    },
+    Difference {
+        name: "`$request_uri` is compared after decoding",
+        explains: |Pair { site, asked, theirs, ours }| {
+            site.text.contains("if ($request_uri ~")
+                && asked.target.contains('%')
+                && !theirs.is_refused()
+                && ours.is_refused()
+        },
+    },
+    Difference {
+        name: "redirects to `$request_uri` have the path after decoding, and the query once",
+        explains: |Pair { theirs, ours, .. }| {
+            let (Some(theirs), Some(ours)) = (&theirs.location, &ours.location) else {
+                return false;
+            };
+            let query = ours.split_once('?').map(|(_, query)| query);
+            let path = theirs.split_once("://").map_or(&**theirs, |(_, path)| path);
+            let is_raw = path.contains("/../") || path.contains("//");
+            is_raw || query.is_some_and(|query| *theirs == format!("{ours}?{query}"))
+        },
+    },
+    Difference {
+        name: "a condition for the query of a whole server is asked for the client's alone",
+        explains: |pair| {
+            pair.theirs.status == 403
+                && pair.is_entrance()
+                && pair.site.text.contains("if ($query_string ~ \"q=\")")
+                && pair.site.text.contains("?q=$uri")
+        },
+    },
+    Difference {
+        name: "scripts below a folder that lies elsewhere are refused",
         explains: |pair| {
             let path = pair.asked.path();
-            let is_mount = ["/manual/", "/pics/"].iter().any(|mount| path.starts_with(mount));
-            is_mount && pair.site.text.contains(" alias ") && pair.theirs.status == 404
+            let is_elsewhere = path.starts_with("/pics/") || path.starts_with("/manual/");
+            is_elsewhere && path.contains(".php") && pair.ours.is_refused()
+        },
+    },
+    Difference {
+        name: "a file that `try_files` names is for whom its own path is",
+        explains: |Pair { site, theirs, ours, .. }| {
+            theirs.file.as_deref() == Some("docs/index.html")
+                && site.text.contains("try_files $uri /docs/index.html")
+                && matches!(ours.status, 401 | 403)
+        },
+    },
+    Difference {
+        name: "the script of a named location has the fields of its own path",
+        explains: |Pair { site, theirs, ours, .. }| {
+            site.text.contains("location @php")
+                && theirs.status == ours.status
+                && theirs.body == ours.body
+        },
+    },
+    Difference {
+        name: "folders that lie elsewhere have no error pages of the site",
+        explains: |Pair { asked, theirs, ours, .. }| {
+            let path = asked.path();
+            let is_mount = path.starts_with("/pics") || path.starts_with("/manual");
+            is_mount && theirs.status == ours.status && theirs.is_refused() && ours.file.is_none()
+        },
+    },
+    Difference {
+        name: "an empty query behind `&` adds nothing",
+        explains: |Pair { theirs, ours, .. }| {
+            let query = |reply: &Reply| {
+                let lines = reply.body.as_deref()?.lines();
+                let query = lines.filter_map(|line| line.strip_prefix("QUERY_STRING=")).next()?;
+                Some(query.trim_end_matches('&').to_owned())
+            };
+            theirs.file.is_some()
+                && theirs.without(&["QUERY_STRING="]) == ours.without(&["QUERY_STRING="])
+                && query(theirs) == query(ours)
         },
     },
     Difference {
@@ -94,11 +230,24 @@ fn is_for(head: &str, path: &str) -> bool {
             path.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         }
         Some(("~" | "~*", own)) => {
-            let own = own.strip_suffix('$').map_or(own.to_owned(), |own| format!("{own}(?:/|$)"));
+            let own = without_looking(own);
+            let own = own.strip_suffix('$').map_or(own.clone(), |own| format!("{own}(?:/|$)"));
             let expression = RegexBuilder::new(&own).case_insensitive(true).build();
             expression.expect("an expression").is_match(&path)
         }
         Some(("^~", own)) => path.starts_with(own) || own.trim_end_matches('/') == path,
         _ => path.starts_with(head) || head.trim_end_matches('/') == path,
     }
+}
+
+/// An expression without what it only looks at, ahead or behind.
+fn without_looking(expression: &str) -> String {
+    let mut rest = expression.to_owned();
+    for start in ["(?!", "(?=", "(?<!"] {
+        while let Some((before, after)) = rest.split_once(start) {
+            let (_, after) = after.split_once(')').unwrap_or_default();
+            rest = format!("{before}{after}");
+        }
+    }
+    rest
 }

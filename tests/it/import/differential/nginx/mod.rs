@@ -1,6 +1,7 @@
 //! Invented `server` blocks of nginx, from lines as they stand in the files of many sites.
 
 mod known;
+mod shapes;
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,8 @@ pub(super) const PEER: Peer = Peer {
     known: known::DIFFERENCES,
     openings: &[
         "index files answer all methods",
-        "what hands PATH_INFO on for one script does so for all",
+        "a condition for the query of a whole server is asked for the client's alone",
+        "where `location /` serves no folders, these are redirected or refused",
     ],
 };
 
@@ -25,7 +27,8 @@ fn start(desk: &mut Desk, sites: &str) -> PathBuf {
         "{user}\ndaemon off;\npid $TOP/nginx.pid;\nworker_processes 1;\nevents {{ }}\nhttp {{\n\
          include /etc/nginx/mime.types;\naccess_log off;\nclient_body_temp_path $TOP/body;\n\
          fastcgi_temp_path $TOP/fastcgi;\nproxy_temp_path $TOP/proxy;\n\
-         uwsgi_temp_path $TOP/uwsgi;\nscgi_temp_path $TOP/scgi;\n{sites}}}\n"
+         uwsgi_temp_path $TOP/uwsgi;\nscgi_temp_path $TOP/scgi;\n{}{sites}}}\n",
+        shapes::MAPS
     );
     let file = desk.write("nginx.conf", &text);
     let (top, name) = (desk.path("").display().to_string(), file.display().to_string());
@@ -87,12 +90,16 @@ fn site(dice: &mut Dice, _: &Desk, number: usize) -> String {
     if dice.one_in(25) {
         lines.push(LOGIN.to_owned());
     }
-    let mut locations = main(dice);
-    locations.extend(scripts(dice));
+    if dice.one_in(3) {
+        lines.extend(shapes::before(dice));
+    }
+    let mut locations = if dice.one_in(3) { shapes::main(dice) } else { main(dice) };
+    locations.extend(if dice.one_in(4) { shapes::scripts(dice) } else { scripts(dice) });
     for _ in 0..dice.below(6) {
-        let other = match dice.below(5) {
+        let other = match dice.below(7) {
             0 => closed(dice),
             1 => deep(dice),
+            2 | 3 => shapes::other(dice),
             _ => other(dice),
         };
         // Two of the same are an error.
@@ -216,7 +223,7 @@ fn closed(dice: &mut Dice) -> String {
 fn deep(dice: &mut Dice) -> String {
     let runs_file = "include /etc/nginx/fastcgi.conf; fastcgi_param SCRIPT_FILENAME \
         $request_filename; fastcgi_pass unix:$SOCKET;";
-    match dice.below(10) {
+    match dice.below(13) {
         0 => "location /manual/ { alias $TOP/site/docs/; }".to_owned(),
         1 => "location ^~ /manual/ { alias $TOP/site/docs/; }".to_owned(),
         2 => format!(
@@ -232,6 +239,11 @@ fn deep(dice: &mut Dice) -> String {
         7 => "location /sub/ { error_page 404 = @missing; } location @missing { return 410; }"
             .to_owned(),
         8 => "location ^~ /css/ { expires max; try_files $uri =404; }".to_owned(),
+        9 => "location = /pics/a.png { expires 1h; }".to_owned(),
+        10 => "location ^~ /pics/deep/ { }".to_owned(),
+        11 => format!(
+            "location ~ ^/other\\.php(/|$) {{ fastcgi_split_path_info ^(.+\\.php)(/.*)$; {RUNS} }}"
+        ),
         _ => "location ~* \\.(?:png|css|html)$ { expires 7d; add_header Cache-Control public; }"
             .to_owned(),
     }
