@@ -431,7 +431,7 @@ fn guard_front_controller(site: &mut Site, notes: &mut Notes) {
 }
 
 /// What refuses a path to everybody.
-fn refusing(site: &Site, path: &String) -> Option<(Place, String)> {
+fn refusing(site: &Site, path: &str) -> Option<(Place, String)> {
     let all = |rule: &&Rule| {
         let refused = Rule::at(&rule.place, rule.scope.clone());
         [403, 404, 410]
@@ -442,7 +442,7 @@ fn refusing(site: &Site, path: &String) -> Option<(Place, String)> {
         !rule.scope.is_all() && !rule.internal && rule.conditions.is_empty() && rule.is_for(path)
     };
     let mut rules = site.rules.iter().filter(is_for);
-    rules.find(all).map(|rule| (rule.place.clone(), path.clone()))
+    rules.find(all).map(|rule| (rule.place.clone(), path.to_owned()))
 }
 
 /// Says where the front controller comes before a list, and leaves out what says in vain that
