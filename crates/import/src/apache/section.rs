@@ -12,7 +12,8 @@ use super::login::{Settings, has_other_provider};
 use super::name::{self, Names};
 use super::reach::{self, LAST, Reach};
 use super::rewrite::Rewriting;
-use super::{Reader, listing, parse, remote, unseen, value};
+use super::unseen::{self, Before};
+use super::{Reader, listing, parse, remote, value};
 
 /// The paths that directives are for.
 #[derive(Clone, Debug)]
@@ -173,10 +174,10 @@ impl Reader<'_> {
             match (&*directive.name, &directive.block) {
                 ("rewritecond", None) => rewriting.condition(directive),
                 ("rewriterule", None) => {
-                    let first = site.rules.len();
+                    let before = Before::of(site);
                     self.rewrite(directive, &mut rewriting, site);
                     if let Some(folder) = &area.folder {
-                        self.leave_out(folder, &directive.place, first, site);
+                        self.leave_out(folder, &directive.place, &before, site);
                     }
                 }
                 ("directory" | "directorymatch", Some(_)) => {}
