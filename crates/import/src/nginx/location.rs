@@ -126,7 +126,10 @@ impl Locations {
 
     /// The scripts of expressions within prefixes, which nginx asks before those beside all.
     fn scripts_within_prefixes(&self) -> impl Iterator<Item = php::Scripts> {
-        let is_prefix = |found: &Match, start: &str| matches!(found, Match::Prefix(path, _) if path.len() > start.len() && path.starts_with(start));
+        let is_prefix = |found: &Match, start: &str| match found {
+            Match::Prefix(path, _) => path.len() > start.len() && path.starts_with(start),
+            _ => false,
+        };
         self.all.iter().filter_map(move |(_, found, inner)| {
             let Match::Prefix(path, false) = found else { return None };
             let is_longest = !self.all.iter().any(|(_, other, _)| is_prefix(other, path));

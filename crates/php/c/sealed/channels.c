@@ -1,6 +1,7 @@
-/* The kinds of state that a request can leave outside of its memory, or that sealed mode keeps
- * there on purpose: a row for each. Whoever adds one adds its rows to tests/canary, too, from which
- * docs/isolation.md comes.
+/* What sealed mode does with state that is outside of the image of memory, a row for each kind: how
+ * it is learnt at the boot, and how it is put back after a request. The canary does not read these
+ * rows: a new one needs its own test in tests/canary/channels, from which docs/isolation.md is
+ * written.
  */
 #include <stdbool.h>
 #include <stddef.h>

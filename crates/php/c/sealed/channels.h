@@ -1,5 +1,4 @@
-/* The kinds of state that a request can leave outside of its memory, or that sealed mode keeps
- * there on purpose. */
+/* The kinds of state outside of the image of memory that sealed mode learns, keeps or puts back. */
 #ifndef TOKAMAK_CHANNELS_H
 #define TOKAMAK_CHANNELS_H
 
