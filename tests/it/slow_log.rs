@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Instant;
 
 use crate::harness::{Kind, Setup, get, in_every_mode};
-use crate::operate::{kill, status_when};
+use crate::operate::{kill, status_when, stop};
 use crate::supervise::children;
 use crate::traces::{TRACE, line, parent, traced};
 
@@ -142,10 +142,11 @@ fn an_entry_without_a_stack_says_why() {
     let setup = Setup::new(Kind::Classic).workers(1).site_line(SLOW);
     let mut server = setup.line("timeouts.watchdog = \"0\"").start();
     let zygote = children(server.main_process().pid().into(), "zygote")[0];
+    // Before the request is slow, so that no stack comes in time.
+    stop(zygote);
     let mut connection = server.connect();
     connection.send(get("/hold.php?name=late").bytes());
     server.holds("late");
-    kill("STOP", zygote);
     let told = server.log_entry(&["uri=/hold.php?name=late\n", "no stack: "]);
     kill("CONT", zygote);
     assert!(told.contains("does not answer") && told.contains(" phases_us "), "{told}");

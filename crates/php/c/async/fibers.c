@@ -129,6 +129,7 @@ static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
         own_state_leave(before->own);
         parts_show_waits(&before->state);
     }
+    frames_left = EG(current_execute_data);
     serving = next ? &next->state : fibers.of_script;
     rust_serve(next && next->state.request ? next->state.request->place : SHIM_NO_SLOT);
     if (next) {

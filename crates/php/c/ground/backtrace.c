@@ -192,6 +192,27 @@ static request_state *find(uint32_t slot, request_state *copied)
     return NULL;
 }
 
+/* What runs, and its calls, which are NULL in the middle of a switch to it; 0: the process cannot
+ * be read. In async mode it goes on to another request between two reads now and then. */
+static int read_running(request_state **running, const zend_execute_data **frames)
+{
+    const zend_execute_data *left;
+    request_state *before;
+    int tries = 8;
+
+    do {
+        if (!peek(&before, &serving, sizeof(before)) || !peek(&left, &frames_left, sizeof(left)) ||
+            !peek(frames, &EG(current_execute_data), sizeof(*frames)) ||
+            !peek(running, &serving, sizeof(*running))) {
+            return 0;
+        }
+    } while (*running != before && --tries > 0);
+    if (*frames == left) {
+        *frames = NULL;
+    }
+    return 1;
+}
+
 /* What a process is at; 0: it cannot be read. Its request is NULL or a copy; it is NULL, too, if
  * that of this slot has ended. */
 static int look_at(pid_t pid, int memory, uint32_t slot, const shim_request **request,
@@ -202,8 +223,7 @@ static int look_at(pid_t pid, int memory, uint32_t slot, const shim_request **re
     peek_at(pid, memory);
     used = 0;
     *request = NULL;
-    if (!peek(&running, &serving, sizeof(running)) ||
-        !peek(frames, &EG(current_execute_data), sizeof(*frames))) {
+    if (!read_running(&running, frames)) {
         return 0;
     }
     if (slot == SHIM_NO_SLOT) {
@@ -212,7 +232,7 @@ static int look_at(pid_t pid, int memory, uint32_t slot, const shim_request **re
         }
     } else if (!(at = find(slot, &state))) {
         return 1;
-    } else if (at != running) {
+    } else if (at != running || !*frames) {
         *frames = state.frames;
     }
     *request = peek_request(&state);

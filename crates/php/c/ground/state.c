@@ -8,3 +8,4 @@ shim_state shim;
 static request_state only_request;
 request_state *serving = &only_request;
 request_state *oldest_request;
+const zend_execute_data *frames_left;

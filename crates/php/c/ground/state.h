@@ -137,5 +137,8 @@ extern shim_state shim;
 extern request_state *serving;
 /* In async mode: the request that has been under way for longest; NULL: none is. */
 extern request_state *oldest_request;
+/* In async mode: the calls of the context that was left last for one of another request. The
+ * engine's own pointer is these until the switch is over. */
+extern const zend_execute_data *frames_left;
 
 #endif
