@@ -44,10 +44,26 @@ pub struct Limits {
 /// What is remembered about one worker between two looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// The request that was being served: its number, and when we first saw it.
-    request: Option<(u64, u64)>,
+    /// The request that was being served.
+    request: Option<Request>,
     /// The slow log has this request already.
     slow_logged: bool,
+}
+
+/// How the board names a request, and when we first saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Request {
+    number: u64,
+    since: u64,
+    first_seen: u64,
+}
+
+impl Request {
+    /// A worker counts a request before it says that it is idle: until then the request has the
+    /// number of the next one, and its own beginning.
+    fn is(&self, entry: &Snapshot) -> bool {
+        self.number == entry.requests || self.since == entry.since
+    }
 }
 
 /// What is wrong with a worker.
@@ -96,9 +112,11 @@ impl Seen {
 
     fn busy(&mut self, entry: &Snapshot, limits: &Limits, now: u64) -> Option<Finding> {
         let first_seen = match self.request {
-            Some((number, first_seen)) if number == entry.requests => first_seen,
+            Some(request) if request.is(entry) => request.first_seen,
             _ => {
-                *self = Seen { request: Some((entry.requests, now)), slow_logged: false };
+                let request =
+                    Request { number: entry.requests, since: entry.since, first_seen: now };
+                *self = Seen { request: Some(request), slow_logged: false };
                 now
             }
         };
@@ -165,6 +183,15 @@ mod tests {
         assert_eq!(look(&mut seen, 4 * SECOND), Some(Finding::Slow(Duration::from_secs(3))));
         assert_eq!(look(&mut seen, 5 * SECOND), None);
         assert_eq!(look(&mut seen, 12 * SECOND), Some(Finding::TimedOut(Duration::from_secs(11))));
+    }
+
+    #[test]
+    fn a_request_that_has_just_been_counted_is_no_other_one() {
+        let mut seen = Seen::default();
+        let slow = Some(Finding::Slow(Duration::from_secs(3)));
+        assert_eq!(seen.look(&busy(SECOND, 0), 0, None, &LIMITS, 4 * SECOND), slow);
+        assert_eq!(seen.look(&busy(SECOND, 1), 0, None, &LIMITS, 5 * SECOND), None);
+        assert_eq!(seen.look(&busy(6 * SECOND, 1), 0, None, &LIMITS, 9 * SECOND), slow);
     }
 
     #[test]
