@@ -21,7 +21,7 @@ help:
 	@echo 'make sanitize          the part of it under AddressSanitizer, UndefinedBehaviorSanitizer and valgrind'
 	@echo 'make bench-quick       set up, measure for five minutes, make report.html'
 	@echo 'make bench             the same with all that is below bench/: two hours'
-	@echo 'make build             build the two programs with optimisation'
+	@echo 'make build             build the programs with optimisation'
 	@echo 'make doc               the documentation of the code, as HTML'
 	@echo 'make install           install below PREFIX ($(PREFIX)); make uninstall takes it away'
 	@echo 'make clean             remove everything that was built'

@@ -1,5 +1,5 @@
 //! Tokamak: an application server that boots an application once. This program is the server and
-//! its command line; PHP runs in `tokamak-php`, which it starts.
+//! its command line. It starts `tokamak-php`, which runs PHP, and `tokamak-import`.
 
 mod cli;
 mod program;
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
         },
         Command::LuaFcgi(lua) => report(wiring::lua_fcgi::serve(lua.request())),
         Command::Check(check) => check.run(),
-        Command::Import(import) => import.run(),
+        Command::Import(import) => report(import.run()),
         Command::SealReport(report) => report.run(),
         Command::Leaks(leaks) => leaks.run(),
         Command::Capacity(capacity) => capacity.run(),

@@ -66,7 +66,7 @@ pub enum Command {
     LuaFcgi(LuaFcgi),
     /// Check a configuration: every error with file, line and key.
     Check(Check),
-    /// Write a configuration for a site from that of nginx or Apache, and list what is not
+    /// Write a configuration for a site from that of nginx, Apache or Caddy, and list what is not
     /// translated.
     Import(Import),
     /// Find what an application leaves behind between two requests: a leak detector for worker

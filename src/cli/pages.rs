@@ -1,7 +1,7 @@
 //! Pages made from the declaration of the command line and the table of options: the manual and the
 //! completions.
 
-use std::io;
+use std::{io, iter};
 
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -10,6 +10,7 @@ use clap_mangen::roff::{Roff, bold, roman};
 use tokamak_config::option;
 
 use super::{Tokamak, print};
+use crate::program;
 
 /// Prints the completions of one shell.
 pub fn completions(shell: Shell) -> io::Result<()> {
@@ -68,12 +69,10 @@ fn environment(page: &mut Roff) {
     }
 }
 
-fn own_variables() -> [(&'static str, String); 2] {
-    [
-        (tokamak_config::CONFIG_VARIABLE, "Configuration file, unless --config names one.".into()),
-        (
-            crate::program::VARIABLE,
-            "The program that runs PHP, if it is not beside the server.".into(),
-        ),
-    ]
+fn own_variables() -> Vec<(&'static str, String)> {
+    let file = "Configuration file, unless --config names one.".to_owned();
+    let programs = program::ALL
+        .iter()
+        .map(|it| (it.variable, format!("{}, if it is not beside the server.", it.about)));
+    iter::once((tokamak_config::CONFIG_VARIABLE, file)).chain(programs).collect()
 }

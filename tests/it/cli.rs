@@ -331,6 +331,7 @@ fn the_manual_names_every_command_flag_and_variable() {
         "--json",
         "--print",
         "TOKAMAK_CONFIG",
+        "TOKAMAK_IMPORT",
         "TOKAMAK_PHP",
         "TOKAMAK_TIMEOUTS_IDLE",
         "tokamak.toml",
@@ -352,6 +353,24 @@ fn php_info_is_the_worker_programs_answer() {
         (answer.code, answer.err.as_str()),
         (1, "tokamak: /nowhere/php (from TOKAMAK_PHP) is not a file\n")
     );
+}
+
+#[test]
+fn import_says_where_it_looked_for_its_program() {
+    let desk = Desk::new("");
+    let alone = desk.path("tokamak");
+    fs::copy(env!("CARGO_BIN_EXE_tokamak"), &alone).expect("a copy");
+    let mut command = Command::new(&alone);
+    command.args(["import", "nginx", "site.conf"]).env("PATH", "").env_remove("TOKAMAK_IMPORT");
+    let output = command.output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let expected = format!(
+        "tokamak: cannot find tokamak-import beside {}, in {}, nor in PATH; `make install` puts it \
+         there, or set TOKAMAK_IMPORT to its path\n",
+        alone.display(),
+        desk.path("../libexec/tokamak").display()
+    );
+    assert_eq!((output.status.code(), said), (Some(1), expected));
 }
 
 #[test]

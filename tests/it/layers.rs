@@ -93,7 +93,8 @@ const RULES: &[Rule] = &[
         never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"],
     },
     // Texts of other servers in, a text of ours out; whether that is good, its tests ask `config`.
-    // Whether the hashes of a file of users are known, only `auth` can tell.
+    // Whether the hashes of a file of users are known, only `auth` can tell. Only the program
+    // `tokamak-import` links it.
     Rule {
         name: "import",
         ours: &["auth", "config"],

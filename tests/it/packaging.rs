@@ -47,7 +47,13 @@ fn an_installed_server_serves_and_can_be_taken_away() {
         assert!(completions.contains("--listen"), "{shell}");
     }
 
-    // The PHP program is found where it was installed, not beside the server.
+    // The other programs are found where they were installed, not beside the server.
+    let site = place.path().join("site.conf");
+    fs::write(&site, "server { listen 127.0.0.1:81; root /srv; }\n").expect("a configuration");
+    let mut import = Command::new(installed.join("bin/tokamak"));
+    let imported = import.args(["import", "nginx"]).arg(&site).output().expect("it runs");
+    let text = String::from_utf8_lossy(&imported.stdout);
+    assert!(text.contains("127.0.0.1:81"), "{imported:?}");
     let script = place.path().join("hello.php");
     fs::write(&script, "<?php echo 'installed';").expect("a script");
     let address = free_address();

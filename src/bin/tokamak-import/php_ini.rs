@@ -1,7 +1,13 @@
 //! Which `php.ini` PHP reads, and where it differs from the one that the site's PHP reads today:
 //! what is set in that one alone, as `disable_functions`, would be lost without a word.
 
-use crate::program;
+use std::env;
+use std::ffi::OsStr;
+use std::io;
+use std::process::{Command, Stdio};
+
+/// The server says in it where its PHP is.
+const PHP: &str = "TOKAMAK_PHP";
 
 /// Most settings that are named.
 const MOST: usize = 20;
@@ -18,14 +24,30 @@ pub struct Comparison {
 /// Compares the settings of a site here with those of each of these SAPIs that has files of its
 /// own.
 pub fn compare(sapis: &[&str]) -> Vec<Comparison> {
-    let Ok(ours) = program::php_settings(None) else { return Vec::new() };
-    let theirs =
-        sapis.iter().filter_map(|sapi| Some((sapi, program::php_settings(Some(sapi)).ok()?)));
+    let Some(php) = env::var_os(PHP) else { return Vec::new() };
+    let Ok(ours) = settings(&php, None) else { return Vec::new() };
+    let theirs = sapis.iter().filter_map(|sapi| Some((sapi, settings(&php, Some(sapi)).ok()?)));
     let is_other = |theirs: &[Pair]| file(theirs) != file(&ours);
     theirs.filter(|(_, theirs)| is_other(theirs)).map(|(sapi, it)| told(sapi, &it, &ours)).collect()
 }
 
 type Pair = (String, String);
+
+/// All settings of PHP as a site without any of its own has them, by their names; those of the
+/// `php.ini` and `conf.d` of this SAPI, if one is named and has such files.
+///
+/// The file itself is `php.ini`, and each extension is `extension`.
+fn settings(php: &OsStr, ini_of: Option<&str>) -> io::Result<Vec<Pair>> {
+    let mut command = Command::new(php);
+    command.args(["--show", "settings"]).args(ini_of.map(|sapi| format!("ini_of={sapi}")));
+    let output = command.stderr(Stdio::null()).output()?;
+    if !output.status.success() {
+        return Err(io::Error::other("PHP does not start; see tokamak php-info"));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let pairs = text.split('\0').filter_map(|pair| pair.split_once('='));
+    Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
 
 /// The `php.ini` that was read.
 fn file(settings: &[Pair]) -> &str {
