@@ -46,8 +46,9 @@ pub struct Limits {
 pub struct Seen {
     /// The request that was being served: its number, and when we first saw it.
     request: Option<(u64, u64)>,
-    /// The slow log has this request already.
-    slow_logged: bool,
+    /// When the request began that the slow log has already. By this it is known until its worker
+    /// is idle, which is just after the request is counted.
+    slow_logged: Option<u64>,
 }
 
 /// What is wrong with a worker.
@@ -98,7 +99,7 @@ impl Seen {
         let first_seen = match self.request {
             Some((number, first_seen)) if number == entry.requests => first_seen,
             _ => {
-                *self = Seen { request: Some((entry.requests, now)), slow_logged: false };
+                self.request = Some((entry.requests, now));
                 now
             }
         };
@@ -106,8 +107,8 @@ impl Seen {
         if !limits.request.is_zero() && age > limits.request {
             return Some(Finding::TimedOut(age));
         }
-        if !limits.slow.is_zero() && age > limits.slow && !self.slow_logged {
-            self.slow_logged = true;
+        if !limits.slow.is_zero() && age > limits.slow && self.slow_logged != Some(entry.since) {
+            self.slow_logged = Some(entry.since);
             return Some(Finding::Slow(age));
         }
         None
@@ -165,6 +166,19 @@ mod tests {
         assert_eq!(look(&mut seen, 4 * SECOND), Some(Finding::Slow(Duration::from_secs(3))));
         assert_eq!(look(&mut seen, 5 * SECOND), None);
         assert_eq!(look(&mut seen, 12 * SECOND), Some(Finding::TimedOut(Duration::from_secs(11))));
+    }
+
+    #[test]
+    fn a_request_that_is_counted_before_its_worker_is_idle_is_not_told_again() {
+        let mut seen = Seen::default();
+        let mut is_told = |requests, since, now| {
+            seen.look(&busy(since, requests), 0, None, &LIMITS, now).is_some()
+        };
+        assert!(is_told(0, SECOND, 4 * SECOND));
+        assert!(!is_told(1, SECOND, 5 * SECOND));
+        // The next one, without a look at the idle worker.
+        assert!(is_told(1, 6 * SECOND, 9 * SECOND));
+        assert!(!is_told(1, 6 * SECOND, 10 * SECOND));
     }
 
     #[test]
