@@ -179,7 +179,7 @@ fn workers_with_a_dead_connection_and_no_request_yet_are_replaced() {
     let mut plant = Plant::start(Kind::Worker, &[("CONNECT", "boot")]);
     let connected = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'reactor'";
     let all = || (plant.database.query(connected) == WORKERS.to_string()).then_some(());
-    assert!(eventually(Duration::from_secs(10), all).is_some(), "not every worker has booted");
+    assert!(eventually(Duration::from_secs(20), all).is_some(), "not every worker has booted");
     // Longer than it takes to tell a worker that boots in vain from one that is of use.
     sleep(Duration::from_millis(1500));
     plant.database.stop();

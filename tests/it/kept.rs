@@ -341,7 +341,7 @@ fn a_database_that_comes_late_is_connected_to_later() {
     database.resume();
     let looks =
         || (0..2).map(|_| number(&see(&server, "mysql")["session"][0])).collect::<HashSet<_>>();
-    let kept = eventually(Duration::from_secs(10), || (looks().len() == 1).then_some(()));
+    let kept = eventually(Duration::from_secs(20), || (looks().len() == 1).then_some(()));
     assert!(kept.is_some(), "each request connects for itself");
 }
 

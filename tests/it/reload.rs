@@ -58,7 +58,7 @@ fn loses_no_request(kind: Kind) {
             assert_eq!(reload(&server), Ok(format!("generation {generation} serves\n")));
             let goes_on = || (served.load(Ordering::Relaxed) > before + 20).then_some(());
             assert!(
-                eventually(Duration::from_secs(10), goes_on).is_some(),
+                eventually(Duration::from_secs(20), goes_on).is_some(),
                 "nothing is served any more"
             );
         }
@@ -81,7 +81,7 @@ fn brings_new_code(kind: Kind) {
     edit(&server, "index.php", "version 2", "version 3");
     server.main_process().signal("HUP");
     let newer = || Some(server.text("/index.php")).filter(|text| text.starts_with("version 3"));
-    assert!(eventually(Duration::from_secs(10), newer).is_some());
+    assert!(eventually(Duration::from_secs(20), newer).is_some());
 }
 
 fn lets_a_long_request_finish(kind: Kind) {
@@ -207,7 +207,7 @@ fn serves_changed_code_that_is_not_in_the_image() {
     server.get("/index.php").expect(200);
     assert!(!server.text("/index.php").starts_with("edited "));
     edit(&server, "index.php", "<?php", "<?php echo 'edited ';");
-    let seen = eventually(Duration::from_secs(10), || {
+    let seen = eventually(Duration::from_secs(20), || {
         server.text("/index.php").starts_with("edited ").then_some(())
     });
     assert!(seen.is_some(), "the old script is still served");
@@ -247,7 +247,7 @@ fn opens_new_addresses_and_closes_old_ones() {
     reload(&server).unwrap();
     Connection::open(new).exchange(&get("/index.php")).expect(200);
     let closed = || TcpStream::connect(server.address).is_err().then_some(());
-    assert!(eventually(Duration::from_secs(10), closed).is_some(), "the old address still accepts");
+    assert!(eventually(Duration::from_secs(20), closed).is_some(), "the old address still accepts");
     Connection::open(new).exchange(&get("/index.php")).expect(200);
 
     // An address that cannot be had is told, and nothing changes.
@@ -356,7 +356,7 @@ fn leaves_nothing_behind_when_it_fails() {
         limit_descriptors(pid, None);
         assert!(answer.contains(complaint), "{complaint}: {answer}");
         let as_before = || (descriptors(pid) == before).then_some(());
-        let found = eventually(Duration::from_secs(10), as_before);
+        let found = eventually(Duration::from_secs(20), as_before);
         assert!(found.is_some(), "{complaint}: {before:#?} became {:#?}", descriptors(pid));
         assert!(TcpStream::connect(new).is_err(), "{complaint}: the new address is still open");
         server.get("/index.php").expect(200);
@@ -374,7 +374,7 @@ fn reopens_the_log_files() {
     let pid = server.main_process().pid();
     let read = |name: &str| fs::read_to_string(server.state_file(name)).unwrap_or_default();
     let wait_for = |name: &str, text: &str| {
-        let found = eventually(Duration::from_secs(10), || read(name).contains(text).then_some(()));
+        let found = eventually(Duration::from_secs(20), || read(name).contains(text).then_some(()));
         assert!(found.is_some(), "no {text} in {name}: {}", read(name));
     };
     server.get("/index.php?first").expect(200);

@@ -115,7 +115,7 @@ fn leaves_the_other_sites_alone_and_loses_no_request() {
                 let is_there = |pid: &u64| fs::exists(format!("/proc/{pid}")).unwrap();
                 (!pids(&old, 0).iter().any(is_there)).then_some(())
             };
-            assert!(eventually(Duration::from_secs(10), ended).is_some(), "old processes are left");
+            assert!(eventually(Duration::from_secs(20), ended).is_some(), "old processes are left");
         }
         let many = || (served.load(Ordering::Relaxed) > 100).then_some(());
         assert!(eventually(Duration::from_secs(20), many).is_some(), "nothing is served any more");

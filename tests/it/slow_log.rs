@@ -14,7 +14,8 @@ in_every_mode! {
     no_url_breaks_an_entry,
 }
 
-const SLOW: &str = "pool.slow = \"200ms\"";
+/// On a machine that is very busy, a script of these tests may need a fifth of that to begin.
+const SLOW: &str = "pool.slow = \"1s\"";
 
 /// The number behind `key=` in an entry.
 #[track_caller]
@@ -51,7 +52,7 @@ fn an_entry_has_all_that_is_known(kind: Kind) {
     let logged = |phase: &str| logged["phases_us"][phase].as_f64().unwrap_or_default() as u64;
     assert_eq!(number(phases, "head"), logged("head"), "{told}");
     let php = number(phases, "php");
-    assert!((200_000..logged("php")).contains(&php), "{told}");
+    assert!((900_000..logged("php")).contains(&php), "{told}");
     assert!(told.contains("\n    #0 "), "{told}");
 }
 

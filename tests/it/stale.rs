@@ -341,11 +341,6 @@ fn what_changes_during_a_boot_is_in_no_image() {
     write(&server, "slow", "1500000");
     eventually(PATIENCE, || server.log().contains("a new one is made").then_some(()))
         .expect("a boot begins");
-    let boots = || {
-        let all = fs::read_dir("/proc").unwrap().flatten();
-        all.filter_map(|entry| fs::read_link(entry.path().join("cwd")).ok()).count()
-    };
-    assert!(boots() > 0);
     // The boot has read the constant in its first milliseconds, and sleeps.
     std::thread::sleep(Duration::from_millis(700));
     write(&server, "constant.php", "<?php const CONSTANT = 3;");

@@ -1,6 +1,7 @@
 //! Processes that come, stay, hang, die and are replaced.
 
 use std::collections::HashSet;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::harness::{
@@ -245,7 +246,7 @@ fn replaces_a_worker_that_holds_too_much_memory() {
     let grown = pid_in(&server.text("/index.php?do=grow&n=100000000"));
     assert_eq!(first, grown);
     let replaced = || Some(pid_in(&server.text("/index.php"))).filter(|pid| *pid != first);
-    assert!(eventually(Duration::from_secs(10), replaced).is_some(), "it is still there");
+    assert!(eventually(Duration::from_secs(20), replaced).is_some(), "it is still there");
     server.log_line(&["INFO", "max_memory"]);
 }
 
@@ -267,18 +268,24 @@ fn replaces_a_killed_worker(kind: Kind) {
         "while serving method=POST uri=/index.php?do=wait&n=20000",
     ]);
 
-    // Under one that may.
-    let mut waiting = hold(&server, 0);
+    // Under one that may, while it waits: what computes may be what worker after worker dies of.
+    let pipe = server.state_file("pipe");
+    let made = Command::new("mkfifo").args(["-m", "666"]).arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let mut waiting = begin(&server, &get("/index.php?do=read"));
+    if kind == Kind::Async {
+        status_when(&server, "a request that waits", |status| {
+            status["pools"][0]["workers"][0]["in_flight"][0]["state"] == "waiting"
+        });
+    }
     let pid = busy_pid(&server);
     kill("KILL", pid);
     gone(&[pid]);
-    // The next one may note that it runs before or after the note of the killed one is gone.
-    waiting.patience(Duration::from_millis(100));
-    let answer = eventually(Duration::from_secs(20), || {
-        let _ = std::fs::remove_file(server.state_file("held-0"));
-        waiting.try_response("GET").ok()
-    });
-    let response = answer.expect("it is repeated").expect(200);
+    // This waits for somebody who reads.
+    let mut writes = Command::new("timeout");
+    writes.args(["60", "sh", "-c", "echo on >\"$0\""]).arg(&pipe);
+    assert!(writes.status().unwrap().success(), "nobody runs it again: {}", server.log());
+    let response = waiting.response().expect(200);
     assert_ne!(pid_in(&response.text()), pid);
 }
 
@@ -537,7 +544,7 @@ fn children_hold_only_their_own_descriptors() {
             // One queue, one line, two bells.
             (["memfd:tokamak-", "socket:", "eventfd"].map(count) == [1, 1, 2]).then_some(())
         };
-        let found = eventually(Duration::from_secs(10), only_its_own);
+        let found = eventually(Duration::from_secs(20), only_its_own);
         assert!(found.is_some(), "{:?}", open(zygote));
     }
     if !is_root() {

@@ -238,7 +238,7 @@ fn can_be_switched_off() {
 fn gives_the_service_manager_the_signs_of_life_that_it_asks_for() {
     let name = format!("tokamak-it-watchdog-{}", std::process::id());
     let manager = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
-    manager.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let setup = operated(Kind::Classic).server_env("NOTIFY_SOCKET", &format!("@{name}"));
     let _server = setup.server_env("WATCHDOG_USEC", "200000").start();
     let (mut signs, mut buffer) = (0, [0; 1000]);
