@@ -14,7 +14,7 @@ pub const SCAN_DIRECTORY: &str = "PHP_INI_SCAN_DIR";
 
 /// In the order in which PHP loads them: some need functions of an earlier one.
 /// `scripts/setup test` installs them all; one that is missing is left out.
-const EXTENSIONS: &[&str] = &[
+pub const EXTENSIONS: &[&str] = &[
     "mysqlnd",
     "pdo",
     "xml",
@@ -102,7 +102,8 @@ fn settings() -> String {
     text
 }
 
-fn extension_directory() -> PathBuf {
+/// Where the extensions of the tested PHP are.
+pub fn extension_directory() -> PathBuf {
     let php_config = std::env::var("PHP_CONFIG").unwrap_or_else(|_| "php-config".into());
     let output = Command::new(php_config).arg("--extension-dir").output().expect("php-config runs");
     PathBuf::from(String::from_utf8(output.stdout).expect("a path").trim())

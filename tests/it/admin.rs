@@ -60,6 +60,7 @@ fn shows_what_the_status_shows() {
     let server = on_a_socket(operated(Kind::Classic));
     assert_eq!(ask(socket(&server), "GET /live", ""), (200, "live\n".into()));
     assert_eq!(ask(socket(&server), "GET /ready", ""), (200, "ready\n".into()));
+    status_when(&server, "booted workers", |status| status["pools"][0]["idle"] == 2);
     let (code, body) = ask(socket(&server), "GET /status", "");
     let shown: Value = serde_json::from_str(&body).unwrap_or_else(|_| panic!("{code} {body}"));
     let asked = status(&server);

@@ -17,6 +17,8 @@ const WORKERS: usize = 4;
 /// Clients of the tests under load; more than there are workers, so that requests wait for one.
 const CLIENTS: usize = 6;
 
+const SOON: Duration = Duration::from_secs(20);
+
 /// A server of `tests/sites/database` and its database. The server ends first.
 struct Plant {
     server: Server,
@@ -43,14 +45,14 @@ impl Plant {
         Plant { server: setup.start(), database }
     }
 
-    /// Sends as many requests at once as there are workers, so long that each worker gets one.
-    /// The workers' process ids.
+    /// Sends as many requests at once as there are workers, which wait for each other, so that each
+    /// worker gets one. The workers' process ids.
     #[track_caller]
     fn use_every_worker(&self) -> BTreeSet<u64> {
         let workers = Mutex::new(BTreeSet::new());
         in_parallel(WORKERS, |number| {
-            let answer =
-                self.server.get(&format!("/?name=warm-{number}&hold=300")).expect(200).json();
+            let target = format!("/?name=warm-{number}&meet={WORKERS}");
+            let answer = self.server.get(&target).expect(200).json();
             workers.lock().unwrap().insert(answer["worker"].as_u64().expect("a process id"));
         });
         let workers = workers.into_inner().unwrap();
@@ -73,8 +75,9 @@ impl Plant {
     }
 
     /// Requests without a pause from [`CLIENTS`] clients while `change` happens to the database,
-    /// and for a while before and after it. The answers, and when the database was back.
-    fn under_load(&mut self, change: impl FnOnce(&mut MariaDb)) -> (Vec<Shot>, Instant) {
+    /// and for a while before and after it. `change` can wait until more requests have come. The
+    /// answers, and when the database was back.
+    fn under_load(&mut self, change: impl FnOnce(&mut MariaDb, &dyn Fn())) -> (Vec<Shot>, Instant) {
         let (server, database) = (&self.server, &mut self.database);
         let (count, over, shots) =
             (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(Vec::new()));
@@ -92,10 +95,15 @@ impl Plant {
             for _ in 0..CLIENTS {
                 threads.spawn(client);
             }
-            sleep(Duration::from_millis(500));
-            change(database);
+            let more = || {
+                let wanted = count.load(Ordering::Relaxed) + 10 * CLIENTS;
+                let enough = || (count.load(Ordering::Relaxed) >= wanted).then_some(());
+                eventually(SOON, enough).expect("requests are answered");
+            };
+            more();
+            change(database, &more);
             let back = Instant::now();
-            sleep(Duration::from_millis(1500));
+            more();
             back
         });
         (shots.into_inner().unwrap(), back)
@@ -159,7 +167,9 @@ fn idle_workers_with_a_dead_connection_serve_nobody() {
 fn a_connection_that_was_idle_too_long_serves_nobody() {
     let plant = Plant::start(Kind::Worker, &[("WAIT_TIMEOUT", "1")]);
     let workers = plant.use_every_worker();
-    sleep(Duration::from_millis(2500));
+    let connected = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'reactor'";
+    let none = || (plant.database.query(connected) == "0").then_some(());
+    assert!(eventually(SOON, none).is_some(), "the database does not hang up");
     plant.nothing_is_stale(&workers);
 }
 
@@ -169,7 +179,7 @@ fn workers_with_a_dead_connection_and_no_request_yet_are_replaced() {
     let mut plant = Plant::start(Kind::Worker, &[("CONNECT", "boot")]);
     let connected = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'reactor'";
     let all = || (plant.database.query(connected) == WORKERS.to_string()).then_some(());
-    assert!(eventually(Duration::from_secs(10), all).is_some(), "not every worker has booted");
+    assert!(eventually(Duration::from_secs(20), all).is_some(), "not every worker has booted");
     // Longer than it takes to tell a worker that boots in vain from one that is of use.
     sleep(Duration::from_millis(1500));
     plant.database.stop();
@@ -185,9 +195,9 @@ fn workers_with_a_dead_connection_and_no_request_yet_are_replaced() {
 fn a_restart_under_load_leaves_no_stale_connection() {
     let mut plant = Plant::start(Kind::Worker, &[]);
     plant.use_every_worker();
-    let (shots, back) = plant.under_load(|database| {
+    let (shots, back) = plant.under_load(|database, more| {
         database.stop();
-        sleep(Duration::from_millis(200));
+        more();
         database.resume();
     });
     assert!(shots.iter().any(|shot| shot.status != 200), "the database was never missed");
@@ -198,7 +208,7 @@ fn a_restart_under_load_leaves_no_stale_connection() {
 fn a_crash_under_load_leaves_no_stale_connection() {
     let mut plant = Plant::start(Kind::Worker, &[]);
     plant.use_every_worker();
-    let (shots, back) = plant.under_load(|database| {
+    let (shots, back) = plant.under_load(|database, _| {
         database.kill();
         database.resume();
     });
@@ -210,7 +220,7 @@ fn a_crash_under_load_leaves_no_stale_connection() {
 fn workers_that_connect_at_boot_come_back_with_the_database() {
     let mut plant = Plant::start(Kind::Worker, &[("CONNECT", "boot")]);
     let workers = plant.use_every_worker();
-    let (shots, back) = plant.under_load(|database| {
+    let (shots, back) = plant.under_load(|database, _| {
         database.kill();
         sleep(Duration::from_millis(300));
         database.resume();

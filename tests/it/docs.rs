@@ -109,7 +109,6 @@ pub fn shown(page: &str, file: &str) -> String {
 
 /// The folder in which the examples of one page stand, and the server that they started.
 struct Desk {
-    folder: TempDir,
     address: SocketAddr,
     /// In place of [`SECURE`].
     secure: SocketAddr,
@@ -118,6 +117,8 @@ struct Desk {
     server: Option<Process>,
     /// Programs of `sh start` blocks, until the end of the page.
     programs: Vec<Process>,
+    /// The last one: it goes when nobody writes into it any more.
+    folder: TempDir,
 }
 
 impl Desk {
@@ -127,7 +128,7 @@ impl Desk {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
         let (address, secure) = (free_address(), free_address());
         let other = page.contains(OTHER).then(free_address);
-        Desk { folder, address, secure, other, server: None, programs: Vec::new() }
+        Desk { address, secure, other, server: None, programs: Vec::new(), folder }
     }
 
     fn path(&self, name: &str) -> PathBuf {

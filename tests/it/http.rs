@@ -1,7 +1,7 @@
 //! The HTTP front: connections that are kept, requests in a row, bodies in chunks, expectations,
 //! upgrades.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::harness::{
     Connection, Framing, Kind, Request, Server, Setup, get, numbered, on_tokamak_and_peer, post,
@@ -200,7 +200,6 @@ fn a_body_that_nobody_reads(kind: Kind) {
 fn many_connections(kind: Kind) {
     let server = start(kind);
     let mut connections: Vec<Connection> = (0..300).map(|_| server.connect()).collect();
-    let started = Instant::now();
     for _ in 0..2 {
         for connection in &mut connections {
             connection.send(get("/hello.php").bytes());
@@ -209,11 +208,6 @@ fn many_connections(kind: Kind) {
             assert_eq!(connection.response().expect(200).text(), "Hello from PHP");
         }
     }
-    assert!(
-        started.elapsed() < Duration::from_secs(15),
-        "600 requests took {:?}",
-        started.elapsed()
-    );
 }
 
 /// RFC 9110 section 2.5: a server answers with the highest version of the same major one.

@@ -4,12 +4,13 @@
 use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{scope, sleep};
+use std::thread::scope;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::harness::{End, Kind, Server, Setup, eventually};
+use crate::operate::status_when;
 use crate::services::mariadb::{MariaDb, PASSWORD};
 use crate::services::postgresql::PostgreSql;
 use crate::services::redis::Redis;
@@ -278,7 +279,8 @@ fn a_connection_that_is_hung_up_is_noticed() {
     let mut database = mariadb();
     let server = with_mysql(&database, "object").start();
     server.get("/?do=object").expect(200);
-    sleep(Duration::from_millis(300)); // until the worker waits for a request
+    // The worker watches its connection while it waits for a request.
+    status_when(&server, "an idle worker", |status| status["pools"][0]["idle"] == 1);
     database.kill();
     database.resume();
     for _ in 0..5 {
@@ -308,16 +310,21 @@ fn a_restart_under_load_fails_no_request_that_comes_after_it() {
                 }
             });
         }
-        sleep(Duration::from_millis(500));
+        let more = || {
+            let count = || shots.lock().unwrap().len();
+            let wanted = count() + 60;
+            let enough = || (count() >= wanted).then_some(());
+            eventually(Duration::from_secs(20), enough).expect("requests are answered");
+        };
+        more();
         database.stop();
-        let gone = Instant::now();
         database.resume();
         let back = Instant::now();
-        sleep(Duration::from_millis(1500));
-        (gone, back)
+        more();
+        back
     });
     let shots = shots.into_inner().unwrap();
-    let after: Vec<_> = shots.iter().filter(|(started, ..)| *started >= back.1).collect();
+    let after: Vec<_> = shots.iter().filter(|(started, ..)| *started >= back).collect();
     assert!(after.len() >= 6, "only {} requests after the database was back", after.len());
     let failed: Vec<_> = after.iter().filter(|(_, status, _)| *status != 200).collect();
     assert!(failed.is_empty(), "{} of {} failed: {}", failed.len(), after.len(), failed[0].2);
@@ -334,7 +341,7 @@ fn a_database_that_comes_late_is_connected_to_later() {
     database.resume();
     let looks =
         || (0..2).map(|_| number(&see(&server, "mysql")["session"][0])).collect::<HashSet<_>>();
-    let kept = eventually(Duration::from_secs(10), || (looks().len() == 1).then_some(()));
+    let kept = eventually(Duration::from_secs(20), || (looks().len() == 1).then_some(()));
     assert!(kept.is_some(), "each request connects for itself");
 }
 

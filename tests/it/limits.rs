@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Connection, Failure, Kind, Request, Server, Setup, eventually, get, post};
+use crate::harness::{
+    Connection, Failure, Kind, Request, Server, Setup, eventually, get, in_parallel, post,
+};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -145,80 +147,100 @@ fn stalls(server: &Server, sent: &[u8], least: Duration) {
     assert!(started.elapsed() >= least, "the client had only {:?}", started.elapsed());
 }
 
+/// Clients that stop here and there: all of them at once, since each waits for the limit.
+fn stall(server: &Server, sent: &[&[u8]], least: Duration) {
+    in_parallel(sent.len(), |nth| stalls(server, sent[nth], least));
+}
+
 #[test]
 fn time_for_the_head() {
-    let server = classic().line("timeouts.head = \"600ms\"").start();
-    let least = Duration::from_millis(500);
-    stalls(&server, b"GET /hello.php HTTP/1.1\r\nHost: loc", least);
-    stalls(&server, b"G", least);
-    // The limit is for the whole head: a byte now and then does not extend it.
-    let mut connection = server.connect();
-    let started = Instant::now();
-    for byte in get("/hello.php").header("X-Long", &"x".repeat(1000)).bytes() {
-        if connection.try_send([byte]).is_err() || started.elapsed() > SOON {
-            break;
+    // Far more than a client of these tests stands still on a busy machine.
+    let server = classic().line("timeouts.head = \"2s\"").start();
+    let least = Duration::from_millis(1900);
+    let pieces: [&[u8]; 2] = [b"GET /hello.php HTTP/1.1\r\nHost: loc", b"G"];
+    std::thread::scope(|scope| {
+        scope.spawn(|| stall(&server, &pieces, least));
+        // The limit is for the whole head: a byte now and then does not extend it.
+        scope.spawn(|| {
+            let mut connection = server.connect();
+            let started = Instant::now();
+            for byte in get("/hello.php").header("X-Long", &"x".repeat(1000)).bytes() {
+                if connection.try_send([byte]).is_err() || started.elapsed() > SOON {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            assert!(started.elapsed() < SOON, "a slow head took {:?}", started.elapsed());
+        });
+        // A client in time is served, also on a connection that has been used.
+        let mut connection = server.connect();
+        for _ in 0..4 {
+            std::thread::sleep(Duration::from_millis(600));
+            assert_eq!(
+                connection.exchange(&get("/hello.php")).expect(200).text(),
+                "Hello from PHP"
+            );
         }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    assert!(started.elapsed() < SOON, "a slow head took {:?}", started.elapsed());
-    // A client in time is served, also on a connection that has been used.
-    let mut connection = server.connect();
-    for _ in 0..2 {
-        std::thread::sleep(Duration::from_millis(300));
-        assert_eq!(connection.exchange(&get("/hello.php")).expect(200).text(), "Hello from PHP");
-    }
+    });
 }
 
 #[test]
 fn time_for_the_body() {
-    let server = classic().line("timeouts.body = \"600ms\"").start();
-    let least = Duration::from_millis(500);
+    let server = classic().line("timeouts.body = \"2s\"").start();
+    let least = Duration::from_millis(1900);
     let request = post("/abort.php?name=body", "text/plain", "0123456789");
-    stalls(&server, &[request.head_bytes(), b"01234".to_vec()].concat(), least);
+    let half = [request.head_bytes(), b"01234".to_vec()].concat();
     let chunked = "POST /abort.php?name=body HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: \
         chunked\r\n\r\n5\r\nab";
-    stalls(&server, chunked.as_bytes(), least);
+    std::thread::scope(|scope| {
+        scope.spawn(|| stall(&server, &[&half, chunked.as_bytes()], least));
+        // The limit is for each wait, not for the whole body.
+        let mut connection = server.connect();
+        let request = post("/echo.php", "text/plain", "01234");
+        connection.send(request.head_bytes());
+        for byte in &request.body {
+            std::thread::sleep(Duration::from_millis(600));
+            connection.send([*byte]);
+        }
+        assert_eq!(connection.response().expect(200).text(), "01234");
+    });
     assert!(!server.state_file("status-body").exists(), "a request with half a body reached PHP");
-    // The limit is for each wait, not for the whole body.
-    let mut connection = server.connect();
-    let request = post("/echo.php", "text/plain", "0123456789");
-    connection.send(request.head_bytes());
-    for byte in &request.body {
-        std::thread::sleep(Duration::from_millis(150));
-        connection.send([*byte]);
-    }
-    assert_eq!(connection.response().expect(200).text(), "0123456789");
 }
 
 #[test]
 fn time_between_requests() {
-    let server = classic().line("timeouts.idle = \"600ms\"").start();
+    let server = classic().line("timeouts.idle = \"1500ms\"").start();
     let mut connection = server.connect();
-    for _ in 0..2 {
+    for _ in 0..3 {
         connection.exchange(&get("/hello.php")).expect(200);
         std::thread::sleep(Duration::from_millis(300));
     }
+    // A request that takes longer is not idle.
+    connection.exchange(&get("/sleep.php?ms=2000")).expect(200);
     let started = Instant::now();
     connection.exchange(&get("/hello.php")).expect(200);
     assert!(connection.closes_within(SOON), "an idle connection stays open");
     assert!(
-        started.elapsed() >= Duration::from_millis(500),
+        started.elapsed() >= Duration::from_millis(1400),
         "closed after {:?}",
         started.elapsed()
     );
-    // A request that takes longer is not idle.
-    assert_eq!(server.text("/sleep.php?ms=1500"), "slept");
 }
 
 #[test]
 fn time_for_the_client_to_take_the_response() {
-    let server = classic().workers(1).line("timeouts.send = \"1s\"").start();
+    let setup = classic().workers(1).line("log.access = \"state/access.log\"");
+    let server = setup.line("timeouts.send = \"1s\"").start();
     let mut lazy = server.connect();
     lazy.send(get("/large.php?bytes=60000000").bytes());
     lazy.head().unwrap();
     // Nothing more is read; the server gives up, and its worker is free.
-    std::thread::sleep(Duration::from_secs(3));
     assert_eq!(server.text("/hello.php"), "Hello from PHP");
+    let is_over = || {
+        let log = std::fs::read_to_string(server.state_file("access.log")).unwrap_or_default();
+        log.contains("/large.php").then_some(())
+    };
+    assert!(eventually(SOON, is_over).is_some(), "the server does not give up");
     let mut received = 0;
     while lazy.read_byte().is_ok() && received < 60_000_000 {
         received += 1;

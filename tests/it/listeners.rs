@@ -123,7 +123,7 @@ fn a_reload_adds_and_removes_addresses_with_their_sites() {
     assert!(to(server.address, "more").starts_with("site "));
     assert!(Connection::open(proxied).try_send("PROXY").is_ok());
     let closed = || std::net::TcpStream::connect(inner).is_err().then_some(());
-    eventually(Duration::from_secs(10), closed).expect("the address is closed");
+    eventually(Duration::from_secs(20), closed).expect("the address is closed");
 
     // An address without any site is refused, and the server goes on as it was.
     fs::write(&file, kept.replace("[[site]]", &format!("[[site]]\nlisten = '{more}'"))).unwrap();

@@ -126,7 +126,7 @@ fn sites_have_logs_of_their_own() {
     lines_of(&server, "shop.log", "after=shop", 1);
 
     server.main_process().signal("TERM");
-    assert!(server.main_process().wait(Duration::from_secs(10)).is_some(), "it ends");
+    assert!(server.main_process().wait(Duration::from_secs(20)).is_some(), "it ends");
     let read = |log: &str| std::fs::read_to_string(server.state_file(log)).unwrap();
     for (log, own, count) in [
         ("access.old", "of=", 2),
@@ -217,7 +217,7 @@ fn nothing_is_lost_at_the_end() {
     }
     server.main_process().signal("TERM");
     assert!(
-        server.main_process().wait(Duration::from_secs(10)).is_some(),
+        server.main_process().wait(Duration::from_secs(20)).is_some(),
         "the server does not end"
     );
     let text = std::fs::read_to_string(server.state_file("access.log")).unwrap();
@@ -285,7 +285,7 @@ fn a_full_pipe_holds_up_nobody() {
 
     let mut log = String::new();
     let told = |log: &str| log.lines().filter(|line| line.contains("/gone?number=")).count();
-    let all = eventually(Duration::from_secs(10), || {
+    let all = eventually(Duration::from_secs(20), || {
         log += &pipe.drain();
         (lost(&log) > 0 && told(&log) + lost(&log) >= count).then_some(())
     });
@@ -296,7 +296,7 @@ fn a_full_pipe_holds_up_nobody() {
     // What still waits is written when the server ends.
     server.get("/gone?last").expect(502);
     server.main_process().signal("TERM");
-    let end = eventually(Duration::from_secs(10), || {
+    let end = eventually(Duration::from_secs(20), || {
         log += &pipe.drain();
         (log.contains("/gone?last") && server.main_process().ended().is_some()).then_some(())
     });
@@ -333,7 +333,7 @@ fn a_full_pipe_does_not_stop_the_supervisor() {
 
     let mut log = String::new();
     let told = |log: &str| log.lines().filter(|line| line.contains("complaint")).count();
-    let all = eventually(Duration::from_secs(10), || {
+    let all = eventually(Duration::from_secs(20), || {
         log += &pipe.drain();
         (lost(&log) > 0 && told(&log) + lost(&log) >= count).then_some(())
     });
@@ -342,7 +342,7 @@ fn a_full_pipe_does_not_stop_the_supervisor() {
     assert_eq!(log.lines().filter(whole).count(), told(&log), "a line is written whole or not");
 
     server.main_process().signal("TERM");
-    let end = eventually(Duration::from_secs(10), || {
+    let end = eventually(Duration::from_secs(20), || {
         log += &pipe.drain();
         (log.contains(" stopped\n") && server.main_process().ended().is_some()).then_some(())
     });

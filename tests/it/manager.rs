@@ -124,7 +124,7 @@ fn tells_the_manager_how_it_stands() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
-    manager.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let hear = || {
         let mut buffer = [0; 500];
         let count = loop {

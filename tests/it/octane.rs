@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::harness::{Kind, Server, Setup, eventually, get};
 
 /// Longest wait for what happens after a response.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Requests after which the script ends by itself.
 const MOST: usize = 5;

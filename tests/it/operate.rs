@@ -30,9 +30,21 @@ pub fn reload(server: &Server) -> Result<String, String> {
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
-/// `tokamak status --json`.
+/// `tokamak status --json`. Workers say themselves that they are ready, perhaps a moment before the
+/// supervisor hears from the zygote which processes they are: that moment is waited for.
 #[track_caller]
 pub fn status(server: &Server) -> serde_json::Value {
+    let has_pid = |worker: &serde_json::Value| worker["state"] == "starting" || worker["pid"] != 0;
+    let is_whole = |status: &serde_json::Value| {
+        let pools = status["pools"].as_array().into_iter().flatten();
+        pools.flat_map(|pool| pool["workers"].as_array().into_iter().flatten()).all(has_pid)
+    };
+    let whole = || Some(status_now(server)).filter(&is_whole);
+    eventually(Duration::from_secs(20), whole).unwrap_or_else(|| status_now(server))
+}
+
+#[track_caller]
+fn status_now(server: &Server) -> serde_json::Value {
     let output = command(server, &["status", "--json"]);
     assert!(output.status.success(), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
@@ -45,7 +57,7 @@ pub fn status_when(
     what: &str,
     right: impl Fn(&serde_json::Value) -> bool,
 ) -> serde_json::Value {
-    let found = eventually(Duration::from_secs(10), || Some(status(server)).filter(&right));
+    let found = eventually(Duration::from_secs(20), || Some(status(server)).filter(&right));
     found.unwrap_or_else(|| panic!("the status never shows {what}: {:#}", status(server)))
 }
 

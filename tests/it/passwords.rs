@@ -182,7 +182,7 @@ fn a_changed_file_is_read_again() {
     fs::write(&file, "eva:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n").unwrap();
     server.log_line(&["new users are known"]);
     let is_out = || (status(&server, "/hello.php", "max:geheim") == 401).then_some(());
-    eventually(Duration::from_secs(10), is_out).expect("max is forgotten");
+    eventually(Duration::from_secs(20), is_out).expect("max is forgotten");
     assert_eq!(status(&server, "/hello.php", "eva:secret"), 200);
     assert!(!server.log().contains("geheim\n"));
 }
@@ -219,7 +219,7 @@ fn guesses_are_limited() {
     assert_eq!(status(&server, "/hello.php", "max:geheim"), 200, "another address is known");
     assert_eq!(status(&server, "/hello.php", "eva:x"), 401, "another address may guess");
     let is_back = || (guess("max:geheim").status() == 200).then_some(());
-    eventually(Duration::from_secs(10), is_back).expect("it is served again");
+    eventually(Duration::from_secs(20), is_back).expect("it is served again");
     // Only some lines of a second are written.
     let is_told = || {
         guess("nobody:x");
@@ -227,7 +227,7 @@ fn guesses_are_limited() {
             server.log().contains("limit exceeded: 192.0.2.1 sends too many wrong passwords");
         told.then_some(())
     };
-    eventually(Duration::from_secs(10), is_told).expect("a line in the log");
+    eventually(Duration::from_secs(20), is_told).expect("a line in the log");
     let samples = metrics::samples(&server);
     let name =
         "tokamak_limited_requests_total{action=\"refused\",limit=\"passwords\",site=\"localhost\"}";

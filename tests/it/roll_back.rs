@@ -79,11 +79,11 @@ fn learned_paths_follow_a_link_that_was_changed() {
     let server = with_paths(Setup::new(Kind::Sealed).php_value("realpath_cache_ttl", "1"));
     let ask = || server.get("/paths.php").expect(200).json();
     let learned = || (ask()["knows_link"] == true).then_some(());
-    eventually(Duration::from_secs(10), learned).expect("the link is learned");
+    eventually(Duration::from_secs(20), learned).expect("the link is learned");
     symlink(server.state_file("second"), server.state_file("next")).unwrap();
     fs::rename(server.state_file("next"), server.state_file("current")).unwrap();
     let followed = || (ask()["link"] == "second").then_some(());
-    eventually(Duration::from_secs(10), followed).expect("the link leads elsewhere now");
+    eventually(Duration::from_secs(20), followed).expect("the link leads elsewhere now");
     for _ in 0..20 {
         assert_eq!(ask()["link"], "second");
     }

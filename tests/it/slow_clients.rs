@@ -187,7 +187,7 @@ fn a_loop_that_never_rests_sees_answers() {
         });
         std::thread::sleep(Duration::from_secs(1));
         let mut connection = server.connect();
-        connection.patience(Duration::from_secs(5));
+        connection.patience(Duration::from_secs(20));
         let answers: Vec<_> = (0..20)
             .map_while(|_| {
                 connection.send(get("/hello.php").bytes());

@@ -14,7 +14,8 @@ in_every_mode! {
     no_url_breaks_an_entry,
 }
 
-const SLOW: &str = "pool.slow = \"200ms\"";
+/// On a machine that is very busy, a script of these tests may need a fifth of that to begin.
+const SLOW: &str = "pool.slow = \"1s\"";
 
 /// The number behind `key=` in an entry.
 #[track_caller]
@@ -41,7 +42,7 @@ fn an_entry_has_all_that_is_known(kind: Kind) {
     let id = logged["id"].as_str().unwrap();
     let pid = &seen["pools"][0]["workers"][0]["pid"];
     let head = told.lines().next().unwrap();
-    assert!(head.contains("WARN [localhost] slow request seconds=0."), "{told}");
+    assert!(head.contains("WARN [localhost] slow request seconds="), "{told}");
     let named = format!(" pid={pid} id={id} trace={TRACE} method=GET uri={target}");
     assert!(head.ends_with(&named), "{named}: {told}");
     assert_eq!(told.matches(" script_filename=/").count(), 1, "{told}");
@@ -51,7 +52,7 @@ fn an_entry_has_all_that_is_known(kind: Kind) {
     let logged = |phase: &str| logged["phases_us"][phase].as_f64().unwrap_or_default() as u64;
     assert_eq!(number(phases, "head"), logged("head"), "{told}");
     let php = number(phases, "php");
-    assert!((200_000..logged("php")).contains(&php), "{told}");
+    assert!((900_000..logged("php")).contains(&php), "{told}");
     assert!(told.contains("\n    #0 "), "{told}");
 }
 
@@ -141,8 +142,9 @@ fn an_entry_is_bounded() {
 fn an_entry_without_a_stack_says_why() {
     let setup = Setup::new(Kind::Classic).workers(1).site_line(SLOW);
     let mut server = setup.line("timeouts.watchdog = \"0\"").start();
+    status_when(&server, "a worker", |status| status["pools"][0]["idle"] == 1);
     let zygote = children(server.main_process().pid().into(), "zygote")[0];
-    // Before the request is slow, so that no stack comes in time.
+    // Before the request is slow, so that no stack comes in time, and after the worker's fork.
     stop(zygote);
     let mut connection = server.connect();
     connection.send(get("/hold.php?name=late").bytes());

@@ -130,7 +130,6 @@ const CHANGES: [Change; 9] = [
     ),
 ];
 
-/// It is older than two seconds, since opcache keeps no file that is younger.
 fn change_page(server: &Server) {
     look_old(&server.places.root().join("page.php"));
     for _ in 0..3 {
@@ -149,7 +148,9 @@ fn swap_folders(server: &Server) {
     fs::rename(root.join("part.next"), root.join("part")).unwrap();
 }
 
-fn look_old(file: &Path) {
+/// Gives a file a time of modification long ago, since opcache keeps no file that is younger than
+/// two seconds.
+pub fn look_old(file: &Path) {
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     fs::File::options().append(true).open(file).unwrap().set_modified(long_ago).unwrap();
 }
@@ -340,11 +341,6 @@ fn what_changes_during_a_boot_is_in_no_image() {
     write(&server, "slow", "1500000");
     eventually(PATIENCE, || server.log().contains("a new one is made").then_some(()))
         .expect("a boot begins");
-    let boots = || {
-        let all = fs::read_dir("/proc").unwrap().flatten();
-        all.filter_map(|entry| fs::read_link(entry.path().join("cwd")).ok()).count()
-    };
-    assert!(boots() > 0);
     // The boot has read the constant in its first milliseconds, and sleeps.
     std::thread::sleep(Duration::from_millis(700));
     write(&server, "constant.php", "<?php const CONSTANT = 3;");

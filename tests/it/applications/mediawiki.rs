@@ -82,7 +82,8 @@ fn start() -> Wiki {
 
 #[test]
 fn pages_have_any_name_and_only_its_scripts_run() {
-    let Wiki { server, _folder } = start();
+    // In this order, so that the server ends first.
+    let Wiki { _folder, server } = start();
     let missing = |name, target: &str, title: &str| {
         row(name, get(target)).status(404).contains(format!("<title>{title} - Wiki</title>"))
     };

@@ -226,6 +226,6 @@ fn a_reload_trusts_others() {
         let seen = connection.exchange(&request).expect(200).json();
         (seen["REMOTE_ADDR"] == "127.0.0.1").then_some(())
     };
-    assert!(eventually(std::time::Duration::from_secs(10), seen).is_some());
+    assert!(eventually(std::time::Duration::from_secs(20), seen).is_some());
     server.send(&get("/hello.php")).expect(200);
 }

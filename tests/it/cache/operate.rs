@@ -1,5 +1,7 @@
+use std::time::Duration;
+
 use super::{Site, page_with, status};
-use crate::harness::{in_parallel, post};
+use crate::harness::{eventually, get, in_parallel, post};
 use crate::operate::command;
 
 /// Pages by their path and tags, all of them kept.
@@ -93,15 +95,14 @@ fn tags_are_for_the_server_alone() {
 #[test]
 fn what_is_purged_on_its_way_is_not_kept() {
     let site = Site::new();
-    let target = page_with("sleep=800", &["Cache-Control: max-age=60"]);
-    in_parallel(2, |number| {
-        if number == 0 {
-            site.get(&target).expect(200);
-        } else {
-            std::thread::sleep(std::time::Duration::from_millis(400));
-            assert!(command(&site.0, &["cache", "purge", "--all"]).status.success());
-        }
-    });
+    let target = page_with("", &["Cache-Control: max-age=60"]);
+    site.hold(true);
+    let mut connection = site.0.connect();
+    connection.send(get(&target).bytes());
+    eventually(Duration::from_secs(20), || (site.runs() == 1).then_some(())).expect("it runs");
+    assert!(command(&site.0, &["cache", "purge", "--all"]).status.success());
+    site.hold(false);
+    connection.response().expect(200);
     assert!(status(&site.get(&target)).starts_with("Tokamak; fwd=miss"));
     assert_eq!(site.runs(), 2);
 }
@@ -116,11 +117,12 @@ fn status_counts() {
     let output = command(&site.0, &["status", "--json"]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let cache = &report["cache"];
-    for (name, count) in
-        [("hits", 1), ("stale", 0), ("misses", 1), ("coalesced", 2), ("stored", 1), ("entries", 0)]
-    {
+    for (name, count) in [("stale", 0), ("misses", 1), ("stored", 1), ("entries", 0)] {
         assert_eq!(cache[name], count, "{name}: {cache}");
     }
+    // Two of the first three wait for the page, or find it if they come late.
+    let [hits, coalesced] = ["hits", "coalesced"].map(|name| cache[name].as_u64().unwrap());
+    assert!(hits >= 1 && hits + coalesced == 3, "{cache}");
     assert_eq!(cache["memory"], 64 << 20);
     let table = String::from_utf8(command(&site.0, &["status"]).stdout).unwrap();
     assert!(table.contains("COALESCED") && table.contains("64.0 MiB"), "{table}");

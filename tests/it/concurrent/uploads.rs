@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use crate::harness::{Kind, Multipart, Request, Setup, in_parallel};
-use crate::operate::{status, worker_pids};
+use crate::operate::{status, status_when, worker_pids};
 
 const UPLOADS: usize = 100;
 
@@ -13,7 +13,8 @@ const LENGTH: usize = 300_000;
 #[test]
 fn uploads_beside_each_other_come_whole_and_touch_no_file_of_their_name() {
     let server = Setup::new(Kind::Async).site("sites/uploads").workers(1).start();
-    let before = worker_pids(&status(&server));
+    let before =
+        worker_pids(&status_when(&server, "a worker", |status| status["pools"][0]["idle"] == 1));
     let wrong = Mutex::new(Vec::new());
     in_parallel(UPLOADS, |n| {
         let part = format!("{n}.");
@@ -49,7 +50,8 @@ fn bodies_that_scripts_read_by_themselves_do_not_end_with_those_of_others() {
         .workers(1)
         .php_admin_value("post_max_size", "1M")
         .start();
-    let before = worker_pids(&status(&server));
+    let before =
+        worker_pids(&status_when(&server, "a worker", |status| status["pools"][0]["idle"] == 1));
     let wrong = Mutex::new(Vec::new());
     in_parallel(UPLOADS, |n| {
         let (method, content_type, length) = [

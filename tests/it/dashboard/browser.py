@@ -6,6 +6,8 @@ Reads commands as lines of JSON, [method, argument, ...], and answers each with 
 import base64
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -36,13 +38,25 @@ class Browser:
 
         self.process = subprocess.Popen(
             ["chromium", *options], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, preexec_fn=move, pass_fds=(3, 4))
+            stderr=subprocess.DEVNULL, preexec_fn=move, pass_fds=(3, 4), start_new_session=True,
+            env={**os.environ, "TMPDIR": folder})
         os.close(to_browser)
         os.close(from_browser)
         self.buffer, self.number, self.session, self.console = b"", 0, None, []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self.attach(attached["sessionId"])
+
+    def end(self):
+        """Ends it with all of its processes, which would write into its folder later on."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        for _ in range(1000):
+            try:
+                os.killpg(self.process.pid, 0)
+            except ProcessLookupError:
+                break
+            time.sleep(0.01)
 
     def attach(self, session):
         """Drives the page of this session from now on."""
@@ -164,8 +178,13 @@ def main():
                     answer = {"error": str(error)}
                 print(json.dumps(answer), flush=True)
         finally:
-            browser.process.kill()
-            browser.process.wait()
+            browser.end()
+            # What such a process has begun to write may come when its folder has been listed.
+            for _ in range(100):
+                shutil.rmtree(folder, ignore_errors=True)
+                if not os.path.exists(folder):
+                    break
+                time.sleep(0.05)
 
 
 main()

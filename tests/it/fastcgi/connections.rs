@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::harness::{Kind, Setup, eventually, get, in_parallel, numbered, post};
 use crate::http2::client::{exchange, request};
 
 /// Above what a loaded machine needs for something that takes no time.
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_connection_serves_many_requests() {
@@ -195,9 +195,11 @@ fn connections_are_bounded_and_requests_wait_for_them() {
 
 #[test]
 fn a_full_queue_and_a_long_wait_are_503() {
-    let backend = Backend::start(|client| {
+    let release = Arc::new(AtomicBool::new(false));
+    let may_answer = release.clone();
+    let backend = Backend::start(move |client| {
         while client.request().is_some() {
-            thread::sleep(Duration::from_millis(700));
+            eventually(SOON, || may_answer.load(Ordering::SeqCst).then_some(()));
             client.send(&text("served"));
         }
     });
@@ -210,11 +212,21 @@ fn a_full_queue_and_a_long_wait_are_503() {
         let waited = scope.spawn(|| server.get("/app").status());
         server.log_line(&["no connection to the application became free in time"]);
         assert_eq!(waited.join().unwrap(), 503);
+        release.store(true, Ordering::SeqCst);
         assert_eq!(first.join().unwrap(), 200);
     });
+    release.store(false, Ordering::SeqCst);
     let server = in_front_of(&backend, "connections = 1\nqueue = 1").start();
+    let refused = AtomicUsize::new(0);
+    let ask = || {
+        let status = server.get("/app").status();
+        refused.fetch_add(usize::from(status == 503), Ordering::SeqCst);
+        status
+    };
     let statuses: Vec<u16> = thread::scope(|scope| {
-        let all: Vec<_> = (0..6).map(|_| scope.spawn(|| server.get("/app").status())).collect();
+        let all: Vec<_> = (0..6).map(|_| scope.spawn(ask)).collect();
+        eventually(SOON, || (refused.load(Ordering::SeqCst) == 4).then_some(()));
+        release.store(true, Ordering::SeqCst);
         all.into_iter().map(|one| one.join().unwrap()).collect()
     });
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 2, "{statuses:?}");

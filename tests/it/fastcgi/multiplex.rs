@@ -14,7 +14,7 @@ use super::in_front_of;
 use crate::harness::{Kind, Setup, crc32, eventually, get, in_parallel, numbered, post};
 
 /// Above what a loaded machine needs for something that takes no time.
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(20);
 
 /// How long an application may take to say what it can.
 const LIMIT: Duration = Duration::from_secs(1);

@@ -35,7 +35,7 @@ impl NameServer {
         let (ip, port) = (self.address.ip(), self.address.port());
         let file = self.directory.path().join("dnsmasq.conf");
         let settings = format!(
-            "port={port}\nlisten-address={ip}\nbind-interfaces\nno-resolv\nno-hosts\nlocal-ttl=1\nlocal=/example/\n\
+            "log-queries\nlog-facility=-\nport={port}\nlisten-address={ip}\nbind-interfaces\nno-resolv\nno-hosts\nlocal-ttl=1\nlocal=/example/\n\
              user=\npid-file=\n{records}\n"
         );
         fs::write(&file, settings).unwrap();
@@ -46,6 +46,17 @@ impl NameServer {
         let said = || fs::read_to_string(&log).unwrap_or_default();
         eventually(SOON, listens)
             .unwrap_or_else(|| panic!("no name server (dnsmasq-base): {}", said()));
+    }
+
+    /// Waits until it has been asked twice more, so that its first answer has been taken.
+    fn is_asked(&self) {
+        let count = || {
+            let log = fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+            log.lines().filter(|line| line.contains("query[A]")).count()
+        };
+        let before = count();
+        let twice = || (count() >= before + 2).then_some(());
+        eventually(SOON, twice).expect("questions to the name server");
     }
 
     fn stop(&mut self) {
@@ -127,7 +138,7 @@ fn a_host_stands_for_all_its_addresses_as_they_come_and_go() {
     assert!(refused.contains("app.example") && refused.contains("cannot be resolved"), "{refused}");
     assert_eq!(seen(&server), set(["3", "4"]));
     names.know("host-record=other.example,127.0.0.2");
-    std::thread::sleep(Duration::from_secs(3));
+    names.is_asked();
     assert_eq!(seen(&server), set(["3", "4"]));
     names.know("host-record=app.example,127.0.0.2");
     eventually(SOON, || (seen(&server) == set(["2"])).then_some(())).expect("it follows again");

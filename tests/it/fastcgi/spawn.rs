@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -289,9 +289,7 @@ fn a_broken_one_is_tried_again_and_again() {
     });
     server.log_line(&["a process ended at once: exit status 3", "next attempt in 0.2 s"]);
     server.log_line(&["a process ended at once: exit status 3", "next attempt in 0.4 s"]);
-    let started = Instant::now();
     server.get("/app/pid").expect(502);
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     // One at a time, not all three.
     let attempts = server.log().matches("ended at once: exit status 3").count();
     assert!(attempts <= 8, "{attempts} attempts");

@@ -135,7 +135,7 @@ fn a_long_response_leaves_room_for_others_on_its_connection() {
     let mut client = Client::connect(&server);
     client.send(&Request::new(&server, &format!("/large.php?bytes={LENGTH}")).bytes(1));
     client.wait_for_answer();
-    client.slow_down(Duration::from_millis(5));
+    client.slow_down(Duration::from_millis(30));
     // Until all that may be held of it is held.
     sleep(Duration::from_millis(300));
     client.send(&Request::new(&server, "/hello.php").bytes(2));

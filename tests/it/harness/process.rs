@@ -72,6 +72,10 @@ impl Drop for Process {
     fn drop(&mut self) {
         if self.ended().is_none() {
             self.signal("TERM");
+            if self.wait(Duration::from_millis(500)).is_none() {
+                // A server with a request under way ends at once at the second one.
+                self.signal("TERM");
+            }
             if self.wait(Duration::from_secs(3)).is_none() {
                 self.kill_group();
                 let _ = self.child.wait();

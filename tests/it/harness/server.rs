@@ -142,7 +142,7 @@ impl Server {
     pub fn state(&self, name: &str) -> String {
         let read =
             || fs::read_to_string(self.state_file(name)).ok().filter(|text| !text.is_empty());
-        eventually(Duration::from_secs(10), read)
+        eventually(Duration::from_secs(20), read)
             .unwrap_or_else(|| panic!("no script wrote {name}"))
     }
 }

@@ -23,7 +23,7 @@ fn replace(server: &Scripted, text: &str) {
     let marked = format!("if lighty.env['request.uri'] == '/mark' then return 299 end {text}");
     fs::write(&path, marked).unwrap();
     let seen = || (server.send("deny", &get("/mark")).status() == 299).then_some(());
-    eventually(Duration::from_secs(10), seen).expect("the change is seen");
+    eventually(Duration::from_secs(20), seen).expect("the change is seen");
 }
 
 #[track_caller]
@@ -80,7 +80,7 @@ fn a_broken_edit_keeps_the_last_good_version() {
     assert_eq!(server.send("deny", &get("/page.html?q=UNION%20x")).status(), 400);
     fs::write(server.script("deny"), "if then\n").unwrap();
     let log = || Some(server.log()).filter(|log| log.contains("last good version stays"));
-    let asked = eventually(Duration::from_secs(10), || {
+    let asked = eventually(Duration::from_secs(20), || {
         assert_eq!(server.send("deny", &get("/page.html?q=UNION%20x")).status(), 400);
         log()
     });
@@ -120,7 +120,7 @@ fn scripts_see_the_paths_of_hidden_names() {
         let shown = server.send("deny", &get("/a/%2Ewell?show"));
         (shown.status() == 200 && shown.text() == expected).then_some(())
     };
-    eventually(Duration::from_secs(10), seen).expect("the script sees the path");
+    eventually(Duration::from_secs(20), seen).expect("the script sees the path");
     assert_eq!(server.send("deny", &get("/a/.well")).status(), 404);
 }
 
@@ -140,14 +140,19 @@ fn a_route_has_scripts_of_its_own() {
 #[test]
 fn a_pause_is_not_a_standstill() {
     let server = with_script("tokamak.sleep(2) return 204");
-    std::thread::scope(|scope| {
-        let began = Instant::now();
-        let waiting: Vec<_> =
-            (0..10).map(|_| scope.spawn(|| server.send("deny", &get("/")).status())).collect();
-        std::thread::sleep(Duration::from_millis(300));
-        others_are_served(&server);
-        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
-        waiting.into_iter().for_each(|request| assert_eq!(request.join().unwrap(), 204));
-        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    });
+    // A busy machine may take two seconds for the others.
+    let is_no_standstill = || {
+        std::thread::scope(|scope| {
+            let began = Instant::now();
+            let waiting: Vec<_> =
+                (0..10).map(|_| scope.spawn(|| server.send("deny", &get("/")).status())).collect();
+            std::thread::sleep(Duration::from_millis(300));
+            others_are_served(&server);
+            let took = began.elapsed();
+            waiting.into_iter().for_each(|request| assert_eq!(request.join().unwrap(), 204));
+            // One after the other, the ten would take twenty seconds.
+            took < Duration::from_secs(2) && began.elapsed() < Duration::from_secs(10)
+        })
+    };
+    assert!((0..5).any(|_| is_no_standstill()));
 }

@@ -48,7 +48,7 @@ impl Nginx {
             ["-p", top, "-c", configuration.to_str().unwrap(), "-e", "stderr"].map(String::from);
         let log = folder.path().join("log");
         let process = Process::start(Path::new("/usr/sbin/nginx"), &arguments, &[], &log);
-        let there = eventually(Duration::from_secs(10), || TcpStream::connect(address).ok());
+        let there = eventually(Duration::from_secs(20), || TcpStream::connect(address).ok());
         assert!(there.is_some(), "{}", fs::read_to_string(log).unwrap_or_default());
         Nginx { _process: process, folder, address }
     }
@@ -772,7 +772,7 @@ fn the_last_stage_may_wait_too() {
         format!("lighty.header['X-Called'] = tokamak.http.get('http://{}/').body", nginx.address);
     let server = Scripted::tokamak(&[("deny", super::servers::Hook::Response)]);
     fs::write(server.script("deny"), script).unwrap();
-    let called = eventually(Duration::from_secs(10), || {
+    let called = eventually(Duration::from_secs(20), || {
         let response = server.send("deny", &get("/page.html"));
         response.header("x-called").map(str::to_owned)
     });

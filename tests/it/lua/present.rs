@@ -38,8 +38,8 @@ fn requests_of_all_event_loops_are_shown() {
             .chain([alone.into()])
             .collect();
         let all_are_shown = || (server.get("/status").text() == expected.join("\n")).then_some(());
-        eventually(Duration::from_secs(10), all_are_shown).expect("all of them are shown");
+        eventually(Duration::from_secs(20), all_are_shown).expect("all of them are shown");
     });
     let gone = || (server.get("/status").text() == alone).then_some(());
-    eventually(Duration::from_secs(10), gone).expect("they are gone");
+    eventually(Duration::from_secs(20), gone).expect("they are gone");
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokamak_fastcgi::{Role, Stream, encode};
 
-use super::{Launcher, script};
+use super::{BEGINS, Launcher, script};
 use crate::harness::End;
 
 const HELLO: (&str, &str) = ("hello.lua", "print('A: b\\r\\n\\r\\nHello')");
@@ -171,11 +171,11 @@ fn what_is_no_fastcgi_costs_its_connection_alone() {
 
 #[test]
 fn a_script_that_goes_while_it_runs_ends_as_it_was() {
-    let text = "tokamak.sleep(1.5) print('A: b\\r\\n\\r\\nstill here')";
-    let launcher = Launcher::start(&["--threads", "1"], &[("gone.lua", text)]);
+    let text = format!("{BEGINS} tokamak.sleep(0.5) print('A: b\\r\\n\\r\\nstill here')");
+    let launcher = Launcher::start(&["--threads", "1"], &[("gone.lua", &text)]);
     let mut client = launcher.connect();
     client.send(&launcher.request("/gone.lua").bytes(1));
-    std::thread::sleep(Duration::from_millis(200));
+    launcher.runs();
     fs::remove_file(script(&launcher, "gone.lua")).unwrap();
     assert_eq!(client.answer().body(), "still here");
 }
@@ -183,14 +183,20 @@ fn a_script_that_goes_while_it_runs_ends_as_it_was() {
 #[test]
 fn an_endless_script_holds_up_its_own_thread_alone() {
     let options = ["--threads", "2", "--time", "3s"];
-    let launcher = Launcher::start(&options, &[("loop.lua", "while true do end"), HELLO]);
-    let mut client = launcher.connect();
-    client.send(&launcher.request("/loop.lua").bytes(1));
-    std::thread::sleep(Duration::from_millis(300));
-    let started = Instant::now();
-    for _ in 0..10 {
-        assert_eq!(launcher.status("/hello.lua"), 200);
-    }
-    assert!(started.elapsed() < Duration::from_millis(2500), "{:?}", started.elapsed());
-    assert!(client.answer().head().starts_with("Status: 503"));
+    let endless = format!("{BEGINS} while true do end");
+    // On a busy machine the loop may end before the others are served, so it may be tried again.
+    let is_served_beside = || {
+        let launcher = Launcher::start(&options, &[("loop.lua", &endless), HELLO]);
+        let mut client = launcher.connect();
+        client.send(&launcher.request("/loop.lua").bytes(1));
+        launcher.runs();
+        let started = Instant::now();
+        for _ in 0..10 {
+            assert_eq!(launcher.status("/hello.lua"), 200);
+        }
+        let took = started.elapsed();
+        assert!(client.answer().head().starts_with("Status: 503"));
+        took < Duration::from_millis(2500)
+    };
+    assert!((0..5).any(|_| is_served_beside()));
 }

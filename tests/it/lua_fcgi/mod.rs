@@ -76,6 +76,13 @@ impl Launcher {
         assert!(found.is_some(), "no line with {words:?}: {}", self.log());
     }
 
+    /// Waits until a script that starts with [`BEGINS`] runs.
+    #[track_caller]
+    fn runs(&self) {
+        let begun = || fs::remove_file(script(self, "begun")).ok();
+        assert!(eventually(PATIENCE, begun).is_some(), "no script runs: {}", self.log());
+    }
+
     fn connect(&self) -> Client {
         Client::unix(&self.socket())
     }
@@ -99,6 +106,9 @@ impl Launcher {
         answer.strip_prefix("Status: ").map_or(200, |rest| rest[..3].parse().unwrap())
     }
 }
+
+/// A script that says so when it runs, and then sleeps and does what else it is told.
+const BEGINS: &str = "io.open(os.getenv('DOCUMENT_ROOT') .. '/begun', 'w'):close() ";
 
 /// A script's file.
 fn script(launcher: &Launcher, name: &str) -> PathBuf {

@@ -6,14 +6,19 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use super::{Launcher, PATIENCE};
+use super::{BEGINS, Launcher, PATIENCE, script};
 use crate::fpm::client::{Client, Request};
 use crate::harness::{eventually, free_address, program};
 
 const HELLO: (&str, &str) = ("hello.lua", "print('A: b\\r\\n\\r\\nHello')");
-const SLOW: (&str, &str) = ("slow.lua", "tokamak.sleep(1) print('A: b\\r\\n\\r\\nslept')");
+/// Sleeps until there is a file of this name.
+fn slow() -> String {
+    format!(
+        "{BEGINS} local go = os.getenv('DOCUMENT_ROOT') .. '/go' repeat tokamak.sleep(0.01) until \
+            io.open(go) print('A: b\\r\\n\\r\\nslept')"
+    )
+}
 
 /// A child that ends with its test.
 struct Started(Child);
@@ -100,11 +105,14 @@ fn mistakes_are_told() {
 #[test]
 fn a_signal_ends_it_after_its_requests() {
     for signal in ["TERM", "INT", "QUIT", "HUP", "USR1"] {
-        let mut launcher = Launcher::start(&[], &[SLOW]);
+        let mut launcher = Launcher::start(&[], &[("slow.lua", &slow())]);
         let mut client = launcher.connect();
         client.send(&launcher.request("/slow.lua").bytes(1));
-        std::thread::sleep(Duration::from_millis(200));
+        launcher.runs();
         launcher.process.signal(signal);
+        let stops = || (!launcher.socket().exists()).then_some(());
+        assert!(eventually(PATIENCE, stops).is_some(), "{signal}");
+        fs::write(script(&launcher, "go"), "").unwrap();
         assert_eq!(client.answer().body(), "slept", "{signal}");
         let ended = launcher.process.wait(PATIENCE).expect("it ends");
         assert_eq!(ended.code(), Some(0), "{signal}");
@@ -115,16 +123,17 @@ fn a_signal_ends_it_after_its_requests() {
 /// While the old one answers its last request, the new one listens at the same place.
 #[test]
 fn a_successor_takes_the_place_at_once() {
-    let mut old = Launcher::start(&[], &[SLOW, HELLO]);
+    let mut old = Launcher::start(&[], &[("slow.lua", &slow()), HELLO]);
     let mut client = old.connect();
     client.send(&old.request("/slow.lua").bytes(1));
-    std::thread::sleep(Duration::from_millis(200));
+    old.runs();
     old.process.signal("TERM");
     assert!(eventually(PATIENCE, || (!old.socket().exists()).then_some(())).is_some());
     let mut command = Command::new(program());
     command.arg("lua-fcgi").arg(old.root()).args(["--listen", old.socket().to_str().unwrap()]);
     let _new = Started(command.spawn().unwrap());
     assert!(eventually(PATIENCE, || old.socket().exists().then_some(())).is_some());
+    fs::write(script(&old, "go"), "").unwrap();
     assert_eq!(client.answer().body(), "slept");
     assert!(old.process.wait(PATIENCE).is_some());
     assert_eq!(old.connect().ask(&old.request("/hello.lua")).body(), "Hello");
@@ -132,16 +141,16 @@ fn a_successor_takes_the_place_at_once() {
 
 #[test]
 fn a_second_signal_does_not_wait() {
-    let endless = ("endless.lua", "tokamak.sleep(25)");
-    let mut launcher = Launcher::start(&[], &[endless]);
+    // Longer than anybody waits below.
+    let endless = format!("{BEGINS} tokamak.sleep(25)");
+    let mut launcher = Launcher::start(&[], &[("endless.lua", &endless)]);
     let mut client = launcher.connect();
     client.send(&launcher.request("/endless.lua").bytes(1));
-    std::thread::sleep(Duration::from_millis(200));
-    let started = Instant::now();
+    launcher.runs();
     launcher.process.signal("TERM");
-    std::thread::sleep(Duration::from_millis(500));
+    let stops = || (!launcher.socket().exists()).then_some(());
+    assert!(eventually(PATIENCE, stops).is_some());
     assert!(launcher.process.ended().is_none());
     launcher.process.signal("TERM");
     assert_eq!(launcher.process.wait(PATIENCE).expect("it ends").code(), Some(1));
-    assert!(started.elapsed() < Duration::from_secs(15));
 }

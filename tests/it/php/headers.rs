@@ -198,7 +198,7 @@ fn announced_lengths(kind: Kind) {
     for wrong in ["5", "20"] {
         let mut connection = server.connect();
         let target = format!("/content_length.php?length={wrong}");
-        connection.patience(Duration::from_secs(5));
+        connection.patience(Duration::from_secs(20));
         connection.send(get(&target).bytes());
         if connection.try_response("GET").is_err() {
             continue; // The connection was closed, which is what a cut response has to look like.

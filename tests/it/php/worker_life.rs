@@ -55,7 +55,7 @@ fn loop_ends_with_the_server() {
     }
     server.main_process().signal("TERM");
     assert!(
-        server.main_process().wait(Duration::from_secs(10)).is_some(),
+        server.main_process().wait(Duration::from_secs(20)).is_some(),
         "the server does not end"
     );
     assert_eq!(server.state("left"), r#"[3,["bool"],false]"#);

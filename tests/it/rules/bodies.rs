@@ -80,7 +80,7 @@ fn one_that_is_too_long_is_refused_as_other_requests_are() {
     for number in 1..=4 {
         let line =
             || log().lines().any(|line| line.contains(&format!("?n={number} "))).then_some(());
-        assert!(eventually(Duration::from_secs(10), line).is_some(), "{number}: {}", log());
+        assert!(eventually(Duration::from_secs(20), line).is_some(), "{number}: {}", log());
     }
     let port = server.address.port();
     let first = format!("localhost:{port} 127.0.0.1 - - [");
@@ -101,6 +101,6 @@ fn some_paths_are_not_logged() {
     server.get("/after").expect(200);
     let log = || std::fs::read_to_string(server.state_file("access.log")).unwrap_or_default();
     let after = || log().contains("GET /after ").then_some(());
-    assert!(eventually(Duration::from_secs(10), after).is_some(), "{}", log());
+    assert!(eventually(Duration::from_secs(20), after).is_some(), "{}", log());
     assert!(!log().contains("/health"), "{}", log());
 }

@@ -29,6 +29,7 @@ fn load(url: &str, options: &[&str]) -> String {
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .arg(format!("--user-data-dir={}", home.profile().display()))
         .env("HOME", home.path())
+        .env("TMPDIR", home.path())
         .args(options)
         .args(["--dump-dom", url])
         .stdin(Stdio::null())

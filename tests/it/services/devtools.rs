@@ -48,6 +48,7 @@ impl Page {
             .args(["--disable-sync", "--disable-quic", "--remote-debugging-pipe"])
             .arg(format!("--user-data-dir={}", home.profile().display()))
             .env("HOME", home.path())
+            .env("TMPDIR", home.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -35,7 +35,7 @@ impl Redis {
         let arguments = [configuration.display().to_string()];
         let process =
             Process::start(Path::new("redis-server"), &arguments, &[], &dir.path().join("log"));
-        let answers = eventually(Duration::from_secs(10), || {
+        let answers = eventually(Duration::from_secs(20), || {
             let port = port.to_string();
             let asked = Command::new("redis-cli")
                 .args(["-p", &port, "--no-auth-warning", "-a", PASSWORD, "ping"])

@@ -14,6 +14,26 @@ function connect(): PDO
     return $database;
 }
 
+/** Waits until as many requests as this are here, each in a worker of its own. */
+function meet(int $count): void
+{
+    if ($count === 0) {
+        return;
+    }
+    $file = getenv('STATE').'/met';
+    // The next ones meet again: by how many have come, each knows which meeting it is of.
+    $book = fopen($file, 'a');
+    flock($book, LOCK_EX);
+    fwrite($book, 'x');
+    flock($book, LOCK_UN);
+    clearstatcache();
+    $all = (int) ceil(filesize($file) / $count) * $count;
+    for ($patience = 10000; filesize($file) < $all && $patience > 0; $patience--) {
+        usleep(2000);
+        clearstatcache();
+    }
+}
+
 $database = getenv('CONNECT') === 'boot' ? connect() : null;
 
 $handler = static function () use (&$database): void {
@@ -23,6 +43,7 @@ $handler = static function () use (&$database): void {
         $database ??= connect();
         $database->prepare('INSERT INTO shots (worker, name) VALUES (?, ?)')->execute([getmypid(), $_GET['name']]);
         usleep(1000 * (int) ($_GET['hold'] ?? 0));
+        meet((int) ($_GET['meet'] ?? 0));
         $connection = $database->query('SELECT CONNECTION_ID()')->fetchColumn();
         echo json_encode(['worker' => getmypid(), 'connection' => $connection]);
     } catch (PDOException $failure) {

@@ -6,6 +6,10 @@ switch ($_GET['do'] ?? '') {
     case 'wait':
         wait_for_nothing($number);
         break;
+    case 'read':
+        // Waits for what the test writes, without a look now and then.
+        fgets(fopen(getenv('STATE') . '/pipe', 'r'));
+        break;
     case 'hold':
         wait_for_the_test((string) $number);
         break;

@@ -144,7 +144,7 @@ fn prints(script: &str) -> String {
 }
 
 fn until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(30);
     loop {
         if let Some(found) = ask() {
             return found;

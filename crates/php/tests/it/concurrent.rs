@@ -75,7 +75,7 @@ fn requests_that_wait_wait_side_by_side() {
     let expected: Vec<_> = (0..20).map(|n| format!("slept {n}")).collect();
     assert_eq!(texts(&answers), expected, "{}", site.log());
     // One after another they would take ten seconds.
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(took < Duration::from_secs(9), "{took:?}");
     assert_eq!(site.log(), "");
 }
 

@@ -4,9 +4,12 @@
 //! something that only the second does. A wait that held the worker would last for ever.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::concurrent::{site, texts};
+use crate::harness::extensions::{EXTENSIONS, extension_directory};
 use crate::harness::*;
 
 /// `$n` is the request's number, `$fifo` a named pipe and `$own` the beginning of file names of the
@@ -594,15 +597,19 @@ fn output(program: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// PHP, its extensions, and all libraries of them.
+/// PHP, the extensions that the set-up brings, and all libraries of them. What else a machine has
+/// is only listed.
 fn installed() -> BTreeSet<String> {
-    let config = std::env::var("PHP_CONFIG").unwrap_or_else(|_| "php-config".into());
-    let folder = output(&config, &["--extension-dir"]);
-    let mut all: BTreeSet<_> = std::fs::read_dir(folder.trim())
-        .unwrap()
-        .filter_map(|entry| entry.unwrap().path().to_str().map(str::to_owned))
-        .filter(|path| path.ends_with(".so"))
-        .collect();
+    let files = std::fs::read_dir(extension_directory()).unwrap();
+    let files = files.map(|entry| entry.unwrap().path());
+    let (known, others): (Vec<PathBuf>, Vec<PathBuf>) =
+        files.filter(|file| file.extension().is_some_and(|it| it == "so")).partition(|file| {
+            let name = file.file_stem().and_then(OsStr::to_str).unwrap_or_default();
+            ["opcache", "zmq"].contains(&name) || EXTENSIONS.contains(&name)
+        });
+    println!("not judged, since the set-up does not bring them: {others:?}");
+    let mut all: BTreeSet<_> =
+        known.iter().filter_map(|path| path.to_str().map(str::to_owned)).collect();
     all.insert(env!("CARGO_BIN_EXE_tokamak-php").to_owned());
     for path in all.clone() {
         for line in output("ldd", &[&path]).lines() {

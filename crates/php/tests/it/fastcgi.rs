@@ -520,7 +520,7 @@ fn an_aborted_request_is_noticed() {
         assert_eq!(begun.outcome, None, "{}", begun.text());
         site.producer.abort(handed.0);
         site.collect(handed, b"", |_| false);
-        let until = std::time::Instant::now() + Duration::from_secs(10);
+        let until = std::time::Instant::now() + Duration::from_secs(30);
         while fs::read_to_string(site.file("status")).unwrap_or_default() != expected {
             assert!(
                 std::time::Instant::now() < until,

@@ -458,7 +458,7 @@ impl Response {
 impl Drop for Site {
     fn drop(&mut self) {
         let _ = send(&self.channel, &ToZygote::Quit, &[]);
-        let until = Instant::now() + Duration::from_secs(5);
+        let until = Instant::now() + Duration::from_secs(30);
         while Instant::now() < until {
             if let Ok(Some(_)) = self.zygote.try_wait() {
                 return;

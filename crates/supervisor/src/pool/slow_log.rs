@@ -52,7 +52,11 @@ impl SlowLog {
         let (id, stack) = text.split_once('\n').unwrap_or((text, ""));
         let is_it = |entry: &Entry| entry.instance == instance && entry.id == id;
         if let Some(at) = self.waiting.iter().position(is_it) {
-            return Some((self.waiting.remove(at), calls(stack)));
+            let mut lines = calls(stack);
+            if lines.is_empty() {
+                lines.push("no stack: no PHP code runs, at the beginning or the end".to_owned());
+            }
+            return Some((self.waiting.remove(at), lines));
         }
         // Of an entry that did not wait so long: it says nothing of those that wait now.
         let is_late = |(worker, late): &(u32, String)| *worker == instance && late == id;
@@ -229,6 +233,9 @@ mod tests {
         assert_eq!(joined(&mut log, 1, "z\n#0 of another()\n"), some("a", ended));
         assert_eq!(joined(&mut log, 2, ""), some("c", ended));
         assert_eq!(joined(&mut log, 2, "c\n"), None);
+        log.waiting.push(entry(2, "d"));
+        let none = "no stack: no PHP code runs, at the beginning or the end";
+        assert_eq!(joined(&mut log, 2, "d\n"), some("d", none));
     }
 
     #[test]
