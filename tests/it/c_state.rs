@@ -107,7 +107,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("signals.c", "before_fork blocked blocked_known shadow"),
     ("sockets.c", "asked kept lost watched watched_bits watched_count"),
     ("sqlite.c", "count databases"),
-    ("state.c", "oldest_request only_request serving shim"),
+    ("state.c", "frames_left oldest_request only_request serving shim"),
     ("superglobals.c", "base"),
     ("taint.c", "tainted_by"),
     ("text_domains.c", "chosen chosen_count real_bind_textdomain_codeset real_bindtextdomain"),
