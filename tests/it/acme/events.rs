@@ -8,7 +8,7 @@ use std::process::Command;
 use super::authority::{Pebble, Refusing, Traits, certificate};
 use super::ways::Way;
 use super::{NAME, Plan, count, logged};
-use crate::harness::{Server, free_address};
+use crate::harness::{Server, free_address, in_parallel};
 use crate::layers::root;
 use crate::operate::{configure, kill, reload, status, status_when};
 use crate::supervise::children;
@@ -116,7 +116,9 @@ fn a_site_more_within_a_challenge() {
 /// gives the certificate, at once.
 #[test]
 fn two_authorities() {
-    for refusal in [None, Some(403), Some(429), Some(500)] {
+    let refusals = [None, Some(403), Some(429), Some(500)];
+    in_parallel(refusals.len(), |nth| {
+        let refusal = refusals[nth];
         let plan = Plan::new();
         certificate(plan.folder.path());
         let refusing = refusal.map(|status| Refusing::start(&plan, status, "3600", "newAccount"));
@@ -130,7 +132,7 @@ fn two_authorities() {
         plan.is_served(&server, NAME, &pebble);
         assert_eq!(count(&server, "is ordered"), 1, "{}", server.log());
         assert_eq!(count(&server, "no new certificate"), 0, "{}", server.log());
-    }
+    });
 }
 
 /// A certificate that was revoked, as by somebody who has found its key, is replaced when the
