@@ -79,16 +79,26 @@ pub fn scan_directory() -> &'static str {
     DIRECTORIES.get_or_init(|| {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("extensions");
         fs::create_dir_all(&directory).expect("a folder");
+        let (file, settings) = (directory.join("tests.ini"), settings());
+        // A change of the folder has the sealed sites of other test programs make a new image.
+        if fs::read_to_string(&file).is_ok_and(|text| text == settings) {
+            return named(&directory);
+        }
         // Complete at once: another test program may be reading it.
         let partial = directory.join(format!("{}.partial", std::process::id()));
-        fs::write(&partial, settings()).expect("a file");
-        fs::rename(partial, directory.join("tests.ini")).expect("a file");
-        let directory = directory.to_str().expect("the path is text");
-        match std::env::var(MORE_SETTINGS) {
-            Ok(more) => format!("{directory}:{more}"),
-            Err(_) => directory.to_owned(),
-        }
+        fs::write(&partial, settings).expect("a file");
+        fs::rename(partial, file).expect("a file");
+        named(&directory)
     })
+}
+
+/// The folder, and the one with more settings if there is one.
+fn named(directory: &Path) -> String {
+    let directory = directory.to_str().expect("the path is text");
+    match std::env::var(MORE_SETTINGS) {
+        Ok(more) => format!("{directory}:{more}"),
+        Err(_) => directory.to_owned(),
+    }
 }
 
 fn settings() -> String {
