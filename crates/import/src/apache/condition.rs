@@ -6,9 +6,24 @@ use crate::combine::{Within, expression_behind};
 use crate::condition::{Cases, Subject, Test};
 use crate::directive::Directive;
 use crate::pattern;
+use crate::validity;
 
 /// Tests of a file that is there. An empty one is rare enough to be taken for any other.
 const THERE: [&str; 5] = ["-f", "-s", "-l", "-F", "-d"];
+
+/// What a condition asks.
+#[derive(Debug, PartialEq)]
+pub(super) enum Condition {
+    NoFile,
+    NoFolder,
+    NoLink,
+    Plain,
+    Authorization,
+    Host(String),
+    OtherHost(String),
+    EndsInSlash,
+    Unknown,
+}
 
 /// The requests that the conditions of a rule let through. `mount` is the path in front of what
 /// rules of its site see; `in_folder`: whether names of files are known.
@@ -156,4 +171,53 @@ pub(super) fn base(conditions: &[Directive], flags: &str) -> Option<(String, boo
         _ => return None,
     };
     Some((name.to_owned(), ends_in_slash))
+}
+
+/// What a condition asks. Outside of a folder, `REQUEST_FILENAME` is no file yet.
+pub(super) fn condition(directive: &Directive, in_folder: bool) -> Condition {
+    let (what, value) = (directive.arg(0), directive.arg(1));
+    let is_file = is_file(what, in_folder);
+    let name = |text: &str| {
+        let plain = text.strip_prefix('^').and_then(|text| text.strip_suffix('$'));
+        let plain = plain.map(|plain| plain.replace("\\.", "."));
+        plain.and_then(|plain| validity::host(&plain))
+    };
+    match (what, value) {
+        (_, "!-f") if is_file => Condition::NoFile,
+        (_, "!-d") if is_file => Condition::NoFolder,
+        (_, "!-l") if is_file => Condition::NoLink,
+        ("%{HTTPS}", "off" | "!=on" | "!on" | "^off$" | "=off") => Condition::Plain,
+        ("%{SERVER_PORT}", "80" | "^80$" | "!^443$" | "!443") => Condition::Plain,
+        ("%{HTTP:X-Forwarded-Proto}", "!https" | "!=https" | "^http$" | "=http") => {
+            Condition::Plain
+        }
+        ("%{HTTP:Authorization}", _) => Condition::Authorization,
+        ("%{REQUEST_URI}", "(.+)/$" | "^(.+)/$" | "^(.*)/$") => Condition::EndsInSlash,
+        ("%{HTTP_HOST}", value) => match value.strip_prefix('!') {
+            Some(own) => name(own).map_or(Condition::Unknown, Condition::OtherHost),
+            None => name(value).map_or(Condition::Unknown, Condition::Host),
+        },
+        _ => Condition::Unknown,
+    }
+}
+
+/// Whether any client can make a condition untrue by what it sends or leaves out, so that what the
+/// rule is for is sent to everybody as it lies there.
+pub(super) fn is_avoidable(directive: &Directive) -> bool {
+    let (what, value) = (directive.arg(0), directive.arg(1));
+    let is_of_client = ["%{HTTP_ACCEPT", "%{HTTP_USER_AGENT}", "%{HTTP_REFERER}", "%{HTTP_COOKIE}"]
+        .iter()
+        .chain(&["%{HTTP:", "%{QUERY_STRING}"])
+        .any(|start| what.starts_with(start));
+    // Clients send what must not be there, nothing, or words that nobody asks for.
+    let is_always = |value: &str| {
+        let is_in = |expression: &String, text| pattern::is_in(expression, text);
+        let expression = pattern::translate(value, false);
+        expression.map_or(true, |it| is_in(&it, "") && is_in(&it, "nobody=asks"))
+    };
+    is_of_client
+        && match value.strip_prefix('!') {
+            Some(rest) => !rest.is_empty() && pattern::translate(rest, false).is_ok(),
+            None => !value.starts_with(['<', '>', '=', '-']) && !is_always(value),
+        }
 }

@@ -9,7 +9,7 @@ use crate::model::{Rule, Scope, Serve, Site};
 use crate::pattern;
 
 use super::Reader;
-use super::section::Area;
+use super::area::Area;
 
 /// Endings of scripts.
 const SCRIPTS: &[&str] = &["php", "phtml", "pht", "phar", "php3", "php4", "php5", "php7", "php8"];

@@ -4,7 +4,7 @@ use crate::directive::Directive;
 use crate::model::{Action, Rule, Scope, Site};
 use crate::pattern;
 
-use super::rewrite::HIDDEN;
+use super::area::HIDDEN;
 
 /// Directives of how a list looks.
 pub(super) const LOOKS: &[&str] = &[

@@ -4,14 +4,21 @@
 //! refused anywhere is refused.
 
 mod access;
+mod area;
 mod condition;
+mod directory;
+mod field;
+mod flags;
+mod folder;
 mod handler;
 mod listing;
 mod log;
 mod login;
 mod name;
+mod overriding;
 mod parse;
 mod reach;
+mod redirect;
 mod remote;
 mod rewrite;
 mod section;
@@ -28,10 +35,11 @@ use crate::model::{Description, Listen, Moved, Rule, Scope, Serve, Site};
 use crate::note::Notes;
 use crate::source::{Disk, Place, Unreadable};
 use crate::validity;
+use area::Area;
+use folder::plain;
 use login::{Changed, Settings};
-
+use overriding::Overriding;
 use remote::Naming;
-use section::{Area, Overriding};
 use unseen::Unseen;
 
 /// Reads a configuration of Apache.
@@ -330,20 +338,6 @@ impl Reader<'_> {
     fn directory(&self, name: &str) -> String {
         plain(&self.path(name))
     }
-}
-
-/// The path of a directory in one spelling, as Apache compares them: without `.`, `..`, doubled
-/// slashes, and one at the end.
-fn plain(path: &str) -> String {
-    let mut parts = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    format!("/{}", parts.join("/"))
 }
 
 /// The addresses on which a site is reached that is for all addresses of a port: those of `Listen`.

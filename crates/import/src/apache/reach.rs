@@ -4,8 +4,8 @@
 use crate::directive::Directive;
 use crate::pattern;
 
-use super::section::below;
-use super::{plain, value};
+use super::folder::{below, is_folder, plain};
+use super::value;
 
 /// What of a site lies in the folders of a section.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +31,21 @@ pub(super) fn of(section: &Directive, root: &str) -> Reach {
         }
         _ => Reach::Unknown,
     }
+}
+
+/// The sections of folders with what they are for: the outer ones first, and what is in the site
+/// last.
+pub(super) fn sections_of<'a>(
+    directives: &'a [Directive],
+    root: &str,
+) -> Vec<(Reach, &'a Directive)> {
+    let sections = directives.iter().filter(|it| is_folder(it));
+    let mut sections: Vec<_> = sections.map(|it| (of(it, root), it)).collect();
+    sections.sort_by_key(|(reach, _)| match reach {
+        Reach::Whole(length) => *length,
+        _ => LAST,
+    });
+    sections
 }
 
 /// `*` and `?` are no slashes, so folders are compared one by one.

@@ -8,11 +8,10 @@ use crate::directive::Directive;
 use crate::model::{Moved, Rule, Scope, Site};
 use crate::pattern;
 
-use super::section::Area;
-use super::{Reader, condition as conditions_of, value};
-
-/// A path that is refused in each site of Apache.
-pub(super) const HIDDEN: &str = "/.ht";
+use super::area::{Area, HIDDEN};
+use super::condition::{self as conditions_of, Condition, condition, is_avoidable};
+use super::flags::Flags;
+use super::{Reader, value};
 
 /// What stands before a `RewriteRule`.
 #[derive(Debug)]
@@ -48,67 +47,6 @@ impl Rewriting {
 
     pub(super) fn condition(&mut self, directive: &Directive) {
         self.conditions.push(directive.clone());
-    }
-}
-
-/// What a condition asks.
-#[derive(Debug, PartialEq)]
-enum Condition {
-    NoFile,
-    NoFolder,
-    NoLink,
-    Plain,
-    Authorization,
-    Host(String),
-    OtherHost(String),
-    EndsInSlash,
-    Unknown,
-}
-
-/// The flags of a rule.
-#[derive(Debug, Default)]
-struct Flags {
-    redirect: Option<u16>,
-    refuses: Option<u16>,
-    ignores_case: bool,
-    keeps_query: bool,
-    drops_query: bool,
-    sets_variable: bool,
-    chains: bool,
-    /// Whether no later rule is asked.
-    ends: bool,
-    is_unknown: bool,
-}
-
-impl Flags {
-    fn of(text: &str) -> Flags {
-        let mut flags = Flags::default();
-        let text = text.trim_start_matches('[').trim_end_matches(']');
-        for flag in text.split(',').map(str::trim).filter(|flag| !flag.is_empty()) {
-            let (name, value) = flag.split_once('=').unwrap_or((flag, ""));
-            match &*name.to_ascii_lowercase() {
-                "l" | "last" | "end" => flags.ends = true,
-                "pt" | "ne" | "noescape" | "passthrough" | "ns" => {}
-                "nc" | "nocase" => flags.ignores_case = true,
-                "qsa" | "qsappend" => flags.keeps_query = true,
-                "qsd" | "qsdiscard" => flags.drops_query = true,
-                "e" | "env" => flags.sets_variable = true,
-                "c" | "chain" => flags.chains = true,
-                "f" | "forbidden" => flags.refuses = Some(403),
-                "g" | "gone" => flags.refuses = Some(410),
-                "r" | "redirect" => match value {
-                    "" => flags.redirect = Some(302),
-                    "permanent" => flags.redirect = Some(301),
-                    status => match status.parse() {
-                        Ok(status @ 300..400) => flags.redirect = Some(status),
-                        Ok(status @ (404 | 410)) => flags.refuses = Some(status),
-                        _ => flags.refuses = Some(403),
-                    },
-                },
-                _ => flags.is_unknown = true,
-            }
-        }
-        flags
     }
 }
 
@@ -401,59 +339,10 @@ impl Reader<'_> {
     }
 }
 
-/// What a condition asks. Outside of a folder, `REQUEST_FILENAME` is no file yet.
-fn condition(directive: &Directive, in_folder: bool) -> Condition {
-    let (what, value) = (directive.arg(0), directive.arg(1));
-    let is_file = conditions_of::is_file(what, in_folder);
-    let name = |text: &str| {
-        let plain = text.strip_prefix('^').and_then(|text| text.strip_suffix('$'));
-        let plain = plain.map(|plain| plain.replace("\\.", "."));
-        plain.and_then(|plain| crate::validity::host(&plain))
-    };
-    match (what, value) {
-        (_, "!-f") if is_file => Condition::NoFile,
-        (_, "!-d") if is_file => Condition::NoFolder,
-        (_, "!-l") if is_file => Condition::NoLink,
-        ("%{HTTPS}", "off" | "!=on" | "!on" | "^off$" | "=off") => Condition::Plain,
-        ("%{SERVER_PORT}", "80" | "^80$" | "!^443$" | "!443") => Condition::Plain,
-        ("%{HTTP:X-Forwarded-Proto}", "!https" | "!=https" | "^http$" | "=http") => {
-            Condition::Plain
-        }
-        ("%{HTTP:Authorization}", _) => Condition::Authorization,
-        ("%{REQUEST_URI}", "(.+)/$" | "^(.+)/$" | "^(.*)/$") => Condition::EndsInSlash,
-        ("%{HTTP_HOST}", value) => match value.strip_prefix('!') {
-            Some(own) => name(own).map_or(Condition::Unknown, Condition::OtherHost),
-            None => name(value).map_or(Condition::Unknown, Condition::Host),
-        },
-        _ => Condition::Unknown,
-    }
-}
-
 /// Whether a case is for paths without a file, so that refusing these keeps nothing closed that is
 /// there.
 fn is_missing(case: &Case) -> bool {
     case.contains(&Test::File(false))
-}
-
-/// Whether any client can make a condition untrue by what it sends or leaves out, so that what the
-/// rule is for is sent to everybody as it lies there.
-fn is_avoidable(directive: &Directive) -> bool {
-    let (what, value) = (directive.arg(0), directive.arg(1));
-    let is_of_client = ["%{HTTP_ACCEPT", "%{HTTP_USER_AGENT}", "%{HTTP_REFERER}", "%{HTTP_COOKIE}"]
-        .iter()
-        .chain(&["%{HTTP:", "%{QUERY_STRING}"])
-        .any(|start| what.starts_with(start));
-    // Clients send what must not be there, nothing, or words that nobody asks for.
-    let is_always = |value: &str| {
-        let is_in = |expression: &String, text| pattern::is_in(expression, text);
-        let expression = pattern::translate(value, false);
-        expression.map_or(true, |it| is_in(&it, "") && is_in(&it, "nobody=asks"))
-    };
-    is_of_client
-        && match value.strip_prefix('!') {
-            Some(rest) => !rest.is_empty() && pattern::translate(rest, false).is_ok(),
-            None => !value.starts_with(['<', '>', '=', '-']) && !is_always(value),
-        }
 }
 
 /// The expression of a rule, for whole paths.

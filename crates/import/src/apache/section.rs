@@ -1,58 +1,17 @@
 //! The directives of a section, for the paths that it is for.
 
-use std::path::{Path, PathBuf};
-
 use crate::directive::Directive;
-use crate::model::{Headers, Rule, Scope, Site};
+use crate::model::{Rule, Scope, Site};
+use crate::pattern;
 use crate::source::Place;
-use crate::{pattern, validity};
 
 use super::access::{Access, OF_ACCESS, access};
-use super::login::{Settings, has_other_provider};
-use super::name::{self, Names};
-use super::reach::{self, LAST, Reach};
+use super::area::Area;
+use super::folder::is_folder;
+use super::overriding::overrides;
 use super::rewrite::Rewriting;
 use super::unseen::{self, Before};
-use super::{Reader, listing, parse, remote, value};
-
-/// The paths that directives are for.
-#[derive(Clone, Debug)]
-pub(super) struct Area {
-    pub scope: Scope,
-    /// The path of the folder, with a slash at its end, if the directives are those of one.
-    pub folder: Option<String>,
-}
-
-impl Area {
-    /// The whole site.
-    pub(super) fn server() -> Area {
-        Area { scope: Scope::default(), folder: None }
-    }
-
-    /// A folder.
-    pub(super) fn folder(scope: Scope, path: &str) -> Area {
-        Area { scope, folder: Some(path.to_owned()) }
-    }
-
-    /// Folders in whose paths an expression is found.
-    fn found(expression: String) -> Area {
-        Area { scope: Scope::pattern(expression), folder: None }
-    }
-
-    /// Names of files in it.
-    fn files(&self, names: Names) -> Area {
-        let expression = names.found;
-        // A folder is no file, and this is the one with a dot whose files are sent.
-        let is_of_dots = expression.starts_with("/\\.")
-            && !expression.contains('|')
-            && pattern::is_in(&expression, "/.well-known/x");
-        let mut scope = Scope { pattern: Some(expression), ..self.scope.clone() };
-        scope.and.extend(is_of_dots.then(|| "!^/\\.well-known/".to_owned()));
-        scope.and.extend(names.but.iter().map(|own| format!("!{own}")));
-        scope.and.extend(self.scope.pattern.clone());
-        Area { scope, folder: None }
-    }
-}
+use super::{Reader, listing, name, parse, remote};
 
 /// Directives that tune Apache, or ask for what Tokamak does anyway.
 const TUNING: &[&str] = &[
@@ -201,7 +160,7 @@ impl Reader<'_> {
         }
     }
 
-    fn access(&mut self, place: &Place, access: Access, area: &Area, site: &mut Site) {
+    pub(super) fn access(&mut self, place: &Place, access: Access, area: &Area, site: &mut Site) {
         let scope = area.scope.refusing();
         let rule = Rule::at(place, scope);
         let is_by_address = match &access {
@@ -225,146 +184,6 @@ impl Reader<'_> {
                 rule.refuse_all(403)
             }
         });
-    }
-
-    /// The sections of folders: of the root, of mounted folders, and below them.
-    fn directories(&mut self, directives: &[Directive], site: &mut Site) {
-        let mut mounts = std::mem::take(&mut site.mounts);
-        for target in std::iter::once(&mut *site).chain(&mut mounts) {
-            let Some(root) = target.root.clone() else { continue };
-            self.folders_of(&root, directives, target);
-        }
-        site.mounts = mounts;
-    }
-
-    fn folders_of(&mut self, root: &str, directives: &[Directive], site: &mut Site) {
-        let mut deciding = None;
-        let overriding = Overriding::of(directives, root);
-        self.find_rewriting(root, directives, &overriding, site);
-        let mut inner = Vec::new();
-        for (reach, section) in sections_of(directives, root) {
-            let reach = match reach {
-                // What rewrites see depends on the folder, of which there are several.
-                Reach::Found(_) if has_rewrites(section.inner()) => Reach::Unknown,
-                reach => reach,
-            };
-            let length = match &reach {
-                Reach::Nothing => continue,
-                Reach::Whole(length) => *length,
-                Reach::Path(_) => LAST,
-                Reach::Found(own) => {
-                    if section.args.iter().any(|it| it.contains('$')) {
-                        let reason = "it is for what lies below these folders, too";
-                        self.notes.differs(&section.place, &section.line(), reason);
-                    }
-                    inner.push((Area::found(own.clone()), section));
-                    continue;
-                }
-                Reach::Unknown => {
-                    self.unknown(section, &Area::server(), site);
-                    continue;
-                }
-            };
-            if let Reach::Path(path) = &reach {
-                inner.push((Area::folder(Scope::path(path), &format!("{path}/")), section));
-            } else {
-                self.unasked(section.inner(), &Scope::default());
-                let own = own_access(section);
-                // What an expression of folders opens is not known.
-                if own != Access::Unsaid && (own != Access::Open || length != LAST) {
-                    deciding = match deciding {
-                        Some((before, _)) if before > length => deciding,
-                        _ => Some((length, section)),
-                    };
-                }
-                let own = section.inner().iter();
-                let own: Vec<Directive> =
-                    own.filter(|it| !OF_ACCESS.contains(&&*it.name)).cloned().collect();
-                // Names of files in it have its settings.
-                let settings = Settings::default().with(section.inner());
-                let around = std::mem::replace(&mut self.settings, settings);
-                self.directives(&own, &Area::folder(Scope::default(), "/"), site);
-                self.settings = around;
-            }
-        }
-        let around = directives.iter().filter(|it| is_folder(it)).filter_map(|section| {
-            let Reach::Whole(length) = reach::of(section, root) else { return None };
-            Some((root.get(..length).unwrap_or(root).to_owned(), section.inner()))
-        });
-        if let Some(lists) = listing::of_folders(around.collect()) {
-            site.index_listing = lists;
-        }
-        let closed = deciding.map(|(_, section)| own_access(section));
-        if let (Some(access), Some((_, section))) = (closed, deciding) {
-            self.access(&section.place, access, &Area::server(), site);
-        }
-        for (area, section) in inner {
-            self.directives(section.inner(), &area, site);
-        }
-        if overriding.is_any_below(root) {
-            self.overrides(root, &|file| overriding.is_for(file), site);
-        }
-    }
-
-    /// The `.htaccess` files below a root, of those that are read.
-    pub(super) fn overrides(
-        &mut self,
-        root: &str,
-        is_read: &dyn Fn(&Path) -> bool,
-        site: &mut Site,
-    ) {
-        let Some(files) = self.disk.find(Path::new(root), ".htaccess") else {
-            let reason = "too many folders to look for .htaccess files, so the site is refused";
-            self.notes.refused(&site.place, root, reason);
-            let place = site.place.clone();
-            site.refuse(&place);
-            return;
-        };
-        let files = files.into_iter().filter(|file| is_read(file));
-        let above: Vec<PathBuf> = match site.path {
-            Some(_) => Path::new(root).ancestors().skip(1).map(|it| it.join(".htaccess")).collect(),
-            None => Vec::new(),
-        };
-        let above = above.into_iter().filter(|file| self.disk.is_file(file) && is_read(file));
-        for file in above.collect::<Vec<_>>() {
-            self.around(&file, site);
-        }
-        for file in files {
-            let folder = file.parent().and_then(|folder| folder.strip_prefix(root).ok());
-            let path = match folder.map(|folder| folder.to_string_lossy()) {
-                Some(folder) if !folder.is_empty() => format!("/{folder}"),
-                _ => String::new(),
-            };
-            let scope = if path.is_empty() { Scope::default() } else { Scope::path(&path) };
-            let area = Area::folder(scope, &format!("{path}/"));
-            match parse::load(&file, &self.prefix, self.disk) {
-                Ok(directives) => {
-                    self.has_other_provider |= has_other_provider(&directives);
-                    self.directives(&directives, &area, site);
-                }
-                Err(error) => {
-                    self.notes.refused(&error.place, "", "its folder is refused instead");
-                    site.rules.push(Rule::at(&error.place, area.scope).refuse_all(403));
-                }
-            }
-        }
-    }
-
-    /// An `.htaccess` above a folder that is mounted, without what is for paths of its own folder.
-    fn around(&mut self, file: &Path, site: &mut Site) {
-        match parse::load(file, &self.prefix, self.disk) {
-            Ok(mut directives) => {
-                self.rewrite_around(file, &directives, site);
-                let of_paths =
-                    |name: &str| name.starts_with("rewrite") || name.starts_with("redirect");
-                directives.retain(|it| !of_paths(&it.name));
-                self.directives(&directives, &Area::folder(Scope::default(), "/"), site);
-            }
-            Err(error) => {
-                self.notes.refused(&error.place, "", "the folder below is refused instead");
-                site.refuse(&error.place);
-            }
-        }
     }
 
     fn section(&mut self, section: &Directive, inner: &[Directive], area: &Area, site: &mut Site) {
@@ -396,7 +215,7 @@ impl Reader<'_> {
     }
 
     /// A section whose paths are not known.
-    fn unknown(&mut self, section: &Directive, area: &Area, site: &mut Site) {
+    pub(super) fn unknown(&mut self, section: &Directive, area: &Area, site: &mut Site) {
         let line = format!("<{}>", section.line());
         if guards(section.inner()) {
             let reason = "what it is for is not translated, and it may refuse; what is around it \
@@ -524,248 +343,6 @@ impl Reader<'_> {
         let scope = scope.unwrap_or_else(|| area.scope.clone());
         site.rules.push(Rule::at(&directive.place, scope).refuse_all(404));
     }
-
-    fn header(&mut self, directive: &Directive, area: &Area, site: &mut Site) {
-        let mut args: Vec<&str> = directive.args.iter().map(String::as_str).collect();
-        let always = args.first() == Some(&"always");
-        if always || args.first() == Some(&"onsuccess") {
-            args.remove(0);
-        }
-        let mut headers = Headers { always, ..Headers::default() };
-        let action = args.first().map(|action| action.to_ascii_lowercase());
-        let is_plain = |value: &str| !value.contains('%');
-        match (action.as_deref(), &args[args.len().min(1)..]) {
-            (Some("unset"), [name]) => headers.remove = vec![(*name).to_owned()],
-            (Some("set"), [name, value]) if is_plain(value) => {
-                headers.set.insert((*name).to_owned(), (*value).to_owned());
-            }
-            (Some("add" | "append" | "merge"), [name, value]) if is_plain(value) => {
-                headers.add.insert((*name).to_owned(), (*value).to_owned());
-            }
-            _ => {
-                let reason = "only fixed values without a condition are translated";
-                self.notes.left(&directive.place, &directive.line(), reason);
-                return;
-            }
-        }
-        let fields = headers.set.iter().chain(&headers.add);
-        let problem =
-            fields.map(|(name, value)| validity::field(name, value)).find_map(Result::err);
-        if let Some(problem) = problem {
-            self.notes.left(&directive.place, &directive.line(), problem);
-            return;
-        }
-        // Apache asks where the file lies that answers in the end.
-        let of_answer = !area.scope.is_all();
-        let rule = Rule::at(&directive.place, area.scope.clone());
-        site.rules.push(Rule { headers, of_answer, ..rule });
-    }
-
-    /// Takes parts of the site out of the lifetimes of others. Where a part is named by its folder
-    /// and by names of files, either is enough: a page without a lifetime is asked for again.
-    pub(super) fn settle_expiry(&mut self, site: &mut Site) {
-        for Scope { path, pattern, .. } in std::mem::take(&mut self.unexpired) {
-            let folder = path.map(|path| {
-                format!("^{}(?:/|$)", regex_lite::escape(path.trim_end_matches(['*', '/'])))
-            });
-            let Some(own) = pattern.or(folder) else { continue };
-            let mounted = site.mounts.iter_mut().flat_map(|mount| &mut mount.rules);
-            let all = site.rules.iter_mut().chain(mounted);
-            for rule in all.filter(|rule| rule.headers.keeps_own) {
-                // Apache asks where the file lies that answers in the end.
-                rule.of_answer = true;
-                rule.scope.and.push(format!("!{own}"));
-            }
-        }
-    }
-
-    fn expires(&mut self, directive: &Directive, area: &Area, site: &mut Site) {
-        let is_of_type = directive.name == "expiresbytype";
-        let time = directive.args[usize::from(is_of_type).min(directive.args.len())..].join(" ");
-        let Some(seconds) = value::apache_time(&time) else {
-            let reason = "only a duration from the request is translated";
-            self.notes.left(&directive.place, &directive.line(), reason);
-            return;
-        };
-        let mut rule = Rule::at(&directive.place, area.scope.clone());
-        rule.of_answer = !area.scope.is_all();
-        // Apache leaves alone what a script says itself of its page, or adds to it.
-        rule.headers.keeps_own = true;
-        rule.headers.cache_control = Some(format!("max-age={seconds}"));
-        rule.headers.expires = Some(seconds).filter(|it| (1..=365 * 86_400).contains(it));
-        if is_of_type {
-            let kind = directive.arg(0).to_ascii_lowercase();
-            let is_kind = kind.split_once('/').is_some_and(|(kind, rest)| {
-                !kind.is_empty()
-                    && !rest.is_empty()
-                    && !(format!("{kind}{rest}")).contains(['*', ';', ' ', '/'])
-            });
-            if !is_kind {
-                self.notes.left(&directive.place, &directive.line(), "no media type");
-                return;
-            }
-            rule.content_types = vec![kind];
-        }
-        site.rules.push(rule);
-    }
-
-    fn redirect(&mut self, directive: &Directive, area: &Area, site: &mut Site) {
-        let words: Vec<&str> = directive.args.iter().map(String::as_str).collect();
-        let (status, from, to) = match (&*directive.name, &words[..]) {
-            ("redirectpermanent", [from, to]) => (Some(301), *from, *to),
-            (_, [from, to]) if from.starts_with(['/', '^']) => (Some(302), *from, *to),
-            (_, [status, from]) => (value::redirect_status(status), *from, ""),
-            (_, [status, from, to]) => (value::redirect_status(status), *from, *to),
-            _ => (None, "", ""),
-        };
-        let Some(status) = status.filter(|_| area.scope.pattern.is_none()) else {
-            let reason = "its status, or what it is for, is not translated";
-            self.notes.left(&directive.place, &directive.line(), reason);
-            return;
-        };
-        let is_match = directive.name == "redirectmatch";
-        let expression = match is_match {
-            true => pattern::translate(from, false),
-            // The path and all below it, with what follows it.
-            false if from == "/" => Ok("^(/.*)$".to_owned()),
-            false => {
-                let path = from.trim_end_matches('/');
-                Ok(format!("^{}(/.*)?$", regex_lite::escape(path)))
-            }
-        };
-        let place = &directive.place;
-        if status >= 400 {
-            let scope = match expression {
-                Ok(expression) => Scope::pattern(pattern::refusing(&expression)),
-                Err(_) => Scope::default(),
-            };
-            let status = if matches!(status, 404 | 410) { status } else { 403 };
-            site.guard(Rule::at(place, scope).refuse_all(status));
-            return;
-        }
-        let Ok(expression) = expression else {
-            self.notes.left(place, &directive.line(), "its expression is not translated");
-            return;
-        };
-        let to = match is_match {
-            true => to.to_owned(),
-            false => format!("{}$1", to.trim_end_matches('/').replace('$', "$$")),
-        };
-        if to == "$1" || to.contains("%{") {
-            self.notes.left(place, &directive.line(), "its target is not translated");
-            return;
-        }
-        // A URL needs a slash behind its host, which the group may not have.
-        let to = match to.split_once("://") {
-            Some((_, rest)) if rest.trim_end_matches("$1").contains('/') => to,
-            Some((scheme, rest)) => {
-                let host = rest.trim_end_matches("$1");
-                let scope =
-                    Scope::pattern(expression.replace("(/.*)", "/?(.*)").replace("?$", "$"));
-                let rule = Rule::at(place, scope);
-                site.guard(rule.redirect(format!("{scheme}://{host}/$1"), status));
-                return;
-            }
-            None => to,
-        };
-        site.guard(Rule::at(place, Scope::pattern(expression)).redirect(to, status));
-    }
-}
-
-/// Where `.htaccess` files are read.
-#[derive(Default)]
-pub(super) struct Overriding {
-    /// Folders with what was said of them and all below.
-    folders: Vec<(String, bool)>,
-    /// Whether it was said of folders that are not known.
-    is_anywhere: bool,
-}
-
-impl Overriding {
-    /// In all folders.
-    pub(super) fn anywhere() -> Overriding {
-        Overriding { is_anywhere: true, ..Overriding::default() }
-    }
-
-    /// By what the sections of folders say of a root.
-    fn of(directives: &[Directive], root: &str) -> Overriding {
-        let mut overriding = Overriding::default();
-        for (reach, section) in sections_of(directives, root) {
-            let is_on = overrides(section.inner());
-            let folder = match &reach {
-                Reach::Nothing => continue,
-                Reach::Whole(length) => root.get(..*length).unwrap_or(root).to_owned(),
-                Reach::Path(path) => format!("{root}{path}"),
-                Reach::Found(_) | Reach::Unknown => {
-                    overriding.is_anywhere |= is_on == Some(true);
-                    continue;
-                }
-            };
-            overriding.folders.extend(is_on.map(|is_on| (folder, is_on)));
-        }
-        overriding
-    }
-
-    pub(super) fn is_any_below(&self, root: &str) -> bool {
-        let is_near = |folder: &str| below(folder, root).or(below(root, folder)).is_some();
-        self.is_anywhere || self.folders.iter().any(|(folder, is_on)| *is_on && is_near(folder))
-    }
-
-    /// Whether Apache reads this file: the innermost folder decides, and of the same ones the last.
-    pub(super) fn is_for(&self, file: &Path) -> bool {
-        let file = file.to_string_lossy();
-        let around = self.folders.iter().filter(|(folder, _)| below(&file, folder).is_some());
-        let deciding = around.max_by_key(|(folder, _)| folder.len());
-        self.is_anywhere || deciding.is_some_and(|(_, is_on)| *is_on)
-    }
-}
-
-/// What a folder's section says of `.htaccess` files.
-fn overrides(directives: &[Directive]) -> Option<bool> {
-    let said = directives.iter().filter(|it| it.name.starts_with("allowoverride"));
-    said.map(|it| !it.arg(0).eq_ignore_ascii_case("none")).reduce(|one, other| one || other)
-}
-
-/// What the section of a folder says of access by itself.
-fn own_access(section: &Directive) -> Access {
-    access(section.inner(), &Settings::default().with(section.inner()))
-}
-
-pub(super) fn is_folder(directive: &Directive) -> bool {
-    matches!(&*directive.name, "directory" | "directorymatch") && directive.block.is_some()
-}
-
-/// The sections of folders with what they are for: the outer ones first, and what is in the site
-/// last.
-fn sections_of<'a>(directives: &'a [Directive], root: &str) -> Vec<(Reach, &'a Directive)> {
-    let sections = directives.iter().filter(|it| is_folder(it));
-    let mut sections: Vec<_> = sections.map(|it| (reach::of(it, root), it)).collect();
-    sections.sort_by_key(|(reach, _)| match reach {
-        Reach::Whole(length) => *length,
-        _ => LAST,
-    });
-    sections
-}
-
-/// Whether paths are rewritten within.
-fn has_rewrites(directives: &[Directive]) -> bool {
-    directives.iter().any(|it| it.name == "rewriterule" || has_rewrites(it.inner()))
-}
-
-/// The folder of a section, if it is for one that is known.
-pub(super) fn folder_of(section: &Directive) -> Option<String> {
-    let folder = section.arg(0);
-    let is_plain = section.name == "directory"
-        && section.args.len() == 1
-        && folder.starts_with('/')
-        && !folder.contains(['*', '?', '[', '$']);
-    is_plain.then(|| super::plain(folder))
-}
-
-/// What of a path is below a folder, both as [`super::plain`] writes them.
-pub(super) fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
-    let rest = path.strip_prefix(folder.trim_end_matches('/'))?;
-    (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
 
 /// Whether anything within may refuse.

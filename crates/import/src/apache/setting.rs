@@ -4,7 +4,8 @@ use crate::directive::Directive;
 use crate::model::{Rule, Serve, Site};
 
 use super::Reader;
-use super::section::{Area, below};
+use super::area::Area;
+use super::folder::below;
 
 impl Reader<'_> {
     /// `LimitRequestBody`, of the site or of a part of it.

@@ -10,8 +10,9 @@ use crate::model::{Action, Rule, Scope, Site};
 use crate::pattern;
 use crate::source::Place;
 
-use super::rewrite::HIDDEN;
-use super::section::{Area, Overriding, below, folder_of, is_folder};
+use super::area::{Area, HIDDEN};
+use super::folder::{below, folder_of, is_folder};
+use super::overriding::Overriding;
 use super::{Reader, parse};
 
 /// What a site had before a directive.
