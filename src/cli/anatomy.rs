@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use tokamak_anatomy::{Error, Load, Plan, Report, Url, html, json, measure, text};
+use tokamak_anatomy::{Error, Load, Measurement, Report, Url, html, json, measure, text};
 
 use super::{print, report};
 
@@ -56,8 +56,9 @@ impl Anatomy {
         };
         let urls = std::iter::once(&self.url).chain(&self.compare);
         let urls: Vec<Url> = urls.map(|url| Url::parse(url)).collect::<Result<_, _>>()?;
-        let plan = |url| Plan { url, pids: self.pid.clone(), units: self.unit.clone(), load };
-        urls.into_iter().map(|url| measure(&plan(url))).collect()
+        let measurement =
+            |url| Measurement { url, pids: self.pid.clone(), units: self.unit.clone(), load };
+        urls.into_iter().map(|url| measure(&measurement(url))).collect()
     }
 
     fn show(&self, found: &[Report]) -> Result<(), Error> {

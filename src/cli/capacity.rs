@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tokamak_config::time;
 use tokamak_load::arrivals::Spacing;
-use tokamak_load::capacity::{Plan, run};
+use tokamak_load::capacity::{CapacityTest, run};
 use tokamak_load::judge::Bound;
 use tokamak_load::target::Template;
 use tokamak_load::trial::Trial;
@@ -138,7 +138,7 @@ impl Capacity {
         if bounds.iter().any(|bound| bound.limit.is_zero()) {
             return Err("a bound of 0 holds for no answer".into());
         }
-        let plan = Plan {
+        let test = CapacityTest {
             target,
             bounds,
             most: self.max_rate,
@@ -167,7 +167,7 @@ impl Capacity {
             };
             heading.clear();
         };
-        let found = run(&plan, &mut said)?;
+        let found = run(&test, &mut said)?;
         if let Some((path, mut file)) = html {
             file.write_all(page(&found).as_bytes()).map_err(|error| named(path, &error))?;
         }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use tokamak_fpm::Config;
-use tokamak_fpm::arguments::{self, Arguments, PhpOptions, Wanted};
+use tokamak_fpm::arguments::{self, Arguments, Command, PhpOptions};
 use tokamak_fpm::host::Machine;
 
 use super::{print, report};
@@ -33,18 +33,18 @@ impl Fpm {
     /// serving.
     pub fn request(self) -> Result<(Arguments, Config), ExitCode> {
         let arguments = arguments::parse(self.words).map_err(|_| help(USAGE))?;
-        match arguments.wanted {
-            Wanted::Help => Err(help(0)),
-            Wanted::Version => Err(show("version", &arguments.php)),
-            Wanted::Info => Err(show("info", &arguments.php)),
-            Wanted::Modules => Err(show("modules", &arguments.php)),
-            Wanted::Test { dump } => {
+        match arguments.command {
+            Command::Help => Err(help(0)),
+            Command::Version => Err(show("version", &arguments.php)),
+            Command::Info => Err(show("info", &arguments.php)),
+            Command::Modules => Err(show("modules", &arguments.php)),
+            Command::Test { dump } => {
                 match print_messages(tokamak_fpm::test(&arguments.options, dump, &Machine)) {
                     Some(_) => Err(ExitCode::SUCCESS),
                     None => Err(ExitCode::from(CONFIG)),
                 }
             }
-            Wanted::Serve => {
+            Command::Serve => {
                 match print_messages(tokamak_fpm::load(&arguments.options, &Machine)) {
                     Some(config) => Ok((arguments, config)),
                     None => Err(ExitCode::from(CONFIG)),

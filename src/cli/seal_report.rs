@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use tokamak_config::{FILE_NAME, Server, Site};
-use tokamak_report::{Plan, Report, json, table};
+use tokamak_report::{Report, SealTest, json, table};
 use tokamak_supervisor::settings;
 
 use super::site::{Wrong, request};
@@ -91,8 +91,8 @@ impl SealReport {
         let server = settings::resolve(server).map_err(|error| error.to_string())?;
         let site: &Site = server.sites.first().ok_or("the configuration has no site")?;
         let targets = if self.targets.is_empty() { vec!["/".to_owned()] } else { self.targets };
-        let plan = Plan { php: &php, site, targets: &targets, rounds: self.rounds.into() };
-        tokamak_report::run(&plan).map_err(|error| error.to_string())
+        let test = SealTest { php: &php, site, targets: &targets, rounds: self.rounds.into() };
+        tokamak_report::run(&test).map_err(|error| error.to_string())
     }
 }
 

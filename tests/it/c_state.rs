@@ -64,7 +64,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("locale.c", "locale"),
     ("long_turns.c", "turns"),
     ("mappings.c", "is_child watcher"),
-    ("opcache.c", "asked holds_use holds_write idle_since lock_file wants_use"),
+    ("opcache.c", "holds_use holds_write idle_since last_check lock_file wants_use"),
     ("out_of_memory.c", "is_limit_raised"),
     (
         "outdated.c",
@@ -105,7 +105,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("session.c", "base"),
     ("shutdown.c", "boot_objects boot_resources shutdown_count shutdowns writer_count writers"),
     ("signals.c", "before_fork blocked blocked_known shadow"),
-    ("sockets.c", "asked kept lost watched watched_bits watched_count"),
+    ("sockets.c", "kept lost polled watched watched_bits watched_count"),
     ("sqlite.c", "count databases"),
     ("state.c", "frames_left oldest_request only_request serving shim"),
     ("superglobals.c", "base"),

@@ -17,7 +17,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::driver::Exchange;
-use crate::follow::Place;
+use crate::follow::Purpose;
 use crate::line::Call;
 use crate::phase::{Phase, ROWS};
 
@@ -72,14 +72,18 @@ pub struct Piece {
 }
 
 /// The pieces of each request.
-pub fn pieces(calls: &[Call], places: &[Place], exchanges: &[Exchange]) -> Vec<Vec<Piece>> {
+pub fn pieces(
+    calls: &[Call],
+    purposes: &[Option<Purpose>],
+    exchanges: &[Exchange],
+) -> Vec<Vec<Piece>> {
     let mut of: Vec<Vec<Piece>> = vec![Vec::new(); exchanges.len()];
     let mut now: Vec<u64> = exchanges.iter().map(|exchange| exchange.start).collect();
     // The end of each thread's last call, of whichever request.
     let mut last: HashMap<u32, u64> = HashMap::new();
-    for (index, (call, place)) in calls.iter().zip(places).enumerate() {
+    for (index, (call, purpose)) in calls.iter().zip(purposes).enumerate() {
         let last = last.insert(call.thread, call.end).unwrap_or(0);
-        let Some((request, phase)) = *place else { continue };
+        let Some(Purpose { request, phase }) = *purpose else { continue };
         let (exchange, now) = (&exchanges[request], &mut now[request]);
         let is_after = *now >= exchange.end;
         let until = if is_after { call.end } else { call.end.min(exchange.end) };
@@ -171,7 +175,7 @@ fn quickest(requests: &[Vec<Piece>]) -> HashSet<usize> {
     order.into_iter().collect()
 }
 
-/// The steps of all requests, in their order. `process` tells the processes of threads apart by
+/// The steps of all requests, in their order. `process` distinguishes the processes of threads by
 /// what runs in them.
 pub fn steps<'a>(
     calls: &'a [Call],
@@ -245,7 +249,7 @@ impl Tracer {
 }
 
 /// A time before a call that is shorter than this, in nanoseconds, is no computing that could be
-/// told from the tracer's work.
+/// distinguished from the tracer's work.
 const COMPUTED: f64 = 20_000.0;
 
 impl Step {
@@ -309,15 +313,15 @@ pub fn computed_under(tracer: Tracer, steps: &[Step]) -> HashMap<Phase, f64> {
 /// their beginnings; `cost` is what each note of the kernel takes.
 pub fn computed(
     calls: &[Call],
-    places: &[Place],
+    purposes: &[Option<Purpose>],
     exchanges: &[Exchange],
     cost: f64,
 ) -> HashMap<Phase, f64> {
     let mut now: Vec<u64> = exchanges.iter().map(|exchange| exchange.start).collect();
     // Before the calls, and in them.
     let mut times: HashMap<Phase, (f64, f64)> = HashMap::new();
-    for (call, place) in calls.iter().zip(places) {
-        let Some((request, phase)) = *place else { continue };
+    for (call, purpose) in calls.iter().zip(purposes) {
+        let Some(Purpose { request, phase }) = *purpose else { continue };
         let (exchange, now) = (&exchanges[request], &mut now[request]);
         if *now >= exchange.end {
             continue;
@@ -491,10 +495,10 @@ mod tests {
     fn the_time_of_a_request_is_cut_at_the_ends_of_its_calls() {
         let calls = [120, 150, 210, 230, 300].map(|end| call("read", end));
         let exchanges = [Exchange { port: 1, start: 100, end: 200 }];
-        let at = |phase| Some((0, phase));
-        let places =
+        let at = |phase| Some(Purpose { request: 0, phase });
+        let purposes =
             [at(Phase::Accept), None, at(Phase::Respond), at(Phase::Log), at(Phase::Close)];
-        let found = pieces(&calls, &places, &exchanges);
+        let found = pieces(&calls, &purposes, &exchanges);
         let found: Vec<_> = found[0].iter().map(|p| (p.phase, p.length, p.is_after)).collect();
         let expected = [
             (Phase::Accept, 20, false),
@@ -544,14 +548,14 @@ mod tests {
         // It waits, reads, computes, writes; the client has its response; it computes on.
         let calls = [at(50, 110), at(112, 122), at(182, 202), at(250, 260)];
         let exchanges = [Exchange { port: 1, start: 100, end: 210 }];
-        let place = |phase| Some((0, phase));
-        let places = [
-            place(Phase::Accept),
-            place(Phase::BackendRead),
-            place(Phase::BackendRun),
-            place(Phase::BackendRun),
+        let purpose = |phase| Some(Purpose { request: 0, phase });
+        let purposes = [
+            purpose(Phase::Accept),
+            purpose(Phase::BackendRead),
+            purpose(Phase::BackendRun),
+            purpose(Phase::BackendRun),
         ];
-        let parts = computed(&calls, &places, &exchanges, 2.0);
+        let parts = computed(&calls, &purposes, &exchanges, 2.0);
         // The two nanoseconds before the read are the note's; of the write 58 and 18 are left, and
         // after it the client's last byte comes before the next note.
         assert_eq!(parts.len(), 1, "{parts:?}");

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::follow::Place;
+use crate::follow::Purpose;
 use crate::line::{Call, Target};
 use crate::phase::{Kind, Phase, kind};
 
@@ -14,13 +14,13 @@ const RARE: f64 = 0.5;
 /// their calls become one phase, so that no row is of another program than it says.
 pub fn merge<'a>(
     calls: &[Call],
-    places: &mut [Place],
+    purposes: &mut [Option<Purpose>],
     requests: usize,
     program: impl Fn(u32) -> &'a str,
 ) -> Vec<&'a str> {
     let mut answers: BTreeMap<&str, usize> = BTreeMap::new();
-    for (call, place) in calls.iter().zip(places.iter()) {
-        let is_backend = place.is_some_and(|(_, phase)| is_backend(phase));
+    for (call, purpose) in calls.iter().zip(purposes.iter()) {
+        let is_backend = purpose.is_some_and(|purpose| is_backend(purpose.phase));
         let has_socket = call.descriptors.iter().any(|it| matches!(it.target, Target::Socket(_)));
         if is_backend && has_socket && kind(&call.name) == Kind::Write {
             *answers.entry(program(call.thread)).or_default() += 1;
@@ -28,8 +28,8 @@ pub fn merge<'a>(
     }
     answers.retain(|_, count| *count as f64 >= RARE * requests as f64);
     if answers.len() > 1 {
-        for (_, phase) in places.iter_mut().flatten().filter(|(_, phase)| is_backend(*phase)) {
-            *phase = Phase::BackendRun;
+        for purpose in purposes.iter_mut().flatten().filter(|purpose| is_backend(purpose.phase)) {
+            purpose.phase = Phase::BackendRun;
         }
     }
     answers.into_keys().collect()
@@ -48,12 +48,12 @@ mod tests {
         let mut calls = [1, 2, 1].map(|thread| crate::line::call(thread, "write", "", "0", 1, 1));
         let socket = crate::line::Descriptor { number: 5, target: Target::Socket(7) };
         calls.iter_mut().for_each(|call| call.descriptors.push(socket.clone()));
-        let at = |phase| Some((0, phase));
-        let places = [at(Phase::BackendRead), at(Phase::BackendClose), at(Phase::Respond)];
-        let mut one = places;
+        let at = |phase| Some(Purpose { request: 0, phase });
+        let purposes = [at(Phase::BackendRead), at(Phase::BackendClose), at(Phase::Respond)];
+        let mut one = purposes;
         assert_eq!(merge(&calls, &mut one, 1, |_| "php-fpm"), ["php-fpm"]);
-        assert_eq!(one, places);
-        let mut two = places;
+        assert_eq!(one, purposes);
+        let mut two = purposes;
         let program = |thread| if thread == 1 { "php-fpm" } else { "mariadbd" };
         assert_eq!(merge(&calls, &mut two, 1, program), ["mariadbd", "php-fpm"]);
         assert_eq!(two, [at(Phase::BackendRun), at(Phase::BackendRun), at(Phase::Respond)]);

@@ -318,9 +318,9 @@ mod tests {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                let mut asked = Vec::new();
-                while find(&asked, b"\r\n\r\n").is_none() {
-                    if more(&mut stream, &mut asked).is_err() {
+                let mut request = Vec::new();
+                while find(&request, b"\r\n\r\n").is_none() {
+                    if more(&mut stream, &mut request).is_err() {
                         break;
                     }
                 }

@@ -14,8 +14,14 @@ use crate::driver::Exchange;
 use crate::line::{Call, Target};
 use crate::phase::{Kind, Phase, kind};
 
-/// The request (its place in the list of exchanges) and the phase of a call.
-pub type Place = Option<(usize, Phase)>;
+/// What a call was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Purpose {
+    /// The request, as an index into the list of exchanges.
+    pub request: usize,
+    /// The phase of the request.
+    pub phase: Phase,
+}
 
 /// What was seen, and of whom.
 pub struct Seen<'a> {
@@ -59,17 +65,17 @@ struct Follower<'a> {
     /// client nor backend: what they do next is of no request.
     aside: HashSet<u32>,
     progress: Vec<Progress>,
-    places: Vec<Place>,
+    purposes: Vec<Option<Purpose>>,
     is_single: bool,
     idle: BTreeSet<u32>,
 }
 
 /// A process with fewer calls for a request than this has nothing to do with the requests, unless
-/// one of them has a connection of theirs: a master, a worker that nobody needs.
+/// one of them has a connection of theirs: a master process, an idle worker.
 const IDLE: f64 = 0.05;
 
-/// The place of each call; nothing for one that belongs to no request.
-pub fn follow(seen: &Seen<'_>) -> Vec<Place> {
+/// The purpose of each call; `None` for one that belongs to no request.
+pub fn follow(seen: &Seen<'_>) -> Vec<Option<Purpose>> {
     let mut by_port: HashMap<u16, Vec<usize>> = HashMap::new();
     for (index, exchange) in seen.exchanges.iter().enumerate() {
         by_port.entry(exchange.port).or_default().push(index);
@@ -88,7 +94,7 @@ pub fn follow(seen: &Seen<'_>) -> Vec<Place> {
         waits: HashMap::new(),
         aside: HashSet::new(),
         progress: vec![Progress::default(); seen.exchanges.len()],
-        places: vec![None; seen.calls.len()],
+        purposes: vec![None; seen.calls.len()],
         is_single: !overlap,
         idle: idle(seen),
     };
@@ -112,7 +118,7 @@ pub fn follow(seen: &Seen<'_>) -> Vec<Place> {
         if has_ended { follower.ended(index) } else { follower.begins_to_send(index) }
     }
     follower.end();
-    follower.places
+    follower.purposes
 }
 
 impl Follower<'_> {
@@ -127,9 +133,9 @@ impl Follower<'_> {
     /// The request of the client whose connection the call has.
     fn client(&self, call: &Call) -> Option<usize> {
         let port = sockets(call).find_map(|socket| self.clients.get(&socket))?;
-        let asked = self.by_port.get(port)?;
+        let requests = self.by_port.get(port)?;
         let starts = |&&index: &&usize| self.seen.exchanges[index].start <= call.end;
-        asked.iter().rev().find(starts).copied()
+        requests.iter().rev().find(starts).copied()
     }
 
     /// The request that began last before this moment.
@@ -157,8 +163,8 @@ impl Follower<'_> {
         let has_connected = matches!(call.error.as_deref(), None | Some("EINPROGRESS"));
         if call.name == "connect" && has_connected {
             let path = call.path.clone().filter(|_| call.port.is_none());
-            let place = path.or(call.port.map(|port| port.to_string())).unwrap_or_default();
-            self.connecting.entry(place).or_default().push_back(own);
+            let endpoint = path.or(call.port.map(|port| port.to_string())).unwrap_or_default();
+            self.connecting.entry(endpoint).or_default().push_back(own);
         }
     }
 
@@ -172,10 +178,10 @@ impl Follower<'_> {
                     return;
                 }
                 let listener = call.descriptors.first().and_then(|it| socket(&it.target));
-                let place = listener.and_then(|inode| self.seen.listeners.get(&inode));
-                let first = match place {
-                    Some(place) => self.connecting.get_mut(place),
-                    // The beginning of this call was not seen: only if one place has
+                let endpoint = listener.and_then(|inode| self.seen.listeners.get(&inode));
+                let first = match endpoint {
+                    Some(endpoint) => self.connecting.get_mut(endpoint),
+                    // The beginning of this call was not seen: only if one endpoint has
                     // connections waiting is it known which was accepted.
                     None => {
                         let mut all = self.connecting.values_mut().filter(|all| !all.is_empty());
@@ -209,8 +215,8 @@ impl Follower<'_> {
         let is_wait = is_wait && (call.descriptors.len() != 1 || timed_out(call));
         let is_wait = is_wait || call.name.starts_with("epoll_") && call.name != "epoll_ctl";
         if is_wait {
-            // A wait before it came to nothing, such as a timer's: if it had a place, its end would
-            // cut what other threads do for the request at that time.
+            // A wait before it came to nothing, such as a timer's: if it had a purpose, its end
+            // would cut what other threads do for the request at that time.
             self.waits.insert(call.thread, index);
             if self.is_front(call) {
                 self.at.remove(&call.thread);
@@ -245,14 +251,15 @@ impl Follower<'_> {
         };
         let Some(request) = explicit.or_else(fallback) else { return };
         let phase = self.phase(call, request);
-        self.places[index] = Some((request, phase));
+        self.purposes[index] = Some(Purpose { request, phase });
         let begun = self.seen.exchanges[request].start;
         if let Some(wait) = self.waits.remove(&call.thread) {
             if self.seen.calls[wait].end >= begun {
-                self.places[wait] = Some((request, phase));
+                self.purposes[wait] = Some(Purpose { request, phase });
             } else if self.is_single {
-                self.places[wait] =
-                    self.latest(self.seen.calls[wait].end).map(|r| (r, Phase::Close));
+                self.purposes[wait] = self
+                    .latest(self.seen.calls[wait].end)
+                    .map(|request| Purpose { request, phase: Phase::Close });
             }
         }
     }
@@ -265,7 +272,8 @@ impl Follower<'_> {
         for wait in std::mem::take(&mut self.waits).into_values() {
             let call = &self.seen.calls[wait];
             if !self.idle.contains(&self.process(call)) {
-                self.places[wait] = self.latest(call.end).map(|r| (r, Phase::Close));
+                self.purposes[wait] =
+                    self.latest(call.end).map(|request| Purpose { request, phase: Phase::Close });
             }
         }
     }

@@ -54,7 +54,7 @@ fn ms(nanoseconds: f64) -> String {
     format!("{:.3}", nanoseconds / 1e6)
 }
 
-/// The colour of a phase: neighbours differ, and all can be told from both backgrounds.
+/// The colour of a phase: neighbours differ, and all are visible on both backgrounds.
 fn colour(phase: Phase) -> String {
     let at = ROWS.iter().position(|row| row.0 == phase).unwrap_or(0);
     format!("hsl({} 60% 50%)", at * 139 % 360)

@@ -47,7 +47,7 @@ impl std::error::Error for Error {}
 
 /// Which server is measured, and how.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct Measurement {
     /// What is asked for.
     pub url: Url,
     /// Processes beside those that listen on the URL's port, such as php-fpm's.
@@ -123,17 +123,17 @@ impl Report {
 
 /// The kernel's notes count if they have at least this part of the calls that strace saw.
 const NOTED: f64 = 0.8;
-/// A sum further from the measured mean than this is told.
+/// A sum further from the measured mean than this is reported.
 const AGREES: f64 = 0.10;
-/// A larger part of a program's calls than this without a known request is told.
+/// A larger part of a program's calls than this without a known request is reported.
 const UNASSIGNED: f64 = 0.2;
-/// A fitted overhead this many times larger or smaller than the known loop's is told: then the
+/// A fitted overhead this many times larger or smaller than the known loop's is reported: then the
 /// tracer has changed what the server does, and not only slowed it down.
 const PLAUSIBLE: f64 = 4.0;
 
 /// Measures a server.
-pub fn measure(plan: &Plan) -> Result<Report, Error> {
-    let runs = runs::all(plan)?;
+pub fn measure(measurement: &Measurement) -> Result<Report, Error> {
+    let runs = runs::all(measurement)?;
     let runs::Runs { trace, exchanges, threads, untraced, .. } = &runs;
     let seen = follow::Seen {
         calls: &trace.calls,
@@ -141,7 +141,7 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
         exchanges,
         listeners: &runs.listeners,
     };
-    let mut places = follow::follow(&seen);
+    let mut purposes = follow::follow(&seen);
     let mut names = runs.programs.clone();
     let all = tokamak_observe::processes::all();
     for process in threads.values() {
@@ -152,12 +152,12 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
         let process = threads.get(&thread).copied().unwrap_or(thread);
         names.get(&process).map_or("a child", String::as_str)
     };
-    let backends = backends::merge(&trace.calls, &mut places, exchanges.len(), program);
-    let pieces = account::pieces(&trace.calls, &places, exchanges);
+    let backends = backends::merge(&trace.calls, &mut purposes, exchanges.len(), program);
+    let pieces = account::pieces(&trace.calls, &purposes, exchanges);
     let steps = account::steps(&trace.calls, &pieces, program);
     let overhead = account::overhead(&steps, untraced.quiet);
     let tracer = account::Tracer::of(&steps, overhead);
-    let noted = noted(&runs, &places, &steps, program);
+    let noted = noted(&runs, &purposes, &steps, program);
     let timed = match &noted {
         Ok((steps, cost)) => account::Timed { steps, overhead: *cost, scale: None },
         Err(_) => {
@@ -166,7 +166,7 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
         }
     };
     let computed = match &noted {
-        Ok(_) => computed(&runs, &places, &steps, program),
+        Ok(_) => computed(&runs, &purposes, &steps, program),
         Err(_) => Ok(account::computed_under(tracer, &steps)),
     };
     let rows = account::rows(&steps, &timed);
@@ -175,8 +175,8 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
         Err(_) => rows,
     };
     let mut report = Report {
-        url: plan.url.text.clone(),
-        load: plan.load,
+        url: measurement.url.text.clone(),
+        load: measurement.load,
         untraced: *untraced,
         before: runs.before,
         traced: Spread::of_exchanges(exchanges),
@@ -185,7 +185,7 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
         noted_cost: noted.as_ref().map(|noted| noted.1).map_err(Clone::clone),
         rows,
         calls: account::calls_by_name(&trace.calls, program),
-        of_nobody: places.iter().filter(|place| place.is_none()).count(),
+        of_nobody: purposes.iter().filter(|purpose| purpose.is_none()).count(),
         findings: findings::find(&trace.calls, &steps, tracer),
         typical: typical(&trace.calls, &steps, tracer, program),
         notes: Vec::new(),
@@ -206,12 +206,12 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
             backends.join(", ")
         ));
     }
-    report.notes.extend(unassigned(&trace.calls, &places, program));
+    report.notes.extend(unassigned(&trace.calls, &purposes, program));
     if lost == pieces.len() {
         return Err(Error(format!(
             "{}: the watched processes ({}) made no call for any of the requests: name those that \
              answer by --pid or --unit",
-            plan.url.text,
+            measurement.url.text,
             text::listed(&runs.programs)
         )));
     }
@@ -222,38 +222,39 @@ pub fn measure(plan: &Plan) -> Result<Report, Error> {
 /// notes are not used.
 fn noted<'a>(
     runs: &'a runs::Runs,
-    places: &[follow::Place],
+    purposes: &[Option<follow::Purpose>],
     steps: &[account::Step],
     program: impl Fn(u32) -> &'a str + Copy,
 ) -> Result<(Vec<account::Step>, f64), String> {
     let noted = runs.noted.as_ref().map_err(Clone::clone)?;
-    let (_, found) = followed(noted, runs, places, steps, program)?;
+    let (_, found) = followed(noted, runs, purposes, steps, program)?;
     Ok((found, noted.cost))
 }
 
 /// Which part of the time of each phase was computed; or why that is not known.
 fn computed<'a>(
     runs: &'a runs::Runs,
-    places: &[follow::Place],
+    purposes: &[Option<follow::Purpose>],
     steps: &[account::Step],
     program: impl Fn(u32) -> &'a str + Copy,
 ) -> Result<HashMap<phase::Phase, f64>, String> {
     let divided = runs.divided.as_ref().map_err(Clone::clone)?;
-    let (places, _) = followed(divided, runs, places, steps, program)?;
-    Ok(account::computed(&divided.calls, &places, &divided.exchanges, divided.cost))
+    let (purposes, _) = followed(divided, runs, purposes, steps, program)?;
+    Ok(account::computed(&divided.calls, &purposes, &divided.exchanges, divided.cost))
 }
 
-/// The places and steps of calls that the kernel noted, if they are most of those that strace saw.
+/// The purposes and steps of calls that the kernel noted, if they are most of those that strace
+/// saw.
 fn followed<'a>(
     noted: &'a runs::Noted,
     runs: &'a runs::Runs,
-    places: &[follow::Place],
+    purposes: &[Option<follow::Purpose>],
     steps: &[account::Step],
     program: impl Fn(u32) -> &'a str + Copy,
-) -> Result<(Vec<follow::Place>, Vec<account::Step>), String> {
-    let habits = light::Habits::learn(&runs.trace.calls, places, &runs.exchanges, program);
-    let places = habits.places(&noted.calls, &noted.exchanges, program);
-    let pieces = account::pieces(&noted.calls, &places, &noted.exchanges);
+) -> Result<(Vec<Option<follow::Purpose>>, Vec<account::Step>), String> {
+    let habits = light::Habits::learn(&runs.trace.calls, purposes, &runs.exchanges, program);
+    let purposes = habits.purposes(&noted.calls, &noted.exchanges, program);
+    let pieces = account::pieces(&noted.calls, &purposes, &noted.exchanges);
     let found = account::steps(&noted.calls, &pieces, program);
     let calls = |steps: &[account::Step]| -> f64 {
         steps.iter().filter(|step| step.call.is_some()).map(|step| step.share).sum()
@@ -263,7 +264,7 @@ fn followed<'a>(
         (noted, seen) if noted < NOTED * seen => {
             Err(format!("of {seen:.1} calls for a request it noted {noted:.1}"))
         }
-        _ => Ok((places, found)),
+        _ => Ok((purposes, found)),
     }
 }
 
@@ -314,15 +315,15 @@ fn described(call: &line::Call) -> String {
 /// took is in the rows of those that waited for them.
 fn unassigned<'a>(
     calls: &[line::Call],
-    places: &[follow::Place],
+    purposes: &[Option<follow::Purpose>],
     program: impl Fn(u32) -> &'a str,
 ) -> Vec<String> {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     // Waits without a request are idle ones.
     let is_work = |call: &line::Call| phase::kind(&call.name) != phase::Kind::Wait;
-    for (call, place) in calls.iter().zip(places).filter(|(call, _)| is_work(call)) {
+    for (call, purpose) in calls.iter().zip(purposes).filter(|(call, _)| is_work(call)) {
         let (lost, all) = counts.entry(program(call.thread)).or_default();
-        *lost += usize::from(place.is_none());
+        *lost += usize::from(purpose.is_none());
         *all += 1;
     }
     let is_much =

@@ -23,11 +23,11 @@ use tempfile::TempDir;
 use tokamak_sys::process::end_with_parent;
 
 use crate::driver::Exchange;
-use crate::follow::Place;
+use crate::follow::Purpose;
 use crate::line::{Call, call, nanoseconds};
 use crate::phase::{Kind, Phase, kind};
 
-/// How long perf may take to do what it is told.
+/// How long perf may take to answer a command.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Calls by which the cost of one is measured.
 const CALLS: u32 = 2000;
@@ -37,7 +37,7 @@ const MOST_NOTES: usize = 2_000_000;
 
 /// What the kernel is to note of each call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum TraceEvents {
     /// Its end.
     Ends,
     /// Its beginning and its end.
@@ -55,13 +55,13 @@ struct Note {
     failed: Option<bool>,
 }
 
-/// A perf that notes when it is told to.
+/// A running perf, which records while it is enabled.
 pub struct Light {
     perf: Child,
     /// Open until perf has ended, as its output is: it leaves its file unfinished if either is
     /// closed before.
     input: ChildStdin,
-    /// Whether it has done what it was told, each time.
+    /// Whether it has answered all commands.
     done: Receiver<()>,
     folder: TempDir,
 }
@@ -69,10 +69,10 @@ pub struct Light {
 impl Light {
     /// Starts a perf for all threads of these processes, or says why it cannot. It notes nothing
     /// before [`Light::note`].
-    pub fn attach(pids: impl Iterator<Item = u32>, wanted: Wanted) -> Result<Self, String> {
+    pub fn attach(pids: impl Iterator<Item = u32>, events: TraceEvents) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| format!("a folder: {error}"))?;
         let pids: Vec<String> = pids.map(|pid| pid.to_string()).collect();
-        let mut command = perf(&folder, wanted);
+        let mut command = perf(&folder, events);
         command.args(["-D", "-1", "--control", "fd:0,1", "-p", &pids.join(",")]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut perf = command.spawn().map_err(|error| match error.kind() {
@@ -87,7 +87,7 @@ impl Light {
             let is_ack = |line: &Vec<u8>| line.strip_prefix(b"\0").unwrap_or(line) == b"ack";
             let lines = BufReader::new(output).split(b'\n').map_while(Result::ok);
             for _ in lines.filter(is_ack) {
-                // All is read, until perf closes its output, whether somebody waits or not.
+                // All is read until perf closes its output, also when no one waits for an answer.
                 let _ = say.send(());
             }
         });
@@ -97,8 +97,8 @@ impl Light {
     /// Lets the kernel note calls from now on, or no more. Returns when that is so.
     pub fn note(&mut self, is_on: bool) -> Result<(), String> {
         let command: &[u8] = if is_on { b"enable\n" } else { b"disable\n" };
-        let is_told = self.input.write_all(command).is_ok();
-        match is_told && self.done.recv_timeout(PATIENCE).is_ok() {
+        let is_sent = self.input.write_all(command).is_ok();
+        match is_sent && self.done.recv_timeout(PATIENCE).is_ok() {
             true => Ok(()),
             false => Err("perf may not: see /proc/sys/kernel/perf_event_paranoid".to_owned()),
         }
@@ -146,10 +146,10 @@ fn calls(notes: &[Note], offset: u64, names: &BTreeMap<u32, String>) -> Vec<Call
 }
 
 /// perf, which writes what the kernel notes into the folder.
-fn perf(folder: &TempDir, wanted: Wanted) -> Command {
+fn perf(folder: &TempDir, events: TraceEvents) -> Command {
     let mut command = Command::new("perf");
     command.args(["record", "-q", "-k", "CLOCK_MONOTONIC", "-e", "raw_syscalls:sys_exit"]);
-    if wanted == Wanted::Both {
+    if events == TraceEvents::Both {
         command.args(["-e", "raw_syscalls:sys_enter"]);
     }
     // Memory for the notes of each thread that there is: 2 MiB, of some 30 000 calls. Threads to
@@ -175,7 +175,7 @@ fn read(folder: &TempDir) -> Result<Vec<Note>, String> {
     let mut script = command.spawn().map_err(unreadable)?;
     let lines = BufReader::new(script.stdout.take().expect("a pipe")).lines();
     let notes = notes(lines, MOST_NOTES);
-    // Nobody reads the rest, so perf ends in any case.
+    // The rest is not read, so perf ends in any case.
     let status = script.wait().map_err(unreadable)?;
     let mut notes = notes?;
     if !status.success() {
@@ -220,7 +220,7 @@ fn note(line: &str) -> Option<Note> {
 /// end of the next in a program that does nothing else (`dd`) than without notes.
 pub fn cost_of_a_call() -> Option<f64> {
     let folder = tempfile::tempdir().ok()?;
-    let mut command = perf(&folder, Wanted::Ends);
+    let mut command = perf(&folder, TraceEvents::Ends);
     let count = format!("count={}", CALLS / 2);
     command.args(["dd", "if=/dev/zero", "of=/dev/null", "bs=1", &count]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -237,7 +237,7 @@ pub fn cost_of_a_call() -> Option<f64> {
 /// The same calls without notes, in the quickest of some rounds: nanoseconds for each. As in a turn
 /// without notes, perf is attached: the kernel then goes a longer way through each call.
 fn bare() -> Option<f64> {
-    let mut idle = Light::attach(iter::once(std::process::id()), Wanted::Ends).ok()?;
+    let mut idle = Light::attach(iter::once(std::process::id()), TraceEvents::Ends).ok()?;
     // It says that it is attached.
     idle.note(false).ok()?;
     let (mut zero, mut null) = (File::open("/dev/zero").ok()?, File::create("/dev/null").ok()?);
@@ -259,7 +259,7 @@ type Kindred<'a> = (&'a str, &'a str, bool);
 /// Which phase the calls of a program have, by their place among those of the same name in a
 /// request: for each place how often each phase was it, and how often none.
 pub struct Habits<'a> {
-    places: HashMap<Kindred<'a>, Vec<HashMap<Option<Phase>, usize>>>,
+    purposes: HashMap<Kindred<'a>, Vec<HashMap<Option<Phase>, usize>>>,
 }
 
 /// The request whose time a moment is in: from its start to that of the next.
@@ -276,34 +276,34 @@ impl<'a> Habits<'a> {
     /// Learns from calls of which the phases are known.
     pub fn learn(
         calls: &'a [Call],
-        places: &[Place],
+        purposes: &[Option<Purpose>],
         exchanges: &[Exchange],
         program: impl Fn(u32) -> &'a str,
     ) -> Self {
-        let mut habits = Self { places: HashMap::new() };
+        let mut habits = Self { purposes: HashMap::new() };
         let mut seen: HashMap<(usize, Kindred<'a>), usize> = HashMap::new();
-        for (call, place) in calls.iter().zip(places).filter(|(call, _)| !is_wait(call)) {
+        for (call, purpose) in calls.iter().zip(purposes).filter(|(call, _)| !is_wait(call)) {
             let Some(request) = request_at(exchanges, call.end) else { continue };
             let kindred = (program(call.thread), &*call.name, call.error.is_some());
             let nth = seen.entry((request, kindred)).or_default();
-            let of = habits.places.entry(kindred).or_default();
+            let of = habits.purposes.entry(kindred).or_default();
             of.resize_with(of.len().max(*nth + 1), HashMap::new);
-            *of[*nth].entry(place.map(|place| place.1)).or_default() += 1;
+            *of[*nth].entry(purpose.map(|purpose| purpose.phase)).or_default() += 1;
             *nth += 1;
         }
         habits
     }
 
-    /// The places of calls of which nothing but program, name and time is known.
-    pub fn places(
+    /// The purposes of calls of which nothing but program, name and time is known.
+    pub fn purposes(
         &self,
         calls: &[Call],
         exchanges: &[Exchange],
         program: impl Fn(u32) -> &'a str,
-    ) -> Vec<Place> {
+    ) -> Vec<Option<Purpose>> {
         let mut seen: HashMap<(usize, &str, &str, bool), usize> = HashMap::new();
         let mut waits: HashMap<u32, usize> = HashMap::new();
-        let mut found: Vec<Place> = vec![None; calls.len()];
+        let mut found: Vec<Option<Purpose>> = vec![None; calls.len()];
         for (index, call) in calls.iter().enumerate() {
             let Some(request) = request_at(exchanges, call.end) else { continue };
             if is_wait(call) {
@@ -312,15 +312,15 @@ impl<'a> Habits<'a> {
             }
             let (who, failed) = (program(call.thread), call.error.is_some());
             let nth = seen.entry((request, who, &call.name, failed)).or_default();
-            let of = self.places.get(&(who, &*call.name, failed));
+            let of = self.purposes.get(&(who, &*call.name, failed));
             let votes = of.and_then(|of| of.get(*nth).or(of.last()));
             *nth += 1;
             let most = votes.and_then(|votes| votes.iter().max_by_key(|(phase, n)| (**n, **phase)));
             let Some(phase) = most.and_then(|(phase, _)| *phase) else { continue };
-            found[index] = Some((request, phase));
+            found[index] = Some(Purpose { request, phase });
             if let Some(wait) = waits.remove(&call.thread) {
                 let is_of_it = calls[wait].end >= exchanges[request].start;
-                found[wait] = is_of_it.then_some((request, phase));
+                found[wait] = is_of_it.then_some(Purpose { request, phase });
             }
         }
         found
@@ -394,15 +394,15 @@ mod tests {
             at("write", 125, "8"),
             at("read", 130, "8"),
         ];
-        let place = |phase| Some((0, phase));
-        let places = [
-            place(Phase::Accept),
-            place(Phase::Accept),
-            place(Phase::ReadRequest),
+        let purpose = |phase| Some(Purpose { request: 0, phase });
+        let purposes = [
+            purpose(Phase::Accept),
+            purpose(Phase::Accept),
+            purpose(Phase::ReadRequest),
             None,
-            place(Phase::ReadResponse),
+            purpose(Phase::ReadResponse),
         ];
-        let habits = Habits::learn(&known, &places, &exchanges, |_| "server");
+        let habits = Habits::learn(&known, &purposes, &exchanges, |_| "server");
         let calls = [
             at("read", 90, "8"),
             at("epoll_wait", 205, "1"),
@@ -414,10 +414,13 @@ mod tests {
             at("read", 240, "8"),
             at("open", 241, "8"),
         ];
-        let places = habits.places(&calls, &exchanges, |_| "server");
-        let (first, second) = (Some((1, Phase::ReadRequest)), Some((1, Phase::ReadResponse)));
+        let purposes = habits.purposes(&calls, &exchanges, |_| "server");
+        let (first, second) = (
+            Some(Purpose { request: 1, phase: Phase::ReadRequest }),
+            Some(Purpose { request: 1, phase: Phase::ReadResponse }),
+        );
         let expected = [None, first, first, None, None, second, second, second, None];
-        assert_eq!(places, expected);
+        assert_eq!(purposes, expected);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The lines that strace writes, read strictly: a line of another shape is an error that shows it,
-//! since a table from half of the calls would be false.
+//! Parses the lines that strace writes. A line of another form is an error that shows it, since a
+//! table of half of the calls would be wrong.
 //!
 //! strace runs with `-xx`, so each string and path is written as `\x2f\x74`, and no byte that a
 //! client or a file name chose can look like a part of the line.
@@ -10,7 +10,7 @@ use tokamak_observe::text::for_terminal;
 
 use crate::phase::{Kind, kind};
 
-/// What a descriptor stands for, as `-y` tells it.
+/// What a descriptor refers to, as strace shows it with `-y`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A socket, by its inode.
@@ -26,7 +26,7 @@ pub enum Target {
 pub struct Descriptor {
     /// Its number in the process.
     pub number: u32,
-    /// What it stands for.
+    /// What it refers to.
     pub target: Target,
 }
 
@@ -43,11 +43,11 @@ pub struct Call {
     pub end: u64,
     /// The descriptors in its arguments, in their order.
     pub descriptors: Vec<Descriptor>,
-    /// The descriptor that it gave.
+    /// The descriptor that it returned.
     pub made: Option<Descriptor>,
-    /// The first path in its arguments, for calls that take or give one.
+    /// The first path in its arguments, for calls that take or return one.
     pub path: Option<String>,
-    /// The port in its arguments, for calls that take or give an address.
+    /// The port in its arguments, for calls that take or return an address.
     pub port: Option<u16>,
     /// The name of the error, if it failed.
     pub error: Option<String>,
@@ -64,9 +64,9 @@ pub enum Event<'a> {
     Begun(&'a str, &'a str),
     /// The end of a begun call: name, the rest of the arguments, result, nanoseconds that it took.
     Resumed(&'a str, &'a str, &'a str, u64),
-    /// A call that did not end: the process ended in it, or strace left.
+    /// A call that did not end: the process has ended in it, or strace was detached.
     Cut,
-    /// A signal, an exit.
+    /// A signal, or the exit of a process.
     Notice,
 }
 
@@ -81,7 +81,7 @@ pub struct Unreadable {
 
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Between quotes may be contents.
+        // Between quotes may be what clients have sent, so that is left out.
         let parts = self.text.split('"').enumerate();
         let shown = parts.map(|(nth, part)| if nth % 2 == 0 { part } else { "\"…\"" });
         let text: String = shown.collect::<String>().chars().take(200).collect();
@@ -93,7 +93,7 @@ impl fmt::Display for Unreadable {
     }
 }
 
-/// Takes a line apart: the thread, the time of the line, and what happened.
+/// Parses a line: the thread, the time of the line, and the event.
 pub fn event(line: &str) -> Option<(u32, u64, Event<'_>)> {
     let (thread, rest) = line.split_once(' ')?;
     let (time, rest) = rest.trim_start().split_once(' ')?;
@@ -138,7 +138,7 @@ fn number(text: &str) -> Option<(u32, &str)> {
     Some((number.trim().parse().ok()?, rest))
 }
 
-/// The number and the name of the call that a line begins with or is all about.
+/// The number and the name of the call that a line shows from its beginning.
 pub fn number_and_name(line: &str) -> Option<(u32, &str)> {
     let (_, rest) = line.split_once(' ')?;
     let (_, rest) = rest.trim_start().split_once(' ')?;
@@ -161,7 +161,7 @@ pub fn nanoseconds(text: &str) -> Option<u64> {
     seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(fraction * scale)
 }
 
-/// Builds the call that ended, of all its parts.
+/// Builds a call that has ended.
 pub fn call(thread: u32, name: &str, arguments: &str, result: &str, start: u64, took: u64) -> Call {
     let error = result
         .strip_prefix("-1 ")
@@ -182,14 +182,14 @@ pub fn call(thread: u32, name: &str, arguments: &str, result: &str, start: u64, 
     }
 }
 
-/// Whether the first string in the arguments of a call is a path. In others it may be contents,
-/// which are nobody's business.
+/// Whether the first string in the arguments of a call is a path. In others it may be what clients
+/// have sent, which is never shown.
 fn takes_path(name: &str) -> bool {
     !matches!(kind(name), Kind::Other | Kind::Read | Kind::Write | Kind::Close | Kind::Wait)
         || PATHS.contains(&name)
 }
 
-/// Calls with paths that are of no kind of their own.
+/// Further calls with paths: [`kind`] says `Other` of them.
 const PATHS: &[&str] = &[
     "bind",
     "chdir",
@@ -223,7 +223,7 @@ const PATHS: &[&str] = &[
     "utimensat",
 ];
 
-/// All descriptors of a text, in their order: a number, and what it stands for in angle brackets.
+/// All descriptors of a text, in their order: a number, and its target in angle brackets.
 fn descriptors(text: &str) -> Vec<Descriptor> {
     let mut found = Vec::new();
     for (at, _) in text.match_indices('<') {
@@ -239,7 +239,8 @@ fn descriptors(text: &str) -> Vec<Descriptor> {
     found
 }
 
-/// What stands after the bracket that opens; nothing if that is no descriptor's.
+/// The target that the text after an opening bracket begins with; `None` if it is not that of a
+/// descriptor.
 fn target(text: &str) -> Option<Target> {
     let length = text.find(|c: char| !(c == '\\' || c == 'x' || c.is_ascii_hexdigit()))?;
     let (path, rest) = text.split_at(length);
@@ -265,8 +266,8 @@ fn first_string(arguments: &str) -> Option<String> {
     Some(decoded(rest.split_once('"')?.0))
 }
 
-/// The text that `\x2f\x74` stands for; what is no such text stays as it is. A name that gives
-/// orders to a terminal is shown without them.
+/// Decodes `\x2f\x74`; any other text is returned unchanged. Control characters are replaced, since
+/// a terminal would obey them.
 fn decoded(text: &str) -> String {
     let bytes: Option<Vec<u8>> =
         text.split("\\x").skip(1).map(|pair| u8::from_str_radix(pair, 16).ok()).collect();

@@ -6,11 +6,11 @@ use tokamak_observe::processes as system;
 
 use crate::account::Spread;
 use crate::driver::{Clients, Exchange, Load, drive};
-use crate::light::{self, Light, Wanted};
+use crate::light::{self, Light, TraceEvents};
 use crate::line::Call;
 use crate::trace::Trace;
 use crate::tracer::{self, Tracer};
-use crate::{Error, Plan, processes, text};
+use crate::{Error, Measurement, processes, text};
 
 /// Requests before anything counts, so that caches are warm.
 const WARM_UP: usize = 20;
@@ -70,8 +70,8 @@ struct Turns {
 }
 
 impl Turns {
-    fn of(programs: &BTreeMap<u32, String>, wanted: Wanted) -> Self {
-        let light = Light::attach(programs.keys().copied(), wanted);
+    fn of(programs: &BTreeMap<u32, String>, events: TraceEvents) -> Self {
+        let light = Light::attach(programs.keys().copied(), events);
         Self { light, exchanges: Vec::new() }
     }
 
@@ -95,8 +95,8 @@ impl Turns {
 }
 
 /// Drives the load under strace; then by turns without a tracer and noted by the kernel.
-pub fn all(plan: &Plan) -> Result<Runs, Error> {
-    let Plan { url, load, .. } = plan;
+pub fn all(measurement: &Measurement) -> Result<Runs, Error> {
+    let Measurement { url, load, .. } = measurement;
     // Of another machine's address a server here would be watched, with the same port.
     if !system::is_local(url.address) {
         return Err(Error(format!(
@@ -105,15 +105,15 @@ pub fn all(plan: &Plan) -> Result<Runs, Error> {
         )));
     }
     let warm_up = Load { requests: WARM_UP.max(load.clients), ..*load };
-    // A wrong address is told as such, and not as a port on which nobody listens.
+    // A wrong address is reported as such, and not as a port without a listener.
     drive(url, warm_up)?;
     let before = Spread::of_exchanges(&drive(url, *load)?);
     let loop_cost = tracer::cost_of_a_call()?;
     let listeners = system::places();
-    let (tracer, programs) = watch(plan)?;
+    let (tracer, programs) = watch(measurement)?;
     let exchanges = drive(url, *load)?;
     let (trace, mut threads) = tracer.finish()?;
-    let Compared { untraced, noted, divided } = compare(plan, &programs, &trace)?;
+    let Compared { untraced, noted, divided } = compare(measurement, &programs, &trace)?;
     for call in noted.iter().chain(&divided).flat_map(|noted| &noted.calls) {
         threads.entry(call.thread).or_insert_with(|| system::process_of(call.thread));
     }
@@ -134,8 +134,8 @@ pub fn all(plan: &Plan) -> Result<Runs, Error> {
 
 /// Watches the server. Its processes are looked for again when all are attached: a server may start
 /// more at any time, and of one that was not there yet no call would be seen.
-fn watch(plan: &Plan) -> Result<(Tracer, BTreeMap<u32, String>), Error> {
-    let find = || processes::find(plan.url.address, &plan.pids, &plan.units);
+fn watch(measurement: &Measurement) -> Result<(Tracer, BTreeMap<u32, String>), Error> {
+    let find = || processes::find(measurement.url.address, &measurement.pids, &measurement.units);
     let mut programs = find()?;
     for _ in 0..ATTEMPTS {
         let tracer = Tracer::attach(&programs)?;
@@ -148,7 +148,7 @@ fn watch(plan: &Plan) -> Result<(Tracer, BTreeMap<u32, String>), Error> {
     }
     Err(Error(format!(
         "{}: its processes change all the time ({}): give it a fixed number of them",
-        plan.url.text,
+        measurement.url.text,
         text::listed(&programs)
     )))
 }
@@ -156,21 +156,21 @@ fn watch(plan: &Plan) -> Result<(Tracer, BTreeMap<u32, String>), Error> {
 /// The load without a tracer, and the same load with the kernel noting calls, or why there are no
 /// notes: of several clients' calls it would not be known whose they are.
 fn compare(
-    plan: &Plan,
+    measurement: &Measurement,
     programs: &BTreeMap<u32, String>,
     trace: &Trace,
 ) -> Result<Compared, Error> {
-    let Plan { url, load, .. } = plan;
+    let Measurement { url, load, .. } = measurement;
     if load.clients > 1 {
         let why = || Err("there are several clients".to_owned());
         return Ok(Compared { untraced: drive(url, *load)?, noted: why(), divided: why() });
     }
-    let mut noted = Turns::of(programs, Wanted::Ends);
+    let mut noted = Turns::of(programs, TraceEvents::Ends);
     if let Err(why) = noted.light {
         let divided = Err(why.clone());
         return Ok(Compared { untraced: drive(url, *load)?, noted: Err(why), divided });
     }
-    let mut divided = Turns::of(programs, Wanted::Both);
+    let mut divided = Turns::of(programs, TraceEvents::Both);
     let mut clients = Clients::new(url, *load);
     let mut untraced = Vec::new();
     while untraced.len() < load.requests {

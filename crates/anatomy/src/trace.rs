@@ -1,4 +1,5 @@
-//! A whole trace: calls put together from their halves, and compared with strace's own count.
+//! A whole trace. strace writes a call that another thread interrupts as two lines, which are
+//! joined here; the calls are compared with strace's own count.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -70,8 +71,7 @@ impl Trace {
         names
     }
 
-    /// The first name of which strace counted another number than was read: name, strace's number,
-    /// ours.
+    /// The first name whose calls strace has counted differently: the name, strace's count, ours.
     pub fn miscounted(&self) -> Option<(String, u64, u64)> {
         let ours = self.by_name();
         let names = ours.keys().chain(self.counted.keys());

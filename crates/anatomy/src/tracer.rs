@@ -140,14 +140,14 @@ impl Drop for Tracer {
     }
 }
 
-/// strace with the form of lines that `line` reads. With `-yy` it would tell the peers of sockets
+/// strace with the form of lines that `line` reads. With `-yy` it would show the peers of sockets
 /// too, but for each new socket it asks the kernel for all that there are, which takes longer than
 /// the request.
 fn strace() -> Command {
     let mut command = Command::new("strace");
     command
         .args(["--absolute-timestamps=format:unix,precision:ns", "--syscall-times=ns"])
-        // Nothing of contents: what clients send is nobody's business. Paths are always whole.
+        // No contents of reads and writes: what clients send is private. Paths are always whole.
         .args(["-n", "-xx", "-s", "0", "-a", "1"]);
     // If this program is killed, strace lets the server go: it ends by a signal that it can catch.
     // And it is never stopped from a terminal, for then the server would stop too.

@@ -6,16 +6,16 @@ use http::header::{CACHE_CONTROL, HeaderMap, PRAGMA};
 /// More seconds than any cache lives (RFC 9111 section 1.2.2).
 pub(crate) const FOREVER: u64 = 1 << 31;
 
-/// What was said. A directive that is there twice counts as the stricter one.
+/// The directives of a message. If one is there twice, the stricter value counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Directives {
-    /// Keep nothing of it.
+    /// Do not store it.
     pub no_store: bool,
-    /// Ask before each use. With names of fields it means the same here, which is stricter.
+    /// Revalidate before each use. With field names it means the same here, which is stricter.
     pub no_cache: bool,
-    /// For one user only. With names of fields it means the same here, which is stricter.
+    /// For one user only. With field names it means the same here, which is stricter.
     pub private: bool,
-    /// For everybody, whatever the request was.
+    /// For all users, also if the request had credentials.
     pub public: bool,
     /// Never stale.
     pub must_revalidate: bool,
@@ -23,7 +23,7 @@ pub struct Directives {
     pub proxy_revalidate: bool,
     /// Answer from the cache or not at all.
     pub only_if_cached: bool,
-    /// Seconds that it is fresh, or may be old.
+    /// In a response: seconds for which it is fresh. In a request: the age that is accepted.
     pub max_age: Option<u64>,
     /// Seconds that it is fresh in a shared cache.
     pub s_maxage: Option<u64>,
@@ -38,7 +38,7 @@ pub struct Directives {
 }
 
 impl Directives {
-    /// What the header fields say. `Pragma: no-cache` counts where there is no `Cache-Control`.
+    /// Reads the header fields. `Pragma: no-cache` counts where there is no `Cache-Control`.
     pub fn of(headers: &HeaderMap) -> Directives {
         let mut all = Directives::default();
         let mut is_said = false;
@@ -70,9 +70,9 @@ impl Directives {
             b"only-if-cached" => self.only_if_cached = true,
             b"max-age" => least(&mut self.max_age),
             b"s-maxage" => least(&mut self.s_maxage),
-            // More is stricter here.
+            // Here the larger number is the stricter one.
             b"min-fresh" => self.min_fresh = self.min_fresh.max(Some(seconds(argument))),
-            // Without a number it is any time.
+            // Without a number a response of any age is accepted.
             b"max-stale" if argument.is_none() => self.max_stale = self.max_stale.or(Some(FOREVER)),
             b"max-stale" => least(&mut self.max_stale),
             b"stale-while-revalidate" => least(&mut self.stale_while_revalidate),
@@ -91,7 +91,7 @@ pub(crate) fn seconds(argument: Option<&[u8]>) -> u64 {
     digits.iter().fold(0, |sum: u64, digit| (sum * 10 + u64::from(digit - b'0')).min(FOREVER))
 }
 
-/// Calls `each` with the directives of a field. Commas within quotes divide nothing.
+/// Calls `each` with the directives of a field. Commas within quotes do not separate.
 fn each<'a>(value: &'a [u8], mut each: impl FnMut(&'a [u8], Option<&'a [u8]>)) {
     let mut is_quoted = false;
     let parts = value.split(|byte| {

@@ -22,7 +22,7 @@ const OVERHEAD: usize = 512;
 pub struct Lifetimes {
     /// How old it was already.
     pub age: u64,
-    /// Whether it said so itself, in `Age`: another cache had it, so clients are told in any case.
+    /// Whether it said so itself, in `Age`: another cache had it, so clients get `Age` in any case.
     pub is_aged: bool,
     /// For so long it is fresh.
     pub fresh: u64,
@@ -67,8 +67,8 @@ pub struct Entry {
     lifetimes: Lifetimes,
     /// When it was stored.
     stored: u64,
-    /// When it was asked for, so that all that it says had been so after that.
-    asked: u64,
+    /// When it was requested: what it says was still true then.
+    requested: u64,
 }
 
 impl Entry {
@@ -94,7 +94,7 @@ impl Entry {
             encoded: Vec::new(),
             lifetimes,
             stored: now,
-            asked: now,
+            requested: now,
         }
     }
 
@@ -138,14 +138,14 @@ impl Entry {
         entry
     }
 
-    /// The same, asked for at that time.
-    pub fn asked_at(self, asked: u64) -> Entry {
-        Entry { asked, ..self }
+    /// The same, requested at that time.
+    pub fn requested_at(self, requested: u64) -> Entry {
+        Entry { requested, ..self }
     }
 
     /// Whether it was asked for before that.
     pub fn is_older(&self, than: u64) -> bool {
-        self.asked < than
+        self.requested < than
     }
 
     /// How long it may be used, from when it was stored.
@@ -155,7 +155,7 @@ impl Entry {
 
     /// How many nanoseconds ago it was asked for, and stored.
     pub(crate) fn since(&self, now: u64) -> (u64, u64) {
-        (now.saturating_sub(self.asked), now.saturating_sub(self.stored))
+        (now.saturating_sub(self.requested), now.saturating_sub(self.stored))
     }
 
     /// How old it is, in seconds.

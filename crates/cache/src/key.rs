@@ -23,6 +23,17 @@ impl Borrow<[u8]> for Key {
     }
 }
 
+/// The part of a URL before its path.
+#[derive(Clone, Copy, Debug)]
+pub struct UrlOrigin<'a> {
+    /// `http` or `https`.
+    pub scheme: &'a str,
+    /// The host, with its port if that is not the scheme's.
+    pub host: &'a str,
+    /// The site, if it has the URL only on some listening sockets.
+    pub site: Option<&'a str>,
+}
+
 impl Key {
     /// A key that a script has set.
     pub fn of(bytes: &[u8]) -> Key {
@@ -34,18 +45,13 @@ impl Key {
         &self.0
     }
 
-    /// Writes the key of a request for a host with a scheme into `out`, which is cleared. `site`
-    /// names the site if it has the URL only on some listening sockets. Query parameters whose
+    /// Writes the key of a request into `out`, which is cleared. Query parameters whose
     /// names fit one of `ignored` (a `*` at the end stands for anything) are left out.
-    pub fn write(
-        out: &mut Vec<u8>,
-        (scheme, host, site): (&str, &str, Option<&str>),
-        uri: &Uri,
-        ignored: &[String],
-    ) {
+    pub fn write(out: &mut Vec<u8>, origin: UrlOrigin<'_>, uri: &Uri, ignored: &[String]) {
+        let UrlOrigin { scheme, host, site } = origin;
         let is_secure = scheme == "https";
         let port = if is_secure { ":443" } else { ":80" };
-        write(out, (host, port), uri.path(), uri.query(), ignored);
+        write(out, host, port, uri.path(), uri.query(), ignored);
         if is_secure {
             out.extend_from_slice(SECURE);
         }
@@ -77,7 +83,8 @@ impl Key {
 /// `default_port` is that of the scheme, as in `":80"`, and is left out of the host.
 fn write(
     out: &mut Vec<u8>,
-    (host, default_port): (&str, &str),
+    host: &str,
+    default_port: &str,
     path: &str,
     query: Option<&str>,
     ignored: &[String],
@@ -125,7 +132,7 @@ pub fn url_key(url: &str) -> Option<Vec<u8>> {
     let (path, query) =
         target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     let mut key = Vec::new();
-    write(&mut key, (host, port), path, query, &[]);
+    write(&mut key, host, port, path, query, &[]);
     Some(key)
 }
 
@@ -136,7 +143,12 @@ mod tests {
     fn key(host: &str, target: &str, ignored: &[&str]) -> String {
         let ignored: Vec<String> = ignored.iter().map(ToString::to_string).collect();
         let mut out = b"rest".to_vec();
-        Key::write(&mut out, ("http", host, None), &target.parse().unwrap(), &ignored);
+        Key::write(
+            &mut out,
+            UrlOrigin { scheme: "http", host, site: None },
+            &target.parse().unwrap(),
+            &ignored,
+        );
         String::from_utf8(out).unwrap()
     }
 
@@ -158,11 +170,21 @@ mod tests {
     #[test]
     fn https_has_keys_of_its_own() {
         let mut out = Vec::new();
-        Key::write(&mut out, ("https", "A.org:443", None), &"/x?y".parse().unwrap(), &[]);
+        Key::write(
+            &mut out,
+            UrlOrigin { scheme: "https", host: "A.org:443", site: None },
+            &"/x?y".parse().unwrap(),
+            &[],
+        );
         assert_eq!(out, [b"a.org/x?y", SECURE].concat());
         let mut other = Vec::new();
         for host in ["a.org:80", "a.org:443:80", "a.org:80:443"] {
-            Key::write(&mut other, ("https", host, None), &"/x?y".parse().unwrap(), &[]);
+            Key::write(
+                &mut other,
+                UrlOrigin { scheme: "https", host, site: None },
+                &"/x?y".parse().unwrap(),
+                &[],
+            );
             assert_ne!(other, out, "{host}");
         }
         assert!(Key::is_of(&out, b"a.org/x?y") && Key::is_of(b"a", b"a"));
@@ -177,7 +199,12 @@ mod tests {
         for scheme in ["http", "https"] {
             for site in [None, Some("a"), Some("a@127.0.0.1:80")] {
                 let mut out = Vec::new();
-                Key::write(&mut out, (scheme, "a.org", site), &"/x".parse().unwrap(), &[]);
+                Key::write(
+                    &mut out,
+                    UrlOrigin { scheme, host: "a.org", site },
+                    &"/x".parse().unwrap(),
+                    &[],
+                );
                 assert!(Key::is_of(&out, b"a.org/x"), "{scheme} {site:?}");
                 let at = keys.iter().position(|key| *key == out);
                 keys.remove(at.expect("a purge of the URL finds it"));

@@ -20,9 +20,9 @@ mod wire;
 
 pub use directives::Directives;
 pub use entry::{Entry, Freshness, Lifetimes};
-pub use key::Key;
-pub use rules::{Overrides, Request, Rules, storable};
+pub use key::{Key, UrlOrigin};
+pub use rules::{Overrides, Received, Request, Rules, storable};
 pub use selection::Selection;
-pub use store::{Counts, Found, Purge, Store, Tally};
+pub use store::{Counts, Purge, Store, StoreLookup, Tally};
 pub use targeted::OWN_CONTROL;
 pub use wire::{Moment, decode, encode};

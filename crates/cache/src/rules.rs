@@ -1,5 +1,5 @@
-//! What may be kept, and for how long: the rules of HTTP, and what the operator or a script adds to
-//! them.
+//! Which responses may be stored, and for how long: the rules of HTTP, and the settings of the
+//! operator or of a script.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,54 +13,54 @@ use crate::directives::{Directives, FOREVER, seconds};
 use crate::entry::Lifetimes;
 use crate::{selection, targeted};
 
-/// Statuses whose responses may be kept although they do not say so themselves: those that RFC 9110
-/// section 15.1 calls heuristically cacheable and that say something about the page, not about the
-/// request.
+/// Statuses whose responses may be stored without directives: those that RFC 9110 section 15.1
+/// calls heuristically cacheable, without 206, 405, 414 and 501, which depend on the request.
 const KEPT_BY_DEFAULT: [u16; 8] = [200, 203, 204, 300, 301, 308, 404, 410];
 
-/// Longest lifetime that a script can wish for, in seconds: a year, as RFC 9111 advises.
+/// Longest lifetime that a script can set, in seconds: a year, as RFC 9111 advises.
 const LONGEST: u64 = 365 * 24 * 3600;
 
-/// What the operator says for a site or a part of it.
+/// The operator's settings for a site or for a part of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// How long a response is fresh that says nothing of it; zero: it is not kept.
+    /// How long a response without directives is fresh; zero: it is not stored.
     pub lifetime: Duration,
-    /// How long a stale response that does not say may be used while it is fetched anew.
+    /// How long a stale response may be used while it is fetched anew, unless its directives say
+    /// it.
     pub while_revalidate: Duration,
-    /// How long a stale response that does not say may be used if it cannot be fetched.
+    /// How long a stale response may be used if it cannot be fetched, unless its directives say it.
     pub if_error: Duration,
-    /// Whether requests with cookies are as good as those without.
+    /// Whether cookies of requests are ignored.
     pub ignores_cookies: bool,
-    /// Whether responses that set cookies are kept, without these.
+    /// Whether responses that set cookies are stored, without `Set-Cookie`.
     pub ignores_set_cookie: bool,
-    /// Whether what responses say of their lifetime does not count.
+    /// Whether directives of responses are ignored.
     pub ignores_response: bool,
-    /// Whether what requests say of the cache does not count.
+    /// Whether directives of requests are ignored.
     pub ignores_request: bool,
 }
 
-/// What a script wants for one request beside the rules.
+/// A script's settings for one request, which override the rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
-    /// The name of the response, in the place of its URL.
+    /// The key of the response, instead of its URL.
     pub key: Option<Vec<u8>>,
-    /// How long the response is fresh, whatever it says itself.
+    /// How long the response is fresh, whatever its directives say.
     pub lifetime: Option<Duration>,
-    /// How long it may be used after that while it is fetched anew, whatever it says of it.
+    /// How long it may be used after that while it is fetched anew, whatever its directives say.
     pub while_revalidate: Option<Duration>,
-    /// How long it may be used after that if it cannot be fetched, whatever it says of it.
+    /// How long it may be used after that if it cannot be fetched, whatever its directives say.
     pub if_error: Option<Duration>,
-    /// What was asked for before that, in nanoseconds, is stale.
+    /// Responses that were requested before this time, in nanoseconds, are stale.
     pub since: Option<u64>,
     /// Tags of the response, beside its own.
     pub tags: Vec<Box<str>>,
-    /// The cache has nothing to do with this request.
+    /// This request bypasses the cache.
     pub bypass: bool,
 }
 
 impl Overrides {
-    /// Nothing.
+    /// No settings.
     pub const NONE: Overrides = Overrides {
         key: None,
         lifetime: None,
@@ -72,20 +72,20 @@ impl Overrides {
     };
 }
 
-/// What a request has that matters to the cache.
+/// The properties of a request that matter to the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// Cookies that count.
+    /// It has cookies, and the rules do not ignore them.
     pub has_cookies: bool,
-    /// `Authorization`, or a client certificate of its connection.
+    /// It has `Authorization`, or its connection a client certificate.
     pub has_credentials: bool,
-    /// What it says of the cache, if it says anything.
+    /// Its directives, if it has any.
     pub said: Option<Directives>,
 }
 
 impl Request {
-    /// What these fields say. `has_certificate`: whether the client has shown a certificate, on
-    /// which a page may depend as on `Authorization`. `None`: the cache has nothing to do with it.
+    /// Reads header fields. `has_certificate`: whether the client has shown a certificate, on which
+    /// a page may depend as on `Authorization`. `None`: the request bypasses the cache.
     pub fn of(headers: &HeaderMap, has_certificate: bool, rules: &Rules) -> Option<Request> {
         if selection::overrides_method(headers) {
             return None;
@@ -99,26 +99,39 @@ impl Request {
         })
     }
 
-    /// Whether it belongs to one user.
+    /// Whether its response may be meant for one user.
     pub fn is_own(&self) -> bool {
         self.has_cookies || self.has_credentials
     }
 
-    /// Whether nothing of it may be kept.
+    /// Whether it forbids storing its response.
     pub fn forbids_storing(&self) -> bool {
         self.said.is_some_and(|said| said.no_store)
     }
 }
 
-/// How long the response to a request may be used. `None`: it must not be kept, or is not worth it.
-/// The response came `now`, so long after it had been asked for.
+/// A response as it was received.
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'a> {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its header fields.
+    pub headers: &'a HeaderMap,
+    /// When it came.
+    pub at: SystemTime,
+    /// How long after the request.
+    pub delay: Duration,
+}
+
+/// How long the response to a request may be used. `None`: it must not be stored, or would be stale
+/// at once.
 pub fn storable(
     rules: &Rules,
     overrides: &Overrides,
     request: &Request,
-    (status, headers): (StatusCode, &HeaderMap),
-    (now, delay): (SystemTime, Duration),
+    received: Received<'_>,
 ) -> Option<Lifetimes> {
+    let Received { status, headers, at: now, .. } = received;
     let is_part = matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED);
     if is_part || status.is_informational() || request.forbids_storing() || overrides.bypass {
         return None;
@@ -126,7 +139,7 @@ pub fn storable(
     if headers.contains_key(SET_COOKIE) && !rules.ignores_set_cookie {
         return None;
     }
-    // The fields that follow a body are not kept with it.
+    // Trailers are not stored, so such a response is not either.
     if headers.contains_key(TRAILER) {
         return None;
     }
@@ -147,8 +160,7 @@ pub fn storable(
     let own = own.or(said.s_maxage).or(said.max_age);
     let own =
         own.or_else(|| if speaks && targeted.is_none() { expires(headers, now) } else { None });
-    // It says that it may be kept, which a shared cache must hear where the request was somebody's
-    // own.
+    // It says itself that it may be stored; a shared cache needs that if the request had cookies.
     let is_explicit = own.is_some() || said.public || said.no_cache;
     let is_for_all = overrides.lifetime.is_some()
         || (is_explicit && (said.public || said.must_revalidate || said.s_maxage.is_some()));
@@ -163,17 +175,16 @@ pub fn storable(
     };
     let is_strict = said.no_cache || said.must_revalidate || said.proxy_revalidate;
     // `s-maxage` forbids stale use too, unless the same response allows it.
-    let stale = |wished: Option<Duration>, said_stale: Option<u64>, rule: Duration| match said_stale
-    {
+    let stale = |set: Option<Duration>, said_stale: Option<u64>, rule: Duration| match said_stale {
         _ if is_strict => 0,
-        _ if wished.is_some() => wished.unwrap_or_default().as_secs(),
+        _ if set.is_some() => set.unwrap_or_default().as_secs(),
         Some(seconds) => seconds,
         None if said.s_maxage.is_some() => 0,
         None => rule.as_secs(),
     };
     let has_validator = headers.contains_key(ETAG) || headers.contains_key(LAST_MODIFIED);
     let said_age = said_age(headers);
-    let age = age(said_age, headers, (now, delay));
+    let age = age(said_age, &received);
     if (fresh <= age || fresh == 0) && !(is_explicit && has_validator) {
         return None;
     }
@@ -193,9 +204,9 @@ pub fn storable(
     })
 }
 
-/// How long it is fresh by its `Expires`, in seconds from its making.
+/// How long it is fresh by its `Expires`, in seconds from its `Date`.
 fn expires(headers: &HeaderMap, now: SystemTime) -> Option<u64> {
-    // What is no date lies in the past (RFC 9111 section 5.3).
+    // An invalid date lies in the past (RFC 9111 section 5.3).
     headers.get(EXPIRES)?;
     let made = date(headers, DATE).unwrap_or(now);
     let expires = date(headers, EXPIRES).and_then(|expires| expires.duration_since(made).ok());
@@ -214,9 +225,10 @@ fn said_age(headers: &HeaderMap) -> Option<u64> {
 
 /// How old it is already (RFC 9111 section 4.2.3). The time that the answer took counts only if it
 /// came from another cache: an application is near.
-fn age(said: Option<u64>, headers: &HeaderMap, (now, delay): (SystemTime, Duration)) -> u64 {
-    let apparent = date(headers, DATE).and_then(|date| now.duration_since(date).ok());
-    let corrected = said.map_or(0, |said| said + delay.as_secs());
+fn age(said: Option<u64>, received: &Received<'_>) -> u64 {
+    let date = date(received.headers, DATE);
+    let apparent = date.and_then(|date| received.at.duration_since(date).ok());
+    let corrected = said.map_or(0, |said| said + received.delay.as_secs());
     apparent.unwrap_or_default().as_secs().max(corrected).min(FOREVER)
 }
 
@@ -239,14 +251,13 @@ mod tests {
         response: &[&str],
     ) -> Option<Lifetimes> {
         let request = Request::of(&headers(request), false, rules).unwrap();
-        let response = (StatusCode::from_u16(status).unwrap(), &headers(response));
-        storable(
-            rules,
-            overrides,
-            &request,
-            response,
-            (SystemTime::UNIX_EPOCH + NOW, Duration::from_secs(1)),
-        )
+        let received = Received {
+            status: StatusCode::from_u16(status).unwrap(),
+            headers: &headers(response),
+            at: SystemTime::UNIX_EPOCH + NOW,
+            delay: Duration::from_secs(1),
+        };
+        storable(rules, overrides, &request, received)
     }
 
     /// How long a response is fresh without rules; `None`: it is not kept.
@@ -258,7 +269,7 @@ mod tests {
     #[test]
     fn a_certificate_of_the_client_counts_as_credentials() {
         let rules = Rules { lifetime: Duration::from_secs(60), ..Rules::default() };
-        let now = (SystemTime::UNIX_EPOCH + NOW, Duration::ZERO);
+        let at = SystemTime::UNIX_EPOCH + NOW;
         for (has_certificate, response, is_kept) in [
             (false, &[][..], true),
             (true, &[], false),
@@ -267,9 +278,9 @@ mod tests {
         ] {
             let request = Request::of(&HeaderMap::new(), has_certificate, &rules).unwrap();
             assert_eq!(request.is_own(), has_certificate);
-            let headers = headers(response);
-            let kept =
-                storable(&rules, &Overrides::NONE, &request, (StatusCode::OK, &headers), now);
+            let headers = &headers(response);
+            let received = Received { status: StatusCode::OK, headers, at, delay: Duration::ZERO };
+            let kept = storable(&rules, &Overrides::NONE, &request, received);
             assert_eq!(kept.is_some(), is_kept, "{has_certificate} {response:?}");
         }
     }
@@ -394,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_counts_whatever_is_said() {
+    fn a_scripts_setting_counts_whatever_the_headers_say() {
         let overrides =
             Overrides { lifetime: Some(Duration::from_secs(7)), ..Overrides::default() };
         let ask = |request: &[&str], response: &[&str]| {
@@ -418,8 +429,12 @@ mod tests {
         assert_eq!(times(&Overrides { bypass: true, ..without }, "Cache-Control: max-age=5"), None);
         let none = Overrides { lifetime: Some(Duration::ZERO), ..Overrides::default() };
         let request = Request::default();
-        let response = (StatusCode::OK, &headers(&["Cache-Control: max-age=60", "ETag: \"a\""]));
-        let now = (SystemTime::now(), Duration::ZERO);
-        assert!(storable(&Rules::default(), &none, &request, response, now).is_none());
+        let received = Received {
+            status: StatusCode::OK,
+            headers: &headers(&["Cache-Control: max-age=60", "ETag: \"a\""]),
+            at: SystemTime::now(),
+            delay: Duration::ZERO,
+        };
+        assert!(storable(&Rules::default(), &none, &request, received).is_none());
     }
 }

@@ -43,7 +43,7 @@ struct Resource {
     variants: Vec<Arc<Entry>>,
     /// Until then its responses are taken for such as cannot be kept, in nanoseconds: those to
     /// requests without credentials, and to others.
-    passed_until: [u64; 2],
+    miss_until: [u64; 2],
 }
 
 #[derive(Clone)]
@@ -68,7 +68,7 @@ pub struct Counts {
     pub misses: AtomicU64,
     /// Answered with what another request had been waiting for.
     pub coalesced: AtomicU64,
-    /// Found still right by an application.
+    /// Still valid, an application said.
     pub revalidated: AtomicU64,
     /// Not looked for at all.
     pub bypassed: AtomicU64,
@@ -143,14 +143,15 @@ fn key_of(url: &str) -> Result<Vec<u8>, String> {
     url_key(url).ok_or_else(|| format!("`{url}` has no host; write it as in `example.org/page`"))
 }
 
-/// The stored responses for a request.
-pub enum Found {
-    /// A response.
-    Entry(Arc<Entry>),
-    /// Nothing.
-    Nothing,
-    /// Nothing, and lately what came could not be kept.
-    Passed,
+/// What the store has for a request.
+pub enum StoreLookup {
+    /// A stored response; it may be stale.
+    Hit(Arc<Entry>),
+    /// No stored response.
+    Miss,
+    /// No stored response, and the last one could not be stored: requests need not wait for the
+    /// next.
+    HitForMiss,
 }
 
 /// The responses.
@@ -212,16 +213,24 @@ impl Store {
     }
 
     /// Finds the stored response for a request, fresh or not.
-    pub fn find(&self, key: &[u8], request: &Request, headers: &HeaderMap, now: u64) -> Found {
-        let Some(resource) = self.map.get(key) else { return Found::Nothing };
+    pub fn find(
+        &self,
+        key: &[u8],
+        request: &Request,
+        headers: &HeaderMap,
+        now: u64,
+    ) -> StoreLookup {
+        let Some(resource) = self.map.get(key) else { return StoreLookup::Miss };
         let mut fitting = resource.variants.iter().filter(|entry| {
             entry.admits(request.has_cookies, request.has_credentials)
                 && entry.selection.fits(headers)
         });
         match fitting.next() {
-            Some(entry) => Found::Entry(entry.clone()),
-            None if now < resource.passed_until[usize::from(request.is_own())] => Found::Passed,
-            None => Found::Nothing,
+            Some(entry) => StoreLookup::Hit(entry.clone()),
+            None if now < resource.miss_until[usize::from(request.is_own())] => {
+                StoreLookup::HitForMiss
+            }
+            None => StoreLookup::Miss,
         }
     }
 
@@ -240,7 +249,7 @@ impl Store {
             .filter(|other| other.selection != entry.selection);
         let others: Vec<_> = others.take(MOST_VARIANTS - 1).cloned().collect();
         let variants = std::iter::once(entry).chain(others).collect();
-        self.map.insert(key.clone(), Arc::new(Resource { variants, passed_until: [0; 2] }));
+        self.map.insert(key.clone(), Arc::new(Resource { variants, miss_until: [0; 2] }));
         true
     }
 
@@ -249,23 +258,23 @@ impl Store {
     pub fn keep_encoded(&self, key: &Key, entry: &Arc<Entry>, coding: &'static str, body: Bytes) {
         // Dropping the outcome forgets the key again if there is nothing under it.
         drop(self.map.entry(key, None, |_, resource: &mut Arc<Resource>| {
-            let Resource { variants, passed_until } = &**resource;
+            let Resource { variants, miss_until } = &**resource;
             if let Some(at) = variants.iter().position(|other| Arc::ptr_eq(other, entry)) {
                 let mut variants = variants.clone();
                 variants[at] = Arc::new(entry.with_encoded(coding, body));
-                *resource = Arc::new(Resource { variants, passed_until: *passed_until });
+                *resource = Arc::new(Resource { variants, miss_until: *miss_until });
             }
             EntryAction::Retain(())
         }));
     }
 
     /// Remembers until `until` that responses to such requests for this key cannot be kept.
-    pub fn pass(&self, key: &Key, request: &Request, until: u64) {
+    pub fn mark_hit_for_miss(&self, key: &Key, request: &Request, until: u64) {
         let old = self.map.peek(key.bytes());
-        let (variants, mut passed_until) =
-            old.map(|old| (old.variants.clone(), old.passed_until)).unwrap_or_default();
-        passed_until[usize::from(request.is_own())] = until;
-        self.map.insert(key.clone(), Arc::new(Resource { variants, passed_until }));
+        let (variants, mut miss_until) =
+            old.map(|old| (old.variants.clone(), old.miss_until)).unwrap_or_default();
+        miss_until[usize::from(request.is_own())] = until;
+        self.map.insert(key.clone(), Arc::new(Resource { variants, miss_until }));
     }
 
     /// Removes what a request has changed (RFC 9111 section 4.4).
@@ -350,8 +359,8 @@ mod tests {
 
     fn find(store: &Store, key: &str, request: &HeaderMap) -> Option<String> {
         match store.find(key.as_bytes(), &Request::default(), request, 0) {
-            Found::Entry(entry) => Some(String::from_utf8(entry.body.to_vec()).unwrap()),
-            Found::Nothing | Found::Passed => None,
+            StoreLookup::Hit(entry) => Some(String::from_utf8(entry.body.to_vec()).unwrap()),
+            StoreLookup::Miss | StoreLookup::HitForMiss => None,
         }
     }
 
@@ -380,8 +389,8 @@ mod tests {
         let (store, key, german) = (store(1 << 20, 1 << 14), Key::of(b"a"), language("de"));
         let encoded = |request: &HeaderMap| match store.find(b"a", &Request::default(), request, 0)
         {
-            Found::Entry(entry) => entry.encoded("gzip").cloned(),
-            Found::Nothing | Found::Passed => None,
+            StoreLookup::Hit(entry) => entry.encoded("gzip").cloned(),
+            StoreLookup::Miss | StoreLookup::HitForMiss => None,
         };
         let keep = |entry| {
             store.keep_encoded(&key, entry, "gzip", Bytes::from_static(b"short"));
@@ -433,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_before_a_purge_is_not_stored_after() {
+    fn what_was_requested_before_a_purge_is_not_stored_after() {
         let store = store(1 << 20, 1 << 14);
         let before = store.purges();
         store.purge(&Purge::All);
@@ -451,7 +460,11 @@ mod tests {
         }
         assert!(store.tally().entries > 40, "{:?}", store.tally());
         for number in 0..20_000 {
-            store.pass(&Key::of(format!("passed-{number}").as_bytes()), &Request::default(), 10);
+            store.mark_hit_for_miss(
+                &Key::of(format!("passed-{number}").as_bytes()),
+                &Request::default(),
+                10,
+            );
         }
         let Tally { entries, bytes, .. } = store.tally();
         assert!(bytes <= 1 << 20 && entries <= (1 << 20) / OVERHEAD as u64, "{entries} {bytes}");
@@ -463,15 +476,17 @@ mod tests {
         let store = store(1 << 20, 1 << 14);
         let key = Key::of(b"a");
         let found = |now| store.find(b"a", &Request::default(), &language("de"), now);
-        store.pass(&key, &Request { has_cookies: true, ..Request::default() }, 20);
-        assert!(matches!(found(9), Found::Nothing), "it says nothing of others");
-        store.pass(&key, &Request::default(), 10);
-        assert!(matches!(found(9), Found::Passed) && matches!(found(10), Found::Nothing));
+        store.mark_hit_for_miss(&key, &Request { has_cookies: true, ..Request::default() }, 20);
+        assert!(matches!(found(9), StoreLookup::Miss), "it says nothing of others");
+        store.mark_hit_for_miss(&key, &Request::default(), 10);
+        assert!(
+            matches!(found(9), StoreLookup::HitForMiss) && matches!(found(10), StoreLookup::Miss)
+        );
         store.put(&key, entry("x", &language("de"), &[]), store.purges());
-        assert!(matches!(found(9), Found::Entry(_)));
-        store.pass(&key, &Request::default(), 10);
-        assert!(matches!(found(9), Found::Entry(_)), "a variant that can be kept stays");
+        assert!(matches!(found(9), StoreLookup::Hit(_)));
+        store.mark_hit_for_miss(&key, &Request::default(), 10);
+        assert!(matches!(found(9), StoreLookup::Hit(_)), "a variant that can be kept stays");
         store.invalidate(b"a");
-        assert!(matches!(found(9), Found::Nothing));
+        assert!(matches!(found(9), StoreLookup::Miss));
     }
 }

@@ -7,22 +7,22 @@ use sfv::{BareItem, Dictionary, ListEntry, Parser};
 
 use crate::directives::Directives;
 
-/// The field for this cache alone. Clients have no use for it.
+/// The field for this cache alone; it is not sent to clients.
 pub const OWN_CONTROL: HeaderName = HeaderName::from_static("tokamak-cache-control");
 
-/// The fields that count here; the first one that is right counts alone.
+/// The fields that this cache obeys; only the first valid one of them counts.
 const TARGETS: [HeaderName; 2] = [OWN_CONTROL, HeaderName::from_static("cdn-cache-control")];
 
 /// Directives whose argument is a number of seconds.
 const TIMES: [&str; 4] = ["max-age", "s-maxage", "stale-while-revalidate", "stale-if-error"];
 
-/// What a response says to caches like this one alone. Then `Cache-Control` and `Expires` do not
-/// count.
+/// The directives of a response for caches like this one. If it has some, `Cache-Control` and
+/// `Expires` do not count.
 pub(crate) fn of(headers: &HeaderMap) -> Option<Directives> {
     TARGETS.iter().find_map(|name| read(headers, name))
 }
 
-/// `None`: the field is missing, empty or wrong, so it does not count (RFC 9213 section 2.2).
+/// `None`: the field is missing, empty or invalid, so it is ignored (RFC 9213 section 2.2).
 fn read(headers: &HeaderMap, name: &HeaderName) -> Option<Directives> {
     let lines: Vec<&[u8]> = headers.get_all(name).iter().map(|value| value.as_bytes()).collect();
     let dictionary: Dictionary = Parser::new(&lines.join(&b", "[..])).parse().ok()?;

@@ -39,8 +39,8 @@ pub fn encode(entry: &Entry, moment: Moment) -> Vec<u8> {
     let mut out = Writer(Vec::with_capacity(entry.cost()));
     out.0.push(VERSION);
     out.number(u64::from(entry.status.as_u16()));
-    let (asked, stored) = entry.since(moment.now);
-    for since in [asked, stored] {
+    let (requested, stored) = entry.since(moment.now);
+    for since in [requested, stored] {
         out.number(moment.wall.saturating_sub(since / 1_000_000));
     }
     for seconds in [lifetimes.age, lifetimes.fresh, lifetimes.while_revalidate, lifetimes.if_error]
@@ -73,7 +73,7 @@ pub fn decode(bytes: Bytes, moment: Moment) -> Option<Entry> {
         return None;
     }
     let status = StatusCode::from_u16(input.number()?.try_into().ok()?).ok()?;
-    let (asked, stored) = (input.number()?, input.number()?);
+    let (requested, stored) = (input.number()?, input.number()?);
     let mut next = || input.number();
     let (age, fresh, while_revalidate, if_error) = (next()?, next()?, next()?, next()?);
     let bits = input.byte()?;
@@ -104,9 +104,9 @@ pub fn decode(bytes: Bytes, moment: Moment) -> Option<Entry> {
     if !input.0.is_empty() {
         return None;
     }
-    let since = moment.wall.saturating_sub(asked).saturating_mul(1_000_000);
+    let since = moment.wall.saturating_sub(requested).saturating_mul(1_000_000);
     let entry = Entry::new((status, headers, body), selection, tags, lifetimes, moment.now);
-    Some(entry.asked_at(moment.now.saturating_sub(since)))
+    Some(entry.requested_at(moment.now.saturating_sub(since)))
 }
 
 #[cfg(test)]

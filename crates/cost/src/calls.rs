@@ -1,4 +1,4 @@
-/// What a request has called that others answer, by kind.
+/// The kinds of outgoing calls that are counted for each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallKind {
     /// Statements that a database executes.
@@ -8,7 +8,7 @@ pub enum CallKind {
 }
 
 impl CallKind {
-    /// All of them, in the order of `shim.h`.
+    /// All kinds, in the order of the C shim's `SHIM_CALL_*`.
     pub const ALL: [CallKind; 2] = [CallKind::Sql, CallKind::Http];
 
     /// The name used in logs, metrics and documentation.
@@ -30,16 +30,16 @@ pub struct CallSum {
     pub nanos: u64,
 }
 
-/// The calls that a request has made, by its worker's word.
+/// The outgoing calls of a request, as its worker has reported them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
-    /// Of each kind, as [`CallKind::ALL`].
+    /// One sum for each kind, in the order of [`CallKind::ALL`].
     pub sums: [CallSum; CallKind::ALL.len()],
 }
 
 impl Calls {
-    /// Adds those that another answer to the same request has made. Numbers of workers may be
-    /// anything.
+    /// Adds the calls of another worker that has answered the same request (a sub-request, say).
+    /// Sums saturate, because workers are not trusted.
     pub fn add(&mut self, other: &Calls) {
         for (sum, one) in self.sums.iter_mut().zip(other.sums) {
             sum.count = sum.count.saturating_add(one.count);
@@ -47,7 +47,7 @@ impl Calls {
         }
     }
 
-    /// Those of a kind.
+    /// The calls of one kind.
     pub fn of(&self, kind: CallKind) -> CallSum {
         self.sums[kind as usize]
     }

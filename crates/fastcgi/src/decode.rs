@@ -1,21 +1,22 @@
-//! From bytes to the parts of records.
+//! From bytes to the events of records.
 
 use crate::record::HEADER_LEN;
 use crate::{Error, Header};
 
-/// A part of a record, in the order in which they come: the header, pieces of content, the end.
+/// What the decoder has read of a record, in this order: header, pieces of content, end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part<'a> {
+pub enum RecordEvent<'a> {
     /// A record begins.
     Head(Header),
-    /// Some of its content; never empty. Where it is cut says nothing: that is how the bytes came.
+    /// Some of its content; never empty. The borders between pieces mean nothing: the bytes arrived
+    /// so.
     Content(&'a [u8]),
     /// All of its content and padding has been read.
     End,
 }
 
-/// Reads records from bytes that come in pieces of any size. Content is never copied: it is pointed
-/// at where it came.
+/// Reads records from bytes that come in pieces of any size. Content is never copied: the events
+/// point into the input.
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
     state: State,
@@ -50,7 +51,7 @@ impl Decoder {
     ///
     /// # Errors
     /// Fails for a record of another version, now and at every later call.
-    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Part<'a>>, Error> {
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<RecordEvent<'a>>, Error> {
         loop {
             match &mut self.state {
                 State::Header(header, have) => {
@@ -65,13 +66,13 @@ impl Decoder {
                         Ok(header) => State::Content(header.content, header.padding),
                         Err(error) => State::Failed(error),
                     };
-                    return parsed.map(|header| Some(Part::Head(header)));
+                    return parsed.map(|header| Some(RecordEvent::Head(header)));
                 }
                 State::Content(0, padding) => self.state = State::Padding(*padding),
                 State::Content(left, _) => {
                     let piece = take(input, usize::from(*left));
                     *left -= piece.len() as u16;
-                    return Ok((!piece.is_empty()).then_some(Part::Content(piece)));
+                    return Ok((!piece.is_empty()).then_some(RecordEvent::Content(piece)));
                 }
                 State::Padding(left) => {
                     *left -= take(input, usize::from(*left)).len() as u8;
@@ -79,7 +80,7 @@ impl Decoder {
                         return Ok(None);
                     }
                     self.state = State::default();
-                    return Ok(Some(Part::End));
+                    return Ok(Some(RecordEvent::End));
                 }
                 State::Failed(error) => return Err(*error),
             }

@@ -3,7 +3,7 @@
 
 use crate::message::{BODY_LEN, KEEP_CONN};
 use crate::record::{HEADER_LEN, MANAGEMENT, MOST_CONTENT};
-use crate::{Error, Header, Kind, ProtocolStatus, Role, Stream, Values, Wanted, params};
+use crate::{Error, Header, Kind, ProtocolStatus, Role, Stream, Values, ValuesQuery, params};
 
 const PADDING: [u8; 7] = [0; 7];
 
@@ -44,16 +44,16 @@ pub fn stream_end(out: &mut Vec<u8>, id: u16, stream: Stream) {
 }
 
 /// A question about the application (§4.1).
-pub fn get_values(out: &mut Vec<u8>, wanted: Wanted) {
+pub fn get_values(out: &mut Vec<u8>, query: ValuesQuery) {
     let mut content = Vec::new();
-    wanted.put(&mut content);
+    query.put(&mut content);
     record(out, Kind::GetValues, MANAGEMENT, &content);
 }
 
 /// The same for an application that is to answer at once: libfcgi does so only when it has read the
 /// head of another record, so an empty one follows.
-pub fn question(out: &mut Vec<u8>, wanted: Wanted) {
-    get_values(out, wanted);
+pub fn probe_values(out: &mut Vec<u8>, query: ValuesQuery) {
+    get_values(out, query);
     record(out, Kind::GetValues, MANAGEMENT, b"");
 }
 

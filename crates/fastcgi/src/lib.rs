@@ -21,8 +21,8 @@ pub mod params;
 pub mod record;
 mod values;
 
-pub use decode::{Decoder, Part};
+pub use decode::{Decoder, RecordEvent};
 pub use error::Error;
 pub use message::{Message, Messages, ProtocolStatus, Role, Stream};
 pub use record::{Header, Kind};
-pub use values::{Values, Wanted};
+pub use values::{Values, ValuesQuery};

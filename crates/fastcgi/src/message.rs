@@ -1,6 +1,6 @@
 //! What records mean, for both sides of a connection.
 
-use crate::{Decoder, Error, Header, Kind, Part, Values, Wanted};
+use crate::{Decoder, Error, Header, Kind, RecordEvent, Values, ValuesQuery};
 
 /// Content of the records that always have eight bytes: FCGI_BeginRequestBody (§5.1),
 /// FCGI_EndRequestBody (§5.5) and FCGI_UnknownTypeBody (§4.2).
@@ -165,7 +165,7 @@ pub enum Message<'a> {
         status: ProtocolStatus,
     },
     /// The web server asks about the application (§4.1).
-    GetValues(Wanted),
+    GetValues(ValuesQuery),
     /// The application's answer (§4.1).
     Values(Values),
     /// The application does not know this type of management record (§4.2).
@@ -199,12 +199,12 @@ impl Messages {
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Message<'a>>, Error> {
         while let Some(part) = self.decoder.next(input)? {
             match (part, self.record) {
-                (Part::Head(header), _) => {
+                (RecordEvent::Head(header), _) => {
                     validate(&header)?;
                     self.collected.clear();
                     self.record = Some(header);
                 }
-                (Part::Content(bytes), Some(Header { kind, id, .. })) => {
+                (RecordEvent::Content(bytes), Some(Header { kind, id, .. })) => {
                     match Kind::of(kind).and_then(Stream::of) {
                         Some(stream) => return Ok(Some(Message::Stream { id, stream, bytes })),
                         None if Kind::of(kind).is_some() => self.collected.extend_from_slice(bytes),
@@ -212,12 +212,12 @@ impl Messages {
                         None => {}
                     }
                 }
-                (Part::End, Some(header)) => {
+                (RecordEvent::End, Some(header)) => {
                     if let Some(message) = self.whole(&header)? {
                         return Ok(Some(message));
                     }
                 }
-                (Part::Content(_) | Part::End, None) => {}
+                (RecordEvent::Content(_) | RecordEvent::End, None) => {}
             }
         }
         Ok(None)
@@ -245,7 +245,7 @@ impl Messages {
                 let app_status = u32::from_be_bytes([a, b, c, d]);
                 Message::End { id, app_status, status: ProtocolStatus::of(status) }
             }
-            Some(Kind::GetValues) => Message::GetValues(Wanted::read(&self.collected)?),
+            Some(Kind::GetValues) => Message::GetValues(ValuesQuery::read(&self.collected)?),
             Some(Kind::GetValuesResult) => Message::Values(Values::read(&self.collected)?),
             Some(Kind::UnknownType) => Message::UnknownType(body[0]),
             Some(kind) => match Stream::of(kind).filter(|_| header.content == 0) {

@@ -13,9 +13,9 @@ const MPXS_CONNS: &[u8] = b"FCGI_MPXS_CONNS";
 /// hold.
 const LIMITS: Limits = Limits { bytes: 4096, pairs: 64 };
 
-/// Which of the variables a query names. Names that are not known are passed over, as §4.1 asks.
+/// The variables that a query names. Unknown names are ignored, as §4.1 demands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ValuesQuery {
     /// FCGI_MAX_CONNS.
     pub max_conns: bool,
     /// FCGI_MAX_REQS.
@@ -24,7 +24,7 @@ pub struct Wanted {
     pub mpxs_conns: bool,
 }
 
-/// An application's answer; what it does not say is absent.
+/// The values in an application's answer; absent: it does not give this one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Values {
     /// Connections that it takes at once.
@@ -35,9 +35,9 @@ pub struct Values {
     pub mpxs_conns: Option<bool>,
 }
 
-impl Wanted {
+impl ValuesQuery {
     /// All of them.
-    pub const ALL: Wanted = Wanted { max_conns: true, max_reqs: true, mpxs_conns: true };
+    pub const ALL: ValuesQuery = ValuesQuery { max_conns: true, max_reqs: true, mpxs_conns: true };
 
     pub(crate) fn put(self, out: &mut Vec<u8>) {
         for (wanted, name) in
@@ -49,15 +49,15 @@ impl Wanted {
         }
     }
 
-    pub(crate) fn read(content: &[u8]) -> Result<Wanted, Error> {
-        let mut wanted = Wanted::default();
+    pub(crate) fn read(content: &[u8]) -> Result<ValuesQuery, Error> {
+        let mut query = ValuesQuery::default();
         read(content, |name, _| match name {
-            MAX_CONNS => wanted.max_conns = true,
-            MAX_REQS => wanted.max_reqs = true,
-            MPXS_CONNS => wanted.mpxs_conns = true,
+            MAX_CONNS => query.max_conns = true,
+            MAX_REQS => query.max_reqs = true,
+            MPXS_CONNS => query.mpxs_conns = true,
             _ => {}
         })?;
-        Ok(wanted)
+        Ok(query)
     }
 }
 

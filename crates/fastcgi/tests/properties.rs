@@ -7,7 +7,7 @@ use exercise::{Said, messages, written};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tokamak_fastcgi::record::MOST_CONTENT;
-use tokamak_fastcgi::{Error, Message, ProtocolStatus, Role, Stream, Values, Wanted, encode};
+use tokamak_fastcgi::{Error, Message, ProtocolStatus, Role, Stream, Values, ValuesQuery, encode};
 
 fn stream() -> impl Strategy<Value = Stream> {
     prop_oneof![
@@ -37,7 +37,7 @@ fn said() -> impl Strategy<Value = Said> {
             Said::Other(Message::End { id, app_status, status: ProtocolStatus::of(status) })
         }),
         any::<(bool, bool, bool)>().prop_map(|(max_conns, max_reqs, mpxs_conns)| {
-            Said::Other(Message::GetValues(Wanted { max_conns, max_reqs, mpxs_conns }))
+            Said::Other(Message::GetValues(ValuesQuery { max_conns, max_reqs, mpxs_conns }))
         }),
         any::<(Option<u32>, Option<u32>, Option<bool>)>().prop_map(
             |(max_conns, max_reqs, mpxs_conns)| {

@@ -15,15 +15,15 @@ const LONGEST_ARGUMENT: usize = 128;
 /// The time of day where the format does not say how.
 const TIME: &str = "%d/%b/%Y:%H:%M:%S %z";
 
-/// `access.format`, understood.
+/// `access.format`, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
     text: String,
-    parts: Vec<Part>,
+    fields: Vec<Field>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum Field {
     Plain(String),
     Cpu(CpuOf),
     Seconds,
@@ -113,7 +113,7 @@ pub struct Request<'a> {
 
 /// A line of the log, its end included.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct LogLine {
     /// What to write.
     pub bytes: Vec<u8>,
     /// It was too long: php-fpm says so in its error log ([`TOO_LONG`]).
@@ -131,7 +131,7 @@ fn wrong<T>(text: String) -> Result<T, FormatError> {
 impl Format {
     /// Understands a format.
     pub fn compile(text: &str) -> Result<Format, FormatError> {
-        let mut parts = Vec::new();
+        let mut fields = Vec::new();
         let mut plain = String::new();
         let mut chars = text.chars();
         while let Some(char) = chars.next() {
@@ -158,16 +158,16 @@ impl Format {
                 Some('%') if argument.is_empty() => plain.push('%'),
                 Some(letter) => {
                     if !plain.is_empty() {
-                        parts.push(Part::Plain(std::mem::take(&mut plain)));
+                        fields.push(Field::Plain(std::mem::take(&mut plain)));
                     }
-                    parts.push(part(letter, argument)?);
+                    fields.push(field(letter, argument)?);
                 }
             }
         }
         if !plain.is_empty() {
-            parts.push(Part::Plain(plain));
+            fields.push(Field::Plain(plain));
         }
-        Ok(Format { text: text.to_string(), parts })
+        Ok(Format { text: text.to_string(), fields })
     }
 
     /// As it was written.
@@ -177,17 +177,17 @@ impl Format {
 
     /// The variables of the request that it names.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
-        self.parts.iter().filter_map(|part| match part {
-            Part::Variable(name) => Some(name.as_str()),
+        self.fields.iter().filter_map(|field| match field {
+            Field::Variable(name) => Some(name.as_str()),
             _ => None,
         })
     }
 
     /// The line of a request; `None` if it would be empty.
-    pub fn line(&self, request: &Request<'_>) -> Option<Line> {
+    pub fn line(&self, request: &Request<'_>) -> Option<LogLine> {
         let mut bytes = Vec::with_capacity(128);
-        for part in &self.parts {
-            part.write(request, &mut bytes);
+        for field in &self.fields {
+            field.write(request, &mut bytes);
             if bytes.len() >= LONGEST {
                 break;
             }
@@ -198,7 +198,7 @@ impl Format {
         let is_cut = bytes.len() >= LONGEST;
         bytes.truncate(LONGEST);
         bytes.push(b'\n');
-        Some(Line { bytes, is_cut })
+        Some(LogLine { bytes, is_cut })
     }
 }
 
@@ -210,7 +210,7 @@ fn shortened(text: &str) -> &str {
     &text[..end]
 }
 
-fn part(letter: char, argument: String) -> Result<Part, FormatError> {
+fn field(letter: char, argument: String) -> Result<Field, FormatError> {
     let unit = argument.to_ascii_lowercase();
     let choice = |choices: &str| {
         wrong(format!("only {choices} are allowed as a modifier for %{letter} ('{argument}')"))
@@ -218,25 +218,25 @@ fn part(letter: char, argument: String) -> Result<Part, FormatError> {
     let simple = match letter {
         'C' => {
             return match unit.as_str() {
-                "" | "total" => Ok(Part::Cpu(CpuOf::Total)),
-                "user" => Ok(Part::Cpu(CpuOf::User)),
-                "system" => Ok(Part::Cpu(CpuOf::System)),
+                "" | "total" => Ok(Field::Cpu(CpuOf::Total)),
+                "user" => Ok(Field::Cpu(CpuOf::User)),
+                "system" => Ok(Field::Cpu(CpuOf::System)),
                 _ => choice("'total', 'user' or 'system'"),
             };
         }
         'd' => {
             return match unit.as_str() {
-                "" | "seconds" => Ok(Part::Seconds),
-                "milliseconds" | "milli" | "miliseconds" | "mili" => Ok(Part::Milliseconds),
-                "microseconds" | "micro" => Ok(Part::Microseconds),
+                "" | "seconds" => Ok(Field::Seconds),
+                "milliseconds" | "milli" | "miliseconds" | "mili" => Ok(Field::Milliseconds),
+                "microseconds" | "micro" => Ok(Field::Microseconds),
                 _ => choice("'seconds', 'milli', 'milliseconds', 'micro' or 'microseconds'"),
             };
         }
         'M' => {
             return match unit.as_str() {
-                "" | "bytes" => Ok(Part::Memory(1)),
-                "kilobytes" | "kilo" => Ok(Part::Memory(1 << 10)),
-                "megabytes" | "mega" => Ok(Part::Memory(1 << 20)),
+                "" | "bytes" => Ok(Field::Memory(1)),
+                "kilobytes" | "kilo" => Ok(Field::Memory(1 << 10)),
+                "megabytes" | "mega" => Ok(Field::Memory(1 << 20)),
                 _ => choice("'bytes', 'kilo', 'kilobytes', 'mega' or 'megabytes'"),
             };
         }
@@ -248,25 +248,25 @@ fn part(letter: char, argument: String) -> Result<Part, FormatError> {
         'o' if argument.is_empty() => {
             return wrong("the name of the header must be set between embraces for %o".into());
         }
-        'e' => return Ok(Part::Variable(argument)),
-        'o' => return Ok(Part::Header(argument)),
+        'e' => return Ok(Field::Variable(argument)),
+        'o' => return Ok(Field::Header(argument)),
         't' | 'T' => {
             let format = if argument.is_empty() { TIME.to_string() } else { argument };
-            return Ok(if letter == 't' { Part::Accepted(format) } else { Part::Now(format) });
+            return Ok(if letter == 't' { Field::Accepted(format) } else { Field::Now(format) });
         }
-        '%' => Part::Plain("%".into()),
-        'f' => Part::Script,
-        'l' => Part::BodyLength,
-        'm' => Part::Method,
-        'n' => Part::Pool,
-        'p' => Part::Process,
-        'P' => Part::Parent,
-        'q' => Part::Query,
-        'Q' => Part::QuestionMark,
-        'r' => Part::Uri,
-        'R' => Part::Address,
-        's' => Part::Status,
-        'u' => Part::User,
+        '%' => Field::Plain("%".into()),
+        'f' => Field::Script,
+        'l' => Field::BodyLength,
+        'm' => Field::Method,
+        'n' => Field::Pool,
+        'p' => Field::Process,
+        'P' => Field::Parent,
+        'q' => Field::Query,
+        'Q' => Field::QuestionMark,
+        'r' => Field::Uri,
+        'R' => Field::Address,
+        's' => Field::Status,
+        'u' => Field::User,
         other => return wrong(format!("Invalid token in the access.format (%{other})")),
     };
     if argument.is_empty() {
@@ -276,7 +276,7 @@ fn part(letter: char, argument: String) -> Result<Part, FormatError> {
     }
 }
 
-impl Part {
+impl Field {
     fn write(&self, request: &Request<'_>, to: &mut Vec<u8>) {
         let or_dash = |to: &mut Vec<u8>, text: &[u8]| {
             to.extend_from_slice(if text.is_empty() { b"-" } else { text })
@@ -286,36 +286,36 @@ impl Part {
             let _ = to.write_fmt(text);
         };
         match self {
-            Part::Cpu(of) => number(format_args!("{:.2}", share(request, *of))),
-            Part::Seconds => number(format_args!("{:.3}", request.duration.as_secs_f64())),
-            Part::Milliseconds => {
+            Field::Cpu(of) => number(format_args!("{:.2}", share(request, *of))),
+            Field::Seconds => number(format_args!("{:.3}", request.duration.as_secs_f64())),
+            Field::Milliseconds => {
                 number(format_args!("{:.3}", request.duration.as_secs_f64() * 1000.0))
             }
-            Part::Microseconds => number(format_args!("{}", request.duration.as_micros())),
-            Part::BodyLength => number(format_args!("{}", request.body_length)),
-            Part::Memory(unit) => number(format_args!("{}", request.memory / unit)),
-            Part::Process => number(format_args!("{}", request.process)),
-            Part::Parent => number(format_args!("{}", request.parent)),
-            Part::Status => number(format_args!("{}", request.status)),
-            Part::Accepted(format) => {
+            Field::Microseconds => number(format_args!("{}", request.duration.as_micros())),
+            Field::BodyLength => number(format_args!("{}", request.body_length)),
+            Field::Memory(unit) => number(format_args!("{}", request.memory / unit)),
+            Field::Process => number(format_args!("{}", request.process)),
+            Field::Parent => number(format_args!("{}", request.parent)),
+            Field::Status => number(format_args!("{}", request.status)),
+            Field::Accepted(format) => {
                 number(format_args!("{}", time::local(request.accepted, format)))
             }
-            Part::Now(format) => number(format_args!("{}", time::local(request.now, format))),
-            Part::Plain(text) => to.extend_from_slice(text.as_bytes()),
-            Part::Variable(name) => to.extend(missing_is_dash((request.variable)(name))),
-            Part::Header(name) => {
+            Field::Now(format) => number(format_args!("{}", time::local(request.now, format))),
+            Field::Plain(text) => to.extend_from_slice(text.as_bytes()),
+            Field::Variable(name) => to.extend(missing_is_dash((request.variable)(name))),
+            Field::Header(name) => {
                 to.extend(missing_is_dash((request.header)(name).filter(|text| !text.is_empty())))
             }
-            Part::Script => or_dash(to, request.script),
-            Part::Method => or_dash(to, request.method),
-            Part::Pool => or_dash(to, request.pool.as_bytes()),
-            Part::Address => or_dash(to, request.address.unwrap_or_default().as_bytes()),
-            Part::Query => to.extend_from_slice(request.query),
-            Part::QuestionMark => {
+            Field::Script => or_dash(to, request.script),
+            Field::Method => or_dash(to, request.method),
+            Field::Pool => or_dash(to, request.pool.as_bytes()),
+            Field::Address => or_dash(to, request.address.unwrap_or_default().as_bytes()),
+            Field::Query => to.extend_from_slice(request.query),
+            Field::QuestionMark => {
                 to.extend_from_slice(if request.query.is_empty() { b"" } else { b"?" })
             }
-            Part::Uri => to.extend_from_slice(request.uri),
-            Part::User => to.extend_from_slice(request.user),
+            Field::Uri => to.extend_from_slice(request.uri),
+            Field::User => to.extend_from_slice(request.user),
         }
     }
 }

@@ -10,9 +10,9 @@ use tokamak_sys::control::key;
 
 use crate::load::Options;
 
-/// What is wanted.
+/// What the command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum Command {
     /// Serve.
     Serve,
     /// `-t`: test the configuration; `-tt`: and show it.
@@ -30,11 +30,11 @@ pub enum Wanted {
     Help,
 }
 
-/// What was typed.
+/// The command line, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arguments {
     /// What to do.
-    pub wanted: Wanted,
+    pub command: Command,
     /// What concerns the configuration.
     pub options: Options,
     /// What concerns PHP's own settings.
@@ -198,7 +198,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, Usa
 
 #[derive(Default)]
 struct Parsed {
-    wanted: Option<Wanted>,
+    command: Option<Command>,
     ends: bool,
     tests: u32,
     info: bool,
@@ -224,8 +224,8 @@ impl Parsed {
             b'e' => self.php.extended_info = true,
             b'n' => self.php.no_ini = true,
             b'i' => self.info = true,
-            b'm' => self.end(Wanted::Modules),
-            b'v' => self.end(Wanted::Version),
+            b'm' => self.end(Command::Modules),
+            b'v' => self.end(Command::Version),
             b'y' => self.options.file = Some(path(value)),
             b't' => self.tests += 1,
             b'p' => self.options.prefix = Some(text(&value)),
@@ -235,23 +235,23 @@ impl Parsed {
             b'F' => self.options.daemonize = Some(false),
             b'O' => self.force_stderr = true,
             POOLS => self.pools = Some(path(value)),
-            _ => self.end(Wanted::Help),
+            _ => self.end(Command::Help),
         }
     }
 
-    fn end(&mut self, wanted: Wanted) {
+    fn end(&mut self, command: Command) {
         self.ends = true;
-        self.wanted.get_or_insert(wanted);
+        self.command.get_or_insert(command);
     }
 
     fn arguments(self) -> Arguments {
-        let wanted = self.wanted.unwrap_or(match (self.info, self.tests) {
-            (true, _) => Wanted::Info,
-            (false, 0) => Wanted::Serve,
-            (false, tests) => Wanted::Test { dump: tests > 1 },
+        let command = self.command.unwrap_or(match (self.info, self.tests) {
+            (true, _) => Command::Info,
+            (false, 0) => Command::Serve,
+            (false, tests) => Command::Test { dump: tests > 1 },
         });
         Arguments {
-            wanted,
+            command,
             options: self.options,
             php: self.php,
             force_stderr: self.force_stderr,
@@ -311,7 +311,7 @@ mod tests {
             "--prefix",
             "/srv",
         ]);
-        assert_eq!(all.wanted, Wanted::Serve);
+        assert_eq!(all.command, Command::Serve);
         assert!(all.php.no_ini && all.force_stderr && all.options.run_as_root);
         let define = [("extension", "posix"), ("log_errors", "1"), ("a", "1")];
         assert_eq!(
@@ -339,22 +339,22 @@ mod tests {
 
     #[test]
     fn what_is_wanted() {
-        for (words, wanted) in [
-            (&["-t"][..], Wanted::Test { dump: false }),
-            (&["-tt"], Wanted::Test { dump: true }),
-            (&["-t", "--test"], Wanted::Test { dump: true }),
-            (&["-n", "-v"], Wanted::Version),
-            (&["-i", "-t"], Wanted::Info),
-            (&["-m"], Wanted::Modules),
-            (&["-h", "-Z"], Wanted::Help),
-            (&["-?"], Wanted::Help),
-            (&["--usage"], Wanted::Help),
-            (&["-F", "--", "-v"], Wanted::Serve),
-            (&["-F", "word", "-v"], Wanted::Serve),
-            (&["-"], Wanted::Serve),
-            (&[], Wanted::Serve),
+        for (words, command) in [
+            (&["-t"][..], Command::Test { dump: false }),
+            (&["-tt"], Command::Test { dump: true }),
+            (&["-t", "--test"], Command::Test { dump: true }),
+            (&["-n", "-v"], Command::Version),
+            (&["-i", "-t"], Command::Info),
+            (&["-m"], Command::Modules),
+            (&["-h", "-Z"], Command::Help),
+            (&["-?"], Command::Help),
+            (&["--usage"], Command::Help),
+            (&["-F", "--", "-v"], Command::Serve),
+            (&["-F", "word", "-v"], Command::Serve),
+            (&["-"], Command::Serve),
+            (&[], Command::Serve),
         ] {
-            assert_eq!(good(words).wanted, wanted, "{words:?}");
+            assert_eq!(good(words).command, command, "{words:?}");
         }
     }
 

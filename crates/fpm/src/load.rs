@@ -1,4 +1,4 @@
-//! A configuration from its file to its meaning, or to what is wrong with it.
+//! Loads a configuration: reads the file, validates and resolves it, and collects the messages.
 
 use std::path::PathBuf;
 
@@ -39,11 +39,11 @@ impl Options {
     }
 }
 
-/// What came of reading a configuration.
+/// The result of reading a configuration.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What is to be said, in this order, whatever came of it. Nothing in it is below the level
-    /// that the configuration asks for.
+    /// What is to be logged, in this order, also if there is no configuration. Messages below the
+    /// configuration's `log_level` have been left out.
     pub messages: Vec<Message>,
     /// The configuration, unless the messages say why there is none.
     pub config: Option<Config>,
@@ -61,17 +61,17 @@ pub fn load(options: &Options, host: &dyn Host) -> Loaded {
             let text = "error_log = syslog has no effect here: the log is standard error";
             messages.push(Message::new(Level::Warning, text));
         }
-        strangers(&config, &mut messages);
-        owners(&config, &mut messages);
+        report_invalid_clients(&config, &mut messages);
+        report_ignored_owners(&config, &mut messages);
         messages.retain(|message| message.level >= config.global.log_level);
         Ok(config)
     });
     finish(config, messages)
 }
 
-/// Complains about allowed clients that are no addresses, as each of php-fpm's workers does when it
-/// starts.
-fn strangers(config: &Config, messages: &mut Vec<Message>) {
+/// Reports `listen.allowed_clients` that are not addresses, as each of php-fpm's workers does when
+/// it starts.
+fn report_invalid_clients(config: &Config, messages: &mut Vec<Message>) {
     for pool in &config.pools {
         let Some(clients) = &pool.listen.allowed_clients else { continue };
         let mut say = |text: String| {
@@ -86,8 +86,8 @@ fn strangers(config: &Config, messages: &mut Vec<Message>) {
     }
 }
 
-/// Tells whose owners have no effect.
-fn owners(config: &Config, messages: &mut Vec<Message>) {
+/// Warns of `listen.owner` and `listen.group` where an ACL overrides them.
+fn report_ignored_owners(config: &Config, messages: &mut Vec<Message>) {
     for pool in &config.pools {
         let listen = &pool.listen;
         if listen.acl_users.is_empty() && listen.acl_groups.is_empty() {
@@ -180,9 +180,9 @@ fn dump(sections: &mut Sections, messages: &mut Vec<Message>) {
     }
 }
 
-fn rows<T>(rows: &[Row<T>], low: &mut T, say: &mut dyn FnMut(String)) {
+fn rows<T>(rows: &[Row<T>], raw: &mut T, say: &mut dyn FnMut(String)) {
     for row in rows {
-        if let Some(value) = row.shown(low) {
+        if let Some(value) = row.shown(raw) {
             say(format!("\t{} = {value}", row.name));
         }
     }

@@ -8,10 +8,10 @@ use std::panic::Location;
 pub enum Level {
     /// For debugging.
     Debug,
-    /// In the ordinary course of things.
+    /// Normal operation.
     #[default]
     Notice,
-    /// Something works otherwise than it was meant.
+    /// Something works, but not as configured.
     Warning,
     /// Something does not work.
     Error,
@@ -56,13 +56,13 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of the line that calls.
+    /// A message whose origin is the caller's line.
     #[track_caller]
     pub fn new(level: Level, text: impl Into<String>) -> Message {
         Message { level, text: text.into(), origin: Location::caller() }
     }
 
-    /// An error that has the system's reason at its end: `TEXT: No such file or directory (2)`.
+    /// An error that ends with the system's reason: `TEXT: No such file or directory (2)`.
     #[track_caller]
     pub fn of_system(text: impl Into<String>, error: &io::Error) -> Message {
         let mut text = text.into();

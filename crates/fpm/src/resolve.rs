@@ -23,7 +23,7 @@ pub fn resolve(file: &Path, sections: &Sections, variables: Lookup<'_>) -> Confi
     }
 }
 
-/// A number that must not be negative; php-fpm takes a negative one for none.
+/// A number that must not be negative; php-fpm takes a negative one for 0.
 fn count(number: i32) -> u32 {
     u32::try_from(number).unwrap_or(0)
 }
@@ -32,7 +32,7 @@ fn seconds(number: i32) -> Duration {
     Duration::from_secs(u64::from(count(number)))
 }
 
-/// A time; `None` for none.
+/// A time; 0 means that there is none.
 fn some_seconds(number: i32) -> Option<Duration> {
     Some(seconds(number)).filter(|time| !time.is_zero())
 }
@@ -123,7 +123,8 @@ fn pool(raw: &raw::Pool, variables: Lookup<'_>) -> Pool {
     }
 }
 
-/// php-fpm puts each new pair before the others, and takes them in that order.
+/// The pairs in reverse: php-fpm puts each new pair before the others, and applies them in that
+/// order.
 fn settings(pairs: &[(String, String)], value: impl Fn(&str) -> String) -> Vec<Setting> {
     let pairs = pairs.iter().rev();
     pairs.map(|(name, text)| Setting { name: name.clone(), value: value(text) }).collect()

@@ -185,9 +185,9 @@ type Rows<'a> = Vec<(&'static str, Value<'a>)>;
 
 impl Snapshot {
     /// The page.
-    pub fn page(&self, asked: StatusQuery) -> Page {
-        let full = asked.full;
-        let (content_type, text) = match asked.format {
+    pub fn page(&self, query: StatusQuery) -> Page {
+        let full = query.full;
+        let (content_type, text) = match query.format {
             Format::Text => ("text/plain", self.text(full)),
             Format::Html => ("text/html", self.html(full)),
             Format::Xml => ("text/xml", self.xml(full)),

@@ -371,7 +371,7 @@ pub fn is_number(name: &str) -> bool {
 pub fn names(pool: &Pool, host: &dyn Host) -> Result<(), Message> {
     known_user(pool, &pool.user, host)?;
     known_group(pool, &pool.group, host)?;
-    // php-fpm tells the system's reason for these two, which knows nothing of names.
+    // php-fpm reports the system's error for these two, which does not name the user.
     let with_reason =
         |message: Message| Message { text: message.text + ": Success (0)", ..message };
     known_user(pool, &pool.listen_owner, host).map_err(with_reason)?;

@@ -38,7 +38,7 @@ impl Alarm {
             tokio::task::yield_now().await;
             return Ok(());
         }
-        // Fits: nobody waits for the age of the universe.
+        // Fits: no timeout is as long as the age of the universe.
         let it_value =
             Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() };
         let once = Itimerspec { it_interval: NEVER, it_value };

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub enum Outcome {
     /// It was answered, with this status.
     Status(u16),
-    /// Nobody accepted the connection.
+    /// The connection was not accepted.
     Refused,
     /// There is no way to the server's host.
     Unreachable,

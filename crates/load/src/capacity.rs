@@ -34,8 +34,8 @@ const REST: Duration = Duration::from_secs(15);
 /// one that is started anew at once.
 const ENDED: Duration = Duration::from_secs(4);
 
-/// What is wanted.
-pub struct Plan<'a> {
+/// What is measured, and within which bounds.
+pub struct CapacityTest<'a> {
     /// What is requested.
     pub target: Target,
     /// What must hold.
@@ -46,13 +46,13 @@ pub struct Plan<'a> {
     pub whole: Duration,
     /// Time for which a rate is held.
     pub step: Duration,
-    /// Most time for one answer.
+    /// The longest time that one answer may take.
     pub timeout: Duration,
     /// Most connections.
     pub connections: usize,
     /// How arrivals are spread.
     pub spacing: Spacing,
-    /// Whom to look at.
+    /// The processes that are watched meanwhile.
     pub watch: Watch<'a>,
 }
 
@@ -90,14 +90,14 @@ pub struct Report {
 ///
 /// # Errors
 /// Fails if the URL is not answered as visitors want, or the load generator cannot run.
-pub fn run(plan: &Plan<'_>, said: &mut dyn FnMut(&Trial)) -> Result<Report, String> {
+pub fn run(test: &CapacityTest<'_>, said: &mut dyn FnMut(&Trial)) -> Result<Report, String> {
     let begun = Instant::now();
     let local = |error: io::Error| format!("the load generator: {error}");
-    let calm = calm(plan)?;
-    let least = LEAST.min(plan.most);
+    let calm = calm(test)?;
+    let least = LEAST.min(test.most);
     let mut search = Search::new(Limits {
         start: (0.5 / calm).clamp(LEAST, 1000.0),
-        most: plan.most,
+        most: test.most,
         least,
         precision: PRECISION,
         trials: TRIALS,
@@ -105,16 +105,16 @@ pub fn run(plan: &Plan<'_>, said: &mut dyn FnMut(&Trial)) -> Result<Report, Stri
     let mut trials: Vec<Trial> = Vec::new();
     let mut notes = Vec::new();
     while let Some(rate) = search.next() {
-        if begun.elapsed() >= plan.whole {
+        if begun.elapsed() >= test.whole {
             notes.push("the time was up before the knee was known better (--for)".to_owned());
             break;
         }
-        let trial = trial(plan, rate, calm, trials.len() as u64).map_err(local)?;
+        let trial = trial(test, rate, calm, trials.len() as u64).map_err(local)?;
         said(&trial);
         let held = trial.verdict == Verdict::Holds;
         search.record(rate, held);
         trials.push(trial);
-        match if held { Rest::Quick } else { rests(plan, calm).map_err(local)? } {
+        match if held { Rest::Quick } else { rests(test, calm).map_err(local)? } {
             Rest::Quick => {}
             Rest::Busy => {
                 let waited = REST.as_secs();
@@ -139,11 +139,11 @@ pub fn run(plan: &Plan<'_>, said: &mut dyn FnMut(&Trial)) -> Result<Report, Stri
         false => ends(&broken, calm),
     };
     let peak = search.holds();
-    let is_too_slow = plan.bounds.iter().any(|bound| calm > bound.limit.as_secs_f64());
+    let is_too_slow = test.bounds.iter().any(|bound| calm > bound.limit.as_secs_f64());
     let is_at_no_rate = peak.is_none() && (is_too_slow || beyond.is_some_and(|rate| rate <= least));
     Ok(Report {
-        url: plan.target.url.clone(),
-        bounds: plan.bounds.clone(),
+        url: test.target.url.clone(),
+        bounds: test.bounds.clone(),
         peak,
         is_at_no_rate,
         beyond,
@@ -158,13 +158,13 @@ pub fn run(plan: &Plan<'_>, said: &mut dyn FnMut(&Trial)) -> Result<Report, Stri
 }
 
 /// The response time without load, in seconds.
-fn calm(plan: &Plan<'_>) -> Result<f64, String> {
-    let url = &plan.target.url;
+fn calm(test: &CapacityTest<'_>) -> Result<f64, String> {
+    let url = &test.target.url;
     let mut taken = Vec::new();
     for _ in 0..CALM {
-        let patience = PATIENCE.max(plan.timeout);
+        let patience = PATIENCE.max(test.timeout);
         let answer =
-            alone(plan, patience).map_err(|error| format!("the load generator: {error}"))?;
+            alone(test, patience).map_err(|error| format!("the load generator: {error}"))?;
         match answer.outcome {
             Outcome::Status(300..=399) => {
                 return Err(format!(
@@ -183,9 +183,9 @@ fn calm(plan: &Plan<'_>) -> Result<f64, String> {
 }
 
 /// One request, while there is no other.
-fn alone(plan: &Plan<'_>, timeout: Duration) -> io::Result<Answer> {
+fn alone(test: &CapacityTest<'_>, timeout: Duration) -> io::Result<Answer> {
     let rules = Rules { connections: 1, timeout, threads: 1, give_up: None };
-    let load = client::run(&plan.target, &[Duration::ZERO], rules)?;
+    let load = client::run(&test.target, &[Duration::ZERO], rules)?;
     load.answers.first().copied().ok_or_else(|| io::Error::other("it sent nothing"))
 }
 
@@ -201,8 +201,8 @@ enum Rest {
 }
 
 /// Waits until the server answers two requests in a row as it does without load.
-fn rests(plan: &Plan<'_>, calm: f64) -> io::Result<Rest> {
-    let limit = plan.bounds.iter().map(|bound| bound.limit.as_secs_f64()).fold(f64::MAX, f64::min);
+fn rests(test: &CapacityTest<'_>, calm: f64) -> io::Result<Rest> {
+    let limit = test.bounds.iter().map(|bound| bound.limit.as_secs_f64()).fold(f64::MAX, f64::min);
     let quick = (2.0 * calm).max(limit / 4.0);
     let (begun, mut in_a_row, mut is_there) = (Instant::now(), 0, false);
     while in_a_row < 2 {
@@ -212,7 +212,7 @@ fn rests(plan: &Plan<'_>, calm: f64) -> io::Result<Rest> {
         if begun.elapsed() > ENDED && !is_there {
             return Ok(Rest::Ended);
         }
-        let answer = alone(plan, plan.timeout)?;
+        let answer = alone(test, test.timeout)?;
         is_there |= answer.outcome != Outcome::Refused;
         let is_calm = answer.outcome.is_good() && answer.taken.as_secs_f64() <= quick;
         in_a_row = if is_calm { in_a_row + 1 } else { 0 };
@@ -229,25 +229,25 @@ fn enough_to_break(requests: usize, part: f64) -> usize {
 }
 
 /// Holds a rate for a time.
-fn trial(plan: &Plan<'_>, rate: f64, calm: f64, nth: u64) -> io::Result<Trial> {
-    let length = plan.step.max(Duration::from_secs_f64((FEWEST / rate).min(30.0)));
-    let schedule = arrivals(plan.spacing, rate, length, nth);
-    let give_up = plan
+fn trial(test: &CapacityTest<'_>, rate: f64, calm: f64, nth: u64) -> io::Result<Trial> {
+    let length = test.step.max(Duration::from_secs_f64((FEWEST / rate).min(30.0)));
+    let schedule = arrivals(test.spacing, rate, length, nth);
+    let give_up = test
         .bounds
         .iter()
         .map(|bound| (enough_to_break(schedule.len(), bound.part), bound.limit))
         .max_by_key(|(_, limit)| *limit);
     let rules = Rules {
-        connections: plan.connections,
-        timeout: plan.timeout,
+        connections: test.connections,
+        timeout: test.timeout,
         threads: threads(rate),
         give_up,
     };
-    let (load, sight) = plan.watch.during(|| client::run(&plan.target, &schedule, rules));
+    let (load, sight) = test.watch.during(|| client::run(&test.target, &schedule, rules));
     let load = load?;
-    let scarce = rate * calm > plan.connections as f64 / 2.0;
-    let verdict = judge(&load, &plan.bounds, scarce);
-    Ok(Trial::new(rate, &load, &plan.bounds, verdict, sight))
+    let scarce = rate * calm > test.connections as f64 / 2.0;
+    let verdict = judge(&load, &test.bounds, scarce);
+    Ok(Trial::new(rate, &load, &test.bounds, verdict, sight))
 }
 
 /// One thread is enough for some thousand requests a second; more would only take cores from a
@@ -302,8 +302,8 @@ mod tests {
         address
     }
 
-    fn plan(address: SocketAddr, limit: Duration, whole: Duration) -> Plan<'static> {
-        Plan {
+    fn test(address: SocketAddr, limit: Duration, whole: Duration) -> CapacityTest<'static> {
+        CapacityTest {
             target: Target::new(&format!("http://{address}/"), &Template::default()).unwrap(),
             bounds: vec![Bound { part: 0.9, limit }],
             most: 1000.0,
@@ -318,14 +318,14 @@ mod tests {
 
     /// What is found when there is no time for a trial.
     fn without_a_trial(limit: Duration) -> Report {
-        run(&plan(server(usize::MAX), limit, Duration::ZERO), &mut |_| ()).unwrap()
+        run(&test(server(usize::MAX), limit, Duration::ZERO), &mut |_| ()).unwrap()
     }
 
     #[test]
     fn a_server_that_ends_in_the_middle_is_not_asked_for_the_rest_of_the_time() {
         let whole = Duration::from_secs(600);
         let address = server(CALM + 30);
-        let found = run(&plan(address, Duration::from_secs(30), whole), &mut |_| ()).unwrap();
+        let found = run(&test(address, Duration::from_secs(30), whole), &mut |_| ()).unwrap();
         assert_eq!((found.ends, found.peak), (Ends::Connections, None), "{found:?}");
         assert!(found.seconds < 300.0 && !found.is_at_no_rate);
         assert!(found.notes[0].contains("took no connection any more"), "{:?}", found.notes);

@@ -147,7 +147,7 @@ async fn send_all(sender: &Rc<Sender>, times: &[Duration]) -> io::Result<Duratio
         spawn_local(async move { sender.one(at).await });
     }
     while sender.under_way.get() > 0 && !sender.gives_up() {
-        // Another thread's slow request may end it too, and wakes nobody here.
+        // A slow request of another thread may end it too, without waking this thread.
         let _ = timeout(LOOK, sender.finished.notified()).await;
     }
     Ok(times.last().copied().unwrap_or_default())
@@ -376,8 +376,8 @@ mod tests {
         let address = listener.local_addr().unwrap();
         // Each connection has one answer, and ends without one when a second request comes. Two
         // requests at once make two connections that are kept.
-        let asked = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&asked);
+        let requests = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&requests);
         std::thread::spawn(move || {
             let first: Vec<_> = listener.incoming().take(2).map(Result::unwrap).collect();
             for mut stream in first.into_iter().chain(listener.incoming().map(Result::unwrap)) {
@@ -400,21 +400,21 @@ mod tests {
             Rules { connections: 2, timeout: Duration::from_secs(60), threads: 1, give_up: None };
         let load = run(&target, &times, rules).unwrap();
         let outcomes = load.answers.iter().map(|answer| answer.outcome).collect();
-        (outcomes, asked.load(Ordering::Relaxed))
+        (outcomes, requests.load(Ordering::Relaxed))
     }
 
     #[test]
     fn a_request_whose_kept_connection_ends_is_tried_once_more_on_a_new_one() {
-        let (outcomes, asked) = three_requests(&Template::default());
+        let (outcomes, requests) = three_requests(&Template::default());
         assert!(outcomes.iter().all(|outcome| outcome.is_good()), "{outcomes:?}");
-        assert_eq!(asked, 4, "two, one on a kept connection, one more");
+        assert_eq!(requests, 4, "two, one on a kept connection, one more");
     }
 
     #[test]
     fn an_order_is_not_sent_twice() {
         let form = Template { body: Some(b"thing=tea".to_vec()), ..Template::default() };
-        let (outcomes, asked) = three_requests(&form);
+        let (outcomes, requests) = three_requests(&form);
         let broken = outcomes.iter().filter(|outcome| **outcome == Outcome::Broken);
-        assert_eq!((broken.count(), asked), (1, 3), "{outcomes:?}");
+        assert_eq!((broken.count(), requests), (1, 3), "{outcomes:?}");
     }
 }

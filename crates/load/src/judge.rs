@@ -38,8 +38,8 @@ pub enum Verdict {
 }
 
 /// Growth of response times that is more than noise, in seconds a second: a server that is short of
-/// 4 % of what arrives. A tenth could not be told from chance in a trial of some seconds; ten times
-/// more would let a rate pass that is far too high.
+/// 4 % of what arrives. A tenth could not be distinguished from chance in a trial of some seconds;
+/// ten times more would let a rate pass that is far too high.
 const GROWTH: f64 = 0.04;
 
 /// Stretches of a trial whose medians are compared. Neighbours in a queue wait for the same reason,
@@ -50,7 +50,7 @@ const STRETCHES: usize = 12;
 /// times that are judged.
 const LATE: f64 = 0.2;
 
-/// The part of a core with which a sending thread counts as full. Nobody gets all of a core.
+/// The part of a core with which a sending thread counts as full. No thread gets all of a core.
 const FULL: f64 = 0.9;
 
 /// Judges a trial. `scarce`: the load generator has hardly more connections than a server that does

@@ -123,7 +123,7 @@ fn trial(trial: &Trial) -> Value {
             object!({"name": one.name, "busy": one.busy, "max": one.most, "queue": one.queue})
         })
     };
-    // JSON has no infinity: a time that nobody knows is null.
+    // JSON has no infinity: an unknown time is null.
     object!({
         "rate": trial.rate,
         "seconds": trial.seconds,

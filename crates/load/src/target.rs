@@ -109,7 +109,7 @@ impl Target {
     }
 }
 
-/// The first address at which somebody accepts a connection, since `localhost` is two of them; the
+/// The first address at which a server accepts a connection, since `localhost` is two of them; the
 /// first one if there is none.
 fn answering(addresses: &[SocketAddr]) -> Option<SocketAddr> {
     let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, PATIENCE).is_ok();
@@ -138,7 +138,7 @@ mod tests {
     fn of_several_addresses_the_one_that_accepts_is_taken() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let open = listener.local_addr().unwrap();
-        // Nobody listens there, as at ::1 of most servers: the listener has this port, not all.
+        // There is no listener, as at ::1 of most servers: the listener has this port, not all.
         let closed = SocketAddr::from(([127, 0, 0, 2], open.port()));
         assert_eq!(answering(&[closed, open]), Some(open));
         assert_eq!(answering(&[closed, closed]), Some(closed));

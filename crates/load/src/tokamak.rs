@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-/// A pool, or an upstream, at one moment.
+/// The load of a pool, or of an upstream, at one moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part {
+pub struct PoolLoad {
     /// The site or the upstream.
     pub name: String,
     /// Workers, or connections, that have a request.
     pub busy: u64,
-    /// How many there may be; 0: nobody says.
+    /// How many there may be; 0: unknown.
     pub most: u64,
     /// Requests that wait for one.
     pub queue: u64,
@@ -21,9 +21,9 @@ pub struct Status {
     /// The supervisor.
     pub pid: u32,
     /// PHP workers by site.
-    pub pools: Vec<Part>,
+    pub pools: Vec<PoolLoad>,
     /// Connections to FastCGI applications.
-    pub upstreams: Vec<Part>,
+    pub upstreams: Vec<PoolLoad>,
 }
 
 /// Reads `tokamak status --json`.
@@ -34,7 +34,7 @@ pub fn parse(json: &str) -> Option<Status> {
     let list = |key: &str| report[key].as_array().cloned().unwrap_or_default();
     let pools = list("pools")
         .iter()
-        .map(|pool| Part {
+        .map(|pool| PoolLoad {
             name: name(pool, "site"),
             busy: number(pool, "busy"),
             most: number(pool, "max"),
@@ -46,7 +46,7 @@ pub fn parse(json: &str) -> Option<Status> {
         .map(|upstream| {
             let addresses = upstream["addresses"].as_array().cloned().unwrap_or_default();
             let sum = |key: &str| addresses.iter().map(|one| number(one, key)).sum();
-            Part {
+            PoolLoad {
                 name: name(upstream, "name"),
                 busy: sum("in_use"),
                 most: 0,
@@ -64,27 +64,27 @@ pub struct Use {
     pub name: String,
     /// Mean of those that have a request.
     pub busy: f64,
-    /// How many there may be; 0: nobody says.
+    /// How many there may be; 0: unknown.
     pub most: u64,
     /// Mean of the requests that wait.
     pub queue: f64,
 }
 
-/// The part that is used most, over all moments; [`None`] if none is used at all.
-pub fn busiest<'a>(moments: impl Iterator<Item = &'a Vec<Part>>) -> Option<Use> {
+/// The pool that is used most, over all moments; [`None`] if none is used at all.
+pub fn busiest<'a>(moments: impl Iterator<Item = &'a Vec<PoolLoad>>) -> Option<Use> {
     let mut sums: Vec<Use> = Vec::new();
     let mut count = 0.0;
     for moment in moments {
         count += 1.0;
-        for part in moment {
-            let place = sums.iter().position(|sum| sum.name == part.name).unwrap_or_else(|| {
-                sums.push(Use { name: part.name.clone(), ..Use::default() });
+        for load in moment {
+            let place = sums.iter().position(|sum| sum.name == load.name).unwrap_or_else(|| {
+                sums.push(Use { name: load.name.clone(), ..Use::default() });
                 sums.len() - 1
             });
             let sum = &mut sums[place];
-            sum.busy += part.busy as f64;
-            sum.queue += part.queue as f64;
-            sum.most = sum.most.max(part.most);
+            sum.busy += load.busy as f64;
+            sum.queue += load.queue as f64;
+            sum.most = sum.most.max(load.most);
         }
     }
     let means =
@@ -103,24 +103,25 @@ mod tests {
         let json = r#"{"pid":7,"pools":[{"site":"a","busy":2,"max":2,"queue":5}],
             "upstreams":[{"name":"u","addresses":[{"in_use":1,"waiting":0},
             {"in_use":2,"waiting":4}]}]}"#;
-        let part = |name: &str, busy, most, queue| Part { name: name.into(), busy, most, queue };
+        let load =
+            |name: &str, busy, most, queue| PoolLoad { name: name.into(), busy, most, queue };
         let status = parse(json).unwrap();
         assert_eq!(status.pid, 7);
-        assert_eq!(status.pools, [part("a", 2, 2, 5)]);
-        assert_eq!(status.upstreams, [part("u", 3, 0, 4)]);
+        assert_eq!(status.pools, [load("a", 2, 2, 5)]);
+        assert_eq!(status.upstreams, [load("u", 3, 0, 4)]);
         assert_eq!(parse("no json"), None);
         assert_eq!(parse("{}"), None);
     }
 
     #[test]
     fn the_busiest_is_the_one_that_requests_wait_for() {
-        let part = |name: &str, busy, queue| Part { name: name.into(), busy, most: 4, queue };
+        let load = |name: &str, busy, queue| PoolLoad { name: name.into(), busy, most: 4, queue };
         let moments = [
-            vec![part("quiet", 1, 0), part("full", 4, 2)],
-            vec![part("quiet", 0, 0), part("full", 4, 6)],
+            vec![load("quiet", 1, 0), load("full", 4, 2)],
+            vec![load("quiet", 0, 0), load("full", 4, 6)],
         ];
         let found = busiest(moments.iter()).unwrap();
         assert_eq!(found, Use { name: "full".into(), busy: 4.0, most: 4, queue: 4.0 });
-        assert_eq!(busiest([vec![part("idle", 0, 0)]].iter()), None);
+        assert_eq!(busiest([vec![load("idle", 0, 0)]].iter()), None);
     }
 }

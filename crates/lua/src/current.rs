@@ -1,7 +1,7 @@
 //! The request that the script belongs to which this thread is executing.
 //!
-//! Functions that scripts call are made once and know no request. A run takes its seat here before
-//! it enters Lua and leaves it afterwards; between the two nothing else of this thread runs.
+//! Functions that scripts call are made once and know no request. A run sets its context here
+//! before it enters Lua and leaves it afterwards; between the two nothing else of this thread runs.
 
 use std::cell::RefCell;
 use std::task::{Context, Poll};
@@ -10,7 +10,7 @@ use crate::call::{Value, Waiting};
 use crate::host::{Host, HttpContext, Program};
 
 /// What the functions of a script work on.
-pub struct Seat {
+pub struct ScriptContext {
     /// The request.
     pub host: Box<dyn Host>,
     /// What the script waits for, or is about to.
@@ -49,7 +49,7 @@ impl Waits {
     }
 }
 
-impl Seat {
+impl ScriptContext {
     /// Adds something that the script will wait for; its number.
     pub fn wait_for(&mut self, waiting: Waiting) -> u32 {
         self.waits.add(waiting)
@@ -61,46 +61,47 @@ impl Seat {
     }
 }
 
-/// Tells the operator something about the script, at its line or else under its name.
+/// Logs a message about the script, with its line if there is one, else with its name.
 ///
 /// # Errors
 /// As [`with`].
 pub fn remark(location: Option<String>, text: &str) -> mlua::Result<()> {
-    with(|seat| match location {
-        Some(location) => seat.host.log(&format!("lua: {location}: {text}")),
-        None => seat.remarks.push(text.to_owned()),
+    with(|context| match location {
+        Some(location) => context.host.log(&format!("lua: {location}: {text}")),
+        None => context.remarks.push(text.to_owned()),
     })
 }
 
 thread_local! {
-    static CURRENT: RefCell<Option<Seat>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<ScriptContext>> = const { RefCell::new(None) };
 }
 
-/// Takes the seat for the time of `enter`.
-pub fn seated<R>(seat: Seat, enter: impl FnOnce() -> R) -> (Seat, R) {
-    let before = CURRENT.replace(Some(seat));
+/// Sets the context for the duration of `enter`.
+pub fn run_in<R>(context: ScriptContext, enter: impl FnOnce() -> R) -> (ScriptContext, R) {
+    let before = CURRENT.replace(Some(context));
     debug_assert!(before.is_none(), "a script runs inside a script");
     let result = enter();
-    let seat = CURRENT.take();
-    (seat.unwrap_or_else(|| unreachable!("nobody else takes the seat")), result)
+    let context = CURRENT.take();
+    (context.unwrap_or_else(|| unreachable!("nothing else takes the context")), result)
 }
 
 /// Does something with the current request.
 ///
 /// # Errors
 /// Fails if no script runs on this thread.
-pub fn with<R>(act: impl FnOnce(&mut Seat) -> R) -> mlua::Result<R> {
-    CURRENT.with_borrow_mut(|seat| match seat {
-        Some(seat) => Ok(act(seat)),
+pub fn with<R>(act: impl FnOnce(&mut ScriptContext) -> R) -> mlua::Result<R> {
+    CURRENT.with_borrow_mut(|context| match context {
+        Some(context) => Ok(act(context)),
         None => Err(mlua::Error::runtime("there is no request")),
     })
 }
 
-/// Where what the script has waited for last stays until the seat is left; nothing if no script
-/// runs.
+/// Where what the script has waited for last stays until the run leaves the context; nothing if no
+/// script runs.
 pub fn brought() -> *const Value {
-    CURRENT
-        .with_borrow(|seat| seat.as_ref().map_or(std::ptr::null(), |seat| &raw const seat.brought))
+    CURRENT.with_borrow(|context| {
+        context.as_ref().map_or(std::ptr::null(), |context| &raw const context.brought)
+    })
 }
 
 /// Does something with the HTTP request.
@@ -108,7 +109,7 @@ pub fn brought() -> *const Value {
 /// # Errors
 /// Fails if the run is not for an HTTP request.
 pub fn http<R>(act: impl FnOnce(&mut dyn HttpContext) -> R) -> mlua::Result<R> {
-    with(|seat| seat.host.http().map(act))?
+    with(|context| context.host.http().map(act))?
         .ok_or_else(|| mlua::Error::runtime("there is no HTTP request"))
 }
 
@@ -117,6 +118,6 @@ pub fn http<R>(act: impl FnOnce(&mut dyn HttpContext) -> R) -> mlua::Result<R> {
 /// # Errors
 /// Fails if the run is not in the place of a program.
 pub fn program<R>(act: impl FnOnce(&mut dyn Program) -> R) -> mlua::Result<R> {
-    with(|seat| seat.host.program().map(act))?
+    with(|context| context.host.program().map(act))?
         .ok_or_else(|| mlua::Error::runtime("there is no program"))
 }

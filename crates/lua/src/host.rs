@@ -214,7 +214,7 @@ pub trait Program: Host {
 pub struct Other {
     /// Those attributes that have a value.
     pub attributes: Vec<(Attribute, Vec<u8>)>,
-    /// Its items, as [`HttpContext::item`] tells them.
+    /// Its items, as [`HttpContext::item`] returns them.
     pub items: Vec<(Item, (i64, i64))>,
     /// Its header fields.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,

@@ -55,7 +55,7 @@ pub enum ScriptError {
 }
 
 impl ScriptError {
-    /// The status that the client is told.
+    /// The status of the response to the client.
     pub fn status(self) -> u16 {
         match self {
             ScriptError::Error => 500,

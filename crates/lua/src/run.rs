@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use crate::call::{Value, Waiting};
-use crate::current::{Seat, Waits, seated};
+use crate::current::{ScriptContext, Waits, run_in};
 use crate::host::Host;
 use crate::outcome::{Outcome, ScriptError, Stage, decide};
 use crate::raw::{End, go_on_panicking};
@@ -218,8 +218,8 @@ fn enter(
 ) -> Left {
     let own = host.take().unwrap_or_else(|| unreachable!("a run is entered once at a time"));
     let stay = vm.slot.enter(ticks);
-    let seat = Seat { host: own, waits, brought, remarks: Vec::new() };
-    let (Seat { host: own, waits, remarks, .. }, step) = seated(seat, into);
+    let context = ScriptContext { host: own, waits, brought, remarks: Vec::new() };
+    let (ScriptContext { host: own, waits, remarks, .. }, step) = run_in(context, into);
     let end = stay.end();
     go_on_panicking();
     *host = Some(own);

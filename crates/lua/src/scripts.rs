@@ -57,7 +57,7 @@ pub struct Text {
     pub version: u64,
     /// The text, or why there is none.
     pub source: io::Result<Vec<u8>>,
-    /// What tells this text from the next without reading it.
+    /// Identifies this version of the file without reading it.
     mark: Option<Mark>,
 }
 

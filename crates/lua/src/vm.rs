@@ -240,7 +240,7 @@ impl Vm {
             .map(|problem| format!("loading script {path} failed: {}", problem.to_string_lossy())))
     }
 
-    /// Goes on with a run that waited: what the wait of that number brought is at its seat.
+    /// Goes on with a run that waited: the result of that wait is in its context.
     pub fn go_on(&self, pause: Pause, number: u32) -> mlua::Result<Step> {
         let Pause { run, thread } = pause;
         if let Some(run) = run {

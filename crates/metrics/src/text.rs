@@ -54,7 +54,7 @@ impl Format {
                     }
                     Value::Times(reading) => {
                         let is_open = self == Format::OpenMetrics;
-                        write_times(&mut text, row, &labels, (&bounds, reading), is_open);
+                        write_times(&mut text, row, &labels, &bounds, reading, is_open);
                     }
                 }
             }
@@ -118,7 +118,8 @@ fn write_times(
     text: &mut String,
     row: Row,
     labels: &str,
-    (bounds, reading): (&[String], &Reading),
+    bounds: &[String],
+    reading: &Reading,
     is_open: bool,
 ) {
     let separator = if labels.is_empty() { "" } else { "," };

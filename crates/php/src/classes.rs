@@ -4,7 +4,8 @@ use std::ffi::{c_char, c_int};
 
 use crate::ffi;
 
-/// By name in lower case. Each begins with PHP's opening tag, and ends with a NUL, as C wants it.
+/// The source of each class, by its name in lower case. A source begins with PHP's opening tag; it
+/// ends with a NUL, since PHP's scanner needs one.
 const CLASSES: &[(&str, &str)] = &[
     ("tokamak\\pool", POOL),
     ("tokamak\\poolexception", POOL),

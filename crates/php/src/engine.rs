@@ -246,7 +246,7 @@ pub fn zygote_begins() {
     unsafe { ffi::shim_zygote_begins() }
 }
 
-/// What somebody has changed of that since.
+/// What was changed of that since.
 pub fn zygote_changed() -> Option<String> {
     // SAFETY: returns a string constant or null.
     unsafe { text(ffi::shim_zygote_changed()) }

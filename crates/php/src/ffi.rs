@@ -42,7 +42,7 @@ pub struct Request {
     pub calls: *const CallWords,
     pub is_fastcgi: u32,
     pub verdict: u32,
-    pub place: u32,
+    pub index: u32,
     pub ticket: u32,
     pub slot: u32,
     pub padding: u32,
@@ -85,9 +85,9 @@ pub struct Config {
     pub padding: u32,
 }
 
-/// `shim_place`.
+/// `shim_scoreboard_entry`.
 #[repr(C)]
-pub struct Place {
+pub struct ScoreboardEntry {
     pub pid: u64,
     pub requests: u64,
     pub memory: u64,
@@ -127,8 +127,9 @@ pub struct Pool {
 
 const _: () = assert!(size_of::<Text>() == 16 && size_of::<Pair>() == 32);
 const _: () = assert!(size_of::<Request>() == 16 * Field::ALL.len() + 96);
-const _: () =
-    assert!(size_of::<Config>() == 104 && size_of::<Place>() == 136 && size_of::<Gateway>() == 16);
+const _: () = assert!(
+    size_of::<Config>() == 104 && size_of::<ScoreboardEntry>() == 136 && size_of::<Gateway>() == 16
+);
 const _: () = assert!(size_of::<WorkerId>() == 12);
 // The names and their order are written twice, here and in SHIM_FIELDS; the last one gives a slip
 // away.

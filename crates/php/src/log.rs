@@ -102,7 +102,7 @@ pub fn line(level: Level, site: &str, message: &[u8], pairs: &[(&str, &[u8])]) {
     let is_written = put(compose(now, level, site, message, pairs));
     let Some(pool) = POOL.get() else { return };
     if is_written {
-        pool.tell_lost_lines(|count| {
+        pool.report_lost_lines(|count| {
             let message = format!("the error log lost {count} lines");
             put(compose(now, Level::Warn, site, message.as_bytes(), &[]))
         });

@@ -32,8 +32,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Nothing yet. `place`: which of those under way it will be.
-    pub fn new(rules: Rules, place: u32) -> Request {
+    /// Nothing yet. `index`: which it is among the requests under way.
+    pub fn new(rules: Rules, index: u32) -> Request {
         let shim = ffi::Request {
             fields: [NOTHING; Field::ALL.len()],
             headers: null(),
@@ -47,7 +47,7 @@ impl Request {
             calls: &raw const UNCOUNTED,
             is_fastcgi: 0,
             verdict: 0,
-            place,
+            index,
             ticket: 0,
             slot: ffi::NO_SLOT,
             padding: 0,
@@ -105,8 +105,8 @@ impl Request {
         self.record.clear();
         self.record.extend_from_slice(record);
         let Some(reader) = Reader::new(&self.record) else { return false };
-        for (place, field) in self.shim.fields.iter_mut().zip(Field::ALL) {
-            *place = text(reader.field(*field));
+        for (value, field) in self.shim.fields.iter_mut().zip(Field::ALL) {
+            *value = text(reader.field(*field));
         }
         let mut header_count = 0;
         for (name, value) in reader.pairs() {
@@ -130,8 +130,8 @@ impl Request {
         let found = fastcgi::resolve(env, &self.rules, engine::file_kind);
         // Nothing is added from here on, so that texts stay where they are.
         let span = |span: Option<fastcgi::Span>| span.map_or(NOTHING, |span| text(env.text(span)));
-        for (place, field) in self.shim.fields.iter_mut().zip(Field::ALL) {
-            *place = match field {
+        for (value, field) in self.shim.fields.iter_mut().zip(Field::ALL) {
+            *value = match field {
                 Field::ScriptFilename => span(found.script),
                 Field::ScriptName => span(found.uri),
                 _ => span(env.get(field.variable().as_bytes())),

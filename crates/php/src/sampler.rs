@@ -60,7 +60,8 @@ impl Target {
     }
 }
 
-/// Tells a sampler of a worker that begins while it samples. One that does not keep up misses it.
+/// Announces a worker that begins while the sampler runs. A sampler that does not keep up misses
+/// it.
 pub fn notify(line: &Channel, pid: libc::pid_t, memory: Option<&OwnedFd>) {
     let memory: Vec<_> = memory.iter().map(|fd| fd.as_fd()).collect();
     let _ = line.send(&pid.to_le_bytes(), &memory);

@@ -137,7 +137,7 @@ extern "C" fn rust_fork_workers() -> ffi::WorkerId {
             std::process::exit(1)
         }
     };
-    worker::take_place(index, instance, true);
+    worker::take_entry(index, instance, true);
     // It was closed in this process; its value must not close what has the number by now.
     std::mem::forget(zygote);
     ffi::WorkerId { index: index.into(), instance, page_map }

@@ -29,7 +29,7 @@ impl Shape {
         self.looked.elapsed() >= LOOK_EVERY
     }
 
-    /// What somebody has changed of it; said once.
+    /// What was changed of it from outside; reported once.
     pub fn look(&mut self) -> Option<String> {
         self.looked = Instant::now();
         let reason = if self.is_reported { None } else { engine::zygote_changed() };

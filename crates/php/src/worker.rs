@@ -32,13 +32,14 @@ struct Worker {
     site: String,
     segment: Arc<Segment>,
     consumer: Consumer,
-    /// The requests under way, by their places; one, but in async mode. C points into them, so they
-    /// stay where they are.
-    places: Vec<Place>,
-    /// The places of those under way, the oldest first, and free ones. Async mode only.
+    /// One slot, or as many as `concurrency` in async mode. C holds pointers into them, so they are
+    /// never moved.
+    slots: Vec<RequestSlot>,
+    /// Indices of the slots in use, the oldest request first. Async mode only.
     under_way: Vec<usize>,
+    /// Indices of the free slots. Async mode only.
     free: Vec<usize>,
-    /// Whose turn it is.
+    /// The slot of the request that runs.
     current: Option<usize>,
     is_async: bool,
     /// It takes no more requests, and ends what is under way. Async mode only.
@@ -66,12 +67,12 @@ struct Worker {
     shown: [CString; 4],
 }
 
-/// A request that is under way, or the place for one.
-struct Place {
+/// The buffers of one request, which requests use in turn.
+struct RequestSlot {
     request: Request,
-    /// Until its response is complete.
+    /// The client's end of it, until the response is complete.
     job: Option<Job>,
-    /// Whether it is under way. In other modes than async its place is free when its response is
+    /// Whether a request uses it. In modes other than async it is free as soon as the response is
     /// complete.
     is_taken: bool,
     /// Its client has left, and C knows. Async mode only.
@@ -84,14 +85,14 @@ thread_local! {
     static WORKER: RefCell<Option<Box<Worker>>> = const { RefCell::new(None) };
 }
 
-/// Makes this process's worker, which then [`serve`]s. In sealed mode it is made before it has a
-/// place.
+/// Makes this process's worker, which then [`serve`]s. In sealed mode it is made before it has an
+/// entry of the scoreboard.
 pub fn init(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
     let rules =
         engine::gateway_rules(settings.fpm.as_ref().map_or(&[], |fpm| &fpm.limit_extensions));
     let is_async = settings.mode == Mode::Async;
-    let places = 0..settings.concurrency.max(1) as u32;
-    let place = |n| Place {
+    let indices = 0..settings.concurrency.max(1) as u32;
+    let slot = |n| RequestSlot {
         request: Request::new(rules.clone(), n),
         job: None,
         is_taken: false,
@@ -103,8 +104,8 @@ pub fn init(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
         consumer,
         under_way: Vec::new(),
         // The last one is taken first: the memory of the first ones is warm.
-        free: if is_async { (0..places.len()).rev().collect() } else { Vec::new() },
-        places: places.map(place).collect(),
+        free: if is_async { (0..indices.len()).rev().collect() } else { Vec::new() },
+        slots: indices.map(slot).collect(),
         current: (!is_async).then_some(0),
         is_async,
         is_leaving: false,
@@ -144,10 +145,10 @@ pub fn serve(settings: &Settings) -> u8 {
     with(EXIT_RETIRED, |worker| worker.exit)
 }
 
-/// Takes a place on the board; `is_new`: for the first time in this worker's life.
-pub fn take_place(index: u16, instance: u32, is_new: bool) {
+/// Takes an entry of the scoreboard; `is_new`: for the first time in the life of this worker.
+pub fn take_entry(index: u16, instance: u32, is_new: bool) {
     with((), |w| {
-        w.consumer.take_place(index, instance);
+        w.consumer.take_entry(index, instance);
         if is_new {
             w.consumer.board().enter(instance);
         }
@@ -270,9 +271,9 @@ impl Worker {
         );
     }
 
-    /// Takes a claimed request over, at this place; none: it is no request.
-    fn take(&mut self, job: Job, place: usize) -> Option<*const ffi::Request> {
-        let Place { request, .. } = &mut self.places[place];
+    /// Moves a claimed request into a slot; `None`: its record is not valid.
+    fn take(&mut self, job: Job, index: usize) -> Option<*const ffi::Request> {
+        let RequestSlot { request, .. } = &mut self.slots[index];
         if !request.take(job.record(), job.body_len()) {
             self.say(Level::Error, b"a request was not understood");
             return None;
@@ -289,23 +290,23 @@ impl Worker {
             board.set_request(request.field(Field::Method), request.field(Field::Uri));
         }
         let shim = request.shim();
-        (self.places[place].job, self.places[place].is_taken) = (Some(job), true);
+        (self.slots[index].job, self.slots[index].is_taken) = (Some(job), true);
         Some(shim)
     }
 
-    /// The request whose turn it is.
-    fn serving(&mut self) -> Option<&mut Place> {
-        self.current.map(|place| &mut self.places[place])
+    /// The slot of the request that runs.
+    fn serving(&mut self) -> Option<&mut RequestSlot> {
+        self.current.map(|index| &mut self.slots[index])
     }
 
     /// Its response, until that is complete.
     fn job(&mut self) -> Option<&mut Job> {
-        self.serving().and_then(|place| place.job.as_mut())
+        self.serving().and_then(|slot| slot.job.as_mut())
     }
 
     fn finish(&mut self, outcome: Outcome, status: u16) {
-        let Some(place) = self.current else { return };
-        let Place { request, job, is_taken, .. } = &mut self.places[place];
+        let Some(index) = self.current else { return };
+        let RequestSlot { request, job, is_taken, .. } = &mut self.slots[index];
         let Some(mut job) = job.take() else { return };
         request.hide();
         *is_taken = self.is_async;
@@ -339,7 +340,7 @@ impl Worker {
     }
 
     fn warn_of_warm_up(&self, status: u16) {
-        let target = String::from_utf8_lossy(self.places[0].request.field(Field::Uri));
+        let target = String::from_utf8_lossy(self.slots[0].request.field(Field::Uri));
         let answer = match status {
             DECLINED => "was declined, so nothing of it is in the image".to_owned(),
             _ => format!("was answered with {status}"),
@@ -350,7 +351,7 @@ impl Worker {
     /// A page that sets a cookie has begun to know its visitor, and a warm-up has none.
     fn warn_of_cookie(&self, cookie: &[u8]) {
         let name = cookie.split(|byte| *byte == b'=').next().unwrap_or_default();
-        let target = String::from_utf8_lossy(self.places[0].request.field(Field::Uri));
+        let target = String::from_utf8_lossy(self.slots[0].request.field(Field::Uri));
         let message = format!(
             "warm-up request {target} sets the cookie {}: what its page keeps in memory (a \
                 session, a CSRF token) \
@@ -368,8 +369,8 @@ impl Worker {
 
     /// Adds what is being served to the line.
     fn say_with(&self, level: Level, message: &[u8], pairs: &[(&str, &[u8])]) {
-        let taken = self.current.map(|place| &self.places[place]).filter(|place| place.is_taken);
-        let Some(Place { request, .. }) = taken else {
+        let taken = self.current.map(|index| &self.slots[index]).filter(|slot| slot.is_taken);
+        let Some(RequestSlot { request, .. }) = taken else {
             return log::line(level, &self.site, message, pairs);
         };
         let script = request.field(Field::ScriptFilename);

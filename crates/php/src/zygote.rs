@@ -35,29 +35,29 @@ use crate::worker;
 use locks::DeadLocks;
 use spare::Spare;
 
-/// A live worker.
-struct Place {
+/// A worker process that runs.
+struct LiveWorker {
     instance: u32,
     pid: libc::pid_t,
-    /// Its memory, to read where it is; none if it could not be had.
+    /// Its memory (/proc/PID/mem), to read where it is; `None` if it could not be opened.
     memory: Option<OwnedFd>,
-    /// The spare has forked it: it has no image.
+    /// It was forked by the spare, so it has no image.
     stands_in: bool,
 }
 
-impl Place {
-    /// A descriptor of its memory; -1: none.
+impl LiveWorker {
+    /// A descriptor of its memory, or -1.
     fn memory(&self) -> c_int {
         self.memory.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
 }
 
-/// After so many workers whose boot was outdated before they had a request the next ones do not
-/// look: the boot itself may change what it depends on, and no request would be served.
+/// After so many workers whose boot was outdated before they had a request, the next workers do not
+/// check: the boot itself may change what it depends on, and then no request would be served.
 const MOST_RESTLESS: u32 = 8;
 
-/// How long the zygote waits for what a new worker gives it, which takes microseconds. Somebody may
-/// stop the worker first: no other could start until then.
+/// How long the zygote waits for the descriptor of a new worker, which takes microseconds. A
+/// worker that a debugger has stopped would keep all others from starting for this time.
 const HAND_OVER: Duration = Duration::from_secs(1);
 
 /// Signals a child.
@@ -68,7 +68,7 @@ fn kill(pid: libc::pid_t, number: c_int) {
     }
 }
 
-/// What a new worker gives its zygote to read it by; none if it takes too long.
+/// Receives the descriptor of a new worker's memory; `None` if it takes too long.
 fn hand_over(line: &Channel) -> Option<OwnedFd> {
     match line.receive_within(Some(HAND_OVER)) {
         Ok(Received::Message(_, fds)) => fds.into_iter().next(),
@@ -84,7 +84,7 @@ pub struct Zygote {
     /// How the site is served.
     pub settings: Settings,
     output: Output,
-    workers: BTreeMap<u16, Place>,
+    workers: BTreeMap<u16, LiveWorker>,
     spare: Option<Spare>,
     /// Another process has booted, and no image could be taken: its files are watched.
     has_boot_files: bool,
@@ -100,7 +100,7 @@ pub struct Zygote {
     dead_locks: DeadLocks,
 }
 
-/// A process that was just forked, and the place that it is to take.
+/// A process that was just forked, and the scoreboard entry that it is to take.
 pub struct Newborn {
     /// Board entry.
     pub index: u16,
@@ -111,7 +111,7 @@ pub struct Newborn {
     pub page_map: c_int,
 }
 
-/// The supervisor tells the operator; if it is gone the message is lost.
+/// Sends the reason to the supervisor, which logs it; if that is gone the message is lost.
 fn fail(channel: &Channel, message: String) -> ExitCode {
     let _ = control::send(channel, &FromZygote::Failed { message }, &[]);
     ExitCode::FAILURE
@@ -248,26 +248,26 @@ impl Zygote {
         ExitCode::FAILURE
     }
 
-    /// Tells the supervisor why there will be no workers.
+    /// Reports to the supervisor why there will be no workers.
     pub fn fail(&self, message: String) -> ExitCode {
         fail(&self.channel, message)
     }
 
-    /// Tells the supervisor that there is no image.
+    /// Reports to the supervisor that there is no image.
     pub fn refuse_image(&self, reason: String) {
         let files = engine::save_boot_files();
         let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
         let _ = self.send(&FromZygote::Unsealable { reason }, &files);
     }
 
-    /// A worker's end of the queue that has no place yet.
+    /// A worker's end of the queue, without an entry of the scoreboard yet.
     pub fn consumer(&mut self) -> (Arc<Segment>, Consumer) {
         let bells = std::mem::take(&mut self.bells);
-        (self.segment.clone(), Consumer::without_place(self.segment.clone(), bells))
+        (self.segment.clone(), Consumer::without_entry(self.segment.clone(), bells))
     }
 
-    /// Forks workers for the supervisor: `None` when it wants no more of them, and a place in each
-    /// child.
+    /// Forks workers for the supervisor: `None` in the zygote, when it wants no more of
+    /// them; the new worker in each child.
     pub fn fork_workers(&mut self) -> io::Result<Option<Newborn>> {
         let signals = Signals::take()?;
         let ready = FromZygote::Ready {
@@ -298,7 +298,7 @@ impl Zygote {
             // All but the death of a child is the supervisor's business.
             while signals.next().is_some() {}
             self.bury()?;
-            let workers = self.workers.values().map(|place| (place.pid, place.memory()));
+            let workers = self.workers.values().map(|worker| (worker.pid, worker.memory()));
             if self.dead_locks.look(workers) {
                 self.send(&FromZygote::Locked, &[])?;
             }
@@ -368,7 +368,7 @@ impl Zygote {
         }
     }
 
-    /// Tells the supervisor something. One that has said `Quit` closes the line without waiting for
+    /// Sends the supervisor a message. One that has said `Quit` closes the line without waiting for
     /// answers to what it said before, such as `Ask`. That is no failure: its last words, or the
     /// end of the line, come next.
     fn send(&self, message: &FromZygote, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -385,7 +385,7 @@ impl Zygote {
         }
     }
 
-    /// Tells the supervisor if somebody has changed it.
+    /// Reports to the supervisor if it was changed from outside.
     fn look_at(&self, shape: &mut Shape) -> io::Result<()> {
         match shape.look() {
             Some(reason) => self.send(&FromZygote::Changed { reason }, &[]),
@@ -405,7 +405,11 @@ impl Zygote {
             match spare.fork(index, instance, looks, pipes.as_ref()) {
                 Some(forked) => {
                     let (pid, memory) = (forked.pid, forked.memory);
-                    self.register(index, Place { instance, pid, memory, stands_in: true }, pipes)?;
+                    self.register(
+                        index,
+                        LiveWorker { instance, pid, memory, stands_in: true },
+                        pipes,
+                    )?;
                 }
                 None => self.say_no_fork(index, instance)?,
             }
@@ -422,19 +426,23 @@ impl Zygote {
             pid => {
                 drop(theirs);
                 let memory = hand_over(&ours);
-                self.register(index, Place { instance, pid, memory, stands_in: false }, pipes)?;
+                self.register(
+                    index,
+                    LiveWorker { instance, pid, memory, stands_in: false },
+                    pipes,
+                )?;
             }
         }
         Ok(None)
     }
 
     /// A worker lives.
-    fn register(&mut self, index: u16, place: Place, pipes: Option<Pipes>) -> io::Result<()> {
+    fn register(&mut self, index: u16, worker: LiveWorker, pipes: Option<Pipes>) -> io::Result<()> {
         if let Some((_, line)) = &self.sampler {
-            sampler::notify(line, place.pid, place.memory.as_ref());
+            sampler::notify(line, worker.pid, worker.memory.as_ref());
         }
-        let (instance, pid) = (place.instance, place.pid.unsigned_abs());
-        self.workers.insert(index, place);
+        let (instance, pid) = (worker.instance, worker.pid.unsigned_abs());
+        self.workers.insert(index, worker);
         let ends = pipes.as_ref().map(Pipes::reading_ends);
         let ends = ends.as_ref().map_or(&[][..], |ends| ends);
         self.send(&FromZygote::Spawned { index, instance, pid }, ends)
@@ -470,13 +478,13 @@ impl Zygote {
     }
 
     fn signal(&self, index: u16, instance: u32, signal: Signal) -> io::Result<()> {
-        let Some(place) = self.workers.get(&index).filter(|place| place.instance == instance)
+        let Some(worker) = self.workers.get(&index).filter(|worker| worker.instance == instance)
         else {
             return Ok(());
         };
         match signal {
             Signal::Backtrace(slot) => {
-                let (pid, memory) = (place.pid, place.memory());
+                let (pid, memory) = (worker.pid, worker.memory());
                 let trace = match self.settings.fpm {
                     Some(_) => engine::trace(pid, memory),
                     None => engine::stack(pid, memory, slot),
@@ -487,9 +495,9 @@ impl Zygote {
                 }
                 engine::backtrace(pid, slot, signal.number());
             }
-            Signal::Kill => kill(place.pid, signal.number()),
-            Signal::KillOutsideLocks => locks::kill_if(place.pid, place.memory(), false),
-            Signal::KillInsideLocks => locks::kill_if(place.pid, place.memory(), true),
+            Signal::Kill => kill(worker.pid, signal.number()),
+            Signal::KillOutsideLocks => locks::kill_if(worker.pid, worker.memory(), false),
+            Signal::KillInsideLocks => locks::kill_if(worker.pid, worker.memory(), true),
         }
         Ok(())
     }
@@ -515,7 +523,8 @@ impl Zygote {
             0 => {
                 die_with(zygote);
                 let workers = std::mem::take(&mut self.workers).into_values();
-                let targets = workers.map(|place| Target::new(place.pid, place.memory)).collect();
+                let targets =
+                    workers.map(|worker| Target::new(worker.pid, worker.memory)).collect();
                 // The line to the supervisor ends with the zygote.
                 // SAFETY: as in `be_born`.
                 unsafe { libc::close(self.channel.as_fd().as_raw_fd()) };
@@ -532,28 +541,28 @@ impl Zygote {
     fn bury(&mut self) -> io::Result<()> {
         while let Some((pid, status)) = reap() {
             self.sampler.take_if(|(sampler, _)| sampler.unsigned_abs() == pid);
-            let dead = self.workers.iter().find(|(_, place)| place.pid.unsigned_abs() == pid);
+            let dead = self.workers.iter().find(|(_, worker)| worker.pid.unsigned_abs() == pid);
             let Some(index) = dead.map(|(index, _)| *index) else { continue };
-            let Some(place) = self.workers.remove(&index) else { continue };
-            let instance = place.instance;
+            let Some(worker) = self.workers.remove(&index) else { continue };
+            let instance = worker.instance;
             if status != Status::Code(EXIT_RETIRED) {
                 self.dead_locks.suspect();
             }
-            let status = self.judge(&place, status);
+            let status = self.judge(&worker, status);
             self.send(&FromZygote::Exited { index, instance, status }, &[])?;
         }
         Ok(())
     }
 
     /// If the application that has changed does not boot, it is served as it was until it changes
-    /// again: somebody is in the middle of a deployment, or has made a mistake.
-    fn judge(&mut self, place: &Place, status: Status) -> Status {
+    /// again: a deployment is under way, or the new code has a fault.
+    fn judge(&mut self, worker: &LiveWorker, status: Status) -> Status {
         match status {
-            Status::Code(EXIT_OUTDATED) if place.stands_in => self.restless += 1,
-            Status::Code(EXIT_RETIRED) if place.stands_in => self.restless = 0,
+            Status::Code(EXIT_OUTDATED) if worker.stands_in => self.restless += 1,
+            Status::Code(EXIT_RETIRED) if worker.stands_in => self.restless = 0,
             _ => {}
         }
-        if !(place.stands_in && status == Status::Code(EXIT_BOOT_FAILED)) {
+        if !(worker.stands_in && status == Status::Code(EXIT_BOOT_FAILED)) {
             return status;
         }
         if std::mem::replace(&mut self.stands_in, false) {
@@ -567,7 +576,7 @@ impl Zygote {
     fn end_all(&mut self) {
         let sampler = self.sampler.iter().map(|(pid, _)| *pid);
         let children: Vec<_> =
-            self.workers.values().map(|place| place.pid).chain(sampler).collect();
+            self.workers.values().map(|worker| worker.pid).chain(sampler).collect();
         for pid in &children {
             // SAFETY: signals our child, which we have not reaped.
             unsafe { libc::kill(*pid, libc::SIGKILL) };

@@ -57,7 +57,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// The name to show: closures all have the same, so they are told apart by their place.
+    /// The name to show: closures all have the same, so it contains their file and line.
     pub fn label(&self) -> Cow<'_, str> {
         match self.name.strip_suffix("{closure}") {
             _ if self.name.is_empty() => Cow::Borrowed(&self.file),
@@ -168,7 +168,7 @@ impl Profile {
 /// A request without a call: it begins or ends, or its first script is compiled.
 pub const OUTSIDE: &str = "(no PHP call)";
 
-/// The path of requests beyond the paths that a sampler tells apart.
+/// The path of requests beyond the number of paths that a sampler keeps.
 const OTHER_PATHS: &str = "(other paths)";
 
 /// How good it is, in a line.

@@ -16,7 +16,7 @@ pub(crate) enum Kind {
     Internal,
 }
 
-/// What tells frames with the same caller apart.
+/// What distinguishes frames with the same caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Name {
     /// The name to show.

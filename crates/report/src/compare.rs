@@ -254,8 +254,8 @@ impl<'a> Comparison<'a> {
             for (_, id) in others {
                 let node = listing.node(*id);
                 rest.foreign |= node.any_foreign;
-                // Values at the same key may be compared, those at new keys are told apart by the
-                // table's own digest.
+                // Values at the same key may be compared, those at new keys are distinguished by
+                // the table's own digest.
                 rest.digest = rest.digest.wrapping_add(node.whole);
             }
         }

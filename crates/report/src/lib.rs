@@ -32,7 +32,7 @@ const WARM_UP: usize = 3;
 
 /// What to run.
 #[derive(Debug)]
-pub struct Plan<'a> {
+pub struct SealTest<'a> {
     /// The worker program.
     pub php: &'a Path,
     /// The application: its worker script is what is run, or its boot script and then what the
@@ -119,17 +119,17 @@ impl Report {
 ///
 /// # Errors
 /// Fails if it does not boot, or ends in the middle.
-pub fn run(plan: &Plan<'_>) -> Result<Report, Failure> {
-    if plan.site.boot.is_some() { run_boot(plan) } else { run_worker(plan) }
+pub fn run(test: &SealTest<'_>) -> Result<Report, Failure> {
+    if test.site.boot.is_some() { run_boot(test) } else { run_worker(test) }
 }
 
-fn run_worker(plan: &Plan<'_>) -> Result<Report, Failure> {
-    let looked = look(plan, Mode::Worker)?;
+fn run_worker(test: &SealTest<'_>) -> Result<Report, Failure> {
+    let looked = look(test, Mode::Worker)?;
     let plain = looked.before.clone();
-    let findings = compare::leaks(&looked.before, &looked.rounds, plan.targets.len());
+    let findings = compare::leaks(&looked.before, &looked.rounds, test.targets.len());
     let mut report = Report {
-        rounds: plan.rounds,
-        targets: plan.targets.to_vec(),
+        rounds: test.rounds,
+        targets: test.targets.to_vec(),
         read_before_image: boot_reads(&plain),
         held_connections: Vec::new(),
         worker: Some(looked.into_run(findings)),
@@ -137,15 +137,15 @@ fn run_worker(plan: &Plan<'_>) -> Result<Report, Failure> {
         stale: Vec::new(),
         frozen: Vec::new(),
     };
-    match look(plan, Mode::Sealed) {
+    match look(test, Mode::Sealed) {
         Ok(looked) => {
             report.held_connections = held_connections(&looked.before);
-            let (plain_again, played) = play_warm_up(plan)?;
-            let mut warmed = boot(plan, Mode::Sealed)?;
+            let (plain_again, played) = play_warm_up(test)?;
+            let mut warmed = boot(test, Mode::Sealed)?;
             let warmed_again = warmed.state()?;
-            let (site, warm) = (site(plan, Mode::Sealed), warm(plan));
-            let mut unwarmed = Application::start(plan.php, &Site { warm: Vec::new(), ..site })?;
-            report.stale = stale::stale(plan.targets, warm, &mut warmed, &mut unwarmed)?;
+            let (site, warm) = (site(test, Mode::Sealed), warm(test));
+            let mut unwarmed = Application::start(test.php, &Site { warm: Vec::new(), ..site })?;
+            report.stale = stale::stale(test.targets, warm, &mut warmed, &mut unwarmed)?;
             let plain = Plain { boots: [&plain, &plain_again], played: &played };
             report.frozen = compare::frozen(&plain, [&looked.before, &warmed_again]);
             let findings = compare::differences(&looked.rounds);
@@ -158,14 +158,14 @@ fn run_worker(plan: &Plan<'_>) -> Result<Report, Failure> {
 
 /// Warm-up requests of a boot script run in copies of the process, so that nothing but the boot is
 /// in the image.
-fn run_boot(plan: &Plan<'_>) -> Result<Report, Failure> {
-    let looked = look(plan, Mode::Sealed)?;
-    let again = boot(plan, Mode::Sealed)?.state()?;
+fn run_boot(test: &SealTest<'_>) -> Result<Report, Failure> {
+    let looked = look(test, Mode::Sealed)?;
+    let again = boot(test, Mode::Sealed)?.state()?;
     let boots = [&looked.before, &again];
     let plain = Plain { boots, played: &again };
     Ok(Report {
-        rounds: plan.rounds,
-        targets: plan.targets.to_vec(),
+        rounds: test.rounds,
+        targets: test.targets.to_vec(),
         read_before_image: boot_reads(&looked.before),
         held_connections: held_connections(&looked.before),
         worker: None,
@@ -202,33 +202,33 @@ impl Looked {
 }
 
 /// What the image is warmed up with: the targets, if the site names no others.
-fn warm<'a>(plan: &'a Plan<'_>) -> &'a [String] {
-    if plan.site.warm.is_empty() { plan.targets } else { &plan.site.warm }
+fn warm<'a>(test: &'a SealTest<'_>) -> &'a [String] {
+    if test.site.warm.is_empty() { test.targets } else { &test.site.warm }
 }
 
 /// The site as it is run: in sealed mode warmed up.
-fn site(plan: &Plan<'_>, mode: Mode) -> Site {
-    let mut site = plan.site.clone();
+fn site(test: &SealTest<'_>, mode: Mode) -> Site {
+    let mut site = test.site.clone();
     site.mode = mode;
     site.pool.max_requests = 0;
     // What Tokamak would put back, other servers' worker modes leave.
     site.keep = Reset::ALL.to_vec();
     site.warm = match mode {
-        Mode::Sealed => warm(plan).to_vec(),
+        Mode::Sealed => warm(test).to_vec(),
         Mode::Classic | Mode::Worker | Mode::Async | Mode::Fastcgi => Vec::new(),
     };
     site
 }
 
-fn boot(plan: &Plan<'_>, mode: Mode) -> Result<Application, Failure> {
-    Application::start(plan.php, &site(plan, mode))
+fn boot(test: &SealTest<'_>, mode: Mode) -> Result<Application, Failure> {
+    Application::start(test.php, &site(test, mode))
 }
 
 /// A boot without warm-up: what is there before any request, and after those of the warm-up.
-fn play_warm_up(plan: &Plan<'_>) -> Result<(Listing, Listing), Failure> {
-    let mut application = boot(plan, Mode::Worker)?;
+fn play_warm_up(test: &SealTest<'_>) -> Result<(Listing, Listing), Failure> {
+    let mut application = boot(test, Mode::Worker)?;
     let before = application.state()?;
-    for target in warm(plan) {
+    for target in warm(test) {
         // The host of a whole address is not played: the report asks for `localhost` alone.
         let path = target
             .split_once("://")
@@ -238,13 +238,13 @@ fn play_warm_up(plan: &Plan<'_>) -> Result<(Listing, Listing), Failure> {
     Ok((before, application.state()?))
 }
 
-fn look(plan: &Plan<'_>, mode: Mode) -> Result<Looked, Failure> {
-    let mut application = boot(plan, mode)?;
+fn look(test: &SealTest<'_>, mode: Mode) -> Result<Looked, Failure> {
+    let mut application = boot(test, mode)?;
     let before = application.state()?;
     let mut rounds = Vec::new();
     let mut errors = Vec::new();
-    for nth in 0..WARM_UP + plan.rounds {
-        for target in plan.targets {
+    for nth in 0..WARM_UP + test.rounds {
+        for target in test.targets {
             let status = application.get(target)?;
             if status >= 400 && !errors.iter().any(|(known, _)| known == target) {
                 errors.push((target.clone(), status));
@@ -255,12 +255,12 @@ fn look(plan: &Plan<'_>, mode: Mode) -> Result<Looked, Failure> {
         }
     }
     let begun = application.cpu();
-    for _ in 0..plan.rounds {
-        for target in plan.targets {
+    for _ in 0..test.rounds {
+        for target in test.targets {
             application.get(target)?;
         }
     }
-    let requests = (plan.rounds * plan.targets.len()).max(1) as u64;
+    let requests = (test.rounds * test.targets.len()).max(1) as u64;
     let cpu = application.cpu().saturating_sub(begun) / requests;
     Ok(Looked { before, rounds, cpu, private: process::private(application.pid()), errors })
 }

@@ -30,7 +30,7 @@ const STABLE: usize = 10;
 
 /// What to run.
 #[derive(Debug)]
-pub struct Plan<'a> {
+pub struct LeakTest<'a> {
     /// The worker program.
     pub php: &'a Path,
     /// The application, as a server would run it.
@@ -95,16 +95,16 @@ pub fn judge(left: &[i64]) -> Course {
 ///
 /// # Errors
 /// Fails if the application does not boot, or ends in the middle.
-pub fn run(plan: &Plan<'_>) -> Result<Vec<Page>, Failure> {
-    let mut site = plan.site.clone();
+pub fn run(test: &LeakTest<'_>) -> Result<Vec<Page>, Failure> {
+    let mut site = test.site.clone();
     // A worker that is replaced would begin with an empty heap.
     site.pool.max_requests = 0;
-    let mut application = Application::start(plan.php, &site)?;
-    let mut left = vec![Vec::with_capacity(plan.requests); plan.targets.len()];
-    let mut errors = vec![None; plan.targets.len()];
+    let mut application = Application::start(test.php, &site)?;
+    let mut left = vec![Vec::with_capacity(test.requests); test.targets.len()];
+    let mut errors = vec![None; test.targets.len()];
     let mut heap = application.state()?.heap() as i64;
-    for _ in 0..plan.requests {
-        for (nth, target) in plan.targets.iter().enumerate() {
+    for _ in 0..test.requests {
+        for (nth, target) in test.targets.iter().enumerate() {
             let status = application.answer(target)?.status;
             if !(200..400).contains(&status) {
                 errors[nth] = Some(status);
@@ -115,11 +115,11 @@ pub fn run(plan: &Plan<'_>) -> Result<Vec<Page>, Failure> {
         }
     }
     let mut pages = Vec::new();
-    for (nth, target) in plan.targets.iter().enumerate() {
+    for (nth, target) in test.targets.iter().enumerate() {
         let mut seen = Cow::Borrowed(&left[nth]);
         if let Course::Grows(_) = judge(&seen) {
             // What one page keeps and another replaces would be growth of the one at each turn.
-            let again = alone(&mut application, target, plan.requests)?;
+            let again = alone(&mut application, target, test.requests)?;
             let is_taken_away = taken_away(&left, nth) * 2 > left[nth].iter().sum();
             seen = Cow::Owned(match judge(&again) {
                 // A cache that was full only then: its first requests count, too.

@@ -115,7 +115,7 @@ impl Process for Child {
     }
 }
 
-/// What tells a queue from all others.
+/// The identity of a queue.
 pub fn identity(memory: BorrowedFd<'_>) -> u64 {
     let file = memory.try_clone_to_owned().map(File::from).expect("a descriptor");
     file.metadata().expect("a file").ino()

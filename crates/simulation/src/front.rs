@@ -1,4 +1,4 @@
-//! A front: event loops with real gates, and the thread that obeys the supervisor.
+//! A front: event loops with real gates, and the thread that executes the supervisor's messages.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,25 +31,12 @@ pub struct Running {
     pub body: Vec<u8>,
 }
 
-/// What the front's thread tells each event loop.
+/// A message of the front's thread to each event loop.
 #[derive(Clone)]
 pub enum Message {
-    Death {
-        pool: u32,
-        instance: u32,
-        death: Death,
-    },
-    Renew {
-        place: usize,
-        old: u32,
-        key: u64,
-        source: Source,
-        taken: OnLastDrop,
-        farewell: OnLastDrop,
-    },
-    Forget {
-        pool: u32,
-    },
+    Death { pool: u32, instance: u32, death: Death },
+    Renew { place: usize, old: u32, key: u64, source: Source, taken: OnLastDrop, left: OnLastDrop },
+    Forget { pool: u32 },
     Drain,
 }
 
@@ -90,7 +77,7 @@ impl EventLoop {
         self.is_parked = false;
         self.turns += 1;
         for message in std::mem::take(&mut self.mail) {
-            self.obey(message);
+            self.apply(message);
         }
         if now >= self.next_tick {
             self.gates.iter().for_each(|gate| gate.tick(now));
@@ -98,13 +85,13 @@ impl EventLoop {
         }
     }
 
-    fn obey(&mut self, message: Message) {
+    fn apply(&mut self, message: Message) {
         match message {
             Message::Death { pool, instance, death } => {
                 self.gates.iter().for_each(|gate| gate.worker_died(pool, instance, death));
             }
-            Message::Renew { place, old, key, source, taken, farewell } => {
-                self.gates[place].renew(old, source, farewell);
+            Message::Renew { place, old, key, source, taken, left } => {
+                self.gates[place].renew(old, source, left);
                 self.keys[place] = key;
                 drop(taken);
             }
@@ -113,8 +100,8 @@ impl EventLoop {
         }
     }
 
-    /// Another thread has something for it.
-    fn tell(&mut self, message: Message, now: u64) {
+    /// Another thread sends it a message.
+    fn send(&mut self, message: Message, now: u64) {
         self.mail.push(message);
         if self.is_parked {
             self.at = self.at.min(now + 1_000);
@@ -181,7 +168,8 @@ pub enum Turned {
 impl Front {
     pub fn new(
         pid: u32,
-        (line, alarm): (Theirs, Alarm),
+        line: Theirs,
+        alarm: Alarm,
         server: &Server,
         links: Vec<Link>,
         now: u64,
@@ -308,7 +296,7 @@ impl Front {
         let heard = self.line.receive::<ToFront>();
         self.alarm.set(self.beat.min(self.line.due()));
         let turned = match heard {
-            Heard::Message(message, files) => self.obey(message, files, now),
+            Heard::Message(message, files) => self.apply(message, files, now),
             Heard::Nothing => Turned::Nothing,
             Heard::Closed => return Turned::Exits(1),
         };
@@ -347,11 +335,11 @@ impl Front {
         }
     }
 
-    fn obey(&mut self, message: ToFront, files: Vec<OwnedFd>, now: u64) -> Turned {
+    fn apply(&mut self, message: ToFront, files: Vec<OwnedFd>, now: u64) -> Turned {
         match message {
             ToFront::Death { pool, instance, why, .. } => {
                 let death = if why == Why::TimedOut { Death::TimedOut } else { Death::Crashed };
-                self.tell(Message::Death { pool, instance, death }, now);
+                self.broadcast(Message::Death { pool, instance, death }, now);
                 Turned::Buried(pool, instance)
             }
             ToFront::Renew { old, new } => {
@@ -359,11 +347,11 @@ impl Front {
                 Turned::Renewed
             }
             ToFront::Forget { pool } => {
-                self.tell(Message::Forget { pool }, now);
+                self.broadcast(Message::Forget { pool }, now);
                 Turned::Forgotten(pool)
             }
             ToFront::Drain => {
-                self.tell(Message::Drain, now);
+                self.broadcast(Message::Drain, now);
                 (self.waits, self.listens) = (Some(now), u64::MAX);
                 self.alarm.set(now);
                 Turned::Nothing
@@ -372,8 +360,8 @@ impl Front {
         }
     }
 
-    fn tell(&mut self, message: Message, now: u64) {
-        self.loops.iter_mut().for_each(|event_loop| event_loop.tell(message.clone(), now));
+    fn broadcast(&mut self, message: Message, now: u64) {
+        self.loops.iter_mut().for_each(|event_loop| event_loop.send(message.clone(), now));
     }
 
     fn renew(&mut self, old: u32, new: u32, files: Vec<OwnedFd>, now: u64) {
@@ -387,8 +375,8 @@ impl Front {
         (queue.number, queue.key, queue.segment) = (new, key, segment.clone());
         let source = Source { number: new, segment, tickets: Arc::default() };
         let taken = self.says_once(FromFront::Renewed { pool: new });
-        let farewell = self.says_once(FromFront::Left { pool: old });
-        self.tell(Message::Renew { place, old, key, source, taken, farewell }, now);
+        let left = self.says_once(FromFront::Left { pool: old });
+        self.broadcast(Message::Renew { place, old, key, source, taken, left }, now);
     }
 
     /// Says this when all event loops have dropped it.

@@ -3,8 +3,8 @@
 //! and what must hold is in `docs/internals/simulation.md`.
 
 mod births;
+mod faults;
 mod front;
-mod plan;
 mod random;
 mod requests;
 mod shape;
@@ -16,37 +16,41 @@ mod zygote;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub use plan::{Fault, Plan};
+pub use faults::{Fault, FaultSchedule};
 use random::Random;
 pub use world::Ran;
 use world::World;
 
-/// What was found in one schedule.
+/// A schedule in which something did not hold.
 #[derive(Debug)]
-pub struct Found {
+pub struct Failure {
     /// Its seed.
     pub seed: u64,
     /// What did not hold.
     pub what: String,
-    /// The faults that are needed for it: others were left out.
-    pub plan: Plan,
+    /// The faults that it needs; the others were left out.
+    pub faults: FaultSchedule,
     /// What happened.
     pub trace: Vec<String>,
 }
 
 /// The faults of a seed.
-pub fn plan(seed: u64) -> Plan {
+pub fn faults_of(seed: u64) -> FaultSchedule {
     let mut random = Random::new(seed ^ 0x5eed);
-    plan::draw(&mut random, world::BEGIN, world::BEGIN + world::FAULTS)
+    faults::draw(&mut random, world::BEGIN, world::BEGIN + world::FAULTS)
 }
 
 /// Runs one schedule with these faults.
 ///
 /// # Errors
 /// What did not hold.
-pub fn run(seed: u64, plan: &Plan, trace: Option<&mut Vec<String>>) -> Result<Ran, String> {
-    let mut world = World::new(seed, plan.clone(), trace.is_some());
-    // A panic is a finding, told with its seed.
+pub fn run(
+    seed: u64,
+    faults: &FaultSchedule,
+    trace: Option<&mut Vec<String>>,
+) -> Result<Ran, String> {
+    let mut world = World::new(seed, faults.clone(), trace.is_some());
+    // A panic is a failure, reported with its seed.
     let result = catch_unwind(AssertUnwindSafe(|| world.run())).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
@@ -59,8 +63,8 @@ pub fn run(seed: u64, plan: &Plan, trace: Option<&mut Vec<String>>) -> Result<Ra
 }
 
 /// Runs the schedule of a seed. If something does not hold, finds out which faults it needs.
-pub fn search(seed: u64) -> Result<Ran, Box<Found>> {
-    let mut faults = plan(seed);
+pub fn search(seed: u64) -> Result<Ran, Box<Failure>> {
+    let mut faults = faults_of(seed);
     let mut what = match run(seed, &faults, None) {
         Ok(ran) => return Ok(ran),
         Err(what) => what,
@@ -78,5 +82,5 @@ pub fn search(seed: u64) -> Result<Ran, Box<Found>> {
     if let Err(again) = run(seed, &faults, Some(&mut trace)) {
         what = again;
     }
-    Err(Box::new(Found { seed, what, plan: faults, trace }))
+    Err(Box::new(Failure { seed, what, faults, trace }))
 }

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use tokamak_simulation::{plan, run, search};
+use tokamak_simulation::{faults_of, run, search};
 
 fn main() -> ExitCode {
     let argument = std::env::args().nth(1).unwrap_or_default();
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
             }
             Err(found) => {
                 failures += 1;
-                println!("seed {seed}: {}\n  {:?}", found.what, found.plan);
+                println!("seed {seed}: {}\n  {:?}", found.what, found.faults);
             }
         }
         if (seed - from) % 100_000 == 99_999 {
@@ -50,12 +50,12 @@ fn main() -> ExitCode {
 
 fn show(seed: u64) -> ExitCode {
     let mut trace = Vec::new();
-    let faults = plan(seed);
+    let faults = faults_of(seed);
     let (what, faults) = match search(seed) {
         Ok(_) => (run(seed, &faults, Some(&mut trace)).map(drop), faults),
         Err(found) => {
             trace = found.trace;
-            (Err(found.what), found.plan)
+            (Err(found.what), found.faults)
         }
     };
     trace.iter().for_each(|line| println!("{line}"));

@@ -42,7 +42,7 @@ pub struct Request {
     pub key: u64,
     /// Which worker has taken it, and when.
     pub taken: Option<Taken>,
-    /// When the front was told that this worker is dead.
+    /// When the front heard that this worker is dead.
     pub orphaned: Option<u64>,
     /// The client leaves then.
     pub leaves: u64,

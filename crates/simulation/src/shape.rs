@@ -61,7 +61,7 @@ pub fn server(random: &mut Random) -> Server {
     server
 }
 
-/// Marks the configuration, so that each response can tell of which one it is.
+/// Marks the configuration, so that each response shows of which one it is.
 pub fn set_version(server: &mut Server, version: u64) {
     for site in &mut server.sites {
         site.root = PathBuf::from(format!("/srv/{version}"));

@@ -24,8 +24,8 @@ pub enum Phase {
     Computing,
 }
 
-/// What a step has led to, beside the next one.
-pub enum Told {
+/// What a step of a worker did.
+pub enum StepResult {
     Nothing,
     /// It has this request.
     Takes(u64),
@@ -116,7 +116,8 @@ impl Worker {
     pub fn new(
         pid: u32,
         zygote: u32,
-        (index, instance): (u16, u32),
+        index: u16,
+        instance: u32,
         key: u64,
         version: u64,
         segment: Arc<Segment>,
@@ -124,8 +125,8 @@ impl Worker {
         limits: Limits,
         at: u64,
     ) -> Worker {
-        let consumer = Consumer::without_place(segment.clone(), bells);
-        consumer.take_place(index, instance);
+        let consumer = Consumer::without_entry(segment.clone(), bells);
+        consumer.take_entry(index, instance);
         Worker {
             pid,
             zygote,
@@ -149,7 +150,7 @@ impl Worker {
         }
     }
 
-    /// Whether it sleeps, has room for a request, and nobody has rung it. One of async mode may
+    /// Whether it sleeps, has room for a request, and was not woken. One of async mode may
     /// have others under way.
     pub fn is_asleep(&self) -> bool {
         self.phase == Phase::Asleep && self.consumer.is_asleep()
@@ -166,20 +167,22 @@ impl Worker {
     }
 
     /// Its next step.
-    pub fn step(&mut self, now: u64, mood: Mood, random: &mut Random) -> Told {
-        let told = match self.phase {
+    pub fn step(&mut self, now: u64, mood: Mood, random: &mut Random) -> StepResult {
+        let result = match self.phase {
             Phase::Born => {
                 self.consumer.board().enter_at(self.instance, now);
                 let boot = if random.chance(50) { 400_000_000 } else { 5_000_000 };
                 self.next(Phase::Booting, now + random.between(50_000, boot));
-                Told::Nothing
+                StepResult::Nothing
             }
-            Phase::Booting if mood.is_broken => Told::Exits(tokamak_sys::control::EXIT_BOOT_FAILED),
+            Phase::Booting if mood.is_broken => {
+                StepResult::Exits(tokamak_sys::control::EXIT_BOOT_FAILED)
+            }
             Phase::Booting => {
                 self.next(Phase::Seeking, now);
-                Told::Nothing
+                StepResult::Nothing
             }
-            Phase::Computing => Told::Nothing,
+            Phase::Computing => StepResult::Nothing,
             Phase::Seeking | Phase::Asleep | Phase::Leaving => self.serve(now, mood, random),
         };
         let goes_on = self.under_way.iter().map(|request| request.at);
@@ -189,7 +192,7 @@ impl Worker {
             Phase::Seeking if self.has_room() => self.seeks,
             Phase::Seeking | Phase::Leaving => goes_on.fold(u64::MAX, u64::min),
         };
-        told
+        result
     }
 
     fn next(&mut self, phase: Phase, at: u64) {
@@ -203,7 +206,7 @@ impl Worker {
 
     /// In turns, as the loop of async mode: it looks for a request until it has one or there is
     /// none, and goes on with those that can. Who was woken looks first.
-    fn serve(&mut self, now: u64, mood: Mood, random: &mut Random) -> Told {
+    fn serve(&mut self, now: u64, mood: Mood, random: &mut Random) -> StepResult {
         let due = self.under_way.iter().position(|request| request.at <= now);
         if self.has_room() && !(self.is_serving && due.is_some()) {
             self.is_serving = due.is_some() && self.consumer.finds_nothing(&self.search);
@@ -214,7 +217,7 @@ impl Worker {
         }
     }
 
-    fn seek(&mut self, now: u64, random: &mut Random) -> Told {
+    fn seek(&mut self, now: u64, random: &mut Random) -> StepResult {
         if self.limits.is_async {
             if self.is_worn_out(self.under_way.len()) {
                 self.consumer.leave(&mut self.search);
@@ -238,24 +241,24 @@ impl Worker {
             Step::Found(Next::Retire) => return self.leave(now),
             Step::Found(Next::Request(job)) => return self.take(job, now, random),
         }
-        Told::Nothing
+        StepResult::Nothing
     }
 
-    fn take(&mut self, job: Job, now: u64, random: &mut Random) -> Told {
+    fn take(&mut self, job: Job, now: u64, random: &mut Random) -> StepResult {
         (self.search, self.is_serving) = (Search::default(), true);
         self.next(Phase::Seeking, now + random.between(100, 3_000));
-        // As the worker program does in async mode: nobody waits for it any more.
+        // As the worker program does in async mode: its client has gone.
         if self.limits.is_async && job.is_aborted() {
-            return Told::Nothing;
+            return StepResult::Nothing;
         }
         let taken = number(job.record());
         let at = now + random.between(1_000, 20_000);
         self.under_way.push(UnderWay { job, request: None, stage: Stage::Reading, at, since: now });
         self.show(now);
-        taken.map_or(Told::Nothing, Told::Takes)
+        taken.map_or(StepResult::Nothing, StepResult::Takes)
     }
 
-    fn go_on(&mut self, at: usize, now: u64, mood: Mood, random: &mut Random) -> Told {
+    fn go_on(&mut self, at: usize, now: u64, mood: Mood, random: &mut Random) -> StepResult {
         match self.under_way[at].stage {
             Stage::Reading => return self.read(at, now, mood, random),
             Stage::Working => {
@@ -277,7 +280,7 @@ impl Worker {
                 }
             }
         }
-        Told::Nothing
+        StepResult::Nothing
     }
 
     /// Whether it has served as many requests as it may, with so many that it has.
@@ -286,10 +289,10 @@ impl Worker {
     }
 
     /// Takes no more, and ends when it has nothing under way.
-    fn leave(&mut self, now: u64) -> Told {
+    fn leave(&mut self, now: u64) -> StepResult {
         self.phase = Phase::Leaving;
         self.show(now);
-        if self.under_way.is_empty() { Told::Exits(0) } else { Told::Nothing }
+        if self.under_way.is_empty() { StepResult::Exits(0) } else { StepResult::Nothing }
     }
 
     /// The board says since when the oldest request is under way.
@@ -306,17 +309,21 @@ impl Worker {
         }
     }
 
-    fn read(&mut self, at: usize, now: u64, mood: Mood, random: &mut Random) -> Told {
+    fn read(&mut self, at: usize, now: u64, mood: Mood, random: &mut Random) -> StepResult {
         let Some(request) = number(self.under_way[at].job.record()) else {
             // Not understood: the response is broken off.
             self.under_way.remove(at);
             self.show(now);
             self.next(self.phase, now + 1_000);
-            return if self.phase == Phase::Leaving { self.leave(now) } else { Told::Nothing };
+            return if self.phase == Phase::Leaving {
+                self.leave(now)
+            } else {
+                StepResult::Nothing
+            };
         };
         self.consumer.board().set_request(b"GET", b"/");
         if random.chance(mood.crashes) {
-            return Told::Exits(7);
+            return StepResult::Exits(7);
         }
         let most = if random.chance(20) { 300_000_000 } else { 8_000_000 };
         let mut ends = now + random.between(20_000, most);
@@ -329,7 +336,7 @@ impl Worker {
         }
         let under_way = &mut self.under_way[at];
         (under_way.request, under_way.stage, under_way.at) = (Some(request), Stage::Working, ends);
-        Told::Runs(request)
+        StepResult::Runs(request)
     }
 
     fn answer(&mut self, at: usize) {

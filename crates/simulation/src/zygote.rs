@@ -1,4 +1,4 @@
-//! A zygote as its conversation: it boots, forks when it is told to, and says who has ended.
+//! A zygote, as the supervisor sees it: it boots, forks on request, and reports ended workers.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -42,22 +42,30 @@ pub struct Zygote {
     pub is_sealed: bool,
     pub segment: Option<Arc<Segment>>,
     pub bells: Vec<OwnedFd>,
-    /// Workers that have ended, and are to be told of.
+    /// Workers that have ended, and are to be reported.
     pub ended: Vec<(u16, u32, Status)>,
     pub is_outdated: bool,
     phase: Phase,
 }
 
+/// What a zygote has from the supervisor when it starts.
+pub struct Inherited {
+    pub line: Theirs,
+    pub alarm: Alarm,
+    pub memory: OwnedFd,
+    pub bells: Vec<OwnedFd>,
+}
+
 impl Zygote {
     pub fn new(
         pid: u32,
-        (line, alarm): (Theirs, Alarm),
-        (memory, bells): (OwnedFd, Vec<OwnedFd>),
+        inherited: Inherited,
         site: &Site,
         now: u64,
         random: &mut Random,
     ) -> Zygote {
         use std::os::fd::AsFd;
+        let Inherited { line, alarm, memory, bells } = inherited;
         let key = identity(memory.as_fd());
         let boot = if random.chance(30) { 3_000_000_000 } else { 30_000_000 };
         let ready = now + random.between(100_000, boot);
@@ -88,14 +96,14 @@ impl Zygote {
 
     /// One turn of its loop.
     pub fn turn(&mut self, now: u64, is_broken: bool) -> Vec<Query> {
-        let mut wishes = Vec::new();
+        let mut actions = Vec::new();
         if self.segment.is_none() {
             return vec![Query::Exit(Status::Code(EXIT_MISMATCH), true)];
         }
         if let Phase::Booting(ready) = self.phase {
             if now < ready {
                 self.alarm.set(ready);
-                return wishes;
+                return actions;
             }
             if is_broken && self.is_sealed {
                 self.line.send(&FromZygote::Failed { message: "no boot".into() });
@@ -114,13 +122,13 @@ impl Zygote {
         // One message a turn: it may be killed before the next.
         match self.line.receive::<ToZygote>() {
             Heard::Message(ToZygote::Spawn { index, instance }, _) => {
-                wishes.push(Query::Fork { index, instance });
+                actions.push(Query::Fork { index, instance });
             }
             Heard::Message(
                 ToZygote::Kill { index, instance, signal: Signal::Kill | Signal::KillOutsideLocks },
                 _,
             ) => {
-                wishes.push(Query::Kill { index, instance });
+                actions.push(Query::Kill { index, instance });
             }
             Heard::Message(ToZygote::Ask, _) => self.line.send(&FromZygote::Alive),
             Heard::Message(
@@ -129,11 +137,11 @@ impl Zygote {
             )
             | Heard::Nothing => {}
             Heard::Message(ToZygote::Quit, _) | Heard::Closed => {
-                wishes.push(Query::Exit(Status::Code(0), true));
+                actions.push(Query::Exit(Status::Code(0), true));
             }
         }
         self.alarm.set(self.line.due());
-        wishes
+        actions
     }
 }
 

@@ -14,7 +14,7 @@
 //! ```
 
 use tokamak_sys::control::{
-    EXIT_BOOT_FAILED, EXIT_DOUBT, EXIT_OUTDATED, EXIT_RETIRED, EXIT_STALE, Status, Why,
+    EXIT_BOOT_FAILED, EXIT_OUTDATED, EXIT_RETIRED, EXIT_STALE, EXIT_TAINTED, Status, Why,
 };
 
 /// What the supervisor knows of one place on the board.
@@ -127,7 +127,9 @@ fn why(status: Status) -> Why {
 
 fn fate(worker: Worker, status: Status) -> Fate {
     match (worker, status) {
-        (_, Status::Code(EXIT_RETIRED | EXIT_STALE | EXIT_OUTDATED | EXIT_DOUBT)) => Fate::Expected,
+        (_, Status::Code(EXIT_RETIRED | EXIT_STALE | EXIT_OUTDATED | EXIT_TAINTED)) => {
+            Fate::Expected
+        }
         (_, Status::Code(EXIT_BOOT_FAILED)) => Fate::BootFailed,
         // Died before serving: broken code, not bad luck.
         (Worker::Starting, _) => Fate::BootFailed,
@@ -182,7 +184,7 @@ mod tests {
             (Serving, RETIRED, Why::Exit(0), Fate::Expected),
             (Serving, STALE, Why::Stale, Fate::Expected),
             (Serving, Status::Code(EXIT_OUTDATED), Why::Exit(EXIT_OUTDATED), Fate::Expected),
-            (Serving, Status::Code(EXIT_DOUBT), Why::Exit(EXIT_DOUBT), Fate::Expected),
+            (Serving, Status::Code(EXIT_TAINTED), Why::Exit(EXIT_TAINTED), Fate::Expected),
             (Leaving, BAD, Why::Exit(7), Fate::Lost),
             (Leaving, SEGV, Why::Crash(11), Fate::Lost),
             (Leaving, RETIRED, Why::Exit(0), Fate::Expected),

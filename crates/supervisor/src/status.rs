@@ -165,7 +165,8 @@ pub struct WorkerReport {
     /// Duration of the last roll-back in microseconds; absent without one. Sealed mode.
     pub roll_back_us: Option<f64>,
     /// Pages that it copied.
-    pub hot_pages: u32,
+    #[serde(rename = "hot_pages")]
+    pub dirty_pages: u32,
     /// Requests that it serves at once; absent in other modes than async. The one below began
     /// first.
     pub under_way: Option<u32>,
@@ -322,7 +323,7 @@ fn pool_report(generation: &Generation, pool: &Pool, now: u64) -> PoolReport {
                     requests: entry.requests,
                     memory: place.pid.map_or(0, own_memory),
                     roll_back_us: (entry.roll_back > 0).then(|| entry.roll_back as f64 / 1e3),
-                    hot_pages: entry.hot_pages,
+                    dirty_pages: entry.dirty_pages,
                     under_way: is_async.then_some(entry.under_way),
                     held: is_async.then_some(entry.held),
                     method: entry.method,
@@ -404,7 +405,7 @@ impl fmt::Display for Report {
                     worker.requests.to_string(),
                     mebibytes(worker.memory),
                     worker.roll_back_us.map_or("-".to_owned(), |us| {
-                        format!("{us:.1} µs, {} pages", worker.hot_pages)
+                        format!("{us:.1} µs, {} pages", worker.dirty_pages)
                     }),
                     worker.request(),
                 ]);
@@ -488,7 +489,7 @@ mod tests {
             requests: 12,
             memory: 3 << 20,
             roll_back_us: (pid == 201).then_some(11.84),
-            hot_pages: 101,
+            dirty_pages: 101,
             under_way: None,
             held: None,
             method: "GET".into(),

@@ -160,7 +160,7 @@ mod tests {
             requests,
             errors: 0,
             roll_back: 0,
-            hot_pages: 0,
+            dirty_pages: 0,
             under_way: 0,
             held: 0,
             memory: 0,

@@ -1,7 +1,7 @@
 //! Deaths in words, for the log.
 
 use tokamak_sys::control::{
-    EXIT_BOOT_FAILED, EXIT_DOUBT, EXIT_MISMATCH, EXIT_NO_FORK, EXIT_OUTDATED, Why,
+    EXIT_BOOT_FAILED, EXIT_MISMATCH, EXIT_NO_FORK, EXIT_OUTDATED, EXIT_TAINTED, Why,
 };
 
 /// A death in words.
@@ -15,7 +15,7 @@ pub fn cause(why: Why) -> String {
         Why::Exit(EXIT_NO_FORK) => "the system refused another process".to_owned(),
         Why::Exit(EXIT_MISMATCH) => "tokamak and tokamak-php are of different versions".to_owned(),
         Why::Exit(EXIT_OUTDATED) => "the application has changed".to_owned(),
-        Why::Exit(EXIT_DOUBT) => "it could not undo what a request did".to_owned(),
+        Why::Exit(EXIT_TAINTED) => "it could not undo what a request did".to_owned(),
         Why::Exit(code) => format!("exit status {code}"),
         Why::TimedOut => "took too long".to_owned(),
         Why::Stale => "a connection of the application was dead".to_owned(),

@@ -230,9 +230,9 @@ fn serve(mut producer: Producer, bell: &OwnedFd, requests: u32) {
 fn lines() {
     #[repr(align(128))]
     #[derive(Default)]
-    struct Line([AtomicU64; 2]);
+    struct CacheLine([AtomicU64; 2]);
 
-    let ball = Line::default();
+    let ball = CacheLine::default();
     let passed = both(|who| {
         for round in 0..ACCESSES / 4 {
             while ball.0[0].load(Ordering::Acquire) != 2 * round + who {
@@ -241,7 +241,7 @@ fn lines() {
             ball.0[0].store(2 * round + who + 1, Ordering::Release);
         }
     }) / (ACCESSES / 2) as f64;
-    let pair = [Line::default(), Line::default()];
+    let pair = [CacheLine::default(), CacheLine::default()];
     let adding = |word: fn(usize) -> (usize, usize)| {
         let took = both(|who| {
             let (line, at) = word(who as usize);

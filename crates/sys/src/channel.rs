@@ -62,7 +62,7 @@ impl Channel {
 
     /// Sends one message, or fails with `WouldBlock` when the other side does not keep up.
     ///
-    /// An empty message is refused: the receiver could not tell it from the end of the channel.
+    /// An empty message is refused: for the receiver it would look like the end of the channel.
     pub fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         if bytes.is_empty() || bytes.len() > MAX_MESSAGE || fds.len() > MAX_FDS {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "message empty or too long"));

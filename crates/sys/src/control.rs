@@ -1,4 +1,4 @@
-//! What the processes of one server tell each other: the messages and their encoding.
+//! The messages between the processes of one server, and their encoding.
 //!
 //! The supervisor talks to each PHP zygote and to the front over a [`Channel`]. The other side may
 //! run other people's code, so decoding trusts nothing: every length is checked, unknown tags,
@@ -13,8 +13,8 @@
 //! ```text
 //! 3              the zygote's end of its channel             ZYGOTE_CHANNEL
 //! 4              the pool's segment (memfd)                  ZYGOTE_SEGMENT
-//! 5, 6, …        one eventfd for each event loop of the front ZYGOTE_BELLS; their number is the segment's
-//! ```
+//! 5, 6, …        one eventfd for each event loop of the front ZYGOTE_BELLS; their number is the
+//! segment's ```
 //!
 //! ```text
 //! supervisor                          zygote
@@ -65,7 +65,7 @@ pub const ZYGOTE_SEGMENT: i32 = 4;
 /// Descriptor of the first event loop's eventfd; the others follow.
 pub const ZYGOTE_BELLS: i32 = 5;
 
-/// The worker was told to leave, or has served as many requests as it may.
+/// The worker was asked to leave, or has served as many requests as it may.
 pub const EXIT_RETIRED: u8 = 0;
 /// The worker could not boot: the worker script is missing, failed, or left before its first
 /// `tokamak_handle_request`. Reasons are in the error log.
@@ -83,7 +83,7 @@ pub const EXIT_MISMATCH: u8 = 104;
 /// way are answered.
 pub const EXIT_OUTDATED: u8 = 105;
 /// The worker could not undo what a request did, so it ends rather than serve another.
-pub const EXIT_DOUBT: u8 = 106;
+pub const EXIT_TAINTED: u8 = 106;
 
 /// Keys of [`ToZygote::Settings`]. A key ends with a dot when a name follows it.
 pub mod key {

@@ -1,4 +1,4 @@
-//! Log files, opened by root in folders that may belong to somebody else.
+//! Log files, opened by root in folders that may belong to another user.
 //!
 //! Who owns a folder may put a link into it, and root would write wherever that leads. So root
 //! follows links of its own, and those whose owner also owns what they lead to, as nginx does with
@@ -22,7 +22,7 @@ const MOST_LINKS: usize = 40;
 /// Opens a log for appending, with this mode if it is not there yet.
 ///
 /// # Errors
-/// Those of `open`; and, for root, a link that belongs to somebody else than its target.
+/// Those of `open`; and, for root, a link that belongs to another user than its target.
 pub fn open(path: &Path, mode: u32) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(mode);
@@ -61,7 +61,7 @@ fn without_first_link(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut parts = path.components();
     while let Some(part) = parts.next() {
         let place = folder.join(part);
-        // The owner and the target are those of the same link, also if somebody exchanges it.
+        // The owner and the target are those of the same link, also if it is exchanged meanwhile.
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let link: OwnedFd = match open_file(&place, flags, Mode::empty()) {
             // `open` says so, or makes the file.
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn root_follows_a_users_link_only_to_what_is_theirs() {
         if !rustix::process::geteuid().is_root() {
-            return; // Nobody else can make links of others.
+            return; // Only root can make links that belong to another user.
         }
         let top = tempfile::tempdir().unwrap();
         let (theirs, ours) = (top.path().join("theirs"), top.path().join("ours"));

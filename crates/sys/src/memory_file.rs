@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, memfd_create};
 
-/// Memory that holds these bytes, and that nobody can change any more. `name` shows in
+/// Memory that holds these bytes, and that no process can change any more. `name` shows in
 /// `/proc/PID/fd`.
 ///
 /// # Errors

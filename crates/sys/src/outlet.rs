@@ -40,7 +40,7 @@ impl<Fd: AsFd> Outlet<Fd> {
 /// Writes a line to standard error if there is room: for a process that has no log of its own, or
 /// none yet.
 pub fn try_stderr(line: std::fmt::Arguments<'_>) {
-    // Where it cannot be written there is nobody to tell.
+    // If the log cannot be written, there is no place to report that.
     let _ = Outlet::of(io::stderr()).write(format!("{line}\n").as_bytes());
 }
 
@@ -98,7 +98,7 @@ mod tests {
             reader.read_exact(&mut vec![0; count]).unwrap();
             assert_eq!(outlet.write(b"room").unwrap(), 4);
             let flags = rustix::fs::fcntl_getfl(fd).unwrap();
-            assert!(!flags.contains(OFlags::NONBLOCK), "whoever shares it waits as before");
+            assert!(!flags.contains(OFlags::NONBLOCK), "other users of the pipe block as before");
         }
     }
 

@@ -445,7 +445,7 @@ pub fn adopt_orphans() -> io::Result<()> {
     Ok(())
 }
 
-/// Raises the limit of open descriptors to what the system allows, and tells it.
+/// Raises the limit of open descriptors to what the system allows, and returns it.
 pub fn raise_open_files() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is writable, then readable.

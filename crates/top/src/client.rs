@@ -93,18 +93,18 @@ fn exchange(address: &Address, token: Option<&str>) -> io::Result<Vec<u8>> {
             let stream = TcpStream::connect_timeout(address, PATIENCE)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.set_write_timeout(Some(PATIENCE))?;
-            converse(stream, &request)
+            round_trip(stream, &request)
         }
         Address::Unix(path) => {
             let stream = UnixStream::connect(path)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.set_write_timeout(Some(PATIENCE))?;
-            converse(stream, &request)
+            round_trip(stream, &request)
         }
     }
 }
 
-fn converse(mut stream: impl Read + Write, request: &str) -> io::Result<Vec<u8>> {
+fn round_trip(mut stream: impl Read + Write, request: &str) -> io::Result<Vec<u8>> {
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.take(MOST).read_to_end(&mut answer)?;

@@ -47,7 +47,7 @@ pub fn watch(address: &Address, token: Option<&str>, first: Value) -> io::Result
         top: 0,
         is_paused: false,
     };
-    let outcome = screen.run(&readings, (&signals, &terminal));
+    let outcome = screen.run(&readings, &signals, &terminal);
     drop(terminal);
     match outcome {
         // The terminal is gone, and with it who would read of an error.
@@ -159,7 +159,8 @@ impl Screen<'_> {
     fn run(
         &mut self,
         readings: &Receiver<Result<Value, String>>,
-        (signals, terminal): (&Signals, &Terminal),
+        signals: &Signals,
+        terminal: &Terminal,
     ) -> io::Result<()> {
         let mut is_new = true;
         while !signals.ended.load(Ordering::Relaxed) {

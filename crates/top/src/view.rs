@@ -141,10 +141,10 @@ impl View<'_> {
         sentence(&parts, self.room, style, lines);
         let limit = number("tokamak_cache_limit_bytes", &[]);
         if limit > 0.0 {
-            let (asked, answered) = counts.cache;
+            let (lookups, answered) = counts.cache;
             let used = bytes(number("tokamak_cache_bytes", &[]));
             let parts = [
-                format!("cache {} answered", share(answered, asked)),
+                format!("cache {} answered", share(answered, lookups)),
                 format!("{used} of {}", bytes(limit)),
             ];
             sentence(&parts, self.room, Style::Plain, lines);

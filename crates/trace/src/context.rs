@@ -110,8 +110,8 @@ mod tests {
         assert_eq!(context.trace.to_string(), "0af7651916cd43dd8448eb211c80319c");
         assert_eq!(context.parent.unwrap().to_string(), "b7ad6b7169203331");
         assert!(context.is_sampled() && context.span != parent.span);
-        let asked = Parent::read(&context.traceparent()).unwrap();
-        assert_eq!((asked.trace, asked.span, asked.flags), (parent.trace, context.span, 1));
+        let sent = Parent::read(&context.traceparent()).unwrap();
+        assert_eq!((sent.trace, sent.span, sent.flags), (parent.trace, context.span, 1));
     }
 
     #[test]

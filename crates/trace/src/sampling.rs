@@ -2,23 +2,23 @@
 
 use crate::TraceId;
 
-/// A million: a share is in parts of it.
+/// Shares are parts per million.
 const WHOLE: u64 = 1_000_000;
-/// Values of the part of a trace's name that decides.
+/// How many values [`TraceId::chance`] has: the 56 random bits of a trace id.
 const CHANCES: u64 = 1 << 56;
 
-/// Which traces are recorded that begin here, and who decides about the others.
+/// Which of the traces that begin here are recorded, and who decides about the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// Whether the traces of clients are gone on with, and their decisions kept.
+    /// Whether a trace that the client has begun is continued, and recorded if the client says so.
     pub takes_parents: bool,
     /// The share of the traces that begin here, in parts per million.
     pub share: u32,
 }
 
 impl Sampling {
-    /// Whether a trace that begins here is recorded. It follows from the name, as in
-    /// OpenTelemetry's sampling by ratio: a server with a larger share records these traces too.
+    /// Whether a trace that begins here is recorded. This follows from the trace id, as in
+    /// OpenTelemetry's sampling by ratio, so a server with a larger share records these traces too.
     pub fn takes(&self, trace: TraceId) -> bool {
         // Within 2^56 * 10^6 < 2^76: the product needs more than 64 bits.
         let least = CHANCES - (u128::from(CHANCES) * u128::from(self.share) / 1_000_000) as u64;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use tokamak_report::memory::{Course, Plan, json, run, table};
+use tokamak_report::memory::{Course, LeakTest, json, run, table};
 use tokamak_supervisor::settings;
 
 use super::seal_report::{site_of_script, target};
@@ -93,8 +93,8 @@ impl Leaks {
         let server = settings::resolve(&server).map_err(|error| error.to_string())?;
         let site = server.sites.first().ok_or("the configuration has no site")?;
         let requests = self.requests.unwrap_or(OF_A_SCRIPT) as usize;
-        let plan = Plan { php: &php, site, targets: &targets, requests };
-        let pages = run(&plan).map_err(|error| error.to_string())?;
+        let test = LeakTest { php: &php, site, targets: &targets, requests };
+        let pages = run(&test).map_err(|error| error.to_string())?;
         let text = if self.json { json(&pages, requests) } else { table(&pages, requests) };
         print(text.as_bytes()).map_err(|error| error.to_string())?;
         let grows = pages.iter().any(|page| matches!(page.course, Course::Grows(_)));

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use tokamak_fastcgi::{ProtocolStatus, Role, Stream, Values, Wanted, encode};
+use tokamak_fastcgi::{ProtocolStatus, Role, Stream, Values, ValuesQuery, encode};
 
 use super::client::{Client, Heard, Request};
 use super::pool;
@@ -39,7 +39,7 @@ fn the_values_are_told_at_any_time() {
     let server = pool(3).start();
     let mut client = Client::connect(&server);
     let mut question = Vec::new();
-    encode::get_values(&mut question, Wanted::ALL);
+    encode::get_values(&mut question, ValuesQuery::ALL);
     client.send(&question);
     let Heard::Values(values) = client.hear() else { panic!("no values") };
     assert_eq!(values.mpxs_conns, Some(true));
@@ -50,7 +50,7 @@ fn the_values_are_told_at_any_time() {
     let request = Request::new(&server, "/echo.php").post(b"abc");
     client.send(&request.head(1));
     let mut question = Vec::new();
-    encode::get_values(&mut question, Wanted { mpxs_conns: true, ..Wanted::default() });
+    encode::get_values(&mut question, ValuesQuery { mpxs_conns: true, ..ValuesQuery::default() });
     client.send(&question);
     assert_eq!(
         client.hear(),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use tokamak_fastcgi::{ProtocolStatus, Role, Values, Wanted, encode};
+use tokamak_fastcgi::{ProtocolStatus, Role, Values, ValuesQuery, encode};
 
 use super::{BEGINS, Launcher, PATIENCE, script};
 use crate::fpm::client::{Client, Heard};
@@ -51,7 +51,7 @@ fn values_are_told_and_what_is_unknown_is_answered_so() {
     let launcher = Launcher::start(&[], &[HELLO]);
     let mut client = launcher.connect();
     let mut question = Vec::new();
-    encode::get_values(&mut question, Wanted::ALL);
+    encode::get_values(&mut question, ValuesQuery::ALL);
     client.send(&question);
     let Heard::Values(Values { max_conns, max_reqs, mpxs_conns }) = client.hear() else {
         panic!("no values")

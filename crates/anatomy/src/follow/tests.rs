@@ -25,14 +25,14 @@ const ACCEPTED: &str = "\
 2 1.000000004 accept(12<B>, {}) = 5<L> <0.000000001>
 ";
 
-fn places(text: &str, exchanges: &[Exchange]) -> Vec<(String, Place)> {
+fn purposes(text: &str, exchanges: &[Exchange]) -> Vec<(String, Option<Purpose>)> {
     let trace = seen(text);
     let processes = trace.calls.iter().map(|call| (call.thread, call.thread)).collect();
     let listeners = BTreeMap::from([(1, "80".to_owned()), (2, "/b".to_owned())]);
     let seen =
         Seen { calls: &trace.calls, processes: &processes, exchanges, listeners: &listeners };
-    let places = follow(&seen);
-    trace.calls.iter().map(|call| call.name.clone()).zip(places).collect()
+    let purposes = follow(&seen);
+    trace.calls.iter().map(|call| call.name.clone()).zip(purposes).collect()
 }
 
 fn at(port: u16, start: u64, end: u64) -> Exchange {
@@ -63,9 +63,11 @@ fn a_request_is_followed_to_the_backend_and_back() {
 1 1.000000080 write(5<log>, \"\"..., 85) = 85 <0.000000001>
 1 1.000000085 close(3<C1>) = 0 <0.000000001>
 ";
-    let found = places(text, &[at(5001, 0, 78)]);
-    let phases: Vec<Phase> =
-        found.iter().map(|(name, place)| place.unwrap_or_else(|| panic!("{name}")).1).collect();
+    let found = purposes(text, &[at(5001, 0, 78)]);
+    let phases: Vec<Phase> = found
+        .iter()
+        .map(|(name, purpose)| purpose.unwrap_or_else(|| panic!("{name}")).phase)
+        .collect();
     let expected = [
         Phase::Accept,
         Phase::ReadRequest,
@@ -109,10 +111,15 @@ fn a_kept_connection_belongs_to_the_request_that_was_sent_on_it_last() {
 1 1.000000130 recvfrom(11<K>, \"\"..., 4096) = 72 <0.000000001>
 1 1.000000135 writev(3<C1>, [], 5) = 183 <0.000000001>
 ";
-    let found = &places(&(ACCEPTED.to_owned() + text), &[at(5001, 0, 40), at(5001, 100, 140)])[4..];
-    let requests: Vec<usize> = found.iter().map(|(_, place)| place.expect("a place").0).collect();
+    let found =
+        &purposes(&(ACCEPTED.to_owned() + text), &[at(5001, 0, 40), at(5001, 100, 140)])[4..];
+    let requests: Vec<usize> =
+        found.iter().map(|(_, purpose)| purpose.expect("a purpose").request).collect();
     assert_eq!(requests, [[0; 7], [1; 7]].concat());
-    assert_eq!(found[9], ("read".to_owned(), Some((1, Phase::BackendRead))));
+    assert_eq!(
+        found[9],
+        ("read".to_owned(), Some(Purpose { request: 1, phase: Phase::BackendRead }))
+    );
 }
 
 #[test]
@@ -131,9 +138,9 @@ fn two_clients_at_once_are_told_apart() {
 1 1.000000030 recvfrom(11<K>, \"\"..., 4096) = 72 <0.000000001>
 1 1.000000035 writev(3<C1>, [], 5) = 183 <0.000000001>
 ";
-    let found = &places(&(ACCEPTED.to_owned() + text), &[at(5001, 0, 40), at(5002, 5, 30)])[4..];
+    let found = &purposes(&(ACCEPTED.to_owned() + text), &[at(5001, 0, 40), at(5002, 5, 30)])[4..];
     let requests: Vec<Option<usize>> =
-        found.iter().map(|(_, place)| place.map(|place| place.0)).collect();
+        found.iter().map(|(_, purpose)| purpose.map(|purpose| purpose.request)).collect();
     let (one, two) = (Some(0), Some(1));
     assert_eq!(requests, [one, one, one, two, two, two, one, one, two, one, one, one]);
 }
@@ -155,13 +162,13 @@ fn idle_waits_and_timers_of_the_server_do_not_cut_what_the_backend_does() {
 ";
     let text = ACCEPTED.to_owned() + text;
     let exchanges = [at(5001, 0, 70)];
-    let found = places(&text, &exchanges);
-    let waits: Vec<Place> =
+    let found = purposes(&text, &exchanges);
+    let waits: Vec<Option<Purpose>> =
         found.iter().filter(|(name, _)| name == "epoll_wait").map(|found| found.1).collect();
-    assert_eq!(waits, [None, None, Some((0, Phase::ReadResponse))]);
+    assert_eq!(waits, [None, None, Some(Purpose { request: 0, phase: Phase::ReadResponse })]);
     assert!(found.contains(&("write".to_owned(), None)), "{found:?}");
-    let places: Vec<Place> = found.into_iter().map(|(_, place)| place).collect();
-    let pieces = crate::account::pieces(&seen(&text).calls, &places, &exchanges);
+    let purposes: Vec<Option<Purpose>> = found.into_iter().map(|(_, purpose)| purpose).collect();
+    let pieces = crate::account::pieces(&seen(&text).calls, &purposes, &exchanges);
     let run = pieces[0].iter().filter(|piece| piece.phase == Phase::BackendRun);
     assert_eq!(run.map(|piece| piece.length).sum::<u64>(), 56 - 19);
 }
@@ -179,12 +186,19 @@ fn the_timer_of_a_page_in_an_event_loop_is_that_of_its_request() {
 2 1.000000042 epoll_pwait2(8<\\x65>, [], 512, {}) = 0 <0.000000030>
 2 1.000000073 write(13<\\x65>, \"\", 8) = 8 <0.000000001>
 ";
-    let found = places(text, &[at(5001, 0, 50)]);
-    let of_worker: Vec<Place> = found
+    let found = purposes(text, &[at(5001, 0, 50)]);
+    let of_worker: Vec<Option<Purpose>> = found
         .iter()
-        .filter(|(name, place)| name.starts_with("epoll") || *place == Some((0, Phase::BackendRun)))
+        .filter(|(name, purpose)| {
+            name.starts_with("epoll")
+                || *purpose == Some(Purpose { request: 0, phase: Phase::BackendRun })
+        })
         .map(|found| found.1)
         .collect();
-    let run = Some((0, Phase::BackendRun));
-    assert_eq!(of_worker, [None, run, run, Some((0, Phase::Close))], "{found:?}");
+    let run = Some(Purpose { request: 0, phase: Phase::BackendRun });
+    assert_eq!(
+        of_worker,
+        [None, run, run, Some(Purpose { request: 0, phase: Phase::Close })],
+        "{found:?}"
+    );
 }

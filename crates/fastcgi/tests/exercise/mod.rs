@@ -1,7 +1,7 @@
 //! What must hold for any bytes at all. The fuzz target and the stable test both run this.
 
 use tokamak_fastcgi::params::{Limits, Pairs};
-use tokamak_fastcgi::{Decoder, Error, Header, Message, Messages, Part, Stream, encode};
+use tokamak_fastcgi::{Decoder, Error, Header, Message, Messages, RecordEvent, Stream, encode};
 
 const LIMITS: Limits = Limits { bytes: 1 << 16, pairs: 1000 };
 
@@ -29,10 +29,10 @@ pub fn records<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Record>, 
         loop {
             match decoder.next(&mut piece) {
                 Ok(None) => break,
-                Ok(Some(Part::Head(header))) => {
+                Ok(Some(RecordEvent::Head(header))) => {
                     records.push(Record { header, content: Vec::new(), complete: false });
                 }
-                Ok(Some(Part::Content(bytes))) => {
+                Ok(Some(RecordEvent::Content(bytes))) => {
                     assert!(!bytes.is_empty());
                     records
                         .last_mut()
@@ -40,7 +40,7 @@ pub fn records<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Record>, 
                         .content
                         .extend_from_slice(bytes);
                 }
-                Ok(Some(Part::End)) => {
+                Ok(Some(RecordEvent::End)) => {
                     records.last_mut().expect("a head comes first").complete = true
                 }
                 Err(error) => {

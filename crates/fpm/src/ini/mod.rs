@@ -2,8 +2,9 @@
 //! line after the other, in its "normal" mode, where constants, `${VARIABLE}` and `|&^~!()` are
 //! worked out.
 //!
-//! Differences, all for want of a running PHP: of PHP's constants only `E_*` are known, others stay
-//! as they are written, and `${name}` is looked up in the environment, not in `php.ini` before.
+//! There are two differences, since no PHP runs here: of PHP's constants only `E_*` are known, and
+//! others stay as they are written; `${name}` is looked up in the environment, but not in
+//! `php.ini`.
 
 mod scan;
 

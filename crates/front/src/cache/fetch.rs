@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
-use tokamak_cache::{Counts, Entry, Key, Overrides, Selection, storable};
+use tokamak_cache::{Counts, Entry, Key, Overrides, Received, Selection, storable};
 use tokamak_cost::Ledger;
 use tokio::sync::oneshot;
 
@@ -94,10 +94,10 @@ impl MissContext {
         self.content.store.counts(self.index)
     }
 
-    /// The current time, and how long ago the response was asked for.
-    fn received(&self) -> (SystemTime, Duration) {
+    /// A response that was received just now.
+    fn received<'r>(&self, status: StatusCode, headers: &'r HeaderMap) -> Received<'r> {
         let delay = Duration::from_nanos(tokamak_cost::now().saturating_sub(self.asked));
-        (SystemTime::now(), delay)
+        Received { status, headers, at: SystemTime::now(), delay }
     }
 
     /// Plans the cache entry that the response becomes once its body is there. `None`: it may not
@@ -114,13 +114,8 @@ impl MissContext {
         if matches!(response.body(), Source::Files(_) | Source::Series(_)) {
             return None;
         }
-        let lifetimes = storable(
-            &self.policy.rules,
-            &self.overrides,
-            &self.facts,
-            (status, headers),
-            self.received(),
-        )?;
+        let received = self.received(status, headers);
+        let lifetimes = storable(&self.policy.rules, &self.overrides, &self.facts, received)?;
         let selection = Selection::of(&self.headers, headers)?;
         let mut headers = headers.clone();
         NOT_KEPT.iter().for_each(|name| drop(headers.remove(name)));
@@ -148,7 +143,7 @@ impl MissContext {
 
     /// Remembers that the response cannot be stored, so that other requests do not wait for it.
     fn pass(&self) {
-        self.content.store.pass(&self.key, &self.facts, tokamak_cost::now() + PASSED);
+        self.content.store.mark_hit_for_miss(&self.key, &self.facts, tokamak_cost::now() + PASSED);
     }
 }
 
@@ -172,7 +167,8 @@ impl Plan {
         let Plan { status, headers, selection, tags, lifetimes, asked } = self;
         let now = tokamak_cost::now();
         Arc::new(
-            Entry::new((status, headers, body), selection, tags, lifetimes, now).asked_at(asked),
+            Entry::new((status, headers, body), selection, tags, lifetimes, now)
+                .requested_at(asked),
         )
     }
 }
@@ -403,12 +399,12 @@ impl Fetch {
             said.insert(header::DATE, date());
         }
         said.extend(response.headers().get(header::AGE).map(|age| (header::AGE, age.clone())));
-        let answer = (stale.status, &said);
-        let lifetimes =
-            storable(&miss.policy.rules, &miss.overrides, &miss.facts, answer, miss.received());
+        let received = miss.received(stale.status, &said);
+        let lifetimes = storable(&miss.policy.rules, &miss.overrides, &miss.facts, received);
         NOT_KEPT.iter().for_each(|name| drop(said.remove(name)));
-        let entry = lifetimes
-            .map(|lifetimes| Arc::new(stale.freshened(&said, lifetimes, now).asked_at(miss.asked)));
+        let entry = lifetimes.map(|lifetimes| {
+            Arc::new(stale.freshened(&said, lifetimes, now).requested_at(miss.asked))
+        });
         let is_stored = entry.as_ref().is_some_and(|entry| miss.put(entry, lead.as_ref()));
         let entry = entry.unwrap_or_else(|| stale.clone());
         if let Some(lead) = lead.filter(|_| is_stored) {

@@ -24,7 +24,9 @@ use http::header::{
     CONTENT_LENGTH, HeaderMap, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE, TRANSFER_ENCODING,
 };
 use http::{Method, Request, Response};
-use tokamak_cache::{Counts, Entry, Found, Freshness, Key, Overrides, Purge, Store};
+use tokamak_cache::{
+    Counts, Entry, Freshness, Key, Overrides, Purge, Store, StoreLookup, UrlOrigin,
+};
 use tokamak_config as config;
 use tokio::time::timeout;
 
@@ -227,8 +229,8 @@ impl Lookup<'_> {
         let lead = refresh.take().filter(|lead| lead.key() == &self.key());
         let Some(lead) = lead else { return self.bypass() };
         let stale = match self.find(&facts, tokamak_cost::now()) {
-            Found::Entry(entry) => Some(entry),
-            Found::Nothing | Found::Passed => None,
+            StoreLookup::Hit(entry) => Some(entry),
+            StoreLookup::Miss | StoreLookup::HitForMiss => None,
         };
         self.fetch(facts, stale, Some(lead))
     }
@@ -239,7 +241,7 @@ impl Lookup<'_> {
         loop {
             let now = tokamak_cost::now();
             let (stale, is_passed) = match self.find(&facts, now) {
-                Found::Entry(entry) => {
+                StoreLookup::Hit(entry) => {
                     let freshness = match &facts.said {
                         _ if self.is_outdated(&entry) => Freshness::Stale,
                         Some(said) => entry.freshness_for(said, now),
@@ -254,8 +256,8 @@ impl Lookup<'_> {
                         Freshness::Stale => (Some(entry), false),
                     }
                 }
-                Found::Nothing => (None, false),
-                Found::Passed => (None, true),
+                StoreLookup::Miss => (None, false),
+                StoreLookup::HitForMiss => (None, true),
             };
             if facts.said.is_some_and(|said| said.only_if_cached) {
                 return Err(Failure::NotCached);
@@ -324,8 +326,8 @@ impl Lookup<'_> {
         }
         KEY.with_borrow_mut(|key| {
             let host = host(self.request).unwrap_or_default();
-            let from = (self.scheme, host, self.site);
-            Key::write(key, from, self.request.uri(), &self.policy.ignored_query);
+            let origin = UrlOrigin { scheme: self.scheme, host, site: self.site };
+            Key::write(key, origin, self.request.uri(), &self.policy.ignored_query);
             then(key)
         })
     }
@@ -334,7 +336,7 @@ impl Lookup<'_> {
         self.with_key(Key::of)
     }
 
-    fn find(&self, facts: &tokamak_cache::Request, now: u64) -> Found {
+    fn find(&self, facts: &tokamak_cache::Request, now: u64) -> StoreLookup {
         self.with_key(|key| self.content.store.find(key, facts, self.request.headers(), now))
     }
 
@@ -351,8 +353,8 @@ impl Lookup<'_> {
         now: u64,
     ) -> bool {
         match self.find(facts, now) {
-            Found::Entry(entry) => !known.is_some_and(|known| Arc::ptr_eq(known, &entry)),
-            Found::Nothing | Found::Passed => false,
+            StoreLookup::Hit(entry) => !known.is_some_and(|known| Arc::ptr_eq(known, &entry)),
+            StoreLookup::Miss | StoreLookup::HitForMiss => false,
         }
     }
 

@@ -61,7 +61,7 @@ pub fn judge(levels: &[i64]) -> Course {
     let low = sorted.get((LOW * sorted.len() as f64) as usize).copied().unwrap_or(usual);
     let same = usual - (usual - low).clamp(PAGE, SAME);
     let since = levels.iter().position(|level| *level as f64 >= same).unwrap_or(0) + 1;
-    // Less than two pages in all are no growth that could be told from none.
+    // Less than two pages in all are not distinguishable from no growth.
     let unseen = found.high.max(2.0 * PAGE / judged.len().max(1) as f64);
     Course::Stable { since, unseen }
 }

@@ -121,7 +121,7 @@ fn open(path: &Path) -> Option<(File, u64)> {
     Some((file, size))
 }
 
-/// Makes a whole file the response, with its content type; the status that tells how it went.
+/// Makes a whole file the response, with its content type; returns the status of the outcome.
 fn send_file(http: &mut dyn HttpContext, name: &[u8]) -> u16 {
     let path = Path::new(OsStr::from_bytes(name));
     let Some((file, length)) = open(path) else { return 404 };

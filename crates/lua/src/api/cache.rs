@@ -13,7 +13,7 @@ use crate::current::http;
 const LONGEST: f64 = 3.2e9;
 
 pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
-    set(lua, host, "cache_wish", |_, (name, value): (mlua::String, Value)| {
+    set(lua, host, "set_cache", |_, (name, value): (mlua::String, Value)| {
         let with = override_of(&name.as_bytes(), &value)?;
         http(|http| http.override_cache(with))
     })?;

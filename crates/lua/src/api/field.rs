@@ -9,8 +9,8 @@ fn is_refused(side: Side, name: &[u8]) -> bool {
     is("content-length")
         || is("connection")
         || is("transfer-encoding")
-        // A script that copies all fields of a response would tell the application a cookie that
-        // nobody sent.
+        // A script that copies all fields of a response would send the application a cookie that
+        // no client sent.
         || side == Side::Request && is("set-cookie")
 }
 

@@ -44,7 +44,7 @@ pub fn functions(
     set(lua, &host, "urlenc_query", calls::encode_query)?;
     set(lua, &host, "log", |lua, text: mlua::String| remark(location_in(lua), &line(&text)))?;
     set(lua, &host, "print", |_, text: mlua::String| {
-        with(|seat| seat.host.log(&format!("(lua-print) {}", line(&text))))
+        with(|context| context.host.log(&format!("(lua-print) {}", line(&text))))
     })?;
     set(lua, &host, "search", search)?;
     set(lua, &host, "is_overdue", |_, ()| Ok(raw::is_overdue()))?;

@@ -20,7 +20,7 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
     })?;
     set(lua, host, "sent", |_, ()| {
         let sent = program(|program| program.sent())?;
-        with(|seat| seat.wait_for(sent))
+        with(|context| context.wait_for(sent))
     })
 }
 

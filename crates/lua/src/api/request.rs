@@ -157,7 +157,7 @@ fn attributes(lua: &Lua, host: &Table) -> mlua::Result<()> {
 
 fn variables(lua: &Lua, host: &Table) -> mlua::Result<()> {
     set(lua, host, "variable", |lua, name: mlua::String| {
-        let value = with(|seat| seat.host.variable(&name.as_bytes()))?;
+        let value = with(|context| context.host.variable(&name.as_bytes()))?;
         value.map(|value| lua.create_string(value)).transpose()
     })?;
     set(lua, host, "set_variable", |_, (name, value): (mlua::String, Option<mlua::String>)| {

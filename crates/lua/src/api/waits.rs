@@ -21,13 +21,13 @@ type Text = mlua::String;
 pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
     host.set("null", Value::NULL)?;
     set(lua, host, "sleep", |_, seconds: f64| {
-        with(|seat| {
-            let pause = seat.host.sleep(time(seconds));
-            seat.wait_for(pause)
+        with(|context| {
+            let pause = context.host.sleep(time(seconds));
+            context.wait_for(pause)
         })
     })?;
     host.set("take", raw::giving_function(lua)?)?;
-    set(lua, host, "forget", |_, number: u32| with(|seat| seat.forget(number)))?;
+    set(lua, host, "forget", |_, number: u32| with(|context| context.forget(number)))?;
     host.set("http", raw::begin_function::<Http>(lua)?)?;
     host.set("fetch", raw::begin_function::<Fetch>(lua)?)?;
     set(lua, host, "redis", redis)?;
@@ -38,9 +38,9 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
 }
 
 fn begin(call: Call<'_>) -> mlua::Result<u32> {
-    with(|seat| {
-        let waiting = seat.host.call(call);
-        seat.wait_for(waiting)
+    with(|context| {
+        let waiting = context.host.call(call);
+        context.wait_for(waiting)
     })
 }
 
@@ -148,7 +148,7 @@ fn redis_server(
         database,
         timeout: time(timeout),
     };
-    with(|seat| match seat.host.redis(server) {
+    with(|context| match context.host.redis(server) {
         Ok(number) => (Some(number), None),
         Err(problem) => (None, Some(problem)),
     })

@@ -1,4 +1,4 @@
-//! Digests, and comparisons whose time tells nothing.
+//! Digests, and comparisons in constant time.
 
 use hmac::digest::{Digest, KeyInit};
 use hmac::{Hmac, Mac};

@@ -50,8 +50,8 @@ local function boolean_of(value, name)
     return value
 end
 
--- What there is to say of a request, and how it is read.
-local wishes = {
+-- The fields of a request's cache settings, and how each value is read.
+local settings = {
     bypass = boolean_of,
     key = text_of,
     lifetime = seconds_of,
@@ -71,11 +71,11 @@ end
 
 local function set(options)
     for name, value in next, table_of(options, "set") do
-        local read = wishes[name]
+        local read = settings[name]
         if not read then
             error("'set' has no option '" .. tostring(name) .. "'", 2)
         end
-        host.cache_wish(name, read(value, name))
+        host.set_cache(name, read(value, name))
     end
 end
 
@@ -125,7 +125,7 @@ local function depends(sources)
         local time = tonumber((sources.memory:get(key)))
         newest = time and time > newest and time or newest
     end
-    host.cache_wish("since", newest)
+    host.set_cache("since", newest)
 end
 
 -- The table for one script file.

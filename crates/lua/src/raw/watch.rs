@@ -1,6 +1,6 @@
 //! Ends scripts whose time is up, from outside.
 //!
-//! A loop that LuaJIT has compiled calls nobody, so nothing that runs inside it can look at a
+//! A loop that LuaJIT has compiled calls no function, so nothing that runs inside it can look at a
 //! clock. But compiled loops look at a flag (LuaJIT is built with `LUAJIT_ENABLE_CHECKHOOK` for
 //! that), and `lua_sethook` raises it. That function may only be called by the thread that runs the
 //! state, or by a signal handler on that thread. So:
@@ -62,7 +62,7 @@ pub struct Watchdog {
     slots: Mutex<Vec<Weak<Shared>>>,
 }
 
-/// What a state tells the watchdog.
+/// What the watchdog needs to know of a state.
 #[derive(Debug, Default)]
 struct Shared {
     /// The tick at which the present run must have ended; 0 if there is none.
@@ -170,7 +170,7 @@ impl Drop for Stay<'_> {
     }
 }
 
-/// Whether the time of the run on this thread is up, told or not.
+/// Whether the time of the run on this thread is up, also if the watchdog has not seen it yet.
 pub fn is_due() -> bool {
     let due = DUE.get();
     due != 0 && TICK.load(Ordering::Relaxed) >= due
@@ -186,7 +186,7 @@ pub fn end_now() {
     }
 }
 
-/// Whether the run on this thread has been told that its time is up.
+/// Whether the watchdog has signalled the run on this thread that its time is up.
 pub fn is_overdue() -> bool {
     RAISED.get()
 }

@@ -1,25 +1,25 @@
 //! Dictionaries that the scripts of all event loops share: `tokamak.shared`.
 //!
-//! A dictionary is split into parts by its keys, each with a lock that is held for one operation:
-//! so those that read and write are atomic, and loops rarely meet. A part that is full lets go of
+//! A dictionary is split into shards by its keys, each with a lock that is held for one operation:
+//! so those that read and write are atomic, and loops rarely meet. A shard that is full lets go of
 //! what was not used for the longest time.
 
-mod part;
+mod shard;
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use part::Part;
+use shard::Shard;
 
-/// Bytes that a part has at least, so that a value of that size fits into every dictionary that is
+/// Bytes that a shard has at least, so that a value of that size fits into every dictionary that is
 /// larger.
 const SMALLEST_PART: usize = 1 << 20;
 
 /// Parts of a dictionary, at most; each has a lock of its own. Far fewer would make event loops
-/// wait for each other; far more would leave each part too small for a large value, because a value
-/// has to fit its part.
+/// wait for each other; far more would leave each shard too small for a large value, because a
+/// value has to fit its shard.
 const MOST_PARTS: usize = 16;
 
 /// The dictionaries of an engine by their names.
@@ -59,7 +59,7 @@ pub enum Refusal {
     NotFound,
     /// Its value is no number.
     NotANumber,
-    /// The value is larger than what a part of the dictionary holds.
+    /// The value is larger than what a shard of the dictionary holds.
     NoMemory,
 }
 
@@ -79,7 +79,7 @@ impl Refusal {
 #[derive(Debug)]
 pub struct Dictionary {
     hasher: RandomState,
-    parts: Box<[Mutex<Part>]>,
+    shards: Box<[Mutex<Shard>]>,
     capacity: usize,
 }
 
@@ -87,24 +87,24 @@ impl Dictionary {
     /// A dictionary of that many bytes, which it takes when it needs them.
     pub fn new(capacity: usize) -> Dictionary {
         let count = (capacity / SMALLEST_PART).clamp(1, MOST_PARTS);
-        let part = |_| Mutex::new(Part::new(capacity / count));
-        Dictionary { hasher: RandomState::new(), parts: (0..count).map(part).collect(), capacity }
+        let shard = |_| Mutex::new(Shard::new(capacity / count));
+        Dictionary { hasher: RandomState::new(), shards: (0..count).map(shard).collect(), capacity }
     }
 
-    fn part(&self, key: &[u8]) -> MutexGuard<'_, Part> {
-        let count = self.parts.len();
-        // One part needs no choice.
+    fn shard(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
+        let count = self.shards.len();
+        // One shard needs no choice.
         let at = if count == 1 { 0 } else { self.hasher.hash_one(key) as usize % count };
-        lock(&self.parts[at])
+        lock(&self.shards[at])
     }
 
-    fn parts(&self) -> impl Iterator<Item = MutexGuard<'_, Part>> {
-        self.parts.iter().map(lock)
+    fn shards(&self) -> impl Iterator<Item = MutexGuard<'_, Shard>> {
+        self.shards.iter().map(lock)
     }
 
     /// The value of a key.
     pub fn get(&self, key: &[u8]) -> Option<Value> {
-        self.part(key).get(key).map(|entry| entry.value.clone())
+        self.shard(key).get(key).map(|entry| entry.value.clone())
     }
 
     /// Gives a key a value. Whether another key lost its own for want of room.
@@ -118,17 +118,17 @@ impl Dictionary {
         value: Value,
         lifetime: Lifetime,
     ) -> Result<bool, Refusal> {
-        let mut part = self.part(key);
+        let mut shard = self.shard(key);
         match keys {
-            Keys::Absent if part.get(key).is_some() => Err(Refusal::Exists),
-            Keys::Present if part.get(key).is_none() => Err(Refusal::NotFound),
-            _ => part.put(key, value, lifetime),
+            Keys::Absent if shard.get(key).is_some() => Err(Refusal::Exists),
+            Keys::Present if shard.get(key).is_none() => Err(Refusal::NotFound),
+            _ => shard.put(key, value, lifetime),
         }
     }
 
     /// Takes a key's value away.
     pub fn remove(&self, key: &[u8]) {
-        self.part(key).remove(key);
+        self.shard(key).remove(key);
     }
 
     /// Adds to the number that a key has, or to `initial` if it has none, which then lives as long
@@ -142,8 +142,8 @@ impl Dictionary {
         by: f64,
         initial: Option<(f64, Lifetime)>,
     ) -> Result<(f64, bool), Refusal> {
-        let mut part = self.part(key);
-        match (part.get(key).map(|entry| &mut entry.value), initial) {
+        let mut shard = self.shard(key);
+        match (shard.get(key).map(|entry| &mut entry.value), initial) {
             (Some(Value::Number(number)), _) => {
                 *number += by;
                 Ok((*number, false))
@@ -151,7 +151,7 @@ impl Dictionary {
             (Some(_), _) => Err(Refusal::NotANumber),
             (None, Some((initial, lifetime))) => {
                 let sum = initial + by;
-                part.put(key, Value::Number(sum), lifetime).map(|forced| (sum, forced))
+                shard.put(key, Value::Number(sum), lifetime).map(|forced| (sum, forced))
             }
             (None, None) => Err(Refusal::NotFound),
         }
@@ -159,31 +159,31 @@ impl Dictionary {
 
     /// How long the value of a key still stays, if it has one.
     pub fn lifetime(&self, key: &[u8]) -> Option<Lifetime> {
-        self.part(key).get(key).map(|entry| entry.left())
+        self.shard(key).get(key).map(|entry| entry.left())
     }
 
     /// Has the value of a key stay that long from now on. Whether there is one.
     pub fn set_lifetime(&self, key: &[u8], lifetime: Lifetime) -> bool {
-        self.part(key).get(key).map(|entry| entry.keep(lifetime)).is_some()
+        self.shard(key).get(key).map(|entry| entry.keep(lifetime)).is_some()
     }
 
     /// Some keys that have values, as many as there are or as are wanted.
     pub fn keys(&self, most: usize) -> Vec<Box<[u8]>> {
         let mut keys = Vec::new();
-        for part in self.parts() {
-            keys.extend(part.keys().take(most - keys.len()).map(Box::from));
+        for shard in self.shards() {
+            keys.extend(shard.keys().take(most - keys.len()).map(Box::from));
         }
         keys
     }
 
     /// Takes the values of all keys away.
     pub fn clear(&self) {
-        self.parts().for_each(|mut part| part.clear());
+        self.shards().for_each(|mut shard| shard.clear());
     }
 
     /// Frees the room of values whose time is over, of at most `most`. How many those were.
     pub fn remove_expired(&self, most: usize) -> usize {
-        self.parts().fold(0, |count, mut part| count + part.remove_expired(most - count))
+        self.shards().fold(0, |count, mut shard| count + shard.remove_expired(most - count))
     }
 
     /// Bytes that fit into it, with what it needs for itself.
@@ -193,12 +193,12 @@ impl Dictionary {
 
     /// Bytes that are not in use.
     pub fn free(&self) -> usize {
-        self.capacity - self.parts().map(|part| part.used()).sum::<usize>()
+        self.capacity - self.shards().map(|shard| shard.used()).sum::<usize>()
     }
 }
 
-fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {
-    part.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -11,14 +11,14 @@ const LARGEST_TRAILER: usize = 16 << 10;
 /// Takes the chunks of one body.
 #[derive(Default)]
 pub struct Chunks {
-    part: Part,
+    state: ChunkState,
     /// Bytes of the trailer fields so far, which say nothing to us.
     trailer: usize,
 }
 
-/// What comes next.
+/// What comes next in a chunked body.
 #[derive(Default)]
-enum Part {
+enum ChunkState {
     #[default]
     Size,
     /// So many bytes more of a chunk.
@@ -43,34 +43,38 @@ impl Chunks {
         let mut taken = 0;
         loop {
             let rest = &bytes[taken..];
-            let count = match &mut self.part {
-                Part::Size => {
+            let count = match &mut self.state {
+                ChunkState::Size => {
                     let Some((count, size)) = size(rest)? else { return Ok((taken, false)) };
                     if size > (most - body.len()) as u64 {
                         return Err(HttpError::Large(most));
                     }
-                    self.part = if size == 0 { Part::Trailer } else { Part::Data(size as usize) };
+                    self.state = if size == 0 {
+                        ChunkState::Trailer
+                    } else {
+                        ChunkState::Data(size as usize)
+                    };
                     count
                 }
-                Part::Data(left) => {
+                ChunkState::Data(left) => {
                     let count = rest.len().min(*left);
                     body.extend_from_slice(&rest[..count]);
                     *left -= count;
                     if *left > 0 {
                         return Ok((bytes.len(), false));
                     }
-                    self.part = Part::End;
+                    self.state = ChunkState::End;
                     count
                 }
-                Part::End => match rest {
+                ChunkState::End => match rest {
                     [b'\r', b'\n', ..] => {
-                        self.part = Part::Size;
+                        self.state = ChunkState::Size;
                         2
                     }
                     [] | [b'\r'] => return Ok((taken, false)),
                     _ => return Err(malformed()),
                 },
-                Part::Trailer => {
+                ChunkState::Trailer => {
                     let end = rest.iter().position(|byte| *byte == b'\n');
                     if self.trailer + end.unwrap_or(rest.len()) > LARGEST_TRAILER {
                         return Err(malformed());
@@ -90,8 +94,8 @@ impl Chunks {
 
     /// Bytes that are known to come.
     pub fn expected(&self) -> u64 {
-        match self.part {
-            Part::Data(left) => left as u64,
+        match self.state {
+            ChunkState::Data(left) => left as u64,
             _ => 0,
         }
     }

@@ -54,7 +54,7 @@ impl Connection {
         &self.peer
     }
 
-    /// Whether another request may be sent, as far as the exchanges tell.
+    /// Whether another request may be sent after the exchanges so far.
     pub fn is_clean(&self) -> bool {
         self.is_clean
     }

@@ -35,7 +35,7 @@ pub struct Response {
 
 /// Takes the bytes of one response.
 pub struct Decoder {
-    part: Part,
+    state: ReadState,
     /// Bytes of the head that were there when it was looked at last: they have no end in them.
     looked_at: usize,
     has_begun: bool,
@@ -46,15 +46,15 @@ pub struct Decoder {
     pub response: Response,
 }
 
-/// What comes next.
-enum Part {
+/// What the decoder expects next.
+enum ReadState {
     Head,
-    /// So many bytes more.
+    /// A body, of which so many bytes are missing.
     Length(u64),
     Chunks(Chunks),
-    /// Whatever comes until the connection ends.
+    /// A body that ends with the connection.
     Rest,
-    Nothing,
+    Done,
 }
 
 impl Decoder {
@@ -62,7 +62,7 @@ impl Decoder {
     /// so many bytes of body.
     pub fn new(is_for_head: bool, most: usize) -> Decoder {
         Decoder {
-            part: Part::Head,
+            state: ReadState::Head,
             looked_at: 0,
             has_begun: false,
             is_for_head,
@@ -82,36 +82,38 @@ impl Decoder {
         let mut taken = 0;
         loop {
             let rest = &bytes[taken..];
-            let (count, is_over) = match &mut self.part {
-                Part::Head => match self.head(rest)? {
+            let (count, is_over) = match &mut self.state {
+                ReadState::Head => match self.head(rest)? {
                     Some(length) => {
                         taken += length;
                         continue;
                     }
                     None => return Ok(taken),
                 },
-                Part::Length(left) => {
+                ReadState::Length(left) => {
                     let count =
                         usize::try_from(*left).map_or(rest.len(), |left| left.min(rest.len()));
                     self.response.body.extend_from_slice(&rest[..count]);
                     *left -= count as u64;
                     (count, *left == 0)
                 }
-                Part::Chunks(chunks) => chunks.take(rest, &mut self.response.body, self.most)?,
-                Part::Rest => {
+                ReadState::Chunks(chunks) => {
+                    chunks.take(rest, &mut self.response.body, self.most)?
+                }
+                ReadState::Rest => {
                     if rest.len() > self.most - self.response.body.len() {
                         return Err(HttpError::Large(self.most));
                     }
                     self.response.body.extend_from_slice(rest);
                     (rest.len(), false)
                 }
-                Part::Nothing => return Ok(taken),
+                ReadState::Done => return Ok(taken),
             };
             taken += count;
             if !is_over {
                 return Ok(taken);
             }
-            self.part = Part::Nothing;
+            self.state = ReadState::Done;
         }
     }
 
@@ -120,9 +122,9 @@ impl Decoder {
     /// # Errors
     /// Fails if the response is not complete.
     pub fn close(&mut self) -> Result<(), HttpError> {
-        match self.part {
-            Part::Rest => self.part = Part::Nothing,
-            Part::Nothing => {}
+        match self.state {
+            ReadState::Rest => self.state = ReadState::Done,
+            ReadState::Done => {}
             _ => return Err(HttpError::broken("it breaks off")),
         }
         Ok(())
@@ -135,7 +137,7 @@ impl Decoder {
 
     /// Whether all is here.
     pub fn is_done(&self) -> bool {
-        matches!(self.part, Part::Nothing)
+        matches!(self.state, ReadState::Done)
     }
 
     /// Whether the peer takes another request behind this one.
@@ -145,9 +147,9 @@ impl Decoder {
 
     /// Bytes that are known to come.
     pub fn expected(&self) -> u64 {
-        match &self.part {
-            Part::Length(left) => *left,
-            Part::Chunks(chunks) => chunks.expected(),
+        match &self.state {
+            ReadState::Length(left) => *left,
+            ReadState::Chunks(chunks) => chunks.expected(),
             _ => 0,
         }
     }
@@ -225,19 +227,19 @@ impl Decoder {
             flat.extend_from_slice(value);
             flat.push(b'\n');
         }
-        self.part = match announced {
-            _ if self.is_for_head || matches!(status, 204 | 304) => Part::Nothing,
-            _ if is_chunked => Part::Chunks(Chunks::default()),
-            Some(0) => Part::Nothing,
+        self.state = match announced {
+            _ if self.is_for_head || matches!(status, 204 | 304) => ReadState::Done,
+            _ if is_chunked => ReadState::Chunks(Chunks::default()),
+            Some(0) => ReadState::Done,
             Some(length) if length > self.most as u64 => return Err(HttpError::Large(self.most)),
             Some(length) => {
                 self.response.body.reserve_exact((length as usize).min(MOST_TRUSTED));
-                Part::Length(length)
+                ReadState::Length(length)
             }
-            None => Part::Rest,
+            None => ReadState::Rest,
         };
         let is_ambiguous = is_chunked && announced.is_some();
-        self.keeps = stays && !closes && !is_ambiguous && !matches!(self.part, Part::Rest);
+        self.keeps = stays && !closes && !is_ambiguous && !matches!(self.state, ReadState::Rest);
         Ok(())
     }
 }

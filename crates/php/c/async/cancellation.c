@@ -1,5 +1,5 @@
 /* Cancels requests of async mode: the client has left, the time limit is over, or the worker ends
- * and nobody resumes the request.
+ * and nothing resumes the request.
  *
  * What each of its parts waits for is broken off, by an exception that `finally` blocks see, a
  * CancellationError. It is an Error, so that code which catches Exception to try again, or to do
@@ -96,9 +96,9 @@ static void cancel(request_state *request, cancellation_cause cause, uint64_t no
     if (request->cause == NOT_CANCELLED) {
         request->cause = cause;
         if (cause != CLIENT_LEFT) {
-            rust_serve(request->request->place);
+            rust_serve(request->request->index);
             say(request, now);
-            rust_serve(serving->request ? serving->request->place : SHIM_NO_SLOT);
+            rust_serve(serving->request ? serving->request->index : SHIM_NO_SLOT);
         }
     }
     request->due = now + PARTS_GRACE;
@@ -145,12 +145,12 @@ static void look(reactor_wait *alarm)
 
 void cancellation_mind_clients(void)
 {
-    uint32_t place;
+    uint32_t index;
 
-    while ((place = rust_left()) != SHIM_NO_SLOT) {
+    while ((index = rust_left()) != SHIM_NO_SLOT) {
         request_state *r = oldest_request;
 
-        while (r && r->request->place != place) {
+        while (r && r->request->index != index) {
             r = r->newer;
         }
         if (!r || r->has_left || r->is_head) {

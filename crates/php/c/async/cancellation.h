@@ -1,5 +1,5 @@
 /* Cancels requests of async mode: the client has left, the time limit is over, or the worker ends
- * and nobody resumes the request. */
+ * and nothing resumes the request. */
 #ifndef TOKAMAK_CANCELLATION_H
 #define TOKAMAK_CANCELLATION_H
 

@@ -131,7 +131,7 @@ static void on_switch(zend_fiber_context *from, zend_fiber_context *to)
     }
     frames_left = EG(current_execute_data);
     serving = next ? &next->state : fibers.of_script;
-    rust_serve(next && next->state.request ? next->state.request->place : SHIM_NO_SLOT);
+    rust_serve(next && next->state.request ? next->state.request->index : SHIM_NO_SLOT);
     if (next) {
         shown_running(&next->state);
     }
@@ -233,7 +233,7 @@ static void serve_one(request_fiber *f, const shim_request *request, zend_execut
     leave_contexts(f);
     f->state.request = NULL;
     f->is_under_way = false;
-    rust_forget(request->place);
+    rust_forget(request->index);
 }
 
 /* The function of each request's Fiber: serves one request after another. */
@@ -248,7 +248,7 @@ static ZEND_NAMED_FUNCTION(serve)
         serve_one(f, f->state.request, execute_data);
         leave(f);
         if (fiber->caller != EG(main_fiber_context)) {
-            /* Somebody else has resumed it, and goes on as after any Fiber that ends. */
+            /* Another Fiber has resumed it, and goes on as after any Fiber that ends. */
             return;
         }
     }

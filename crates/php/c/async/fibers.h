@@ -41,7 +41,7 @@ bool fibers_await_work(zend_fiber_context *next);
  * is over. */
 void fibers_enter(zend_fiber_context *context, request_state *of);
 
-/* Counts how often it was somebody else's turn. Also read in signal handlers. */
+/* Counts the switches to another request. Also read in signal handlers. */
 extern volatile sig_atomic_t fibers_switches;
 /* Whether what runs now is of a request. Also asked on other threads. */
 bool fibers_in_request(void);

@@ -1,7 +1,7 @@
 /* Parts of requests that suspend their own Fiber.
  *
  * A handler or coroutine that calls Fiber::suspend() outside of any Fiber of its own comes back to
- * the loop, and stays suspended until somebody resumes it: another request, or an event loop that
+ * the loop, and stays suspended until it is resumed: by another request, or by an event loop that
  * they share.
  */
 #include "async/fibers_suspended.h"

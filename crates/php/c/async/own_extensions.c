@@ -71,7 +71,7 @@ static void end_openssl_errors(void *at, size_t size)
 }
 
 /* Credentials that its library asks for when it logs in, and what it said: PHP writes that to the
- * log at the end of a request, as notices, unless somebody has asked for it. */
+ * log at the end of a request, as notices, unless a request has set it. */
 static void end_imap(void *at, size_t size)
 {
     static const char *const what_it_said[] = {"imap_errors", "imap_alerts"};

@@ -134,7 +134,7 @@ static struct {
 #define EACH_FOUND(row) \
     for (const own_row *row = learned.rows; row < learned.rows + learned.row_count; row++)
 
-/* Looks for its place in the symbol table anew; makes it, if somebody has removed it. */
+/* Looks for its place in the symbol table anew; adds it again if it was removed. */
 static Bucket *find_variable(size_t n)
 {
     Bucket *place = (Bucket *)zend_hash_lookup(&EG(symbol_table), learned.variables[n]);

@@ -12,7 +12,7 @@ typedef struct promise {
     promise_outcome outcome;
     zval result;            /* of a fulfilled one */
     zend_object *exception; /* of a rejected one */
-    bool is_seen;           /* somebody has got its exception */
+    bool is_seen;           /* its exception was thrown to a caller */
     struct promise_link *waiting;
     struct part *made_in; /* the coroutine that runs for it, see parts.h; NULL: none does */
     /* among those of its request: see coroutines.c */

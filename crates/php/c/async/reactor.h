@@ -12,7 +12,7 @@
 #define REACTOR_FOREVER UINT64_MAX
 /* Instead of a number of descriptors that are ready: one of them is closed. */
 #define REACTOR_CLOSED -1
-/* The same: somebody has broken the wait off. */
+/* The same: the wait was cancelled. */
 #define REACTOR_BROKEN -2
 
 typedef struct reactor_wait reactor_wait;

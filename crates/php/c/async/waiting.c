@@ -82,8 +82,8 @@ void waiting_take_turns(void)
 }
 
 /* Descriptors that have nothing to read as far as is known: a question was sent there and its
- * answer takes its time, or somebody has just looked. They are not asked again before they are
- * waited for. */
+ * answer takes its time, or its state was looked at just before. They are not asked again before
+ * they are waited for. */
 static uint64_t empty[FD_SETSIZE / 64];
 
 void waiting_note_empty(int fd)

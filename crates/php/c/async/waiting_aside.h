@@ -14,7 +14,7 @@ typedef struct waiting_call {
     int error, name_error; /* errno and h_errno, which are a thread's own */
     /* What the thread has written is the answer from here on, for who has read true. */
     _Atomic bool is_answered;
-    /* An eventfd, which the last of both closes; -1: somebody else has closed it, and its number
+    /* An eventfd, which the last of both closes; -1: it was closed elsewhere, and its number
      * may be another file's. */
     _Atomic int answered;
     _Atomic int owners;

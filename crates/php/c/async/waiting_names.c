@@ -1,4 +1,4 @@
-/* Names of hosts and addresses, asked for by a thread in async mode: libc waits inside of these
+/* Looks names of hosts and addresses up in a thread, in async mode: libc waits inside of these
  * functions, until a resolver answers or it gives up, which may take half a minute.
  *
  * The thread has copies of all arguments, and memory of its own for the answer. So a request that
@@ -43,7 +43,7 @@ typedef struct {
 } question;
 
 /* Threads at once. With ten times less, a few names that no server knows would keep all others from
- * being asked for; with ten times more there would be memory for hundreds of stacks, because the
+ * being looked up; with ten times more there would be memory for hundreds of stacks, because the
  * threads of cancelled requests stay until libc gives up. */
 enum { MOST_THREADS = 64 };
 
@@ -177,10 +177,10 @@ static void call_getnameinfo(waiting_call *call)
 int waiting_getnameinfo(const struct sockaddr *address, socklen_t len, char *host,
                         socklen_t host_len, char *service, socklen_t service_len, int flags)
 {
-    const bool is_asked = host && host_len > 0 && !(flags & NI_NUMERICHOST) &&
+    const bool is_resolved = host && host_len > 0 && !(flags & NI_NUMERICHOST) &&
                           len <= sizeof(struct sockaddr_storage);
     const size_t text_len = (size_t)host_len + (service ? service_len : 0);
-    question *q = is_asked ? begin(call_getnameinfo, NULL, NULL, NULL, text_len) : NULL;
+    question *q = is_resolved ? begin(call_getnameinfo, NULL, NULL, NULL, text_len) : NULL;
     waiting_outcome outcome = WAITING_NOT_BEGUN;
     int result = EAI_SYSTEM;
 
@@ -252,7 +252,7 @@ static void copy_host(const question *q, struct hostent *entry, char *text)
     entry->h_addr_list = moved_list(entry->h_addr_list, q->text, text);
 }
 
-/* False: it was not asked. */
+/* False: the name service was not queried. */
 static bool ask_for_host(question *q, struct hostent *entry, char *text, struct hostent **found,
                          int *error, int *result)
 {
@@ -282,7 +282,7 @@ int waiting_gethostbyname2_r(const char *name, int family, struct hostent *entry
 {
     question *q = is_address(name) ? NULL : begin(call_gethostbyname, name, NULL, text, text_len);
     const bool is_place_of_php = q && text == FG(tmp_host_buf);
-    bool is_asked = false;
+    bool is_resolved = false;
     int result;
 
     if (is_place_of_php) {
@@ -291,14 +291,14 @@ int waiting_gethostbyname2_r(const char *name, int family, struct hostent *entry
     }
     if (q) {
         q->family = family;
-        is_asked = ask_for_host(q, entry, text, found, error, &result);
+        is_resolved = ask_for_host(q, entry, text, found, error, &result);
     }
     if (is_place_of_php) {
         free(FG(tmp_host_buf));
         FG(tmp_host_buf) = text;
         FG(tmp_host_buf_len) = text_len;
     }
-    return is_asked ? result
+    return is_resolved ? result
                     : WAITING_HELD(LIBC(gethostbyname2_r)(name, family, entry, text, text_len,
                                                           found, error));
 }
@@ -415,7 +415,7 @@ static question *begin_resolver(void (*make)(waiting_call *call), const char *na
     return q;
 }
 
-/* False: it was not asked. */
+/* False: the name service was not queried. */
 static bool ask_resolver_for(question *q, unsigned char *at, int *result, int *error)
 {
     const waiting_outcome outcome = ask(q);

@@ -358,7 +358,7 @@ int waiting_accept4(int fd, struct sockaddr *address, socklen_t *len, int flags)
 }
 
 /* A named pipe, of which libc's open() would wait for the other end. Here the end to read is there
- * at once, and its first read waits. The end to write is had when somebody reads. */
+ * at once, and its first read waits. The end to write opens when there is a reader. */
 static int open_pipe(const char *path, int flags, mode_t mode)
 {
     uint64_t pause = 0;

@@ -1,12 +1,13 @@
-/* The connection that calls of pgsql mean that name none: pg_query($sql), pg_last_error().
+/* pgsql's default connection, which functions use that are called without one: pg_query($sql),
+ * pg_last_error().
  *
- * PHP remembers for the process which one was opened last. It belongs to who opened it: the script,
- * or one request. In async mode a request has only its own, since many are under way at once; with
- * none of its own PHP refuses the call. And a request gets no connection that another one has
- * opened: of pg_connect() with the same text, PHP returns the one that it has.
+ * PHP has one variable for it in each process: the connection that was opened last. In async mode
+ * many requests are under way at once, so each request must find its own connection there, or none,
+ * and then PHP refuses the call. Nor may pg_connect() return to a request the connection that
+ * another request has opened with the same text.
  *
- * No header says where PHP remembers it. It is the place in the globals of pgsql that points to
- * what pg_connect() has just returned.
+ * No header of PHP declares that variable. We find it as the pointer among the globals of pgsql
+ * that is equal to what pg_connect() has just returned.
  */
 #include "ground/default_link.h"
 #include "ground/override.h"
@@ -14,7 +15,7 @@
 enum { FORCE_NEW = 2 }; /* PGSQL_CONNECT_FORCE_NEW */
 
 static struct {
-    zend_object **place; /* NULL: none was opened yet */
+    zend_object **place; /* PHP's variable; NULL: not found, as no connection was opened yet */
     zend_object *of_script;
     zend_function *connect, *status;
 } known;
@@ -43,7 +44,7 @@ static ZEND_NAMED_FUNCTION(notice_pconnect)
     find_place(return_value);
 }
 
-/* Whether PHP may look for a connection that is open. */
+/* Whether PHP would look for an open connection with the same text. */
 static bool may_be_another(zend_execute_data *call)
 {
     const zval *flags = ZEND_CALL_NUM_ARGS(call) > 1 ? ZEND_CALL_ARG(call, 2) : NULL;
@@ -63,8 +64,8 @@ static bool is_open(zend_object *connection)
     return Z_TYPE(result) == IS_LONG && Z_LVAL(result) == 0;
 }
 
-/* Calls the library's function with arguments of its own, as part of the call that PHP sees: who
- * observes calls would count another one beside it. */
+/* Calls the extension's function with other flags, in a frame that observers of calls do not see:
+ * they would count two calls. */
 static void connect_anew(zend_execute_data *execute_data, zval *return_value, zend_long flags)
 {
     zend_execute_data *call = zend_vm_stack_push_call_frame(ZEND_CALL_NESTED_FUNCTION,
@@ -156,7 +157,7 @@ zend_object *default_link_take(void)
     return taken;
 }
 
-/* What is in place is the script's then, which has more references than this one. */
+/* The object that is replaced is the script's, which holds further references to it. */
 void default_link_give(zend_object *given)
 {
     if (known.place) {

@@ -9,11 +9,12 @@ static const char *const names[] = {
 };
 enum { REGEX_ENCODING, ENCODINGS = sizeof(names) / sizeof(*names) };
 
-/* Of the script, when its loop began. */
+/* The script's values when its loop began: each request begins with them. */
 static struct {
     zend_function *functions[ENCODINGS];
     zval values[ENCODINGS];
-    /* a copy of the extension's globals: equal means unchanged, but for the REGEX_ENCODING */
+    /* a copy of the extension's globals. If they are equal to it nothing was changed, except maybe
+     * REGEX_ENCODING, which is elsewhere */
     void *globals;
 } base;
 
@@ -22,7 +23,7 @@ static zend_function *find_function(const char *name)
     return zend_hash_str_find_ptr(CG(function_table), name, strlen(name));
 }
 
-static bool regex_has_changed; /* what the globals do not show */
+static bool regex_has_changed; /* REGEX_ENCODING was set since encodings_learn() */
 static zif_handler real_regex_encoding;
 
 static ZEND_NAMED_FUNCTION(notice_regex_encoding)

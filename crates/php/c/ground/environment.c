@@ -1,8 +1,9 @@
-/* The environment as PHP's arrays have it: made into an array once, and not for each request.
+/* The environment variables in $_SERVER and $_ENV: PHP makes an array of them once, which is copied
+ * for each request.
  *
- * It is made by PHP itself, when the first request begins (classic mode), when a worker script
- * begins its loop, or before the image is taken. A request that changes the environment before it
- * asks for $_SERVER gets PHP's own answer. */
+ * That is when the first request begins (classic mode), when a worker script begins its loop, or
+ * before the image is taken. For a request that changes the environment before it uses $_SERVER,
+ * PHP makes another one. */
 #include <string.h>
 #include <unistd.h>
 

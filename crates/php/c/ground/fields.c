@@ -1,4 +1,4 @@
-/* The fields of a response. */
+/* The header fields of a response, as name and value. */
 #include <stdlib.h>
 #include <string.h>
 

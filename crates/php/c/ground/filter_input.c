@@ -16,7 +16,8 @@ enum { UNSAFE_RAW = 516, NULL_ON_FAILURE = 134217728 };
 static zif_handler real_filter_input, real_filter_has_var, real_filter_input_array;
 static zend_function *filter_var, *filter_var_array;
 
-/* NULL: there is no such source, which the extension says better. */
+/* The input of that number. NULL: the caller is to call the extension's own function, which reports
+ * an unknown number, or serves the script itself. */
 static HashTable *source(zend_long number)
 {
     static const int tracked[SOURCES] = {
@@ -31,7 +32,8 @@ static HashTable *source(zend_long number)
     return Z_TYPE_P(array) == IS_ARRAY ? Z_ARRVAL_P(array) : (HashTable *)&zend_empty_array;
 }
 
-/* What a filter says where there is nothing: NULL, or false if NULL means a failure. */
+/* What a filter returns for a variable that is not set: NULL, or false with the flag
+ * FILTER_NULL_ON_FAILURE. */
 static void answer_nothing(zval *options, zval *return_value)
 {
     zval *flags = options && Z_TYPE_P(options) == IS_ARRAY
@@ -44,7 +46,7 @@ static void answer_nothing(zval *options, zval *return_value)
     RETURN_NULL();
 }
 
-/* What it says of a variable that is not there. */
+/* The same, but the option `default` comes first. */
 static void answer_missing(zval *options, zval *return_value)
 {
     zval *inner = options && Z_TYPE_P(options) == IS_ARRAY
@@ -116,14 +118,14 @@ static ZEND_NAMED_FUNCTION(own_filter_has_var)
 static ZEND_NAMED_FUNCTION(own_filter_input_array)
 {
     zend_long from;
-    zval *wanted = NULL, arguments[3];
+    zval *options = NULL, arguments[3];
     bool adds_empty = true;
     HashTable *input;
 
     ZEND_PARSE_PARAMETERS_START(1, 3)
         Z_PARAM_LONG(from)
         Z_PARAM_OPTIONAL
-        Z_PARAM_ZVAL(wanted)
+        Z_PARAM_ZVAL(options)
         Z_PARAM_BOOL(adds_empty)
     ZEND_PARSE_PARAMETERS_END();
 
@@ -133,12 +135,12 @@ static ZEND_NAMED_FUNCTION(own_filter_input_array)
         return;
     }
     if (zend_hash_num_elements(input) == 0) {
-        answer_nothing(wanted, return_value);
+        answer_nothing(options, return_value);
         return;
     }
     ZVAL_ARR(&arguments[0], input);
-    if (wanted) {
-        ZVAL_COPY_VALUE(&arguments[1], wanted);
+    if (options) {
+        ZVAL_COPY_VALUE(&arguments[1], options);
     } else {
         ZVAL_LONG(&arguments[1], UNSAFE_RAW);
     }
@@ -156,5 +158,5 @@ void filter_input_watch(void)
     override_function(NULL, "filter_input", &real_filter_input, own_filter_input);
     override_function(NULL, "filter_has_var", &real_filter_has_var, own_filter_has_var);
     override_function(NULL, "filter_input_array", &real_filter_input_array,
-                           own_filter_input_array);
+                      own_filter_input_array);
 }

@@ -308,7 +308,7 @@ void sapi_forget_request(void)
 }
 
 /* Reads the rest of the body into PHP's own memory (or its temporary file), so that php://input
- * works after the response was finished and the slot with the body is somebody else's. */
+ * works after the response was finished and the slot with the body belongs to another request. */
 void sapi_slurp_body(void)
 {
     char block[SAPI_POST_BLOCK_SIZE];

@@ -3,7 +3,7 @@
  * from outside, and so may code in C by system calls of its own.
  *
  * So the values are read back: after a request that has started a process or called C, and
- * otherwise once a second, which is how late a change by somebody else is noticed. Few can be put
+ * otherwise once a second, which is how late a change by another process is noticed. Few can be put
  * back (a lowered limit cannot, a namespace cannot), so the worker is replaced.
  */
 #include <fcntl.h>

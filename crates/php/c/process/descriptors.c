@@ -303,7 +303,8 @@ int descriptors_were_locked(void)
 
 /* ---- putting back ---- */
 
-/* Not those that the boot held: without a moment in which somebody else could get them. */
+/* Not those that the boot held: so that no open() gets their
+ * numbers meanwhile. */
 static void unlock(const descriptor *d)
 {
     struct flock all = {.l_type = F_UNLCK, .l_whence = SEEK_SET};

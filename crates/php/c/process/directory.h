@@ -6,9 +6,9 @@
 
 /* That of the script with this path. */
 void directory_enter_that_of(const char *file, size_t len);
-/* Somebody went elsewhere. */
+/* Notes that the working directory was changed. */
 void directory_note_change(void);
-/* Whether somebody did since it was last entered. */
+/* Whether the working directory was changed since it was last entered. */
 int directory_has_moved(void);
 void directory_return_to(const char *path);
 /* A worker begins: its directory is not known. */

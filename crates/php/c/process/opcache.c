@@ -111,7 +111,7 @@ int opcache_is_used(void)
 
 static time_t idle_since; /* 0: not idle */
 
-/* Before each sleep; one may be short, for a wake-up that was somebody else's. */
+/* Before each sleep; a sleep may be short, since a wake-up may be meant for another worker. */
 void opcache_note_idle(void)
 {
     struct timespec now;
@@ -158,7 +158,7 @@ void opcache_seal(void)
  * cache until all have let go; asked once a second. */
 int opcache_restarts(void)
 {
-    static time_t asked;
+    static time_t last_check;
     struct timespec now;
     zend_function *status;
     char *restricted;
@@ -166,10 +166,10 @@ int opcache_restarts(void)
     int restarting;
 
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    if (now.tv_sec == asked || !opcache_is_used()) {
+    if (now.tv_sec == last_check || !opcache_is_used()) {
         return 0;
     }
-    asked = now.tv_sec;
+    last_check = now.tv_sec;
     status = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("opcache_get_status"));
     restricted = zend_ini_string("opcache.restrict_api", sizeof("opcache.restrict_api") - 1, 0);
     if (!status || (restricted && *restricted)) {

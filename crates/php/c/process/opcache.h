@@ -12,7 +12,7 @@ bool opcache_answers_fcntl(descriptor_call real, int fd, int command, void *argu
 int opcache_is_lock_file(int fd);
 /* Whether the request uses the cache. */
 int opcache_is_used(void);
-/* Before each sleep; one may be short, for a wake-up that was somebody else's. */
+/* Before each sleep; a sleep may be short, since a wake-up may be meant for another worker. */
 void opcache_note_idle(void);
 /* A request runs its script. */
 void opcache_note_request(void);

@@ -57,11 +57,11 @@ int sockets_open(int domain, int type, int protocol)
  * each later request. The descriptors that are left do not show that. */
 static void note_lost(int fd)
 {
-    struct pollfd asked = {.fd = fd, .events = POLLRDHUP};
+    struct pollfd polled = {.fd = fd, .events = POLLRDHUP};
 
     for (int i = 0; i < watched_count; i++) {
-        if (watched[i] == fd && kept[i] && syscall(SYS_poll, &asked, 1, 0) > 0 &&
-            (asked.revents & (POLLRDHUP | POLLHUP | POLLERR))) {
+        if (watched[i] == fd && kept[i] && syscall(SYS_poll, &polled, 1, 0) > 0 &&
+            (polled.revents & (POLLRDHUP | POLLHUP | POLLERR))) {
             lost++;
         }
     }
@@ -79,7 +79,7 @@ void sockets_note_closed(int fd)
 
 int sockets_count_stale(void)
 {
-    static struct pollfd asked[WATCHED];
+    static struct pollfd polled[WATCHED];
     int count = watched_count, stale = 0;
 
     if (lost || count <= 0 || count > WATCHED) {
@@ -88,24 +88,24 @@ int sockets_count_stale(void)
     for (int i = 0; i < count; i++) {
         /* In async mode others are in the middle of their requests. */
         kept[i] |= !shim.mode->is_concurrent;
-        asked[i] = (struct pollfd){.fd = watched[i], .events = POLLRDHUP};
+        polled[i] = (struct pollfd){.fd = watched[i], .events = POLLRDHUP};
     }
-    if (poll(asked, (nfds_t)count, 0) <= 0) {
+    if (poll(polled, (nfds_t)count, 0) <= 0) {
         return 0;
     }
     for (int i = 0; i < count; i++) {
         struct sockaddr_storage peer;
         socklen_t len = sizeof(peer);
         struct stat st;
-        if (asked[i].revents == 0) {
+        if (polled[i].revents == 0) {
             continue;
         }
         /* The number may belong to a file by now, or to a socket that never was connected. */
-        if ((asked[i].revents & POLLNVAL) || fstat(asked[i].fd, &st) != 0 ||
+        if ((polled[i].revents & POLLNVAL) || fstat(polled[i].fd, &st) != 0 ||
             !S_ISSOCK(st.st_mode)) {
-            forget(asked[i].fd);
-        } else if ((asked[i].revents & POLLRDHUP) ||
-                   getpeername(asked[i].fd, (void *)&peer, &len) == 0) {
+            forget(polled[i].fd);
+        } else if ((polled[i].revents & POLLRDHUP) ||
+                   getpeername(polled[i].fd, (void *)&peer, &len) == 0) {
             stale++;
         }
     }

@@ -85,7 +85,7 @@ ZEND_FUNCTION(tokamak_watch_file)
     RETURN_TRUE;
 }
 
-/* ---- requests for somebody else ---- */
+/* ---- requests on behalf of another process ---- */
 
 /* The front sees a status that no response has, and asks the fallback's workers. */
 ZEND_FUNCTION(tokamak_decline)

@@ -182,7 +182,7 @@ static time_t now(void)
     return t.tv_sec;
 }
 
-int connections_are_asked_for(void)
+int connections_may_be_kept(void)
 {
     return held != NULL;
 }
@@ -369,21 +369,21 @@ int connections_await(void)
 
 int connections_stale(void)
 {
-    struct pollfd asked[MOST];
+    struct pollfd polled[MOST];
     int stale = 0;
 
     if (!held || !held->is_kept || held->count == 0) {
         return 0;
     }
     for (size_t i = 0; i < held->count; i++) {
-        asked[i] = (struct pollfd){.fd = held->all[i].fd, .events = POLLIN | POLLRDHUP};
+        polled[i] = (struct pollfd){.fd = held->all[i].fd, .events = POLLIN | POLLRDHUP};
     }
-    if (poll(asked, held->count, 0) <= 0) {
+    if (poll(polled, held->count, 0) <= 0) {
         return 0;
     }
     /* Whatever a peer says unasked, it is the last thing: that it goes away. */
     for (size_t i = 0; i < held->count; i++) {
-        stale += asked[i].revents != 0;
+        stale += polled[i].revents != 0;
     }
     return stale;
 }

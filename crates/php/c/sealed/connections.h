@@ -10,7 +10,7 @@
 ZEND_FUNCTION(tokamak_keep_connections);
 size_t connections_size(void);
 void connections_learn(void *kept);
-int connections_are_asked_for(void);
+int connections_may_be_kept(void);
 int connections_are_wanted(void);
 /* True: they are open, and this process's memory is to be kept with them. Otherwise it is to be
  * rolled back. */

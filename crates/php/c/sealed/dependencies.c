@@ -301,9 +301,9 @@ UNSANITIZED void *dependencies_listed(const char *path, void *result)
     return result;
 }
 
-UNSANITIZED void dependencies_asked(const zend_string *asked, int what)
+UNSANITIZED void dependencies_queried(const zend_string *name, int what)
 {
-    const char *path = ZSTR_VAL(asked);
+    const char *path = ZSTR_VAL(name);
     const int number = errno;
     struct stat st;
 

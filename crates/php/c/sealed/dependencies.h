@@ -62,7 +62,7 @@ void *dependencies_listed(const char *path, void *result);
 int dependencies_glob(const char *pattern, int flags, int (*failed)(const char *, int),
                       glob_t *found);
 /* Of PHP: its memory of the last file that it looked at hides calls of libc. */
-void dependencies_asked(const zend_string *path, int what);
+void dependencies_queried(const zend_string *path, int what);
 int dependencies_touched(const char *path, int result);
 int dependencies_wrote_beside(const char *path, int result);
 

@@ -25,7 +25,7 @@ static void write_out(void)
     walk.line_len = 0;
 }
 
-/* Names with control characters, and very long ones, are told apart by a digest of the whole. */
+/* Names with control characters, and very long ones, are distinguished by a digest of the whole. */
 static void write_name(const char *name, size_t len)
 {
     size_t shown = len < LONGEST_NAME ? len : LONGEST_NAME;

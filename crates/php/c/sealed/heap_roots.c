@@ -175,7 +175,7 @@ static void push_settings(void)
 /* Functions that return a piece of the engine's state and change nothing. */
 static const struct {
     const char *function, *title;
-} asked[] = {
+} queries[] = {
     {"date_default_timezone_get", "timezone"},
     {"mb_internal_encoding", "mb_internal_encoding"},
     {"mb_regex_encoding", "mb_regex_encoding"},
@@ -190,8 +190,8 @@ static const struct {
     {"session_status", "session status"},
     {"session_id", "session id"},
 };
-enum { ASKED = sizeof(asked) / sizeof(*asked) };
-static zval answers[ASKED];
+enum { QUERIES = sizeof(queries) / sizeof(*queries) };
+static zval answers[QUERIES];
 
 static void push_engine(void)
 {
@@ -199,13 +199,13 @@ static void push_engine(void)
     const char *locale = setlocale(LC_ALL, NULL);
 
     walk_push_text(root, ZEND_STRL("locale"), locale, strlen(locale));
-    for (size_t i = 0; i < ASKED; i++) {
-        zend_function *function = zend_hash_str_find_ptr(EG(function_table), asked[i].function,
-                                                         strlen(asked[i].function));
+    for (size_t i = 0; i < QUERIES; i++) {
+        zend_function *function = zend_hash_str_find_ptr(EG(function_table), queries[i].function,
+                                                         strlen(queries[i].function));
         ZVAL_UNDEF(&answers[i]);
         if (function) {
             zend_call_known_function(function, NULL, NULL, &answers[i], 0, NULL, NULL);
-            walk_push(root, PLAIN, asked[i].title, strlen(asked[i].title), &answers[i], 0, 0);
+            walk_push(root, PLAIN, queries[i].title, strlen(queries[i].title), &answers[i], 0, 0);
         }
     }
 }
@@ -286,7 +286,7 @@ static void push_number(int32_t root, const char *name, uint64_t size)
     walk_push(root, PLAIN, name, strlen(name), NULL, size, 0);
 }
 
-/* Before anything else is asked: an answer may allocate. */
+/* Before anything else is queried: an answer may allocate. */
 static void push_memory(void)
 {
     int32_t root = walk_push_root("memory");
@@ -341,7 +341,7 @@ void heap_roots_push_the_rest(void)
 
 void heap_roots_forget(void)
 {
-    for (size_t i = 0; i < ASKED; i++) {
+    for (size_t i = 0; i < QUERIES; i++) {
         zval_ptr_dtor(&answers[i]);
     }
 }

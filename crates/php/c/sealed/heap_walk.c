@@ -139,7 +139,7 @@ static uint64_t table_digest(HashTable *table)
     return digest;
 }
 
-/* The digest of a table tells its keys apart, those of its values tell the rest. */
+/* The digest of a table depends on its keys alone; its values have digests of their own. */
 static void walk_array(int32_t id, node *n, HashTable *table)
 {
     n->digest = table_digest(table);

@@ -1,7 +1,7 @@
 /* Persistent resources of the boot (PDO::ATTR_PERSISTENT, pconnect(), pfsockopen(), dba_popen()).
  *
- *   zygote:  look who points to one ──► nobody: end all of them
- *                                   └─► somebody: leave their memory alone, note the places
+ *   zygote:  look for pointers to one ──► none: end all of them
+ *                                     └─► some: leave their memory alone, note the places
  *   worker:  kept connections are open ──► places that led to one of the same name lead to it now
  *
  * A request must not find them in PHP's list, because their sockets are closed. But a value of the

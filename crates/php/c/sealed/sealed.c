@@ -285,7 +285,7 @@ int shim_is_new_slot(uint32_t slot)
  * for whatever differs from request to request. */
 static void learn(void)
 {
-    if (life->has_learnt || life->served < LEARNING_REQUESTS || connections_are_asked_for() ||
+    if (life->has_learnt || life->served < LEARNING_REQUESTS || connections_may_be_kept() ||
         shim.config->report) {
         return;
     }

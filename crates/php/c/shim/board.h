@@ -57,7 +57,7 @@ typedef struct {
 enum { SHIM_PEERS = 1024 };
 typedef struct {
     shim_peer *table;
-    uint32_t owner; /* this worker, to tell it from those that had its place before */
+    uint32_t owner; /* this worker, not an earlier one that had the same entry */
 } shim_peers;
 
 _Static_assert(sizeof(shim_doing) == 16 && sizeof(shim_peer) == 64 && sizeof(shim_calls) == 64,

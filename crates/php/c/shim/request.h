@@ -62,7 +62,7 @@ typedef struct {
     shim_calls *calls;  /* never NULL; it is not read after the response */
     uint32_t is_fastcgi;
     uint32_t verdict;
-    uint32_t place;     /* among those that are under way */
+    uint32_t index;     /* among the requests under way */
     uint32_t ticket;    /* of the queue */
     uint32_t slot;      /* of the queue, while there is no whole response */
     uint32_t padding;
@@ -73,19 +73,20 @@ _Static_assert(sizeof(shim_request) == 16 * SHIM_FIELD_COUNT + 96, "no padding i
 /* The next request; NULL: leave the loop. Worker mode only. */
 const shim_request *rust_next(void);
 /* Async mode: looks for the next request, and does not wait. With will_sleep the worker waits for
- * other things if there is none, and its doorbell is rung for the next one until it looks again. */
+ * other things if there is none; its doorbell is rung for the next one until it looks again. */
 enum { SHIM_NO_REQUEST, SHIM_REQUEST, SHIM_LEAVE };
 int rust_look(int will_sleep, const shim_request **request);
-/* The worker does not look again, for reasons of its own: another one is rung in its place. */
+/* The worker does not look again, for reasons of its own: another worker is rung instead. */
 void rust_look_no_more(int will_leave);
 /* Whether the server ends with the requests that it has. */
 int rust_is_draining(void);
-/* What is called from here on is about the request at this place, or about none. */
+/* What is called from here on is about the request of this index, or about none
+ * (SHIM_NO_SLOT). */
 #define SHIM_NO_SLOT UINT32_MAX
-void rust_serve(uint32_t place);
-/* It is over; the memory of the request at this place is Rust's again. */
-void rust_forget(uint32_t place);
-/* The place of a request whose client has left; each is reported once. SHIM_NO_SLOT: no more. */
+void rust_serve(uint32_t index);
+/* It is over; the memory of the request of this index is Rust's again. */
+void rust_forget(uint32_t index);
+/* The index of a request whose client has left; each is reported once. SHIM_NO_SLOT: no more. */
 uint32_t rust_left(void);
 /* Whether the client of the request whose turn it is has left. */
 int rust_client_left(void);
@@ -93,7 +94,7 @@ int rust_client_left(void);
 int rust_doorbell(void);
 /* Where the worker says whom its descriptors are connected to. */
 void rust_peers(shim_peers *peers);
-/* As much of the body, or of the trailers, as there is room for now; below 0: nobody reads any
+/* As much of the body, or of the trailers, as there is room for now; below 0: the front reads no
  * more. */
 ptrdiff_t rust_write_now(shim_part part, const char *at, size_t len);
 /* What of the body is there now; -1: nothing yet; below: the rest will not come. */

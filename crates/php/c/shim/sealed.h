@@ -6,7 +6,7 @@
 #include "shim/run.h"
 
 /* A worker's place on the board, and which of those that had it this one is. Its
- * /proc/self/pagemap, which a process that nobody may trace cannot open; below 0 the number of an
+ * /proc/self/pagemap, which a process that may not be traced cannot open; below 0 the number of an
  * error. */
 typedef struct {
     uint32_t index, instance;

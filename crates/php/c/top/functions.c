@@ -220,49 +220,49 @@ static void add_text(zval *to, const char *key, const shim_text *text)
 }
 
 /* Whether it has a request: also one whose response is complete already. */
-static int is_active(const shim_place *place)
+static int is_active(const shim_scoreboard_entry *entry)
 {
-    return strcmp(place->state, "Running") == 0 || strcmp(place->state, "Finishing") == 0;
+    return strcmp(entry->state, "Running") == 0 || strcmp(entry->state, "Finishing") == 0;
 }
 
 /* One worker, with php-fpm's keys; is_pool: also with those that only a pool of php-fpm's kind
  * has. */
-static void add_process(zval *to, const shim_place *place, uint64_t now_ns, int is_pool)
+static void add_process(zval *to, const shim_scoreboard_entry *entry, uint64_t now_ns, int is_pool)
 {
-    const int busy = is_active(place), running = busy && place->state[0] == 'R';
-    const char *query = memchr(place->uri.at, '?', place->uri.len);
-    const size_t uri_len = is_pool && query ? (size_t)(query - place->uri.at) : place->uri.len;
-    const uint64_t since = now_ns > place->since_ns ? now_ns - place->since_ns : 0;
+    const int busy = is_active(entry), running = busy && entry->state[0] == 'R';
+    const char *query = memchr(entry->uri.at, '?', entry->uri.len);
+    const size_t uri_len = is_pool && query ? (size_t)(query - entry->uri.at) : entry->uri.len;
+    const uint64_t since = now_ns > entry->since_ns ? now_ns - entry->since_ns : 0;
     const uint64_t age =
-        now_ns > place->started_ns ? (now_ns - place->started_ns) / 1000000000u : 0;
+        now_ns > entry->started_ns ? (now_ns - entry->started_ns) / 1000000000u : 0;
     zval proc;
 
     array_init(&proc);
-    add_assoc_long(&proc, "pid", (zend_long)place->pid);
-    add_assoc_string(&proc, "state", place->state);
+    add_assoc_long(&proc, "pid", (zend_long)entry->pid);
+    add_assoc_string(&proc, "state", entry->state);
     if (is_pool) {
         add_assoc_long(&proc, "start-time", (zend_long)(time(NULL) - (time_t)age));
         add_assoc_long(&proc, "start-since", (zend_long)age);
     }
     /* In php-fpm the one under way counts. */
     add_assoc_long(&proc, "requests",
-                   (zend_long)(place->requests + (uint64_t)(is_pool && running)));
+                   (zend_long)(entry->requests + (uint64_t)(is_pool && running)));
     add_assoc_long(&proc, "request-duration",
-                   (zend_long)((is_pool && !busy ? place->last_took_ns : since) / 1000));
-    add_assoc_stringl(&proc, "request-method", place->method.at, place->method.len);
-    add_assoc_stringl(&proc, "request-uri", place->uri.at, uri_len);
+                   (zend_long)((is_pool && !busy ? entry->last_took_ns : since) / 1000));
+    add_assoc_stringl(&proc, "request-method", entry->method.at, entry->method.len);
+    add_assoc_stringl(&proc, "request-uri", entry->uri.at, uri_len);
     if (is_pool) {
-        const double cpu = place->last_took_ns
-                               ? (double)place->last_cpu_us * 100000. / (double)place->last_took_ns
+        const double cpu = entry->last_took_ns
+                               ? (double)entry->last_cpu_us * 100000. / (double)entry->last_took_ns
                                : 0.;
         add_assoc_stringl(&proc, "query-string", query ? query + 1 : "",
-                          query ? place->uri.len - uri_len - 1 : 0);
-        add_assoc_long(&proc, "request-length", (zend_long)place->body_len);
-        add_text(&proc, "user", &place->user);
-        add_text(&proc, "script", &place->script);
+                          query ? entry->uri.len - uri_len - 1 : 0);
+        add_assoc_long(&proc, "request-length", (zend_long)entry->body_len);
+        add_text(&proc, "user", &entry->user);
+        add_text(&proc, "script", &entry->script);
         add_assoc_double(&proc, "last-request-cpu", busy ? 0. : cpu);
     }
-    add_assoc_long(&proc, "last-request-memory", is_pool && busy ? 0 : (zend_long)place->memory);
+    add_assoc_long(&proc, "last-request-memory", is_pool && busy ? 0 : (zend_long)entry->memory);
     add_next_index_zval(to, &proc);
 }
 
@@ -271,7 +271,7 @@ ZEND_FUNCTION(fpm_get_status)
 {
     static const char *const managers[] = {"static", "dynamic", "ondemand"};
     struct timespec now;
-    shim_place place;
+    shim_scoreboard_entry entry;
     shim_pool pool;
     zval procs;
     zend_long idle = 0, active = 0, accepted = 0;
@@ -283,13 +283,13 @@ ZEND_FUNCTION(fpm_get_status)
     is_pool = pool.manager >= 1 && pool.manager <= 3;
     array_init(return_value);
     array_init(&procs);
-    for (size_t n = 0; rust_place(n, &place); n++) {
-        if (place.pid != 0) {
-            const int busy = is_active(&place);
+    for (size_t n = 0; rust_scoreboard_entry(n, &entry); n++) {
+        if (entry.pid != 0) {
+            const int busy = is_active(&entry);
             idle += !busy;
             active += busy;
-            accepted += (zend_long)place.requests;
-            add_process(&procs, &place, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
+            accepted += (zend_long)entry.requests;
+            add_process(&procs, &entry, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
                         is_pool);
         }
     }

@@ -212,7 +212,7 @@ INTERPOSE(int, mkdir, (const char *path, mode_t mode),
 
 /* ---- PHP: libphp's own calls come through here, too ---- */
 INTERPOSE(void, php_stat, (zend_string *path, int what, zval *answer),
-          dependencies_asked(path, what), LIBC(php_stat)(path, what, answer))
+          dependencies_queried(path, what), LIBC(php_stat)(path, what, answer))
 INTERPOSE(int, _php_stream_free, (php_stream *stream, int options),
           own_connections_note_freed(stream, options), LIBC(_php_stream_free)(stream, options))
 

@@ -1,4 +1,4 @@
-/* MySQL and MariaDB: see wire_kinds.h. Answers are told apart by the last one: COM_SET_OPTION's is
+/* MySQL and MariaDB: see wire_kinds.h. Answers differ in the last one: that of COM_SET_OPTION is
  * an end-of-file packet as the first one, which no other has. */
 #include <stdio.h>
 #include <string.h>
@@ -165,7 +165,7 @@ static void say_role(wire *w)
 /* COM_RESET_CONNECTION leaves: the role; the database; profiling, and its list of other visitors'
  * statements (SHOW PROFILES); FOUND_ROWS(). The list is cut only at the end of a statement that is
  * profiled from its beginning, so that takes three. The last SELECT is the one that FOUND_ROWS()
- * tells of, and shows that user and role are those of the opening. */
+ * reports, and shows that user and role are those of the opening. */
 static void say_reset(wire *w)
 {
     say_statement(w, "SET profiling=1");

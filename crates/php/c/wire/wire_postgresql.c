@@ -1,4 +1,4 @@
-/* PostgreSQL: see wire_kinds.h. Answers are told apart by the last one: an empty query's is an
+/* PostgreSQL: see wire_kinds.h. Answers are distinguished by the last one: an empty query's is an
  * EmptyQueryResponse. */
 #include <stdio.h>
 #include <string.h>

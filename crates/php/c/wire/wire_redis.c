@@ -1,5 +1,4 @@
-/* Redis: see wire_kinds.h. Answers are told apart by the first one: +RESET, which no other command
- * has. */
+/* Redis: see wire_kinds.h. Answers differ in the first one: +RESET, which no other command has. */
 #include <string.h>
 
 #include "wire/wire_kinds.h"

@@ -79,8 +79,8 @@ pub fn resolve(env: &mut Environment, rules: &Rules, look: impl Fn(&[u8]) -> Kin
         }
     }
     search.script = search.script.filter(|script| is_plain(env.text(*script)));
-    let asked = search.script;
-    if let (Some(_), Some(uri), [b'/', ..]) = (asked, search.uri, &rules.doc_root[..]) {
+    let requested = search.script;
+    if let (Some(_), Some(uri), [b'/', ..]) = (requested, search.uri, &rules.doc_root[..]) {
         let root = rules.doc_root.strip_suffix(b"/").unwrap_or(&rules.doc_root);
         let root = env.keep(&[root, if env.text(uri).starts_with(b"/") { b"" } else { b"/" }]);
         search.script =
@@ -90,9 +90,9 @@ pub fn resolve(env: &mut Environment, rules: &Rules, look: impl Fn(&[u8]) -> Kin
         let ends = |ending: &Vec<u8>| file.len() > ending.len() && env.text(file).ends_with(ending);
         rules.extensions.is_empty() || rules.extensions.iter().any(ends)
     };
-    let verdict = match (search.script, asked) {
+    let verdict = match (search.script, requested) {
         _ if env.get(b"REQUEST_METHOD").is_none() => Verdict::Nothing,
-        (Some(script), Some(asked)) if may_run(script) && may_run(asked) => Verdict::Run,
+        (Some(script), Some(requested)) if may_run(script) && may_run(requested) => Verdict::Run,
         (Some(_), Some(_)) => Verdict::Denied,
         _ => Verdict::Unknown,
     };

@@ -11,12 +11,12 @@ use crate::engine;
 use crate::ffi;
 
 use super::callbacks::bytes;
-use super::{Place, Worker, with};
+use super::{RequestSlot, Worker, with};
 
 impl Worker {
     /// Looks for the next request. `will_sleep`: see [`tokamak_sys::queue::Consumer::look`].
-    fn look(&mut self, will_sleep: bool) -> Found {
-        let Some(&free) = self.free.last() else { return Found::Nothing };
+    fn look(&mut self, will_sleep: bool) -> NextRequest {
+        let Some(&free) = self.free.last() else { return NextRequest::None };
         if self.max_requests > 0 && self.served + self.answering() >= self.max_requests {
             self.consumer.leave(&mut self.search);
             return self.leave();
@@ -32,19 +32,19 @@ impl Worker {
         loop {
             match self.consumer.look(&mut self.search, will_sleep, &mut may_claim) {
                 Some(Next::Request(job)) => {
-                    job.heed_client();
-                    // Its client has left while it was queued. The next one may be there: who
-                    // sleeps now would not be rung for it.
+                    job.watch_client();
+                    // Its client has left while it was queued. The next one may be there: a
+                    // worker that sleeps now would not be woken for it.
                     if job.is_aborted() {
                         continue;
                     }
-                    self.places[free].is_notified = false;
-                    self.places[free].request.show(&job);
+                    self.slots[free].is_notified = false;
+                    self.slots[free].request.show(&job);
                     let Some(request) = self.take(job, free) else { continue };
                     self.free.pop();
                     self.under_way.push(free);
                     self.show(is_alone);
-                    return Found::Request(request);
+                    return NextRequest::Request(request);
                 }
                 Some(Next::Retire) => {
                     if stale {
@@ -52,30 +52,30 @@ impl Worker {
                     }
                     return self.leave();
                 }
-                None => return Found::Nothing,
+                None => return NextRequest::None,
             }
         }
     }
 
-    fn leave(&mut self) -> Found {
+    fn leave(&mut self) -> NextRequest {
         self.is_leaving = true;
         self.show(false);
-        Found::Leave
+        NextRequest::Leave
     }
 
     /// Without those that go on after their response: they are counted as served.
     fn answering(&self) -> u64 {
-        self.under_way.iter().filter(|place| self.places[**place].job.is_some()).count() as u64
+        self.under_way.iter().filter(|slot| self.slots[**slot].job.is_some()).count() as u64
     }
 
-    fn forget(&mut self, place: usize) {
-        let Some(age) = self.under_way.iter().position(|other| *other == place) else { return };
+    fn forget(&mut self, slot: usize) {
+        let Some(age) = self.under_way.iter().position(|other| *other == slot) else { return };
         self.under_way.remove(age);
-        self.free.push(place);
+        self.free.push(slot);
         // If PHP has not come to the end of its response, that is cut short.
-        self.places[place].request.hide();
-        drop(self.places[place].job.take());
-        self.places[place].is_taken = false;
+        self.slots[slot].request.hide();
+        drop(self.slots[slot].job.take());
+        self.slots[slot].is_taken = false;
         self.show(age == 0);
     }
 
@@ -84,8 +84,8 @@ impl Worker {
         let board = self.consumer.board();
         // SAFETY: reads a number.
         board.set_under_way(self.under_way.len() as u32, unsafe { ffi::shim_held() });
-        match self.under_way.first().map(|place| &self.places[*place]) {
-            Some(Place { request, .. }) => {
+        match self.under_way.first().map(|slot| &self.slots[*slot]) {
+            Some(RequestSlot { request, .. }) => {
                 if is_oldest_new {
                     board.set_request(request.field(Field::Method), request.field(Field::Uri));
                 }
@@ -100,9 +100,12 @@ impl Worker {
     }
 }
 
-enum Found {
-    Nothing,
+/// What [`Worker::look`] has for C.
+enum NextRequest {
+    /// No request is queued.
+    None,
     Request(*const ffi::Request),
+    /// The worker takes no more requests.
     Leave,
 }
 
@@ -110,12 +113,12 @@ enum Found {
 /// `request` may be written.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rust_look(will_sleep: c_int, request: *mut *const ffi::Request) -> c_int {
-    match with(Found::Leave, |w| w.look(will_sleep != 0)) {
-        Found::Nothing => ffi::NO_REQUEST,
-        Found::Leave => ffi::LEAVE,
-        Found::Request(found) => {
+    match with(NextRequest::Leave, |w| w.look(will_sleep != 0)) {
+        NextRequest::None => ffi::NO_REQUEST,
+        NextRequest::Leave => ffi::LEAVE,
+        NextRequest::Request(next) => {
             // SAFETY: the caller's promise.
-            unsafe { request.write(found) };
+            unsafe { request.write(next) };
             ffi::REQUEST
         }
     }
@@ -139,25 +142,25 @@ extern "C" fn rust_is_draining() -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rust_serve(place: u32) {
-    with((), |w| w.current = (place != ffi::NO_SLOT).then_some(place as usize));
+extern "C" fn rust_serve(index: u32) {
+    with((), |w| w.current = (index != ffi::NO_SLOT).then_some(index as usize));
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rust_forget(place: u32) {
-    with((), |w| w.forget(place as usize));
+extern "C" fn rust_forget(index: u32) {
+    with((), |w| w.forget(index as usize));
 }
 
 /// A request whose client has left since the last time; each is reported once.
 #[unsafe(no_mangle)]
 extern "C" fn rust_left() -> u32 {
     with(ffi::NO_SLOT, |w| {
-        let has_left = |place: &&usize| {
-            let Place { job, is_notified, .. } = &w.places[**place];
+        let has_left = |slot: &&usize| {
+            let RequestSlot { job, is_notified, .. } = &w.slots[**slot];
             !is_notified && job.as_ref().is_some_and(Job::is_aborted)
         };
         let Some(left) = w.under_way.iter().find(has_left).copied() else { return ffi::NO_SLOT };
-        w.places[left].is_notified = true;
+        w.slots[left].is_notified = true;
         left as u32
     })
 }

@@ -5,14 +5,14 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::null;
 use std::slice::from_raw_parts;
 
-use tokamak_sys::control::{EXIT_DOUBT, EXIT_RETIRED};
+use tokamak_sys::control::{EXIT_RETIRED, EXIT_TAINTED};
 use tokamak_sys::queue::{Outcome, PoolNumbers, WorkerState};
 use tokamak_sys::unopened::Unopened;
 
 use crate::ffi;
 use crate::log::{self, Level};
 
-use super::{Worker, take_place, with};
+use super::{Worker, take_entry, with};
 
 /// The bytes that C names.
 ///
@@ -39,7 +39,7 @@ extern "C" fn rust_warm() -> *const ffi::Request {
         w.warming = !w.warm.is_empty();
         while !w.warm.is_empty() {
             let record = w.warm.remove(0);
-            let request = &mut w.places[0].request;
+            let request = &mut w.slots[0].request;
             if request.take(&record, 0) {
                 return request.shim();
             }
@@ -48,10 +48,10 @@ extern "C" fn rust_warm() -> *const ffi::Request {
     })
 }
 
-/// Memory went back to before this worker had a place.
+/// The roll-back has also undone that this worker had an entry of the scoreboard.
 #[unsafe(no_mangle)]
 extern "C" fn rust_resume(index: u32, instance: u32, served: u64, took_ns: u64, pages: u32) {
-    take_place(index as u16, instance, false);
+    take_entry(index as u16, instance, false);
     with((), |w| {
         w.served = served;
         w.consumer.board().set_roll_back(took_ns, pages);
@@ -71,7 +71,7 @@ unsafe extern "C" fn rust_leave(taint: *const c_char) -> ! {
         let message =
             [b"worker replaced, because ", why.to_bytes(), b", which cannot be undone"].concat();
         with((), |w| w.say(Level::Info, &message));
-        status = EXIT_DOUBT;
+        status = EXIT_TAINTED;
     }
     with((), |w| w.consumer.board().set_state(WorkerState::Leaving));
     // SAFETY: ends the process; PHP's memory is an image's, which is not shut down.
@@ -171,8 +171,8 @@ unsafe extern "C" fn rust_complain(
     // SAFETY: the caller's promise.
     let message = unsafe { bytes(at, len) };
     with(0, |w| {
-        let place = w.current.map(|place| &mut w.places[place]);
-        let to = place.and_then(|place| place.job.as_mut()).filter(|_| to_sender != 0);
+        let slot = w.current.map(|slot| &mut w.slots[slot]);
+        let to = slot.and_then(|slot| slot.job.as_mut()).filter(|_| to_sender != 0);
         c_int::from(!w.gateway.complain(self::level(level), message, to))
     })
 }
@@ -183,7 +183,7 @@ unsafe extern "C" fn rust_complain(
 unsafe extern "C" fn rust_user(at: *const c_char, len: usize) {
     // SAFETY: the caller's promise.
     let user = unsafe { bytes(at, len) };
-    with((), |w| w.gateway.name_user(user, &w.places[0].request, &w.consumer.board()));
+    with((), |w| w.gateway.name_user(user, &w.slots[0].request, &w.consumer.board()));
 }
 
 fn level(number: c_int) -> Level {
@@ -224,9 +224,9 @@ unsafe extern "C" fn rust_log(level: c_int, at: *const c_char, len: usize) {
 }
 
 /// # Safety
-/// `place` may be written.
+/// `entry` may be written.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rust_place(n: usize, place: *mut ffi::Place) -> c_int {
+unsafe extern "C" fn rust_scoreboard_entry(n: usize, entry: *mut ffi::ScoreboardEntry) -> c_int {
     with(0, |w| {
         let segment = &w.segment;
         let Some(index) = u16::try_from(n).ok().filter(|n| *n < segment.geometry().workers) else {
@@ -246,7 +246,7 @@ unsafe extern "C" fn rust_place(n: usize, place: *mut ffi::Place) -> c_int {
         let pid = if now.state == WorkerState::Empty { 0 } else { u64::from(now.pid) };
         // SAFETY: the caller's promise. The texts live until the next call.
         unsafe {
-            place.write(ffi::Place {
+            entry.write(ffi::ScoreboardEntry {
                 pid,
                 requests: now.requests,
                 memory: now.memory,

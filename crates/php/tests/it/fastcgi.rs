@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use tokamak_sys::control::{EXIT_DOUBT, FromZygote, Signal, Status};
+use tokamak_sys::control::{EXIT_TAINTED, FromZygote, Signal, Status};
 use tokamak_sys::queue::record::Writer;
 use tokamak_sys::queue::{Outcome, PoolNumber};
 
@@ -350,7 +350,7 @@ fn a_request_may_disable_functions_for_itself() {
     );
     let disabled = ("PHP_ADMIN_VALUE", "disable_functions=phpinfo,phpversion");
     assert_eq!(ask(&mut site, &[disabled]).text(), "2 y ");
-    assert_eq!(site.hear_exit(), Status::Code(EXIT_DOUBT));
+    assert_eq!(site.hear_exit(), Status::Code(EXIT_TAINTED));
     site.spawn();
     assert_eq!(ask(&mut site, &[]).text(), "2 y 1");
 }

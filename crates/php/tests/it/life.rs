@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use tokamak_sys::channel::Channel;
-use tokamak_sys::control::{EXIT_DOUBT, FromZygote, Signal, Status, ToZygote, send};
+use tokamak_sys::control::{EXIT_TAINTED, FromZygote, Signal, Status, ToZygote, send};
 
 use crate::harness::*;
 
@@ -162,11 +162,11 @@ fn a_worker_is_replaced_after_what_cannot_be_undone_and_only_then() {
         "INFO [test.site] worker replaced, because a request changed the priority, which cannot \
             be undone",
     );
-    assert_eq!(site.hear_exit(), Status::Code(EXIT_DOUBT));
+    assert_eq!(site.hear_exit(), Status::Code(EXIT_TAINTED));
     site.spawn();
     assert_eq!(site.get("/open.php").text(), "left open");
     site.wait_for_log("worker replaced, because a request that called C left a file open");
-    assert_eq!(site.hear_exit(), Status::Code(EXIT_DOUBT));
+    assert_eq!(site.hear_exit(), Status::Code(EXIT_TAINTED));
 }
 
 #[test]

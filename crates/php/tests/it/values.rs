@@ -1,6 +1,6 @@
 //! Settings that come with a request over FastCGI (`PHP_VALUE`, `PHP_ADMIN_VALUE`), in every mode.
 
-use tokamak_sys::control::{EXIT_DOUBT, Status};
+use tokamak_sys::control::{EXIT_TAINTED, Status};
 use tokamak_sys::queue::Outcome;
 
 use crate::fastcgi::{ask, ask_with};
@@ -244,7 +244,7 @@ fn every_setting_can_come_with_a_request() {
                     site.log()
                 );
                 if cannot_be_put_back(setting) && name != "worker" {
-                    assert_eq!(site.hear_exit(), Status::Code(EXIT_DOUBT), "{name}, {sent}");
+                    assert_eq!(site.hear_exit(), Status::Code(EXIT_TAINTED), "{name}, {sent}");
                     site.spawn();
                 }
                 let response = ask(&mut site, &[]);
@@ -270,7 +270,7 @@ fn what_cannot_be_put_back_replaces_the_worker() {
             continue;
         }
         assert_eq!(ask(&mut site, &protect).text(), "1", "{name}");
-        assert_eq!(site.hear_exit(), Status::Code(EXIT_DOUBT), "{name}");
+        assert_eq!(site.hear_exit(), Status::Code(EXIT_TAINTED), "{name}");
         site.spawn();
         assert_eq!(ask(&mut site, &[]).text(), "0", "{name}");
     }

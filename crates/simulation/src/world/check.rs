@@ -12,7 +12,7 @@ use crate::requests::{End, Request};
 const MOST_FAILED_STARTS: usize = 12;
 /// When a front has heard of a worker's death, at the latest: three messages and a look.
 const TOLD: u64 = 250 * MILLI;
-/// The same if its zygote is dead too: its process id may be unknown, so that nobody sees it end.
+/// The same if its zygote is dead too: its process id may be unknown, so that its end is not seen.
 const TOLD_OF_ORPHAN: u64 = 1_500 * MILLI;
 /// When a worker has ended or been ended that has taken a request, and its event loop knows: what
 /// a request may take, two looks, and messages.
@@ -23,7 +23,7 @@ const LONGEST_ASYNC_RUN: u64 = LONGEST_RUN + 2_500 * MILLI;
 /// looks for three seconds, the site gets other processes, which may have had to wait for a minute
 /// since the last time, or hang in their start for 90 seconds, and the old ones are ended.
 const LONGEST_HOLD: u64 = 180 * SECOND;
-/// When a request that nobody takes is refused: what it may wait, and two looks of its loop.
+/// When a request that no worker takes is refused: what it may wait, and two looks of its loop.
 const LONGEST_WAIT: u64 = 1_950 * MILLI;
 
 impl World {
@@ -34,7 +34,7 @@ impl World {
         self.deaths.retain(|dead| {
             if dead.has_front {
                 // The event loops have yet to look.
-                let is_fresh = dead.told.is_none_or(|told| now < told + BESIDE_FAULTS);
+                let is_fresh = dead.known_since.is_none_or(|known| now < known + BESIDE_FAULTS);
                 return is_fresh && fronts.iter().any(|front| front.knows(dead.key));
             }
             // Until the supervisor knows, and has cleared its place.
@@ -62,13 +62,15 @@ impl World {
             zygote.map_or(0, |zygote| zygote.stopped),
         ];
         let begun = held_up.into_iter().fold(dead.since, u64::max);
-        (dead.has_front && dead.told.is_none() && now > begun.saturating_add(bound)).then(|| {
-            let (instance, millis) = (dead.instance, (now - dead.since) / MILLI);
-            format!("the front has not heard of the death of worker {instance} for {millis} ms")
-        })
+        (dead.has_front && dead.known_since.is_none() && now > begun.saturating_add(bound)).then(
+            || {
+                let (instance, millis) = (dead.instance, (now - dead.since) / MILLI);
+                format!("the front has not heard of the death of worker {instance} for {millis} ms")
+            },
+        )
     }
 
-    /// A worker that sleeps on although nobody can have a request for it.
+    /// A worker that sleeps on although no other one can take the request that waits.
     fn judge_leaving(&self) -> Option<String> {
         let now = self.clock.get();
         let is_sound = |key: &u64| !self.spoiled.contains(key);
@@ -117,8 +119,8 @@ impl World {
     fn judge_taken(&self, request: &Request, goes_on: u64) -> Option<String> {
         let now = self.clock.get();
         let waits = |from: u64, bound: u64| now > from.max(goes_on) + bound;
-        if let Some(told) = request.orphaned.filter(|told| waits(*told, BESIDE)) {
-            let millis = (now - told) / MILLI;
+        if let Some(known) = request.orphaned.filter(|known| waits(*known, BESIDE)) {
+            let millis = (now - known) / MILLI;
             return Some(format!("has no end {millis} ms after its worker was said to be dead"));
         }
         let Some(taken) = request.taken else {
@@ -140,9 +142,9 @@ impl World {
     fn judge_waiting(&self, request: &Request, goes_on: u64) -> Option<String> {
         let now = self.clock.get();
         // A dead worker may have it, or a wake-up for it, until the front hears of that.
-        let mut told = 0;
+        let mut known = 0;
         for dead in self.deaths.iter().filter(|dead| dead.key == request.key) {
-            told = told.max(dead.told?);
+            known = known.max(dead.known_since?);
         }
         let waited = (now - request.queued) / 1_000;
         let mine = || self.workers.iter().filter(|other| other.key == request.key);
@@ -152,7 +154,7 @@ impl World {
         let has_grown =
             request.is_of_flow && mine().any(|other| other.forked + BESIDE_FAULTS > now);
         let bound = if is_stopped || has_grown { BESIDE_FAULTS } else { BESIDE };
-        let begun = request.queued.max(goes_on).max(told);
+        let begun = request.queued.max(goes_on).max(known);
         let idle = mine().find(|worker| {
             let since = worker.since.max(worker.stopped);
             worker.is_asleep() && now > begun.max(since) + bound
@@ -178,7 +180,7 @@ impl World {
         }
     }
 
-    /// Nobody is ended for silence who has never been silent.
+    /// No process is ended for silence that has never been silent.
     pub(super) fn judge_watchdog(&mut self) {
         let killed = self.births.killed.borrow();
         let mut wrong = None;

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use tokamak_sys::control::Status;
 
 use super::World;
-use crate::plan::{FOR_EVER, Fault};
+use crate::faults::{FOR_EVER, Fault};
 use crate::random::Random;
 use crate::shape;
 use crate::wire::ring;
@@ -19,7 +19,7 @@ impl World {
     pub(super) fn break_something(&mut self) {
         let now = self.clock.get();
         let Some((_, fault)) = self.next_fault.take() else { return };
-        self.next_fault = self.plan.next();
+        self.next_fault = self.faults.next();
         trace!(self, "FAULT {fault:?}");
         self.calm = self.calm.max(now);
         match fault {

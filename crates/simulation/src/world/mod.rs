@@ -25,15 +25,15 @@ use tokamak_sys::control::{EXIT_BOOT_FAILED, FromZygote, Status};
 use tokamak_sys::queue::Job;
 
 use crate::births::{Birth, Births, Kind};
+use crate::faults::{Fault, FaultSchedule};
 use crate::front::{EventLoop, Front};
-use crate::plan::{Fault, Plan};
 use crate::random::Random;
 use crate::requests::{End, Request, Taken};
 use crate::shape;
 use crate::supervisor::Around;
 use crate::wire::{Alarm, Parent, ring};
-use crate::worker::{Limits, Mood, Phase, Told, Worker};
-use crate::zygote::{Query, Zygote};
+use crate::worker::{Limits, Mood, Phase, StepResult, Worker};
+use crate::zygote::{Inherited, Query, Zygote};
 
 const MILLI: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLI;
@@ -48,10 +48,10 @@ pub(crate) const LEAD: u64 = 150 * MILLI;
 /// and of replaced fronts (a minute each), a boot that hangs (a minute), and room for one of them
 /// to meet another.
 const RECOVERY: u64 = 300 * SECOND;
-/// The same where all that goes wrong shows by itself, so that nobody has to be found silent: twice
-/// what the slowest of 100 000 schedules took.
+/// The same where all that goes wrong shows by itself, so that no process has to be found silent:
+/// twice what the slowest of 100 000 schedules took.
 const RECOVERY_SOON: u64 = 15 * SECOND;
-/// An idle worker may sit beside a waiting request for so long where nobody was stopped:
+/// An idle worker may sit beside a waiting request for so long where no process was stopped:
 /// what messages and steps take.
 const BESIDE: u64 = 10 * MILLI;
 /// And otherwise: until an event loop looks for it, twice.
@@ -94,7 +94,7 @@ enum Actor {
 pub struct World {
     clock: Rc<Cell<u64>>,
     random: Random,
-    plan: std::vec::IntoIter<(u64, Fault)>,
+    faults: std::vec::IntoIter<(u64, Fault)>,
     next_fault: Option<(u64, Fault)>,
     /// What happens to the worker that makes a step, after so many others.
     ambush: Option<(u64, Fault)>,
@@ -160,14 +160,14 @@ struct Dead {
     /// Since when it is dead, and its zygote too if that has died as well.
     since: u64,
     is_orphan: bool,
-    /// Whether there was a front that knew it. Another one is not told.
+    /// Whether there was a front that knew it. A later one does not hear of its death.
     has_front: bool,
-    /// When its front was told.
-    told: Option<u64>,
+    /// When its front heard of it.
+    known_since: Option<u64>,
 }
 
 impl World {
-    pub fn new(seed: u64, plan: Plan, traces: bool) -> World {
+    pub fn new(seed: u64, faults: FaultSchedule, traces: bool) -> World {
         let mut random = Random::new(seed);
         let clock = Rc::new(Cell::new(BEGIN - LEAD));
         let server = shape::server(&mut random);
@@ -181,16 +181,16 @@ impl World {
         let mut fleet = Fleet::new(server.clone());
         let resolved = around.resolve(&server).expect("nothing to be found");
         fleet.start(&mut around, resolved, clock.get()).expect("memory");
-        let is_plain = plan.iter().all(|(_, fault)| fault.shows());
+        let is_plain = faults.iter().all(|(_, fault)| fault.shows());
         let recovery = if is_plain { RECOVERY_SOON } else { RECOVERY };
-        let may_be_deaf = plan.iter().any(|(_, fault)| matches!(fault, Fault::Deaf(_)));
-        let mut plan = plan.into_iter();
-        let next_fault = plan.next();
+        let may_be_deaf = faults.iter().any(|(_, fault)| matches!(fault, Fault::Deaf(_)));
+        let mut faults = faults.into_iter();
+        let next_fault = faults.next();
         let next_client = clock.get();
         World {
             clock,
             random,
-            plan,
+            faults,
             next_fault,
             ambush: None,
             at_birth: None,
@@ -396,16 +396,15 @@ impl World {
         for Birth { pid, line, alarm, what } in born {
             match what {
                 Kind::Zygote { memory, bells, site } => {
-                    let line = (line, alarm);
-                    let zygote =
-                        Zygote::new(pid, line, (memory, bells), &site, now, &mut self.random);
+                    let inherited = Inherited { line, alarm, memory, bells };
+                    let zygote = Zygote::new(pid, inherited, &site, now, &mut self.random);
                     trace!(self, "zygote {pid} of {} version {}", site.name, zygote.version);
                     self.zygotes.push(zygote);
                     self.spring_at_zygote();
                 }
                 Kind::Front { server, pools } => {
                     trace!(self, "front {pid} begins");
-                    self.fronts.push(Front::new(pid, (line, alarm), &server, pools, now));
+                    self.fronts.push(Front::new(pid, line, alarm, &server, pools, now));
                     self.spring_at_front();
                 }
             }
@@ -458,7 +457,7 @@ impl World {
                 since: now,
                 is_orphan: self.zygotes.iter().all(|other| other.pid != zygote),
                 has_front: self.fronts.iter().any(|front| front.knows(key)),
-                told: None,
+                known_since: None,
             });
             match self.zygotes.iter_mut().find(|zygote| zygote.pid == worker.zygote) {
                 Some(zygote) => {
@@ -476,9 +475,9 @@ impl World {
     fn turn_zygote(&mut self, index: usize) {
         let now = self.clock.get();
         let is_broken = now < self.broken;
-        let wishes = self.zygotes[index].turn(now, is_broken);
+        let actions = self.zygotes[index].turn(now, is_broken);
         let pid = self.zygotes[index].pid;
-        for query in wishes {
+        for query in actions {
             match query {
                 Query::Fork { index: place, instance } => self.fork(index, place, instance),
                 Query::Kill { index: place, instance } => {
@@ -516,7 +515,8 @@ impl World {
         let worker = Worker::new(
             pid,
             zygote.pid,
-            (place, instance),
+            place,
+            instance,
             zygote.key,
             zygote.version,
             segment,
@@ -539,9 +539,9 @@ impl World {
         let worker = &mut self.workers[index];
         let (pid, key) = (worker.pid, worker.key);
         match worker.step(now, mood, &mut self.random) {
-            Told::Nothing => {}
-            Told::Exits(code) => self.die(pid, Status::Code(code)),
-            Told::Takes(number) => {
+            StepResult::Nothing => {}
+            StepResult::Exits(code) => self.die(pid, Status::Code(code)),
+            StepResult::Takes(number) => {
                 if let Some(request) = self.requests.get_mut(number as usize)
                     && request.key == key
                 {
@@ -549,7 +549,7 @@ impl World {
                     request.taken = Some(Taken { pid, instance, at: now });
                 }
             }
-            Told::Runs(number) => self.runs(pid, key, number),
+            StepResult::Runs(number) => self.runs(pid, key, number),
         }
         if self.ambush.is_some() {
             self.spring(pid);

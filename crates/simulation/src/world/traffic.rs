@@ -32,25 +32,25 @@ impl World {
                 if self.workers.iter().any(is_it) {
                     self.fail(format!("worker {instance} lives and the front is told it is dead"));
                 }
-                self.has_been_told(key, Some(instance));
+                self.note_front_knows(key, Some(instance));
             }
             Turned::Forgotten(number) => {
                 let Some(key) = front.key(number) else { return };
                 if self.workers.iter().any(|worker| worker.key == key) {
                     self.fail(format!("workers of the forgotten pool {number} live"));
                 }
-                self.has_been_told(key, None);
+                self.note_front_knows(key, None);
             }
         }
     }
 
-    /// A front was told that a worker of a queue is dead, or all of them.
-    fn has_been_told(&mut self, key: u64, instance: Option<u32>) {
+    /// A front has heard that a worker of a queue is dead, or all of them.
+    fn note_front_knows(&mut self, key: u64, instance: Option<u32>) {
         let now = self.clock.get();
         let is_it = |other: u32| instance.is_none_or(|instance| instance == other);
         for dead in &mut self.deaths {
             if dead.key == key && is_it(dead.instance) {
-                dead.told.get_or_insert(now);
+                dead.known_since.get_or_insert(now);
             }
         }
         let loops = self.fronts.iter().flat_map(|front| &front.loops);

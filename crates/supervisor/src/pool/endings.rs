@@ -1,6 +1,6 @@
 //! Why workers have ended, counted.
 
-use tokamak_sys::control::{EXIT_DOUBT, EXIT_OUTDATED, EXIT_RETIRED, Why};
+use tokamak_sys::control::{EXIT_OUTDATED, EXIT_RETIRED, EXIT_TAINTED, Why};
 
 use crate::machine::{Fate, Worker};
 use crate::words::signal_name;
@@ -34,7 +34,7 @@ endings! {
     BootFailed "boot_failed",
     Stale "stale_connection",
     Outdated "outdated",
-    Doubt "not_undone",
+    Tainted "not_undone",
     Orphaned "orphaned",
     Failing "failing",
 }
@@ -58,7 +58,7 @@ impl Ending {
             (_, Why::Stale) => Ending::Stale,
             (_, Why::Exit(EXIT_RETIRED)) => Ending::Retired,
             (_, Why::Exit(EXIT_OUTDATED)) => Ending::Outdated,
-            (_, Why::Exit(EXIT_DOUBT)) => Ending::Doubt,
+            (_, Why::Exit(EXIT_TAINTED)) => Ending::Tainted,
             (_, Why::Exit(_)) => Ending::Exited,
         }
     }
@@ -95,7 +95,7 @@ mod tests {
             (Worker::Leaving, Why::Exit(EXIT_RETIRED), Fate::Expected, "asked"),
             (Worker::Serving, Why::Exit(EXIT_RETIRED), Fate::Expected, "retired"),
             (Worker::Serving, Why::Exit(EXIT_OUTDATED), Fate::Expected, "outdated"),
-            (Worker::Serving, Why::Exit(EXIT_DOUBT), Fate::Expected, "not_undone"),
+            (Worker::Serving, Why::Exit(EXIT_TAINTED), Fate::Expected, "not_undone"),
             (Worker::Serving, Why::Stale, Fate::Expected, "stale_connection"),
             (Worker::Serving, Why::Exit(3), Fate::Lost, "exited"),
             (Worker::Leaving, Why::Crash(11), Fate::Lost, "crashed"),

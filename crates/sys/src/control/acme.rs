@@ -1,4 +1,4 @@
-//! What the supervisor and the process that gets certificates tell each other.
+//! The messages between the supervisor and the process that gets certificates.
 
 use super::wire::{Reader, Writer};
 use super::{BadMessage, MAX_TEXT, Message, cut};
@@ -7,7 +7,7 @@ use super::{BadMessage, MAX_TEXT, Message, cut};
 /// more than this would not fit into a message.
 pub const LONGEST_FILE: usize = 64 * 1024;
 
-/// What the supervisor tells the process.
+/// Messages of the supervisor to the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToAcme {
     /// After [`FromAcme::Present`]: all fronts have the challenges.
@@ -30,7 +30,7 @@ pub enum ToAcme {
     },
 }
 
-/// What the process tells the supervisor.
+/// Messages of the process to the supervisor.
 #[derive(Clone, PartialEq, Eq)]
 pub enum FromAcme {
     /// Authorities are to find these challenges from now on, and no others.

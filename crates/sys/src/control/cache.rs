@@ -1,9 +1,9 @@
-//! What the supervisor and the front tell each other about the content cache.
+//! The messages between the supervisor and the front about the content cache.
 
 use super::wire::{Reader, Writer};
 use super::{BadMessage, MAX_TEXT, cut};
 
-/// How the cache stands; what the numbers count is told where they are counted.
+/// The figures of the cache; what they count is documented where they are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStatus {
     /// Keys that it has something for.

@@ -1,9 +1,9 @@
-//! What the supervisor and the front tell each other.
+//! The messages between the supervisor and the front.
 
 use super::wire::{Reader, Writer};
 use super::{AddressChange, AddressStatus, BadMessage, CacheStatus, MAX_TEXT, Message, Purge, cut};
 
-/// What the supervisor tells the front.
+/// Messages of the supervisor to the front.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToFront {
     /// A worker has ended, and touches the segment no more: a request that it holds will get no
@@ -111,7 +111,7 @@ pub enum Why {
     Stale,
 }
 
-/// What the front tells the supervisor.
+/// Messages of the front to the supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromFront {
     /// It accepts connections.

@@ -1,4 +1,4 @@
-//! What the supervisor and the front tell each other about the addresses of FastCGI applications.
+//! The messages between the supervisor and the front about the addresses of FastCGI applications.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
-//! What the supervisor and a zygote tell each other.
+//! The messages between the supervisor and a zygote.
 
 use std::fmt;
 
 use super::wire::{Reader, Writer};
 use super::{BadMessage, MAX_SETTINGS, MAX_TEXT, Message, cut};
 
-/// What the supervisor tells a zygote.
+/// Messages of the supervisor to a zygote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToZygote {
     /// How the pool is configured; the first message, sent once. Keys in [`super::key`].
@@ -90,14 +90,14 @@ impl Newer {
     }
 }
 
-/// What a zygote tells the supervisor. Untrusted: workers run as the same user.
+/// Messages of a zygote to the supervisor. They are not trusted: workers run as the same user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromZygote {
     /// Module start-up is done; PHP's version.
     Ready {
         /// `PHP_VERSION`, for people.
         version: String,
-        /// `expose_php`: whether responses tell it.
+        /// `expose_php`: whether responses show it.
         exposes: bool,
     },
     /// A worker was forked. With [`super::key::CATCH_OUTPUT`] two descriptors come along: the
@@ -105,7 +105,7 @@ pub enum FromZygote {
     Spawned {
         /// Board entry.
         index: u16,
-        /// As told by [`ToZygote::Spawn`].
+        /// As in [`ToZygote::Spawn`].
         instance: u32,
         /// Process id, for people; never signalled by anyone but the zygote.
         pid: u32,
@@ -114,7 +114,7 @@ pub enum FromZygote {
     Exited {
         /// Board entry.
         index: u16,
-        /// As told by [`ToZygote::Spawn`].
+        /// As in [`ToZygote::Spawn`].
         instance: u32,
         /// How it ended.
         status: Status,
@@ -123,7 +123,7 @@ pub enum FromZygote {
     Slow {
         /// Board entry.
         index: u16,
-        /// As told by [`ToZygote::Spawn`].
+        /// As in [`ToZygote::Spawn`].
         instance: u32,
         /// The name of its request in a line, then one for each call, the innermost first. Empty:
         /// the request has ended. In a pool of `tokamak fpm` the script's file, and of each call
@@ -131,8 +131,8 @@ pub enum FromZygote {
         /// cut.
         trace: String,
     },
-    /// Somebody has changed what its workers inherit: its limits, its priority or the like. It goes
-    /// on until it is told to quit.
+    /// What its workers inherit was changed from outside: its limits, its priority or the like. It
+    /// goes on until it gets `Quit`.
     Changed {
         /// What, for people.
         reason: String,
@@ -156,7 +156,7 @@ pub enum FromZygote {
         reason: String,
     },
     /// The image that its workers serve is outdated, as by [`super::EXIT_OUTDATED`]; it goes on
-    /// until it is told to quit. Said again at each further change.
+    /// until it gets `Quit`. Sent again at each further change.
     Outdated {
         /// What has changed, for people.
         reason: String,

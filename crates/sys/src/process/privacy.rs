@@ -107,7 +107,7 @@ impl Guard {
     }
 }
 
-/// Waits until no other process is between the two questions that the kernel asks when somebody
+/// Waits until no other process is between the two questions that the kernel asks when a process
 /// wants to look into this one: whether it is dumpable, then whether it has a capability more. One
 /// that was answered "yes" in [`open_own`] must not find the capability gone.
 ///

@@ -156,7 +156,7 @@ fn a_program_is_asked_to_end_and_its_group_is_ended() {
         ours.read_exact(&mut [0]).unwrap();
         child.kill_group();
         wait_for(&child);
-        // The other end is closed when nobody is left.
+        // The other end is closed when no process of the group is left.
         assert_eq!(ours.read(&mut [0]).unwrap(), 0);
     });
 }

@@ -219,7 +219,7 @@ fn groups_of(user: &CStr, gid: libc::gid_t) -> Vec<libc::gid_t> {
     let mut groups = vec![gid; 64];
     loop {
         let mut count = groups.len() as libc::c_int;
-        // SAFETY: `groups` has room for `count` entries; the call writes no more, and tells how
+        // SAFETY: `groups` has room for `count` entries; the call writes no more, and returns how
         // many.
         let fits =
             unsafe { libc::getgrouplist(user.as_ptr(), gid, groups.as_mut_ptr(), &mut count) } >= 0;

@@ -62,7 +62,7 @@ pub struct Snapshot {
     /// Duration of the last roll-back, in nanoseconds; 0: there was none. Sealed mode.
     pub roll_back: u64,
     /// Pages that it copied.
-    pub hot_pages: u32,
+    pub dirty_pages: u32,
     /// Requests under way, in async mode; the one that is shown began first.
     pub under_way: u32,
     /// Waits, in async mode, that held all requests of the worker.
@@ -154,7 +154,7 @@ impl Board<'_> {
         e.errors.store(0, Ordering::Relaxed);
         e.memory.store(0, Ordering::Relaxed);
         e.roll_back.store(0, Ordering::Relaxed);
-        e.hot_pages.store(0, Ordering::Relaxed);
+        e.dirty_pages.store(0, Ordering::Relaxed);
         e.roll_backs.clear();
         e.pages.clear();
         e.under_way.store(0, Ordering::Relaxed);
@@ -226,7 +226,7 @@ impl Board<'_> {
     /// Says how long the last roll-back took, and how many pages it copied.
     pub fn set_roll_back(&self, took_ns: u64, pages: u32) {
         self.0.roll_back.store(took_ns, Ordering::Relaxed);
-        self.0.hot_pages.store(pages, Ordering::Relaxed);
+        self.0.dirty_pages.store(pages, Ordering::Relaxed);
         self.0.roll_backs.observe(took_ns);
         self.0.pages.observe(u64::from(pages) * 1000);
     }
@@ -260,7 +260,7 @@ impl Segment {
             errors: e.errors.load(Ordering::Relaxed),
             memory: e.memory.load(Ordering::Relaxed),
             roll_back: e.roll_back.load(Ordering::Relaxed),
-            hot_pages: e.hot_pages.load(Ordering::Relaxed),
+            dirty_pages: e.dirty_pages.load(Ordering::Relaxed),
             under_way: e.under_way.load(Ordering::Relaxed),
             held: e.held.load(Ordering::Relaxed),
             method: copy_text(&raw const e.method, &e.method_len),
@@ -297,7 +297,7 @@ impl Segment {
         self.header().pool.0[number as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Tells the worker at `index` to leave after its request, and wakes it.
+    /// Asks the worker at `index` to leave after its request, and wakes it.
     pub fn retire(&self, index: u16) {
         self.board_entry(index).retire.store(1, Ordering::SeqCst);
         self.ring(index);

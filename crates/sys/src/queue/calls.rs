@@ -31,7 +31,7 @@ pub struct CallWords {
 const _: () = assert!(size_of::<CallWords>() == 64);
 
 impl CallWords {
-    /// Those of a request that nobody looks at.
+    /// Those of a request whose calls are not counted.
     pub const fn unread() -> CallWords {
         CallWords {
             sums: [const { SumWords::none() }; CallKind::ALL.len()],

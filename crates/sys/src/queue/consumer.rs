@@ -8,7 +8,7 @@ use tokamak_cost::RequestId;
 
 use super::board::{Board, WorkerState};
 use super::doing::Peer;
-use super::fifo::Fifo;
+use super::fifo::{Fifo, QueuedRequest};
 use super::job::Job;
 use super::segment::Segment;
 
@@ -49,36 +49,36 @@ impl End {
 }
 
 impl Consumer {
-    /// The end of the worker at board place `index`. `instance` is unique within the segment's
-    /// life; `bells` are the eventfds of the front's loops, in order, and behind them those that
-    /// the geometry wants for workers.
+    /// The end of the worker at entry `index` of the scoreboard. `instance` is unique within the
+    /// segment's life; `bells` are the eventfds of the front's loops, in order, and then those of
+    /// the workers.
     ///
     /// # Panics
     /// If the index or the number of bells does not fit the geometry, or the instance is reserved.
     pub fn new(segment: Arc<Segment>, bells: Vec<OwnedFd>, index: u16, instance: u32) -> Consumer {
-        let consumer = Consumer::without_place(segment, bells);
-        consumer.take_place(index, instance);
+        let consumer = Consumer::without_entry(segment, bells);
+        consumer.take_entry(index, instance);
         consumer.board().enter(instance);
         consumer
     }
 
-    /// The end of a worker that is yet to be born: part of a process that workers are forked from.
-    /// It may do nothing but [`Consumer::take_place`].
+    /// The end of a worker that is not forked yet, in the process that workers are forked from. The
+    /// only call that is allowed is [`Consumer::take_entry`].
     ///
     /// # Panics
     /// If the number of bells does not fit the geometry.
-    pub fn without_place(segment: Arc<Segment>, bells: Vec<OwnedFd>) -> Consumer {
+    pub fn without_entry(segment: Arc<Segment>, bells: Vec<OwnedFd>) -> Consumer {
         assert!(bells.len() == segment.geometry().bells());
         let end = End { segment, bells, index: AtomicU16::new(0), instance: AtomicU32::new(0) };
         Consumer { end: Arc::new(end) }
     }
 
-    /// Says which worker this is, without a word to the board: for a process whose memory went back
-    /// to before it knew. A new worker also calls [`Board::enter`].
+    /// Sets which worker this is, without writing to the scoreboard: for a process whose roll-back
+    /// has undone that. A new worker also calls [`Board::enter`].
     ///
     /// # Panics
     /// As [`Consumer::new`].
-    pub fn take_place(&self, index: u16, instance: u32) {
+    pub fn take_entry(&self, index: u16, instance: u32) {
         assert!(index < self.end.segment.geometry().workers);
         assert!(instance != 0 && instance != super::layout::WITHDRAWN);
         self.end.index.store(index, Ordering::Relaxed);
@@ -101,7 +101,7 @@ impl Consumer {
     }
 
     /// Waits for the oldest request and claims it. `before_claim` is asked each time a request is
-    /// there, before it is claimed, and is told its slot; `on_idle` is told when the worker is
+    /// there, before it is claimed, with its slot; `on_idle` is called when the worker is
     /// about to sleep.
     pub fn next(
         &mut self,
@@ -177,7 +177,7 @@ impl Consumer {
         let (way, step) = match search.way {
             Way::Looking if board.is_retired() => (Way::Looking, self.retire(clock())),
             Way::Looking => match segment.front() {
-                Some((_, slot)) if before_claim(slot) == Claim::Quit => {
+                Some(QueuedRequest { slot, .. }) if before_claim(slot) == Claim::Quit => {
                     (Way::Looking, self.retire(clock()))
                 }
                 Some(next) => (Way::Claiming(next), Step::Done),
@@ -200,7 +200,7 @@ impl Consumer {
                 let is_mine = segment.claim_for(next, self.end.instance.load(Ordering::Relaxed));
                 (Way::Passing(next, is_mine), Step::Done)
             }
-            Way::Passing((ticket, slot), is_mine) => {
+            Way::Passing(QueuedRequest { ticket, slot }, is_mine) => {
                 segment.pass(ticket);
                 if is_mine {
                     let now = clock();
@@ -225,7 +225,7 @@ impl Consumer {
         step
     }
 
-    /// Whether nobody has rung this worker since it lay down.
+    /// Whether this worker was not woken since it lay down.
     pub fn is_asleep(&self) -> bool {
         self.end.segment.bell(self.end.index()).load(Ordering::SeqCst) == 1
     }
@@ -259,9 +259,9 @@ enum Way {
     #[default]
     Looking,
     /// Claims the request that it saw: ticket and slot.
-    Claiming((u32, u32)),
+    Claiming(QueuedRequest),
     /// Moves the head past a request that it has claimed, or that another one has.
-    Passing((u32, u32), bool),
+    Passing(QueuedRequest, bool),
     /// Says that it is going to sleep.
     LyingDown,
     /// Looks once more before it sleeps.

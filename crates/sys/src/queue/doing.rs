@@ -1,7 +1,7 @@
 //! What a worker of async mode says of each request that it holds: whether it runs, or what it
 //! waits for. The worker writes two words in the request's slot at each switch
 //! (`crates/php/c/async/shown.c`), and whom a descriptor is connected to when it is connected
-//! (`peers.c`); everything else is found out here, when somebody asks.
+//! (`peers.c`); everything else is found out here, when it is shown.
 //!
 //! A worker may write anything, and goes on while it is read: so every number is judged, every text
 //! is bounded and escaped, and the caller looks whether the words are still the same afterwards.
@@ -20,7 +20,7 @@ pub struct Doing {
 }
 
 impl Doing {
-    /// One that nobody reads.
+    /// One that is never read.
     pub const fn unread() -> Doing {
         Doing { since: AtomicU64::new(0), state: AtomicU64::new(0) }
     }

@@ -4,7 +4,7 @@
 //! They are all here, over [`Word`], so that a test can run them on words that try every order of
 //! events (`fifo/tests.rs`) and the programs run them on the segment's.
 //!
-//! # Nobody sleeps beside a request
+//! # No worker sleeps beside a request
 //!
 //! Every request has a wake-up of its own, and it comes after that request and all before it have
 //! been published: a worker that is woken earlier finds the head unpublished and sleeps again. An
@@ -20,6 +20,15 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::layout::WITHDRAWN;
+
+/// The request at the head of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct QueuedRequest {
+    /// Its number in the order of all requests.
+    pub ticket: u32,
+    /// Where its record is.
+    pub slot: u32,
+}
 
 /// An atomic number.
 pub(super) trait Word<T> {
@@ -127,15 +136,15 @@ pub(super) trait Fifo {
     }
 
     /// The ticket at the head and its slot, if a request has been published there.
-    fn front(&self) -> Option<(u32, u32)> {
+    fn front(&self) -> Option<QueuedRequest> {
         let ticket = self.head().load(Ordering::Acquire);
-        Some((ticket, self.slot_of(ticket)?))
+        Some(QueuedRequest { ticket, slot: self.slot_of(ticket)? })
     }
 
     /// Claims the request for a worker; `false`: another has it, or it was withdrawn. The head is
     /// to be passed in every case: claimed by us or by another, withdrawn, or reused since.
-    fn claim_for(&self, (ticket, slot): (u32, u32), instance: u32) -> bool {
-        self.change(ticket, slot, instance)
+    fn claim_for(&self, request: QueuedRequest, instance: u32) -> bool {
+        self.change(request.ticket, request.slot, instance)
     }
 
     /// Takes a request back; `false`: a worker has it.
@@ -143,25 +152,25 @@ pub(super) trait Fifo {
         self.change(ticket, slot, WITHDRAWN)
     }
 
-    /// Lets a request that nobody has be held by `holder`.
+    /// Sets the holder of a request that no worker has.
     fn change(&self, ticket: u32, slot: u32, holder: u32) -> bool {
         let (old, new) = (queued(ticket), queued(ticket) | u64::from(holder));
         self.claim(slot).compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether somebody has the request with this ticket, or had it.
-    fn is_taken(&self, (ticket, slot): (u32, u32)) -> bool {
-        self.claim(slot).load(Ordering::Acquire) != queued(ticket)
+    /// Whether a worker has this request, or had it.
+    fn is_taken(&self, request: QueuedRequest) -> bool {
+        self.claim(request.slot).load(Ordering::Acquire) != queued(request.ticket)
     }
 
-    /// Moves the head past `ticket` unless somebody has done so already.
+    /// Moves the head past `ticket` unless another process has done so already.
     fn pass(&self, ticket: u32) {
         let next = ticket.wrapping_add(1);
         let _ = self.head().compare_exchange(ticket, next, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// A worker says that it is going to sleep. It must look once more before it does: who brings
-    /// work first publishes it, then looks who sleeps.
+    /// A worker says that it is going to sleep. It must look once more before it does: a producer
+    /// first publishes a request, then looks which workers sleep.
     fn lie_down(&self, worker: u16) {
         self.bell(worker).store(1, Ordering::SeqCst);
         self.sleepers()[usize::from(worker) / 64].fetch_or(1u64 << (worker % 64), Ordering::SeqCst);
@@ -214,9 +223,9 @@ pub(super) trait Fifo {
             while seen != 0 {
                 let bit = seen & seen.wrapping_neg();
                 let worker = word as u32 * 64 + bit.trailing_zeros();
-                // The bitmap is anybody's to write: a bit for a worker that cannot be is only
-                // cleared, and each one is looked at once, so that a worker which sets them again
-                // and again holds nobody here.
+                // Every worker may write to the bitmap: a bit of a worker that cannot exist is only
+                // cleared, and each bit is looked at once, so a worker that sets them again and
+                // again cannot keep this loop running.
                 let before = bits.fetch_and(!bit, Ordering::SeqCst);
                 if before & bit != 0 && worker < u32::from(self.workers()) {
                     self.ring(worker as u16);
@@ -235,7 +244,7 @@ pub(super) trait Fifo {
     }
 }
 
-/// The claim of a request that nobody has.
+/// The claim of a request that no worker has.
 fn queued(ticket: u32) -> u64 {
     u64::from(ticket) << 32
 }

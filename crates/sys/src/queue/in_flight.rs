@@ -179,7 +179,7 @@ impl Segment {
         let bytes =
             &mut bytes[..(peer.len.load(Ordering::Acquire) as usize).min(peer.address.len())];
         // SAFETY: the array is in the mapping, and as long as what is copied at least; the caller
-        // looks whether the wait is still the same, for which nobody changes it.
+        // looks whether the wait is still the same; nothing else changes it.
         unsafe {
             let from = (&raw const peer.address).cast::<u8>();
             std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len());

@@ -279,9 +279,9 @@ impl Job {
     }
 
     /// From now on the worker's doorbell is rung when the client leaves.
-    pub fn heed_client(&self) {
-        let place = u32::from(self.end.index());
-        self.head().worker.heeds.store(place + 1, Ordering::SeqCst);
+    pub fn watch_client(&self) {
+        let index = u32::from(self.end.index());
+        self.head().worker.watcher.store(index + 1, Ordering::SeqCst);
     }
 
     /// Its slot.

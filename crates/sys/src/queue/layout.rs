@@ -151,10 +151,10 @@ pub(super) struct Header {
     /// 1: the front takes no more connections, and ends with its last request. For workers that
     /// may have requests which nothing would end. Written by the supervisor.
     pub draining: AtomicU32,
-    /// Lines of PHP processes that found no room in the error log.
+    /// Lines of PHP processes that did not fit into the pipe of the error log.
     pub lost_lines: AtomicU64,
-    /// Those of them that a later line has told of.
-    pub told_lines: AtomicU64,
+    /// Those of them that a later line has reported.
+    pub reported_lines: AtomicU64,
     /// Workers up to this instance serve an application that has changed since they began; 0: none
     /// does. Written by the zygote.
     pub outdated: AtomicU32,
@@ -193,7 +193,7 @@ pub(super) struct BoardEntry {
     pub method_len: AtomicU32,
     pub uri_len: AtomicU32,
     /// Pages copied by the last roll-back.
-    pub hot_pages: AtomicU32,
+    pub dirty_pages: AtomicU32,
     /// Requests under way.
     pub under_way: AtomicU32,
     /// Waits that held all of them.
@@ -269,14 +269,14 @@ pub(super) struct WorkersWords {
     /// 0 running, else an [`super::Outcome`].
     pub outcome: AtomicU32,
     /// Not 0 while it waits for ring space or body bytes. [`SLEEPS`]: on this word, as a futex.
-    /// More: elsewhere, and the doorbell is to be rung whose worker's place is this minus
-    /// [`AT_THE_DOOR`]. The front sets it to 0.
+    /// Larger: at its doorbell, which is that of the worker with this number minus [`AT_THE_DOOR`].
+    /// The front sets it to 0.
     pub waits: AtomicU32,
-    /// Not 0: the doorbell of the worker at this place minus 1 is rung when the client leaves.
-    pub heeds: AtomicU32,
+    /// Not 0: the doorbell of the worker with this index plus 1 is rung when the client leaves.
+    pub watcher: AtomicU32,
     /// 1: it writes `calls`.
     pub counts_calls: AtomicU32,
-    /// What the request does; in other modes than async nobody writes it.
+    /// What the request does; it is written only in async mode.
     pub doing: Doing,
     /// What the request has called.
     pub calls: CallWords,

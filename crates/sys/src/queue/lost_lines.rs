@@ -1,11 +1,11 @@
-//! Lines that PHP processes could not write to the error log, because nobody reads there.
+//! Lines that PHP processes could not write to the error log, because its reader does not keep up.
 
 use std::sync::atomic::Ordering;
 
 use super::Segment;
 
 impl Segment {
-    /// Says that a line of a process of this pool was lost.
+    /// Counts that a line of a process of this pool was lost.
     pub fn count_lost_line(&self) {
         self.header().lost_lines.fetch_add(1, Ordering::Relaxed);
     }
@@ -15,14 +15,14 @@ impl Segment {
         self.header().lost_lines.load(Ordering::Relaxed)
     }
 
-    /// If lines were lost since that was told, has one process tell how many; `tell` says whether
-    /// it could.
-    pub fn tell_lost_lines(&self, tell: impl FnOnce(u64) -> bool) {
-        let (lost, told) = (self.lost_lines(), &self.header().told_lines);
-        // Of several that see it, one raises the number, and has to tell.
-        let before = told.fetch_max(lost, Ordering::Relaxed);
-        if before < lost && !tell(lost - before) {
-            told.fetch_sub(lost - before, Ordering::Relaxed);
+    /// If lines were lost since the last report, lets one process report how many; `report` returns
+    /// whether it could write.
+    pub fn report_lost_lines(&self, report: impl FnOnce(u64) -> bool) {
+        let (lost, reported) = (self.lost_lines(), &self.header().reported_lines);
+        // Of several processes that see the loss, the one that raises the number reports it.
+        let before = reported.fetch_max(lost, Ordering::Relaxed);
+        if before < lost && !report(lost - before) {
+            reported.fetch_sub(lost - before, Ordering::Relaxed);
         }
     }
 }

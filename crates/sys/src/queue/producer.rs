@@ -224,7 +224,7 @@ impl Producer {
         head.response_head.store(0, Ordering::Relaxed);
         head.worker.response_tail.store(0, Ordering::Relaxed);
         head.worker.waits.store(0, Ordering::Relaxed);
-        head.worker.heeds.store(0, Ordering::Relaxed);
+        head.worker.watcher.store(0, Ordering::Relaxed);
         if let Some(ledger) = ledger {
             head.booked.set(ledger);
         }
@@ -299,13 +299,13 @@ impl Producer {
         Some(words.calls.read(queued_at, finished_at.min(seen_at)))
     }
 
-    /// Tells the worker that the client has gone. The slot stays taken until the worker is done
+    /// Lets the worker know that the client has gone. The slot stays taken until the worker is done
     /// with it.
     pub fn abort(&mut self, id: SlotId) {
         let head = self.segment.slot(self.global(id));
         head.aborted.store(1, Ordering::SeqCst);
         self.wake_waiting(id);
-        self.segment.tell(&head.worker.heeds);
+        self.segment.ring_watcher(&head.worker.watcher);
     }
 
     /// Takes a request back that no worker has claimed; `false`: too late, a worker has it.
@@ -461,7 +461,7 @@ impl Producer {
     fn pass_withdrawn(&self) {
         for _ in 0..LONGEST_PASS {
             match self.segment.front() {
-                Some(next) if self.segment.is_taken(next) => self.segment.pass(next.0),
+                Some(next) if self.segment.is_taken(next) => self.segment.pass(next.ticket),
                 _ => return,
             }
         }

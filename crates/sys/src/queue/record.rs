@@ -1,8 +1,8 @@
 //! The request as the worker gets it, each text length-prefixed and NUL-terminated, so that C can
 //! point into it.
 //!
-//! A request that came over HTTP is told in fixed fields and headers. One that came over FastCGI is
-//! its parameters, as they were sent: what they mean is found out by the worker, which sees the
+//! A request that came over HTTP is written as fixed fields and headers. One that came over FastCGI
+//! is its parameters, as they were sent: what they mean is found out by the worker, which sees the
 //! files with the rights of its pool.
 //!
 //! ```text

@@ -95,7 +95,8 @@ impl Segment {
         fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let segment = Segment::over(map(&fd, geometry.len())?, fd, geometry);
         let header = segment.header();
-        // SAFETY: nobody else has the segment yet; `geometry` is plain data inside the mapping.
+        // SAFETY: no other process has the segment yet; `geometry` is plain data inside the
+        // mapping.
         unsafe { (&raw const header.geometry).cast_mut().write(geometry) };
         header.version.store(LAYOUT_VERSION, Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
@@ -204,7 +205,7 @@ impl Segment {
         std::iter::once(&self.fd).chain(&self.doorbells).map(AsFd::as_fd)
     }
 
-    /// Requests that wait for a worker, as far as an onlooker can tell.
+    /// Requests that wait for a worker, as it looks from outside.
     pub fn depth(&self) -> u32 {
         let header = self.header();
         let (tail, head) = (&header.tail.0, &header.head.0);
@@ -218,7 +219,8 @@ impl Segment {
         self.doorbells.get(usize::from(worker)).map(AsFd::as_fd)
     }
 
-    /// Ends the wait that a worker has noted in a slot, whatever it has written there.
+    /// Ends the wait that a worker has noted in a slot. The worker may have written any number
+    /// there.
     pub(super) fn end_wait(&self, waits: &AtomicU32) {
         match waits.swap(0, Ordering::SeqCst) {
             0 => {}
@@ -227,15 +229,16 @@ impl Segment {
         }
     }
 
-    /// Rings the worker that heeds a slot, whatever it has written there.
-    pub(super) fn tell(&self, heeds: &AtomicU32) {
-        if let Some(place) = heeds.load(Ordering::SeqCst).checked_sub(1) {
-            self.ring_doorbell(place);
+    /// Rings the doorbell of the worker that watches a slot for its client. The worker may have
+    /// written any number there.
+    pub(super) fn ring_watcher(&self, watcher: &AtomicU32) {
+        if let Some(index) = watcher.load(Ordering::SeqCst).checked_sub(1) {
+            self.ring_doorbell(index);
         }
     }
 
-    fn ring_doorbell(&self, place: u32) {
-        if let Some(bell) = self.doorbells.get(place as usize) {
+    fn ring_doorbell(&self, index: u32) {
+        if let Some(bell) = self.doorbells.get(index as usize) {
             wake::ring(bell);
         }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::*;
 
 fn bells(n: u16) -> Vec<OwnedFd> {
-    // SAFETY: fresh eventfds that nobody else owns.
+    // SAFETY: fresh eventfds that only this test owns.
     (0..n).map(|_| unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC)) }).collect()
 }
 
@@ -71,7 +71,7 @@ fn a_request_goes_and_its_response_comes_back() {
     assert_eq!(producer.free_slots(), 4);
 }
 
-/// Told before the claim, which is the first to touch them.
+/// The worker gets the addresses before the claim, which is the first to touch that memory.
 #[test]
 fn a_worker_is_told_where_a_request_and_its_response_will_be() {
     let (mut producer, mut consumer) = pair(small());
@@ -88,7 +88,7 @@ fn a_worker_is_told_where_a_request_and_its_response_will_be() {
         job.write(b"response").unwrap();
         let [request, response] = pages.expect("the worker was asked").map(|(at, len)| {
             assert!(at.addr().is_multiple_of(4096) && len.is_multiple_of(4096));
-            // SAFETY: inside the mapping; nobody writes to it meanwhile.
+            // SAFETY: inside the mapping; nothing writes to it meanwhile.
             unsafe { std::slice::from_raw_parts(at, len) }
         });
         let holds = |pages: &[u8], text: &[u8]| pages.windows(text.len()).any(|w| w == text);
@@ -393,7 +393,7 @@ fn a_worker_that_leaves_hands_the_wake_up_on() {
     let mut leaving = Consumer::new(segment.clone(), vec![bell], 0, 1);
     segment.header().sleepers.0[0].store(0b10, Ordering::SeqCst);
     segment.board_entry(1).bell.store(1, Ordering::SeqCst);
-    // It was woken for the request, and told to leave before it took it.
+    // It was woken for the request, and asked to leave before it took it.
     producer.submit(b"r", 0, b"").unwrap();
     segment.retire(0);
     assert!(matches!(leaving.next(|_| Claim::Go, || ()), Next::Retire));
@@ -498,24 +498,24 @@ fn the_board_shows_what_was_said() {
 }
 
 #[test]
-fn lost_lines_are_told_of_once_or_again_if_that_was_lost() {
+fn lost_lines_are_reported_once_or_again_if_the_report_was_lost() {
     let segment = Segment::create("test", small()).unwrap();
-    let mut told = Vec::new();
-    segment.tell_lost_lines(|_| unreachable!("none is lost"));
+    let mut reported = Vec::new();
+    segment.report_lost_lines(|_| unreachable!("none is lost"));
     segment.count_lost_line();
     segment.count_lost_line();
     for is_written in [false, true, true] {
-        segment.tell_lost_lines(|count| {
-            told.push(count);
+        segment.report_lost_lines(|count| {
+            reported.push(count);
             is_written
         });
     }
     segment.count_lost_line();
-    segment.tell_lost_lines(|count| {
-        told.push(count);
+    segment.report_lost_lines(|count| {
+        reported.push(count);
         true
     });
-    assert_eq!((told, segment.lost_lines()), (vec![2, 2, 1], 3));
+    assert_eq!((reported, segment.lost_lines()), (vec![2, 2, 1], 3));
 }
 
 /// A segment whose workers have doorbells, its producer, a consumer, and the consumer's doorbell.
@@ -546,7 +546,7 @@ fn a_worker_that_waits_for_other_things_is_rung_for_requests() {
     let look = |consumer: &mut Consumer, search: &mut Search, will_sleep| {
         consumer.look(search, will_sleep, |_| Claim::Go)
     };
-    // It is busy with other things: nobody rings.
+    // It is busy with other things: it is not rung.
     assert!(look(&mut consumer, &mut search, false).is_none());
     producer.submit(b"a", 0, b"").unwrap();
     producer.wake_owed();
@@ -605,12 +605,12 @@ fn a_worker_is_rung_when_the_client_of_its_request_leaves() {
         }
     };
     let ((left, job), (_, other)) = (take(&mut producer), take(&mut producer));
-    job.heed_client();
-    other.heed_client();
+    job.watch_client();
+    other.watch_client();
     producer.abort(left);
     assert!(has_rung(&doorbell));
     assert!(job.is_aborted() && !other.is_aborted());
-    // Nobody heeds the next request in this place.
+    // No worker watches the client of the next request in this slot.
     job.finish(Outcome::Complete);
     producer.release(left);
     let (next, _job) = take(&mut producer);

@@ -19,7 +19,7 @@ const METHODS: [&str; 9] =
 pub struct Source {
     /// The names of the sites, by their indexes: each is a service.
     pub sites: Vec<String>,
-    /// Tells this process from all others.
+    /// Identifies this process.
     pub instance: String,
     /// The version of this program.
     pub version: &'static str,
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_told_if_they_are_counted() {
+    fn calls_are_exported_if_they_are_counted() {
         let sums = [CallSum { count: 3, nanos: 1_234_567 }, CallSum { count: 0, nanos: u64::MAX }];
         let sites = decoded(&[RequestSpan { calls: Some(Calls { sums }), ..request(None) }]);
         let attributes = shown(&sites[0].scope_spans[0].spans[0].attributes);

@@ -8,8 +8,8 @@ pub fn run(bytes: &[u8]) {
     let sampling = Sampling { takes_parents: true, share: 500_000 };
     let parent = Parent::read(bytes);
     let context = TraceContext::new(parent, &sampling);
-    let asked = Parent::read(&context.traceparent()).expect("what is written is valid");
-    assert_eq!((asked.trace, asked.span), (context.trace, context.span));
+    let sent = Parent::read(&context.traceparent()).expect("what is written is valid");
+    assert_eq!((sent.trace, sent.span), (context.trace, context.span));
     match parent {
         Some(parent) => {
             assert_eq!((context.trace, context.parent), (parent.trace, Some(parent.span)));

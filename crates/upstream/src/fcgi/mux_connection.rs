@@ -22,7 +22,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokamak_fastcgi::{Error, Message, Messages, ProtocolStatus, Stream as Kind, Wanted, encode};
+use tokamak_fastcgi::{
+    Error, Message, Messages, ProtocolStatus, Stream as Kind, ValuesQuery, encode,
+};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
@@ -310,7 +312,7 @@ impl MuxState {
     fn records(&mut self, out: &mut Vec<u8>) {
         if self.asking.is_empty() && !self.doubting.is_empty() {
             self.asking = std::mem::take(&mut self.doubting);
-            encode::question(out, Wanted::ALL);
+            encode::probe_values(out, ValuesQuery::ALL);
         }
         while out.len() < PIECE
             && let Some(id) = self.line.pop_front()

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokamak_fastcgi::{Message, Messages, Values, Wanted, encode};
+use tokamak_fastcgi::{Message, Messages, Values, ValuesQuery, encode};
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout};
 
@@ -197,7 +197,7 @@ async fn connect(endpoint: &Endpoint, limit: Duration) -> io::Result<Stream> {
 async fn ask(endpoint: &Endpoint, limit: Duration) -> io::Result<Values> {
     let mut stream = connect(endpoint, limit).await?;
     let mut question = Vec::new();
-    encode::question(&mut question, Wanted::ALL);
+    encode::probe_values(&mut question, ValuesQuery::ALL);
     let asking = async {
         let mut question = &question[..];
         while !question.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokamak_fastcgi::{Message, ProtocolStatus, Role, Values, Wanted, encode};
+use tokamak_fastcgi::{Message, ProtocolStatus, Role, Values, ValuesQuery, encode};
 use tokamak_lua::LuaState;
 use tokamak_upstream::shm::{Metadata, Refused};
 
@@ -111,13 +111,13 @@ impl Conversation {
         }
     }
 
-    fn values(&self, wanted: Wanted) -> Values {
+    fn values(&self, query: ValuesQuery) -> Values {
         let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let pool = &self.site().config.pool;
         Values {
-            max_conns: wanted.max_conns.then(|| number(self.context.config.limits.connections)),
-            max_reqs: wanted.max_reqs.then(|| number(pool.queue.saturating_add(pool.size.max()))),
-            mpxs_conns: wanted.mpxs_conns.then_some(true),
+            max_conns: query.max_conns.then(|| number(self.context.config.limits.connections)),
+            max_reqs: query.max_reqs.then(|| number(pool.queue.saturating_add(pool.size.max()))),
+            mpxs_conns: query.mpxs_conns.then_some(true),
         }
     }
 

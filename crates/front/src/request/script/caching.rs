@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::header::CONTENT_LENGTH;
-use tokamak_cache::{Entry, Found, Key, Overrides, Request};
+use tokamak_cache::{Entry, Key, Overrides, Request, StoreLookup, UrlOrigin};
 use tokamak_lua::Piece;
 use tokamak_lua::cache::{self, Kept};
 
@@ -57,7 +57,7 @@ fn entry(work: &Work, key: Option<&[u8]>) -> Option<Arc<Entry>> {
             let host = host_of(&work.parts.uri, headers).unwrap_or_default();
             Key::write(
                 &mut key,
-                (work.caller.scheme(), host, work.site().name_in_keys()),
+                UrlOrigin { scheme: work.caller.scheme(), host, site: work.site().name_in_keys() },
                 &work.parts.uri,
                 &policy.ignored_query,
             );
@@ -65,8 +65,8 @@ fn entry(work: &Work, key: Option<&[u8]>) -> Option<Arc<Entry>> {
         }),
     };
     match content.store.find(&key, &facts, headers, tokamak_cost::now()) {
-        Found::Entry(entry) => Some(entry),
-        Found::Nothing | Found::Passed => None,
+        StoreLookup::Hit(entry) => Some(entry),
+        StoreLookup::Miss | StoreLookup::HitForMiss => None,
     }
 }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::Uri;
 use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
-use tokamak_cache::{Key, Overrides};
+use tokamak_cache::{Key, Overrides, UrlOrigin};
 use tokamak_lua::{
     Attribute, Call, Host, HttpCall, HttpContext, Item, Other, Piece, RedisServer, Side, Waiting,
     cache,
@@ -196,7 +196,7 @@ impl Work {
             let host = host_of(&self.parts.uri, &self.parts.headers).unwrap_or_default();
             Key::write(
                 &mut key,
-                (self.caller.scheme(), host, self.site().name_in_keys()),
+                UrlOrigin { scheme: self.caller.scheme(), host, site: self.site().name_in_keys() },
                 &self.parts.uri,
                 &policy.ignored_query,
             );

@@ -31,7 +31,7 @@ fn fixing() -> Rules {
 
 /// Resolves a GET request, expects the script to be run, and checks its URI and parameters; one
 /// with the value `-` is none.
-fn check(rules: &Rules, sent: &[(&str, &str)], uri: &str, told: &[(&str, &str)]) {
+fn check(rules: &Rules, sent: &[(&str, &str)], uri: &str, params: &[(&str, &str)]) {
     let mut all = vec![("REQUEST_METHOD", "GET")];
     all.extend_from_slice(sent);
     let mut env = environment(&all);
@@ -43,7 +43,7 @@ fn check(rules: &Rules, sent: &[(&str, &str)], uri: &str, told: &[(&str, &str)])
         uri,
         "{sent:?}"
     );
-    for (name, expected) in told {
+    for (name, expected) in params {
         let value =
             env.get(name.as_bytes()).map_or("-".into(), |at| String::from_utf8_lossy(env.text(at)));
         assert_eq!(value, *expected, "{name} of {sent:?}");
@@ -54,9 +54,9 @@ fn check(rules: &Rules, sent: &[(&str, &str)], uri: &str, told: &[(&str, &str)])
 fn a_script_that_exists_is_taken_as_it_was_sent() {
     let sent =
         [("SCRIPT_FILENAME", "/srv/a.php"), ("SCRIPT_NAME", "/a.php"), ("PATH_INFO", "/info")];
-    let told =
+    let params =
         [("SCRIPT_FILENAME", "/srv/a.php"), ("SCRIPT_NAME", "/a.php"), ("PATH_INFO", "/info")];
-    check(&fixing(), &sent, "/a.php", &told);
+    check(&fixing(), &sent, "/a.php", &params);
     check(&fixing(), &sent, "/a.php", &[("ORIG_SCRIPT_NAME", "-"), ("ORIG_PATH_INFO", "-")]);
     // Without SCRIPT_FILENAME, as IIS once did it.
     check(
@@ -75,7 +75,7 @@ fn a_path_behind_the_script_is_found() {
         ("PATH_INFO", "/a.php/x/y"),
         ("DOCUMENT_ROOT", "/srv/"),
     ];
-    let told = [
+    let params = [
         ("SCRIPT_FILENAME", "/srv/a.php"),
         ("ORIG_SCRIPT_FILENAME", "/srv/a.php/x/y"),
         ("SCRIPT_NAME", "/a.php"),
@@ -84,12 +84,12 @@ fn a_path_behind_the_script_is_found() {
         ("ORIG_PATH_INFO", "/a.php/x/y"),
         ("PATH_TRANSLATED", "/srv/x/y"),
     ];
-    check(&fixing(), &sent, "/a.php", &told);
+    check(&fixing(), &sent, "/a.php", &params);
     // Without a document root it is guessed from the name.
     let sent =
         [("SCRIPT_FILENAME", "/srv/a.php/x"), ("SCRIPT_NAME", "/a.php"), ("PATH_TRANSLATED", "/t")];
-    let told = [("PATH_TRANSLATED", "/srv"), ("ORIG_PATH_TRANSLATED", "/t"), ("PATH_INFO", "-")];
-    check(&fixing(), &sent, "/a.php", &told);
+    let params = [("PATH_TRANSLATED", "/srv"), ("ORIG_PATH_TRANSLATED", "/t"), ("PATH_INFO", "-")];
+    check(&fixing(), &sent, "/a.php", &params);
 }
 
 /// CVE-2019-11043: PATH_INFO shorter than what is behind the script.
@@ -116,9 +116,9 @@ fn apaches_proxy_is_taken_off() {
             ("PATH_TRANSLATED", "/srv/info"),
             ("REDIRECT_URL", "/a.php"),
         ];
-        let told =
+        let params =
             [("SCRIPT_FILENAME", "/srv/a.php"), ("PATH_INFO", info), ("SCRIPT_NAME", "/a.php")];
-        check(&fixing(), &sent, "/a.php", &told);
+        check(&fixing(), &sent, "/a.php", &params);
     }
 }
 
@@ -135,8 +135,8 @@ fn apaches_proxypass_has_the_path_in_the_scripts_name() {
         let file = format!("proxy:fcgi://localhost:9000/srv/a.php{behind}");
         let sent =
             [("SCRIPT_FILENAME", &file[..]), ("SCRIPT_NAME", name), ("DOCUMENT_ROOT", "/srv")];
-        let told = [("SCRIPT_NAME", uri), ("ORIG_SCRIPT_NAME", original), ("PATH_INFO", info)];
-        check(&fixing(), &sent, uri, &told);
+        let params = [("SCRIPT_NAME", uri), ("ORIG_SCRIPT_NAME", original), ("PATH_INFO", info)];
+        check(&fixing(), &sent, uri, &params);
     }
 }
 
@@ -149,9 +149,9 @@ fn apaches_balancer_sends_files_as_paths() {
         ("PATH_TRANSLATED", "proxy:balancer://c/srv/srv/a.php/info/srv/srv/a.php/info"),
         ("DOCUMENT_ROOT", "/srv"),
     ];
-    let told =
+    let params =
         [("SCRIPT_NAME", "/srv/a.php"), ("PATH_INFO", "/info"), ("PATH_TRANSLATED", "/srv/info")];
-    check(&fixing(), &sent, "/srv/a.php", &told);
+    check(&fixing(), &sent, "/srv/a.php", &params);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn apaches_action_has_the_script_in_the_translated_path() {
         ("PATH_TRANSLATED", "/srv/a.php"),
         ("REDIRECT_URL", "/a.php"),
     ];
-    let told = [
+    let params = [
         ("SCRIPT_FILENAME", "/srv/a.php"),
         ("ORIG_SCRIPT_FILENAME", "/usr/lib/cgi-bin/php"),
         ("SCRIPT_NAME", "/a.php"),
@@ -173,7 +173,7 @@ fn apaches_action_has_the_script_in_the_translated_path() {
         ("PATH_TRANSLATED", "-"),
         ("ORIG_PATH_TRANSLATED", "/srv/a.php"),
     ];
-    check(&fixing(), &sent, "/a.php", &told);
+    check(&fixing(), &sent, "/a.php", &params);
 }
 
 #[test]
@@ -181,8 +181,8 @@ fn iis_repeats_the_scripts_name() {
     let iis = ("SERVER_SOFTWARE", "Microsoft-IIS/10.0");
     let file = ("SCRIPT_FILENAME", "/srv/a.php");
     let name = ("SCRIPT_NAME", "/a.php");
-    let told = [("PATH_INFO", "/info"), ("ORIG_PATH_INFO", "/a.php/info")];
-    check(&fixing(), &[iis, file, name, ("PATH_INFO", "/a.php/info")], "/a.php", &told);
+    let params = [("PATH_INFO", "/info"), ("ORIG_PATH_INFO", "/a.php/info")];
+    check(&fixing(), &[iis, file, name, ("PATH_INFO", "/a.php/info")], "/a.php", &params);
     check(&fixing(), &[iis, file, name, ("PATH_INFO", "/a.php")], "/a.php", &[("PATH_INFO", "-")]);
 }
 

@@ -9,7 +9,7 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, fence};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use super::{Fifo, Word};
+use super::{Fifo, QueuedRequest, Word};
 
 /// How often a thread may be interrupted in one order of events. Two find a missing wake-up within
 /// seconds; three take minutes, and found no more.
@@ -148,9 +148,9 @@ impl Model {
     }
 
     /// As `Consumer::advance`.
-    fn take(&self, next: (u32, u32), instance: u32) -> bool {
+    fn take(&self, next: QueuedRequest, instance: u32) -> bool {
         let taken = self.claim_for(next, instance);
-        self.pass(next.0);
+        self.pass(next.ticket);
         taken
     }
 
@@ -161,8 +161,8 @@ impl Model {
         ticket
     }
 
-    /// What a worker does: the slot of the request that it takes, or nothing if it is told to leave
-    /// before.
+    /// What a worker does: the slot of the request that it takes, or nothing if it is asked to
+    /// leave before.
     fn next(&self, worker: u16, retired: &AtomicU32) -> Option<u32> {
         loop {
             if retired.load(Ordering::SeqCst) != 0 {
@@ -171,7 +171,7 @@ impl Model {
             }
             match self.front() {
                 None => self.sleep(worker, || Word::load(retired, Ordering::SeqCst) != 0),
-                Some(next) if self.take(next, u32::from(worker) + 1) => return Some(next.1),
+                Some(next) if self.take(next, u32::from(worker) + 1) => return Some(next.slot),
                 Some(_) => {}
             }
         }
@@ -244,7 +244,7 @@ fn a_worker_that_leaves_from_its_sleep_takes_no_wake_up_with_it() {
         model.submit(0);
         leaves.join().unwrap();
         assert!(stays.join().unwrap().is_some());
-        assert_eq!(model.sleepers[0].load(Ordering::SeqCst) & 1, 0, "nobody rings it any more");
+        assert_eq!(model.sleepers[0].load(Ordering::SeqCst) & 1, 0, "it is rung no more");
     });
 }
 

@@ -13,7 +13,7 @@ use super::InFlight;
 /// A queue with two workers.
 fn queue(slots: u16) -> (Arc<Segment>, Producer, [Consumer; 2]) {
     let geometry = Geometry::new(1, slots, 2, 8192, 8192).with_doorbells();
-    // SAFETY: fresh eventfds that nobody else owns.
+    // SAFETY: fresh eventfds that only this test owns.
     let bell = |_| unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC)) };
     let bells = || (0..geometry.bells()).map(bell).collect::<Vec<_>>();
     let segment = Segment::create("test", geometry).unwrap().with_doorbells(&bells()).unwrap();
@@ -62,7 +62,7 @@ fn what_workers_hold_is_seen_while_they_hold_it() {
     assert_eq!((seen[0].slot, seen[1].slot), (first.slot(), second.slot()));
     first.finish(Outcome::Complete);
     assert_eq!(now(&segment).len(), 1);
-    // Between its answer and its next request a slot is nobody's.
+    // Between its answer and its next request a slot has no owner.
     producer.release(ids[0]);
     producer.submit(&record("POST", "/d"), 0, b"").unwrap();
     assert_eq!(now(&segment).len(), 1);

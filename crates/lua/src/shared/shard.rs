@@ -1,4 +1,4 @@
-//! A part of a dictionary: used under its lock.
+//! One of the shards that a dictionary is split into by its keys; used under its own lock.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ const PER_ENTRY: usize = 160;
 
 /// Entries in the order of their use, and how much room they take.
 #[derive(Debug)]
-pub struct Part {
+pub struct Shard {
     entries: LruCache<Box<[u8]>, SharedValue>,
     used: usize,
     capacity: usize,
@@ -45,7 +45,7 @@ impl SharedValue {
 
     /// Has it stay that long from now on.
     pub fn keep(&mut self, lifetime: Lifetime) {
-        // A time that the clock cannot tell is never.
+        // A time beyond the clock's range means never.
         self.until = lifetime.and_then(|lifetime| Instant::now().checked_add(lifetime));
     }
 }
@@ -55,10 +55,10 @@ fn size(key: &[u8], value: &Value) -> usize {
     PER_ENTRY + key.len() + text
 }
 
-impl Part {
-    /// A part of that many bytes.
-    pub fn new(capacity: usize) -> Part {
-        Part { entries: LruCache::unbounded(), used: 0, capacity }
+impl Shard {
+    /// An empty shard of that capacity in bytes.
+    pub fn new(capacity: usize) -> Shard {
+        Shard { entries: LruCache::unbounded(), used: 0, capacity }
     }
 
     /// What a key has, unless it is over; it is used now. The size of its value must not change.

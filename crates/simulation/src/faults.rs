@@ -1,5 +1,5 @@
 //! What goes wrong in a schedule, and when: drawn from the seed before it begins, so that a failure
-//! can be told with fewer faults.
+//! can be reported with fewer faults.
 
 use crate::random::Random;
 
@@ -28,7 +28,7 @@ pub enum Fault {
     StopSupervisor(u64),
     /// An event loop does not turn, its front does.
     SpinLoop(u64),
-    /// Everybody's clock goes on by so much, and nobody ran meanwhile.
+    /// The machine is suspended: all clocks go on by so much, and no process runs meanwhile.
     Jump(u64),
     /// Another configuration is to be served.
     Reload,
@@ -61,7 +61,7 @@ impl Fault {
 }
 
 /// Faults by time.
-pub type Plan = Vec<(u64, Fault)>;
+pub type FaultSchedule = Vec<(u64, Fault)>;
 
 fn lasting(random: &mut Random) -> u64 {
     match random.below(10) {
@@ -106,15 +106,15 @@ const KINDS: u64 = 18;
 
 /// The faults of a seed, between `begin` and `end`. Each schedule has a few kinds of them only, so
 /// that some see one kind undisturbed.
-pub fn draw(random: &mut Random, begin: u64, end: u64) -> Plan {
+pub fn draw(random: &mut Random, begin: u64, end: u64) -> FaultSchedule {
     let kinds: Vec<u64> = (0..random.between(1, 4)).map(|_| random.below(KINDS)).collect();
     let count = random.between(1, 10);
-    let mut plan: Plan = (0..count)
+    let mut faults: FaultSchedule = (0..count)
         .map(|_| {
             let kind = random.pick(&kinds);
             (random.between(begin, end), fault(kind, random))
         })
         .collect();
-    plan.sort_by_key(|(at, _)| *at);
-    plan
+    faults.sort_by_key(|(at, _)| *at);
+    faults
 }
