@@ -18,6 +18,9 @@ use std::fs;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use super::Desk;
@@ -34,6 +37,9 @@ const SITES: usize = 50;
 
 /// Requests for a site in a row: more find little that is new.
 const EACH: usize = 200;
+
+/// Clients at the same time: as many as keep both servers and their PHP busy on two processors.
+const CLIENTS: usize = 4;
 
 /// Where `make test` begins; any other number would do.
 const SEED: u64 = 1;
@@ -144,25 +150,45 @@ fn round(peer: &Peer, dice: &mut Dice, most: usize, outcome: &mut Outcome) {
     let file = (peer.start)(&mut desk, &text);
     let notes = serve(&mut desk, peer.language, &file, &text);
     let each = (most / SITES).clamp(1, EACH);
-    for site in &sites {
+    let asked: Vec<Vec<Asked>> =
+        sites.iter().map(|_| (0..each).map(|_| Asked::invent(dice)).collect()).collect();
+    let replies = ask_all(&desk, &sites, &asked);
+    let known = Known {
+        differences: [known::OF_ALL, peer.known],
+        openings: [known::OPENINGS, peer.openings],
+    };
+    for (site, answered) in sites.iter().zip(asked.iter().zip(&replies)) {
         let is_own = |note: &&Noted| match note.file.is_empty() {
             true => site.lines.contains(&note.line),
             false => note.file.starts_with(&site.folder),
         };
         let notes: Vec<&Noted> = notes.iter().filter(is_own).collect();
-        let client = |address| Client { address, connection: None };
-        let (mut theirs, mut ours) = (client(desk.theirs), client(desk.ours));
-        for _ in 0..each {
-            let asked = Asked::invent(dice);
-            let (theirs, ours) = (theirs.ask(&site.name, &asked), ours.ask(&site.name, &asked));
-            let pair = Pair { site, asked: &asked, theirs: &theirs, ours: &ours };
-            let known = Known {
-                differences: [known::OF_ALL, peer.known],
-                openings: [known::OPENINGS, peer.openings],
-            };
+        for (asked, (theirs, ours)) in answered.0.iter().zip(answered.1) {
+            let pair = Pair { site, asked, theirs, ours };
             outcome.add(&pair, &known, &notes, || rules(&desk, &site.name));
         }
     }
+}
+
+/// The answers of both servers to the requests for each site. Several clients take one site after
+/// the other, since one alone would wait for one server at a time.
+fn ask_all(desk: &Desk, sites: &[Invented], asked: &[Vec<Asked>]) -> Vec<Vec<(Reply, Reply)>> {
+    let (theirs, ours) = (desk.theirs, desk.ours);
+    let next = AtomicUsize::new(0);
+    let replies: Vec<OnceLock<Vec<(Reply, Reply)>>> =
+        sites.iter().map(|_| OnceLock::new()).collect();
+    let client = || {
+        let client = |address| Client { address, connection: None };
+        let (mut theirs, mut ours) = (client(theirs), client(ours));
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(site) = sites.get(number) else { break };
+            let both = |asked| (theirs.ask(&site.name, asked), ours.ask(&site.name, asked));
+            replies[number].set(asked[number].iter().map(both).collect()).expect("asked once");
+        }
+    };
+    thread::scope(|scope| (0..CLIENTS).for_each(|_| drop(scope.spawn(client))));
+    replies.into_iter().map(|it| it.into_inner().expect("asked")).collect()
 }
 
 /// Writes the documents of a site below a folder.
@@ -203,6 +229,9 @@ fn serve(desk: &mut Desk, language: &str, file: &Path, sites: &str) -> Vec<Noted
     let environment = [
         ("TOKAMAK_LISTEN".to_owned(), desk.ours.to_string()),
         ("TOKAMAK_CONTROL".to_owned(), desk.path("control").display().to_string()),
+        // Each site has a worker of its own, which would load all extensions of this machine.
+        ("PHPRC".to_owned(), desk.path("php.ini").display().to_string()),
+        ("PHP_INI_SCAN_DIR".to_owned(), String::new()),
     ];
     let arguments = ["serve", "--config", configuration.to_str().unwrap()];
     desk.start(&program(), &arguments, &environment);
