@@ -7,8 +7,7 @@ pub(super) const OF_ALL: &[Difference] = &[
     Difference {
         name: "names that begin with a dot are not sent",
         explains: |pair| {
-            // A redirect tells nothing of what is there.
-            let is_told = pair.theirs.status == 401 && !(300..400).contains(&pair.ours.status);
+            let is_told = pair.theirs.status == 401;
             let is_unsent = pair.ours.is_refused() || pair.is_entrance();
             is_hidden(&pair.asked.path()) && !is_told && is_unsent
         },
