@@ -51,7 +51,7 @@ impl Answer {
     }
 
     /// What the worker reported about the request.
-    pub fn told(&self) -> Option<&UsageFrame> {
+    pub fn usage(&self) -> Option<&UsageFrame> {
         self.told.as_ref()
     }
 
