@@ -103,7 +103,7 @@ impl Reader<'_> {
             is_before_php &= !directives.iter().any(|it| it.name == "fastcgi_pass");
         }
         self.depth -= 1;
-        regions::settle(place, &plan.regions, block, &mut mount);
+        regions::settle(place, &plan.regions, &[], block, &mut mount);
         self.conclude(place, &Block::default(), plan, &mut mount);
         // Of `location /pics` and `location /pics/` the latter answers below the folder.
         let Some(other) = site.mounts.iter_mut().find(|other| other.path == mount.path) else {

@@ -78,7 +78,12 @@ impl Reader<'_> {
                     continue;
                 }
             }
+            let before = plan.regions.len();
             self.location(place, inner, directives, block, &locations, asks_before, site, plan);
+            if is_main {
+                let own = plan.regions.split_off(before);
+                plan.regions.extend(own.into_iter().map(|region| region.within("/")));
+            }
         }
         self.depth -= 1;
     }

@@ -54,8 +54,15 @@ impl Region {
     }
 }
 
-/// Writes the headers of a site whose own block is `block`.
-pub(super) fn settle(place: &Place, regions: &[Region], block: &Block, site: &mut Site) {
+/// Writes the headers of a site whose own block is `block`. `moved`: the paths that this block
+/// redirects, before nginx chooses a location.
+pub(super) fn settle(
+    place: &Place,
+    regions: &[Region],
+    moved: &[Scope],
+    block: &Block,
+    site: &mut Site,
+) {
     let own = Sent::of(block);
     if regions.iter().all(|region| region.sent == own) {
         if site.owns_headers {
@@ -68,7 +75,8 @@ pub(super) fn settle(place: &Place, regions: &[Region], block: &Block, site: &mu
         mount.owns_headers = true;
         mount.rules.extend(rules(place, &Scope::default(), &own));
     }
-    let mut order = order(regions);
+    let mut order: Vec<_> = moved.iter().map(|scope| (place, scope.clone(), &own)).collect();
+    order.extend(self::order(regions));
     order.push((place, Scope::default(), &own));
     // The last ones may all send what is sent anyway.
     while order.len() > 1 && order[order.len() - 2].2 == &own {

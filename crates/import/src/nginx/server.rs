@@ -94,6 +94,8 @@ impl Reader<'_> {
             }
             return;
         }
+        let moved: Vec<Scope> =
+            site.rules.iter().filter(moves_all).map(|it| it.scope.clone()).collect();
         let refusals = self.access(place, &everything, &block, &Block::default());
         site.rules.extend(refusals);
         site.rules.extend(self.limits(None, &everything, &block, &Block::default()));
@@ -107,7 +109,7 @@ impl Reader<'_> {
         let mut plan = Plan::default();
         self.all_locations(&locations, &block, &mut site, &mut plan);
         site.owns_headers = true;
-        regions::settle(place, &plan.regions, &block, &mut site);
+        regions::settle(place, &plan.regions, &moved, &block, &mut site);
         match site.moved {
             None => {
                 self.conclude(place, &block, plan, &mut site);
@@ -332,6 +334,12 @@ fn listings(listings: &[(Place, Scope, bool)], site: &mut Site) {
             site.rules.push(Rule::at(place, scope.clone()).list(*lists));
         }
     }
+}
+
+/// Whether a rule redirects its paths, whatever else a request has.
+fn moves_all(rule: &&Rule) -> bool {
+    let is_redirect = matches!(rule.action, Some(Action::Redirect { .. }));
+    is_redirect && !rule.if_file && !rule.unless_file && rule.conditions.is_empty()
 }
 
 /// The headers of scripts that are not passed on.

@@ -131,3 +131,29 @@ fn nginx_serves_the_location_with_a_slash_where_two_are_for_one_folder() {
         assert!(import.notes.iter().any(|note| note.reason.contains("with a slash at its end")));
     }
 }
+
+/// Where the first of these stands among the rules with `of_answer`, and that of the other.
+fn order(toml: &str, of: [&str; 2]) -> Option<bool> {
+    let rules: Vec<&str> =
+        toml.split("[[site.rule]]").filter(|rule| rule.contains("of_answer = true")).collect();
+    let at = |text: &str| rules.iter().position(|rule| rule.contains(text));
+    Some(at(of[0])? < at(of[1])?)
+}
+
+#[test]
+fn expressions_within_the_main_location_come_before_those_beside_it() {
+    let import = nginx(
+        "location / { location ~ \\.html$ { expires 1h; } }
+        location ~* \\.(?:png|html)$ { expires 7d; }",
+    );
+    assert_eq!(order(&import.toml, ["max-age=3600", "max-age=604800"]), Some(true));
+}
+
+#[test]
+fn what_a_server_redirects_has_no_headers_of_a_location() {
+    let import = nginx(
+        "rewrite ^/blog/(.*)$ /news/$1 permanent;
+        location ~* \\.html$ { expires 7d; add_header Cache-Control public; }",
+    );
+    assert_eq!(order(&import.toml, ["\"^/blog/(.*)$\"", "max-age=604800"]), Some(true));
+}
