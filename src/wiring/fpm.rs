@@ -81,7 +81,7 @@ pub fn print_messages(loaded: Loaded) -> Option<Config> {
 /// # Errors
 /// Fails if an address cannot be resolved.
 fn server(arguments: &Arguments, config: &Config) -> Result<Server, Message> {
-    let mut told = pools_file(arguments)?;
+    let mut told = told(arguments)?;
     let mut sockets = Vec::new();
     let mut sites = Vec::new();
     for (site_index, pool) in config.pools.iter().enumerate() {
@@ -123,7 +123,7 @@ fn warnings(config: &Config) -> Vec<Message> {
 }
 
 /// What the file of `--pools` says, by the names of the pools.
-fn pools_file(arguments: &Arguments) -> Result<Vec<(String, Site)>, Message> {
+fn told(arguments: &Arguments) -> Result<Vec<(String, Site)>, Message> {
     let Some(file) = &arguments.pools else { return Ok(Vec::new()) };
     let wrong = |what: String| Message::new(Level::Error, what);
     let directory = std::env::current_dir().map_err(|error| wrong(error.to_string()))?;

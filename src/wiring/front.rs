@@ -82,7 +82,7 @@ pub fn main(start: FrontStart) -> u8 {
     let drained = Arc::new(AtomicBool::new(false));
     let mut turns = Turns { last: front.turns(), said: Instant::now() };
     loop {
-        turns.send(&front, &channel);
+        turns.tell(&front, &channel);
         match control::receive_within::<ToFront>(&channel, Some(BEAT)) {
             Ok(Heard::Message(ToFront::Answer { question, part, is_last }, _)) => {
                 questions.hear(question, &part, is_last);
@@ -91,9 +91,7 @@ pub fn main(start: FrontStart) -> u8 {
                 questions.hear_stream(question, streams.into_iter().next());
             }
             Ok(Heard::Message(ToFront::Dropped { question }, _)) => questions.forget(question),
-            Ok(Heard::Message(message, files)) => {
-                handle(&front, &channel, &drained, message, files)
-            }
+            Ok(Heard::Message(message, files)) => obey(&front, &channel, &drained, message, files),
             Ok(Heard::Nothing) => {}
             Ok(Heard::Closed) => {
                 return if drained.load(Ordering::Relaxed) { DONE } else { FAILED };
@@ -123,7 +121,7 @@ struct Turns {
 }
 
 impl Turns {
-    fn send(&mut self, front: &Front, channel: &Channel) {
+    fn tell(&mut self, front: &Front, channel: &Channel) {
         if self.said.elapsed() < BEAT {
             return;
         }
@@ -139,7 +137,7 @@ impl Turns {
     }
 }
 
-fn handle(
+fn obey(
     front: &Arc<Front>,
     channel: &Arc<Channel>,
     drained: &Arc<AtomicBool>,
@@ -162,7 +160,7 @@ fn handle(
             if let Err(error) = front.renew(old, new, memory, taken, left) {
                 // Requests would go on to a pool that is about to end.
                 let message = format!("cannot map the memory of a new queue: {error}");
-                send_blocking(channel, &FromFront::Failed { message });
+                insist(channel, &FromFront::Failed { message });
                 std::process::exit(FAILED.into());
             }
         }
@@ -176,7 +174,7 @@ fn handle(
                 // The supervisor has read them already, so this is not for its reader to correct.
                 tokamak_front::warn(&format!("new certificates are not used: {problem}"));
             }
-            send_blocking(channel, &FromFront::Certificates { number });
+            insist(channel, &FromFront::Certificates { number });
         }
         ToFront::Users => {
             let users = match files.into_iter().next().map(memory_file::read) {
@@ -210,12 +208,12 @@ fn handle(
                 return;
             }
             for (upstream, status) in front.address_statuses() {
-                send_blocking(channel, &FromFront::AddressStatus { question, upstream, status });
+                insist(channel, &FromFront::AddressStatus { question, upstream, status });
             }
             if let Some(status) = cache(front) {
-                send_blocking(channel, &FromFront::Cache { question, status });
+                insist(channel, &FromFront::Cache { question, status });
             }
-            send_blocking(channel, &FromFront::Answered { question, outcome });
+            insist(channel, &FromFront::Answered { question, outcome });
         }
         ToFront::Purge { question, what } => {
             let purged = what_of(what).and_then(|what| front.purge(&what));
@@ -223,9 +221,9 @@ fn handle(
                 return;
             }
             let outcome = purged.map(|count| {
-                send_blocking(channel, &FromFront::Purged { question, count });
+                insist(channel, &FromFront::Purged { question, count });
             });
-            send_blocking(channel, &FromFront::Answered { question, outcome });
+            insist(channel, &FromFront::Answered { question, outcome });
         }
         ToFront::Reopen { access } => {
             let Some(file) = files.into_iter().next() else { return };
@@ -266,7 +264,7 @@ fn cache(front: &Front) -> Option<CacheStatus> {
 
 /// Says it even if the line is full, which a long list can do: the supervisor is about to read it.
 /// False if it could not be said.
-fn send_blocking(channel: &Channel, message: &FromFront) -> bool {
+fn insist(channel: &Channel, message: &FromFront) -> bool {
     for _ in 0..PATIENCE {
         match control::send(channel, message, &[]) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => sleep(Duration::from_millis(1)),
@@ -288,7 +286,7 @@ where
         Err(error) if error.kind() == ErrorKind::WouldBlock => {
             let (channel, aside_lost) = (channel.clone(), lost.clone());
             let aside = move || {
-                if !send_blocking(&channel, &message) {
+                if !insist(&channel, &message) {
                     aside_lost();
                 }
             };

@@ -5,12 +5,12 @@ use tokamak_tls::Challenge;
 use tokio::sync::Mutex;
 
 use crate::error::Error;
+use crate::line::Line;
 use crate::shared::Shared;
-use crate::supervisor_link::SupervisorLink;
 
 /// The challenges of the moment.
 pub struct Board<'a> {
-    line: SupervisorLink,
+    line: Line,
     /// Other nodes, to which a balancer may send an authority.
     shared: Option<&'a Shared>,
     /// Locked while the fronts are told, so that they are told in turn.
@@ -25,7 +25,7 @@ struct Shown {
 
 impl Board<'_> {
     /// None so far. The fronts are told over this line.
-    pub fn new(line: SupervisorLink, shared: Option<&Shared>) -> Board<'_> {
+    pub fn new(line: Line, shared: Option<&Shared>) -> Board<'_> {
         Board { line, shared, shown: Mutex::default() }
     }
 
@@ -33,12 +33,12 @@ impl Board<'_> {
     /// nodes have them, or those of a node take too long.
     ///
     /// # Errors
-    /// As [`SupervisorLink::present`]; or if the other nodes cannot be told.
+    /// As [`Line::present`]; or if the other nodes cannot be told.
     pub async fn show(&self, own: Vec<Challenge>) -> Result<(), Error> {
         {
             let mut shown = self.shown.lock().await;
             shown.own.clone_from(&own);
-            self.publish(&shown).await?;
+            self.tell(&shown).await?;
         }
         let Some(shared) = self.shared else { return Ok(()) };
         let missing = shared.show(&own).await?;
@@ -53,17 +53,17 @@ impl Board<'_> {
     /// The same for those of other nodes.
     ///
     /// # Errors
-    /// As [`SupervisorLink::present`].
+    /// As [`Line::present`].
     pub async fn show_others(&self, others: Vec<Challenge>) -> Result<(), Error> {
         let mut shown = self.shown.lock().await;
         if shown.others == others {
             return Ok(());
         }
         shown.others = others;
-        self.publish(&shown).await
+        self.tell(&shown).await
     }
 
-    async fn publish(&self, shown: &Shown) -> Result<(), Error> {
+    async fn tell(&self, shown: &Shown) -> Result<(), Error> {
         self.line.present([&shown.own[..], &shown.others].concat()).await
     }
 }

@@ -8,8 +8,8 @@ use tokio::time::sleep;
 
 use crate::board::Board;
 use crate::error::Error;
+use crate::line::Line;
 use crate::shared::{News, Shared};
-use crate::supervisor_link::SupervisorLink;
 
 /// Pause between two looks. With a tenth, many nodes would ask Redis all the time; with ten times
 /// more, each order would take that much longer, until all nodes show its challenge.
@@ -35,12 +35,7 @@ struct Seen {
 }
 
 /// Follows the other nodes. Never ends.
-pub async fn follow(
-    shared: &Shared,
-    board: &Board<'_>,
-    line: &SupervisorLink,
-    arrived: &Sender<Arrived>,
-) {
+pub async fn follow(shared: &Shared, board: &Board<'_>, line: &Line, arrived: &Sender<Arrived>) {
     // Apart, since fronts may be slow to show challenges: the others would take this node for gone.
     let beats = async {
         loop {
@@ -52,12 +47,7 @@ pub async fn follow(
     tokio::join!(beats, look_again(shared, board, line, arrived));
 }
 
-async fn look_again(
-    shared: &Shared,
-    board: &Board<'_>,
-    line: &SupervisorLink,
-    arrived: &Sender<Arrived>,
-) {
+async fn look_again(shared: &Shared, board: &Board<'_>, line: &Line, arrived: &Sender<Arrived>) {
     let mut seen = Seen::default();
     let mut is_down = false;
     loop {

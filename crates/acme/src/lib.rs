@@ -14,13 +14,13 @@ mod error;
 mod follow;
 mod hook;
 mod http;
+mod line;
 mod name;
 mod operator;
 mod order;
 pub mod plan;
 mod run;
 mod shared;
-mod supervisor_link;
 pub mod tickets;
 mod tries;
 

@@ -17,8 +17,8 @@ use crate::authority::Authority;
 use crate::board::Board;
 use crate::error::Error;
 use crate::hook::{self, Record};
+use crate::line::Line;
 use crate::plan::Cause;
-use crate::supervisor_link::SupervisorLink;
 
 /// How often the authority is asked whether it has looked, and for how long. It needs seconds: with
 /// a tenth of the time, an order would fail on a slow day; ten times more would hold up all other
@@ -34,7 +34,7 @@ const PATIENCE: RetryPolicy = RetryPolicy::new()
 const LONGEST: Duration = Duration::from_secs(15 * 60);
 
 /// What is wanted.
-pub struct OrderRequest<'a> {
+pub struct Wanted<'a> {
     /// The name.
     pub name: &'a str,
     /// How to show that it is ours.
@@ -52,13 +52,13 @@ pub struct OrderRequest<'a> {
 pub async fn place(
     authority: &mut Authority,
     account: &Account,
-    wanted: &OrderRequest<'_>,
-    line: &SupervisorLink,
+    wanted: &Wanted<'_>,
+    line: &Line,
     board: &Board<'_>,
 ) -> Result<Vec<u8>, Error> {
     let mut order = begin(authority, account, wanted).await?;
     let mut record = None;
-    let outcome = complete(authority, &mut order, wanted, board, &mut record);
+    let outcome = settle(authority, &mut order, wanted, board, &mut record);
     let outcome = match timeout(LONGEST, outcome).await {
         Ok(outcome) => outcome,
         // The authority may have counted it.
@@ -83,7 +83,7 @@ pub async fn place(
 async fn begin(
     authority: &mut Authority,
     account: &Account,
-    wanted: &OrderRequest<'_>,
+    wanted: &Wanted<'_>,
 ) -> Result<Order, Error> {
     let identifiers = [Identifier::Dns(wanted.name.to_owned())];
     if let Some(replaced) = wanted.replaces {
@@ -107,10 +107,10 @@ async fn begin(
     account.new_order(&NewOrder::new(&identifiers)).await.map_err(|error| authority.error(error))
 }
 
-async fn complete(
+async fn settle(
     authority: &mut Authority,
     order: &mut Order,
-    wanted: &OrderRequest<'_>,
+    wanted: &Wanted<'_>,
     board: &Board<'_>,
     record: &mut Option<Record>,
 ) -> Result<Vec<u8>, Error> {
@@ -132,7 +132,7 @@ async fn complete(
 async fn show(
     authority: &mut Authority,
     order: &mut Order,
-    wanted: &OrderRequest<'_>,
+    wanted: &Wanted<'_>,
     board: &Board<'_>,
     record: &mut Option<Record>,
 ) -> Result<(), Error> {
@@ -181,7 +181,7 @@ async fn show(
 }
 
 /// What the authority has found, and why that does not convince it.
-async fn refusal(authority: &Authority, order: &mut Order, wanted: &OrderRequest<'_>) -> Error {
+async fn refusal(authority: &Authority, order: &mut Order, wanted: &Wanted<'_>) -> Error {
     let mut found = String::new();
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {

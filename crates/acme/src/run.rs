@@ -19,13 +19,13 @@ use crate::authority::Authority;
 use crate::board::Board;
 use crate::error::Error;
 use crate::follow::{Arrived, follow};
+use crate::line::Line;
 use crate::name::{Held, Name, WANTED};
 use crate::now;
 use crate::operator::Operator;
-use crate::order::{self, OrderRequest};
+use crate::order::{self, Wanted};
 use crate::plan::{self, Cause, Window};
 use crate::shared::Shared;
-use crate::supervisor_link::SupervisorLink;
 use crate::tries::{self, Tries};
 
 /// Longest sleep: a clock that was set meanwhile is noticed after it.
@@ -84,7 +84,7 @@ pub fn run(start: Start) -> u8 {
 
 async fn serve(start: Start) {
     let (wants, wanted) = unbounded_channel();
-    let Ok((line, is_gone)) = SupervisorLink::over(start.channel, wants) else { return };
+    let Ok((line, is_gone)) = Line::over(start.channel, wants) else { return };
     let settings = tries::fingerprint(&start.settings);
     // It was forked with the state of the supervisor's.
     fastrand::seed(tokamak_tls::random());
@@ -136,7 +136,7 @@ async fn serve(start: Start) {
 /// take much longer. Ends when the supervisor is gone.
 async fn ask_operator(
     operator: Option<&Operator>,
-    line: &SupervisorLink,
+    line: &Line,
     mut wanted: UnboundedReceiver<String>,
     allow: UnboundedSender<String>,
 ) {
@@ -182,7 +182,7 @@ struct Work<'a> {
     settings: Acme,
     fingerprint: u64,
     authorities: Vec<Authority>,
-    line: &'a SupervisorLink,
+    line: &'a Line,
     board: &'a Board<'a>,
     operator: Option<&'a Operator>,
     shared: Option<&'a Shared>,
@@ -362,7 +362,7 @@ impl Work<'_> {
                 if now().saturating_sub(since) > LONG_TURN {
                     name.elsewhere = Some(now());
                     let failure = "another node has had its turn for half an hour";
-                    self.report(name, "no new certificate for", failure, true).await;
+                    self.tell(name, "no new certificate for", failure, true).await;
                 }
                 return false;
             }
@@ -384,7 +384,7 @@ impl Work<'_> {
                 // Once for all names, unless it is another problem.
                 let problem = error.to_string();
                 if self.unshared.as_ref() != Some(&problem) {
-                    self.report(name, "no new certificate for", &problem, true).await;
+                    self.tell(name, "no new certificate for", &problem, true).await;
                     self.unshared = Some(problem);
                 }
                 self.line.name(&name.name, name.next, error.to_string()).await;
@@ -419,7 +419,7 @@ impl Work<'_> {
             Err(problem) => format!("`ask` has failed: {problem}"),
         };
         name.next = now() + plan::UNASKED;
-        self.report(name, "no new certificate for", &failure, true).await;
+        self.tell(name, "no new certificate for", &failure, true).await;
         false
     }
 
@@ -433,7 +433,7 @@ impl Work<'_> {
                 let wait = plan::retry(failures, error.cause, fastrand::f64());
                 name.unsaved = Some((file, failures));
                 name.next = now() + wait.as_secs().max(1);
-                self.report(name, "no new certificate for", &error.to_string(), true).await;
+                self.tell(name, "no new certificate for", &error.to_string(), true).await;
             }
         }
     }
@@ -443,11 +443,11 @@ impl Work<'_> {
         let next = |authority: &Authority| name.tries.next(&authority.url).max(authority.rests);
         let next = self.authorities.iter().map(next).min().unwrap_or_default();
         name.next = next.clamp(now() + 1, now() + LOOK_EVERY);
-        self.report(name, what, failure, is_problem).await;
+        self.tell(name, what, failure, is_problem).await;
     }
 
     /// Says that there is no new certificate, and when the next try is.
-    async fn report(&self, name: &Name, what: &str, failure: &str, is_problem: bool) {
+    async fn tell(&self, name: &Name, what: &str, failure: &str, is_problem: bool) {
         let seconds = name.next.saturating_sub(now());
         let meanwhile =
             if name.held.is_some() { "the old one stays in use" } else { "there is none" };
@@ -556,7 +556,7 @@ impl Work<'_> {
             let ways = &self.settings.challenges;
             ways[name.tries.refusals() % ways.len().max(1)]
         };
-        let wanted = OrderRequest {
+        let wanted = Wanted {
             name: &name.name,
             challenge,
             dns_hook: self.settings.dns_hook.as_deref(),

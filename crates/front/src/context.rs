@@ -99,7 +99,7 @@ impl Context {
     }
 
     /// Whether anything is told of requests when they are over, or while they are passed on.
-    pub fn reports_requests(&self) -> bool {
+    pub fn tells(&self) -> bool {
         self.wants_exact_times() || self.tracer.is_some()
     }
 

@@ -97,7 +97,7 @@ fn code_of(digits: &str) -> Option<[u8; 32]> {
 
 /// Adds the phases that are over, in milliseconds, and the calls that were made in them. What an
 /// application says of itself stays.
-pub fn add_header(ledger: &Ledger, headers: &mut HeaderMap) {
+pub fn tell(ledger: &Ledger, headers: &mut HeaderMap) {
     let mut value = Vec::with_capacity(128);
     for (name, nanos) in ledger.phases() {
         put(&mut value, name, nanos);
@@ -194,7 +194,7 @@ mod tests {
         ledger.stamp(Phase::Php, 12_345_678);
         let mut headers = HeaderMap::new();
         headers.append(SERVER_TIMING, HeaderValue::from_static("db;dur=1"));
-        add_header(&ledger, &mut headers);
+        tell(&ledger, &mut headers);
         let told: Vec<_> = headers.get_all(SERVER_TIMING).iter().collect();
         assert_eq!(told, ["db;dur=1", "head;dur=0.000017, php;dur=12.344661"]);
     }
@@ -205,7 +205,7 @@ mod tests {
         let sums = [CallSum { count: 2, nanos: 3_000_001 }, CallSum::default()];
         ledger.add_calls(&Calls { sums });
         let mut headers = HeaderMap::new();
-        add_header(&ledger, &mut headers);
+        tell(&ledger, &mut headers);
         let told = headers.get(SERVER_TIMING).unwrap();
         assert_eq!(told, "sql;dur=3.000001;desc=\"calls: 2\", http;dur=0.000000;desc=\"calls: 0\"");
     }

@@ -143,7 +143,7 @@ struct Running {
 struct Presenting {
     number: u32,
     /// The certificates that have them, once these were sent.
-    handoff: Option<u32>,
+    parcel: Option<u32>,
     /// The generations whose fronts have not said that they use them.
     waiting: BTreeSet<u32>,
 }
@@ -219,7 +219,7 @@ impl Acme {
             Ok(running) => {
                 self.running = Some(running);
                 for name in self.wanted.clone() {
-                    self.send(&ToAcme::Want { name });
+                    self.tell(&ToAcme::Want { name });
                 }
             }
             Err(error) => {
@@ -317,7 +317,7 @@ impl Acme {
             return self.declined.push(name.to_owned());
         }
         self.wanted.insert(name.to_owned());
-        self.send(&ToAcme::Want { name: name.to_owned() });
+        self.tell(&ToAcme::Want { name: name.to_owned() });
     }
 
     /// Whether one more name may get a certificate on demand. Those whose certificates have ended
@@ -413,11 +413,11 @@ impl Acme {
                     };
                     certificates.present(credentials.challenges);
                     let waiting = BTreeSet::new();
-                    running.presenting = Some(Presenting { number, handoff: None, waiting });
+                    running.presenting = Some(Presenting { number, parcel: None, waiting });
                 }
                 FromAcme::Store { number, file, bytes } => {
                     let outcome = self.store(&file, &bytes, certificates);
-                    self.send(&ToAcme::Stored { number, outcome });
+                    self.tell(&ToAcme::Stored { number, outcome });
                 }
                 FromAcme::Note { is_problem, text } => {
                     let level = if is_problem { Level::Warn } else { Level::Info };
@@ -485,19 +485,19 @@ impl Acme {
 
     /// Certificates with this number were sent to the fronts of these generations, and with them
     /// the challenges.
-    pub fn handoff_sent(&mut self, handoff: u32, generations: impl Iterator<Item = u32>) {
+    pub fn parcel_sent(&mut self, parcel: u32, generations: impl Iterator<Item = u32>) {
         let presenting = self.running.as_mut().and_then(|running| running.presenting.as_mut());
-        if let Some(presenting) = presenting.filter(|presenting| presenting.handoff.is_none()) {
-            presenting.handoff = Some(handoff);
+        if let Some(presenting) = presenting.filter(|presenting| presenting.parcel.is_none()) {
+            presenting.parcel = Some(parcel);
             presenting.waiting = generations.collect();
         }
     }
 
     /// The front of a generation uses the certificates with this number.
-    pub fn acknowledged(&mut self, generation: u32, handoff: u32) {
+    pub fn acknowledged(&mut self, generation: u32, parcel: u32) {
         let presenting = self.running.as_mut().and_then(|running| running.presenting.as_mut());
         if let Some(presenting) = presenting
-            && presenting.handoff.is_some_and(|sent| sent <= handoff)
+            && presenting.parcel.is_some_and(|sent| sent <= parcel)
         {
             presenting.waiting.remove(&generation);
         }
@@ -510,10 +510,10 @@ impl Acme {
         let Some(running) = &mut self.running else { return };
         let Some(presenting) = &mut running.presenting else { return };
         presenting.waiting.retain(|generation| has_front(*generation));
-        if (presenting.handoff.is_some() || is_current) && presenting.waiting.is_empty() {
+        if (presenting.parcel.is_some() || is_current) && presenting.waiting.is_empty() {
             let number = presenting.number;
             running.presenting = None;
-            self.send(&ToAcme::Presented { number });
+            self.tell(&ToAcme::Presented { number });
         }
     }
 
@@ -525,7 +525,7 @@ impl Acme {
         }
     }
 
-    fn send(&mut self, message: &ToAcme) {
+    fn tell(&mut self, message: &ToAcme) {
         if let Some(running) = &mut self.running
             && running.endpoint.send(message, Vec::new()).is_err()
         {

@@ -41,7 +41,7 @@ impl AdminSocket {
     ///
     /// # Errors
     /// Fails if there is no free descriptor.
-    pub fn duplicate(&self) -> io::Result<Option<(Admin, OwnedFd)>> {
+    pub fn lend(&self) -> io::Result<Option<(Admin, OwnedFd)>> {
         let lend = |(admin, socket): &(Admin, OwnedFd)| Ok((admin.clone(), socket.try_clone()?));
         self.0.as_ref().map(lend).transpose()
     }

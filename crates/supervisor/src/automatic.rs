@@ -31,7 +31,7 @@ struct Known {
 
 /// Whether there is a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CertificateState {
+pub enum Found {
     /// It is in use.
     Known,
     /// It was found in the directory now.
@@ -137,17 +137,17 @@ impl Automatic {
 
     /// Whether there is a certificate for a name that was first seen in a handshake. Another server
     /// with the same directory may have got it since.
-    pub fn find_on_demand(&mut self, name: &str) -> CertificateState {
+    pub fn find_on_demand(&mut self, name: &str) -> Found {
         if self.files(name).is_some() {
             if let Some(known) = self.known.get_mut(name) {
                 // A site may have named it before.
                 known.is_on_demand = true;
             }
-            CertificateState::Known
+            Found::Known
         } else if self.read(name, true) {
-            CertificateState::New
+            Found::New
         } else {
-            CertificateState::Nothing
+            Found::Nothing
         }
     }
 

@@ -68,7 +68,7 @@ pub struct PoolLink {
 }
 
 /// What a front listens on.
-pub struct FrontSockets {
+pub struct Lent {
     /// HTTP sockets and where they are.
     pub listeners: Vec<(SocketAddr, OwnedFd)>,
     /// Sockets for TLS and where they are.
@@ -145,7 +145,7 @@ impl Front {
     }
 
     /// Sends it a message. A front that is stuck is killed.
-    pub fn send(&mut self, message: &ToFront, fds: Vec<OwnedFd>) {
+    pub fn tell(&mut self, message: &ToFront, fds: Vec<OwnedFd>) {
         if self
             .endpoint
             .send(message, fds)
@@ -216,7 +216,7 @@ impl Front {
 ///
 /// # Errors
 /// Fails if the process cannot be made or the access log cannot be opened.
-pub fn fork(plan: FrontPlan<'_>, lent: FrontSockets, main: &FrontMain) -> io::Result<Started> {
+pub fn fork(plan: FrontPlan<'_>, lent: Lent, main: &FrontMain) -> io::Result<Started> {
     let FrontPlan { server, pools, identity, is_successor } = plan;
     let (ours, channel) = Channel::pair()?;
     let links = pools.iter().map(link).collect::<io::Result<Vec<_>>>()?;

@@ -6,9 +6,9 @@
 //! the rest carries it out.
 
 mod acme;
-mod admin_queue;
 mod admin_socket;
 mod application;
+mod asked;
 pub mod asker;
 mod automatic;
 mod banner;

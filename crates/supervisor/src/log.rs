@@ -24,7 +24,7 @@ use tokamak_sys::process;
 use backlog::Backlog;
 
 /// How long a server that ends tries to write what waits, as long as the front does.
-const FLUSH_TIME: Duration = Duration::from_secs(1);
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How php-fpm writes, if that is the manner.
 static STYLE: Mutex<Option<Style>> = Mutex::new(None);
@@ -221,7 +221,7 @@ pub fn open() -> Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let until = Instant::now() + FLUSH_TIME;
+        let until = Instant::now() + LAST_WORDS;
         flush();
         while !output().waiting.is_empty() && Instant::now() < until {
             sleep(Duration::from_millis(1));

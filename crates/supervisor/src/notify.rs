@@ -67,7 +67,7 @@ fn asked(microseconds: Option<&str>, pid: Option<&str>, own: u32) -> Option<Dura
 
 /// Tells the manager named by `NOTIFY_SOCKET`. Without one, or if it does not listen, nothing
 /// happens.
-pub fn report(state: Notice, status: &str) {
+pub fn tell(state: Notice, status: &str) {
     if let Some(path) = env::var_os("NOTIFY_SOCKET") {
         // A manager that is gone is no reason to stop serving.
         let _ = send(&path, &text(state, status, tokamak_cost::now() / 1000));

@@ -28,7 +28,7 @@ pub struct Count {
     pub busy: usize,
     /// Finishing what they have, in async mode.
     pub draining: usize,
-    /// AdminQueue to leave, or killed, and still there.
+    /// Asked to leave, or killed, and still there.
     pub leaving: usize,
     /// Requests that wait for a worker.
     pub waiting: usize,

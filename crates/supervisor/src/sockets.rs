@@ -77,7 +77,7 @@ impl Sockets {
     }
 
     /// A duplicate of each socket of a configuration, in its order, for a front.
-    pub fn duplicate(&self, server: &Server) -> io::Result<Vec<OwnedFd>> {
+    pub fn lend(&self, server: &Server) -> io::Result<Vec<OwnedFd>> {
         let missing = || io::Error::new(io::ErrorKind::NotFound, "a socket is not open");
         server
             .fpm_sockets()

@@ -49,15 +49,15 @@ impl Means for System<'_> {
     }
 
     fn front(&self, plan: FrontPlan<'_>) -> io::Result<Started> {
-        let lent = front::FrontSockets {
-            listeners: self.listeners.plain_sockets(plan.server)?,
-            tls_listeners: self.listeners.tls_sockets(plan.server)?,
+        let lent = front::Lent {
+            listeners: self.listeners.lend_plain(plan.server)?,
+            tls_listeners: self.listeners.lend_tls(plan.server)?,
             credentials: self.certificates.of(plan.server),
             users: self.users.of(plan.server),
-            sockets: self.sockets.duplicate(plan.server)?,
-            admin: self.admin.duplicate()?,
+            sockets: self.sockets.lend(plan.server)?,
+            admin: self.admin.lend()?,
         };
-        let server = self.listeners.resolve(plan.server)?;
+        let server = self.listeners.settle(plan.server)?;
         front::fork(FrontPlan { server: &server, ..plan }, lent, self.front)
     }
 }

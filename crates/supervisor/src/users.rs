@@ -66,7 +66,7 @@ impl UserFilesWatch {
     ///
     /// # Errors
     /// Fails if there is no memory.
-    pub fn handoff(&self, server: &Server) -> io::Result<OwnedFd> {
+    pub fn parcel(&self, server: &Server) -> io::Result<OwnedFd> {
         memory_file::write("tokamak-users", &self.of(server).encode())
     }
 

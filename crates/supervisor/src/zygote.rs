@@ -194,7 +194,7 @@ impl Zygote {
         if since(self.asked, now) > ASK_EVERY {
             self.asked = now;
             // A zygote that does not read is killed.
-            let _ = self.send(Some(&ToZygote::Ask), Vec::new(), now);
+            let _ = self.tell(Some(&ToZygote::Ask), Vec::new(), now);
         }
         self.pulse.is_still(limit, now)
     }
@@ -204,7 +204,7 @@ impl Zygote {
     ///
     /// # Errors
     /// Fails if it does not read.
-    pub fn send(
+    pub fn tell(
         &mut self,
         message: Option<&ToZygote>,
         fds: Vec<OwnedFd>,
@@ -247,7 +247,7 @@ impl Zygote {
             return self.kill(now);
         }
         // A line that cannot take it closes below, which says the same.
-        let _ = self.send(Some(&ToZygote::Quit), Vec::new(), now);
+        let _ = self.tell(Some(&ToZygote::Quit), Vec::new(), now);
         self.life = match std::mem::take(&mut self.life) {
             Life::Ready(child, ..) => Life::Ending(child, now),
             other => other,

@@ -18,19 +18,19 @@ pub const KEPT_FOR: Duration =
 
 /// The slots that count at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ActiveSlots {
+pub struct Wanted {
     current: u64,
     /// Whether the next one begins soon.
     has_next: bool,
 }
 
 /// The slots that count at this time since 1970.
-pub fn wanted(now: Duration) -> ActiveSlots {
+pub fn wanted(now: Duration) -> Wanted {
     let slot = |time: Duration| time.as_secs() / ROTATE_AFTER.as_secs();
-    ActiveSlots { current: slot(now), has_next: slot(now + AHEAD) != slot(now) }
+    Wanted { current: slot(now), has_next: slot(now + AHEAD) != slot(now) }
 }
 
-impl ActiveSlots {
+impl Wanted {
     /// Those that are to have a key.
     pub fn to_store(self) -> impl Iterator<Item = u64> {
         self.current..=self.current + u64::from(self.has_next)
@@ -44,7 +44,7 @@ impl ActiveSlots {
 }
 
 /// The keys of these slots, as far as they are known.
-pub fn keys(wanted: &ActiveSlots, known: &Known) -> Vec<TicketKey> {
+pub fn keys(wanted: &Wanted, known: &Known) -> Vec<TicketKey> {
     wanted.all().filter_map(|slot| known.get(&slot).cloned()).collect()
 }
 

@@ -20,8 +20,8 @@ impl Read for AdminIo {
         mut to: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let mut piece = [0; PIECE];
-        let limit = to.remaining().min(PIECE);
-        let count = ready!(self.0.poll_read(context, &mut piece[..limit]))?;
+        let room = to.remaining().min(PIECE);
+        let count = ready!(self.0.poll_read(context, &mut piece[..room]))?;
         to.put_slice(&piece[..count]);
         Poll::Ready(Ok(()))
     }

@@ -3,7 +3,6 @@
 //! are busy. What it shows and what it changes are apart: see [`access`].
 
 mod access;
-mod connection_limit;
 mod document;
 mod figures;
 mod io;
@@ -11,6 +10,7 @@ mod page;
 mod profile;
 mod queries;
 mod questions;
+mod room;
 mod route;
 
 use std::convert::Infallible;
@@ -33,12 +33,12 @@ use tokio::task::JoinSet;
 
 pub use access::Access;
 use access::Refusal;
-use connection_limit::{ConnectionLimit, Registration};
 pub use figures::Figures;
 use io::AdminIo;
 use profile::Profiles;
 use questions::{NoAnswer, Questions};
-use route::{Endpoint, Right, Wrong};
+use room::{Room, Seat};
+use route::{Right, Wish, Wrong};
 
 /// How long a scrape waits for the supervisor, which answers within milliseconds; less than the ten
 /// seconds after which Prometheus gives up, so that the front's figures are there when the
@@ -109,14 +109,14 @@ async fn accept(start: AdminStart, figures: Figures, mut stopped: watch::Receive
     let (questions, began) = (Questions::new(ask), tokamak_cost::now());
     let profiles = Profiles::new(stopped.clone());
     let service = Arc::new(Service { access, questions, profiles, figures, began });
-    let (limit, for_connection) = (ConnectionLimit::default(), stopped.clone());
+    let (room, for_connection) = (Room::default(), stopped.clone());
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok(socket) => {
                     let (service, stopped) = (service.clone(), for_connection.clone());
-                    connections.spawn(serve_connection(socket, limit.enter(), service, stopped));
+                    connections.spawn(converse(socket, room.enter(), service, stopped));
                 }
                 // Out of descriptors or memory: to try again at once would be a busy loop.
                 Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
@@ -130,26 +130,26 @@ async fn accept(start: AdminStart, figures: Figures, mut stopped: watch::Receive
 }
 
 /// Serves one connection.
-async fn serve_connection(
+async fn converse(
     socket: Socket,
-    registration: Registration,
+    seat: Seat,
     service: Arc<Service>,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let registration = &registration;
+    let seat = &seat;
     let answering = service_fn(|request| {
         let service = service.clone();
         async move {
-            registration.asks();
-            let response = service.answer(request, registration).await;
-            registration.is_answered();
+            seat.asks();
+            let response = service.answer(request, seat).await;
+            seat.is_answered();
             Ok::<_, Infallible>(response)
         }
     });
     let mut http = http1::Builder::new();
     http.header_read_timeout(None);
     let mut connection = pin!(http.serve_connection(AdminIo(socket), answering));
-    let mut over = pin!(registration.is_over());
+    let mut over = pin!(seat.is_over());
     // Nobody reads how a connection has ended.
     tokio::select! {
         _ = connection.as_mut() => return,
@@ -173,34 +173,30 @@ struct Service {
 }
 
 impl Service {
-    async fn answer<B>(
-        &self,
-        request: Request<B>,
-        registration: &Registration,
-    ) -> Response<Full<Bytes>> {
+    async fn answer<B>(&self, request: Request<B>, seat: &Seat) -> Response<Full<Bytes>> {
         self.figures.asked.add(1);
-        let endpoint = match Endpoint::of(request.method(), request.uri()) {
-            Ok(endpoint) => endpoint,
+        let wish = match Wish::of(request.method(), request.uri()) {
+            Ok(wish) => wish,
             Err(wrong) => return misunderstood(&wrong),
         };
-        let (right, headers) = (endpoint.right(), request.headers());
+        let (right, headers) = (wish.right(), request.headers());
         if let Err(refusal) = self.access.check(right, headers) {
             return refused(refusal);
         }
-        if !matches!(right, Right::Probe | Right::Shell) && !registration.becomes_known() {
+        if !matches!(right, Right::Probe | Right::Shell) && !seat.becomes_known() {
             return unanswered(NoAnswer::Busy);
         }
-        match endpoint {
-            Endpoint::Live => text(StatusCode::OK, "live\n"),
-            Endpoint::Ready => {
+        match wish {
+            Wish::Live => text(StatusCode::OK, "live\n"),
+            Wish::Ready => {
                 let may_look = self.access.check(Right::Look, headers).is_ok();
                 ready(self.questions.ready().await, may_look)
             }
-            Endpoint::Metrics => self.metrics(headers).await,
-            Endpoint::Page => page::page(),
-            Endpoint::Figures => self.document().await,
-            Endpoint::Profile(order) => self.profiles.answer(&self.questions, order).await,
-            Endpoint::Command { line, json, .. } => match self.questions.command(line).await {
+            Wish::Metrics => self.metrics(headers).await,
+            Wish::Page => page::page(),
+            Wish::Figures => self.document().await,
+            Wish::Profile(order) => self.profiles.answer(&self.questions, order).await,
+            Wish::Command { line, json, .. } => match self.questions.command(line).await {
                 Ok(answer) if right == Right::Look => translated(self.shown(answer), json),
                 Ok(answer) => translated(answer, json),
                 Err(why) => unanswered(why),

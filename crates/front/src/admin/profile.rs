@@ -39,7 +39,7 @@ const QUALITY: HeaderName = HeaderName::from_static("tokamak-profile");
 
 /// The profiles that clients of this listener take: one at a time.
 pub struct Profiles {
-    limit: Arc<Semaphore>,
+    room: Arc<Semaphore>,
     stopped: watch::Receiver<bool>,
 }
 
@@ -56,7 +56,7 @@ enum Refusal {
 impl Profiles {
     /// Profiles that end when the listener stops.
     pub fn new(stopped: watch::Receiver<bool>) -> Profiles {
-        Profiles { limit: Arc::new(Semaphore::new(1)), stopped }
+        Profiles { room: Arc::new(Semaphore::new(1)), stopped }
     }
 
     /// Takes a profile. If the caller drops this, as when its client goes away, the profile ends.
@@ -65,7 +65,7 @@ impl Profiles {
         questions: &Questions,
         order: ProfileOrder,
     ) -> Response<Full<Bytes>> {
-        let Ok(place) = self.limit.clone().try_acquire_owned() else {
+        let Ok(place) = self.room.clone().try_acquire_owned() else {
             let what = "a profile is being taken already: one at a time; try again\n";
             return with(text(StatusCode::CONFLICT, what), RETRY_AFTER, "1");
         };

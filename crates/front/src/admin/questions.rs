@@ -26,7 +26,7 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(1800);
 /// The way to the supervisor.
 pub struct Questions {
     ask: Ask,
-    limit: Arc<Semaphore>,
+    room: Arc<Semaphore>,
     ready: Arc<Mutex<Option<(Instant, String)>>>,
 }
 
@@ -42,7 +42,7 @@ pub enum NoAnswer {
 impl Questions {
     /// Asks over this way.
     pub fn new(ask: Ask) -> Questions {
-        Questions { ask, limit: Arc::new(Semaphore::new(AT_ONCE)), ready: Arc::default() }
+        Questions { ask, room: Arc::new(Semaphore::new(AT_ONCE)), ready: Arc::default() }
     }
 
     /// Passes a command on, and waits for the answer.
@@ -62,7 +62,7 @@ impl Questions {
     /// # Errors
     /// As [`Questions::command`].
     pub async fn reply(&self, line: String) -> Result<Reply, NoAnswer> {
-        let permit = self.limit.clone().try_acquire_owned().map_err(|_| NoAnswer::Busy)?;
+        let permit = self.room.clone().try_acquire_owned().map_err(|_| NoAnswer::Busy)?;
         let answer = self.send(line);
         // In a task of its own: the place is taken until the answer comes, even if the client goes.
         let waiting = tokio::spawn(async move {
@@ -145,10 +145,7 @@ mod tests {
     async fn a_lost_answer_takes_its_place_for_a_limited_time() {
         let (questions, asked) = questions();
         assert_eq!(questions.command("status".into()).await, Err(NoAnswer::Silent));
-        assert_eq!(
-            (asked.lock().unwrap().len(), questions.limit.available_permits()),
-            (1, AT_ONCE)
-        );
+        assert_eq!((asked.lock().unwrap().len(), questions.room.available_permits()), (1, AT_ONCE));
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ use tokamak_upstream::unopened::{self, Unopened};
 use super::{BackendError, BackendRequest};
 use crate::failure::Failure;
 use crate::response::Source;
-use crate::response::files::{self, OpenFile, Opened};
+use crate::response::files::{self, Found, Opened};
 use crate::route::{self, Target};
 
 const REDIRECT: HeaderName = HeaderName::from_static("x-accel-redirect");
@@ -20,7 +20,7 @@ const SENDFILE: HeaderName = HeaderName::from_static("x-sendfile");
 
 /// The file to send.
 #[derive(Debug, PartialEq, Eq)]
-pub enum FileToSend {
+pub enum Wanted {
     /// The file that a URL of the site maps to.
     Url(String),
     /// A file by its absolute path.
@@ -28,11 +28,11 @@ pub enum FileToSend {
 }
 
 /// The file that the application wants sent instead of a body, if it names one.
-pub fn wanted(headers: &HeaderMap) -> Option<FileToSend> {
+pub fn wanted(headers: &HeaderMap) -> Option<Wanted> {
     let text = |name| headers.get(name).and_then(|value| str::from_utf8(value.as_bytes()).ok());
     text(REDIRECT)
-        .map(|url| FileToSend::Url(url.to_owned()))
-        .or_else(|| text(SENDFILE).map(|path| FileToSend::File(path.into())))
+        .map(|url| Wanted::Url(url.to_owned()))
+        .or_else(|| text(SENDFILE).map(|path| Wanted::File(path.into())))
 }
 
 /// Directories whose files an application may have sent, by the paths under which
@@ -48,19 +48,19 @@ pub fn send(
     call: &BackendRequest<'_>,
     internal: &Internal,
     told: HeaderMap,
-    wanted: &FileToSend,
+    wanted: &Wanted,
 ) -> Result<Response<Source>, BackendError> {
     let found = match wanted {
-        FileToSend::Url(url) => by_url(call, internal, url),
-        FileToSend::File(path) => by_path(call, internal, path),
+        Wanted::Url(url) => by_url(call, internal, url),
+        Wanted::File(path) => by_path(call, internal, path),
     };
     let found = found?.ok_or_else(|| BackendError {
         failure: Failure::NotFound,
         reason: match wanted {
-            FileToSend::Url(url) => {
+            Wanted::Url(url) => {
                 format!("the application sent X-Accel-Redirect: {url}, but there is no such file")
             }
-            FileToSend::File(path) => {
+            Wanted::File(path) => {
                 format!(
                     "the application sent X-Sendfile: {}, which it may not have sent",
                     path.display()
@@ -116,7 +116,7 @@ fn merge(told: HeaderMap, response: &mut Response<Source>) {
 }
 
 /// The file; `Ok(None)`: there is none that may be sent.
-type Searched = Result<Option<OpenFile>, BackendError>;
+type Searched = Result<Option<Found>, BackendError>;
 
 fn by_url(call: &BackendRequest<'_>, internal: &Internal, url: &str) -> Searched {
     let path = url.split(['?', '#']).next().and_then(|path| route::clean(path.as_bytes()));

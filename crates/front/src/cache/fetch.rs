@@ -102,7 +102,7 @@ impl MissContext {
 
     /// Plans the cache entry that the response becomes once its body is there. `None`: it may not
     /// be stored.
-    fn plan(&self, response: &Response<Source>, tags: Vec<Box<str>>) -> Option<EntryHead> {
+    fn plan(&self, response: &Response<Source>, tags: Vec<Box<str>>) -> Option<Plan> {
         let (status, headers) = (response.status(), response.headers());
         let length = headers
             .get(header::CONTENT_LENGTH)
@@ -125,7 +125,7 @@ impl MissContext {
         // 6.6.1).
         headers.entry(header::DATE).or_insert_with(date);
         let tags = tags.into_iter().chain(self.overrides.tags.iter().cloned()).collect();
-        Some(EntryHead { status, headers, selection, tags, lifetimes, asked: self.asked })
+        Some(Plan { status, headers, selection, tags, lifetimes, asked: self.asked })
     }
 
     /// Stores an entry. Returns whether it was stored.
@@ -153,7 +153,7 @@ fn date() -> HeaderValue {
 }
 
 /// An entry without its body.
-struct EntryHead {
+struct Plan {
     status: StatusCode,
     headers: HeaderMap,
     selection: Selection,
@@ -162,9 +162,9 @@ struct EntryHead {
     asked: u64,
 }
 
-impl EntryHead {
+impl Plan {
     fn entry(self, body: bytes::Bytes) -> Arc<Entry> {
-        let EntryHead { status, headers, selection, tags, lifetimes, asked } = self;
+        let Plan { status, headers, selection, tags, lifetimes, asked } = self;
         let now = tokamak_cost::now();
         Arc::new(
             Entry::new((status, headers, body), selection, tags, lifetimes, now)
@@ -249,7 +249,7 @@ impl ResponseAction {
 
 impl MissContext {
     /// Stores a response whose body is in memory.
-    fn keep(&self, plan: EntryHead, body: &Source) -> bool {
+    fn keep(&self, plan: Plan, body: &Source) -> bool {
         let body = match body {
             Source::Whole(bytes) => bytes.clone(),
             Source::Empty => bytes::Bytes::new(),
@@ -467,7 +467,7 @@ fn is_failure(status: StatusCode) -> bool {
 struct Unfinished {
     miss: MissContext,
     lead: Option<Lead>,
-    plan: EntryHead,
+    plan: Plan,
     source: Source,
     writer: TeeWriter,
 }

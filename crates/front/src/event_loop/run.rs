@@ -139,8 +139,8 @@ impl EventLoop {
             Message::Death { pool, instance, death } => {
                 self.gates.iter().for_each(|gate| gate.worker_died(pool, instance, death));
             }
-            Message::Renew { old, source, taken, on_left } => {
-                let renew = |gate: &Arc<Gate>| gate.renew(old, source.clone(), on_left.clone());
+            Message::Renew { old, source, taken, farewell } => {
+                let renew = |gate: &Arc<Gate>| gate.renew(old, source.clone(), farewell.clone());
                 self.gates.iter().for_each(renew);
                 drop(taken);
             }

@@ -31,7 +31,7 @@ impl Losses {
     }
 
     /// Writes a line if spans were lost, and the last line was not just now or this is the end.
-    pub fn report(&mut self, queue: &SpanQueue, is_last: bool) {
+    pub fn tell(&mut self, queue: &SpanQueue, is_last: bool) {
         let counted = LOSSES.map(|fate| queue.counted(fate));
         let is_soon = self.told_at.is_some_and(|told_at| told_at.elapsed() < INTERVAL);
         if counted == self.told || (is_soon && !is_last) {

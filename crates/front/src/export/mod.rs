@@ -34,7 +34,7 @@ pub use queue::{Fate, SpanQueue};
 /// How long a front that ends waits until its last spans are sent. With a tenth, a collector on
 /// another continent would lose them at each reload; ten times more, and one that hangs would hold
 /// up each reload for as long.
-const FLUSH_TIME: Duration = Duration::from_secs(2);
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// What is left of `timeouts.drain` for the front's own end after that: the supervisor ends it when
 /// this time is over. With a tenth, a busy machine would be too slow to write the last lines of the
@@ -97,7 +97,7 @@ impl Exporter {
         let since = now - *self.draining.get_or_init(|| now);
         let left = self.drain.saturating_sub(since + MARGIN);
         // If the thread has ended, its panic has been written to standard error.
-        let _ = self.closing.send(Some(now + left.min(FLUSH_TIME)));
+        let _ = self.closing.send(Some(now + left.min(LAST_WORDS)));
         let _ = self.thread.join();
     }
 }

@@ -51,7 +51,7 @@ impl Answer {
     }
 
     /// What the worker reported about the request.
-    pub fn usage(&self) -> Option<&UsageFrame> {
+    pub fn told(&self) -> Option<&UsageFrame> {
         self.told.as_ref()
     }
 

@@ -35,7 +35,7 @@ const PIECE: usize = 64 * 1024;
 const TURNS: usize = 32;
 
 /// How long a web server may take to read the end of an answer on a connection that is closed.
-const LINGER_TIME: Duration = Duration::from_millis(500);
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// How long a draining front waits for an idle moment of a connection; then the connection ends
 /// with its current requests. Ten times less could cut off a web server that has just sent its next
@@ -49,7 +49,7 @@ thread_local! {
 }
 
 /// Serves the requests of one connection until it ends.
-pub async fn serve_connection(
+pub async fn converse(
     context: Arc<Context>,
     stream: Socket,
     socket: usize,
@@ -163,7 +163,7 @@ impl Conversation {
         let mut moved = false;
         for _ in 0..TURNS {
             let mut turn = self.read(cx)? | self.answer(cx)?;
-            self.flush_access_log();
+            self.tell_journal();
             turn |= self.write(cx)?;
             let is_done = self.requests.is_empty() && self.held.is_none() && self.out.is_empty();
             if self.closing && is_done {
@@ -185,7 +185,7 @@ impl Conversation {
     /// Passes on the lines of the access log before their answers are sent. So a client that has
     /// its answer finds the line in the log, and the line of its next request comes after it,
     /// whichever event loop serves that.
-    fn flush_access_log(&mut self) {
+    fn tell_journal(&mut self) {
         if std::mem::take(&mut self.has_lines)
             && let Some(journal) = &self.site().journal
         {
@@ -329,7 +329,7 @@ impl Conversation {
     /// Answers a request with an error, and logs the reason.
     fn refuse(&mut self, id: u16, failure: Failure, reason: &str) {
         let Some(at) = self.find(id) else { return };
-        self.log_failure(self.requests[at].stage.record(), failure, reason);
+        self.tell(self.requests[at].stage.record(), failure, reason);
         self.dismiss(at, failure);
     }
 
@@ -360,12 +360,12 @@ impl Conversation {
             body,
             status: status.unwrap_or(200),
             head,
-            told: answer.and_then(|answer| answer.usage()),
+            told: answer.and_then(|answer| answer.told()),
             process: answer.and_then(|answer| answer.worker()),
         });
     }
 
-    fn log_failure(&self, record: &Writer, failure: Failure, reason: &str) {
+    fn tell(&self, record: &Writer, failure: Failure, reason: &str) {
         let text = |name| String::from_utf8_lossy(parameter(record, name).unwrap_or_default());
         let about = log::About {
             site: &self.site().config.name,
@@ -411,7 +411,7 @@ impl Conversation {
                 End::Refused(failure) => self.dismiss(at, failure),
                 End::BrokenOff(reason) => {
                     let request = self.requests.swap_remove(at);
-                    self.log_failure(request.stage.record(), Failure::WorkerGone, &reason);
+                    self.tell(request.stage.record(), Failure::WorkerGone, &reason);
                     self.log(&request, None);
                     // Close without END_REQUEST, so that the web server does not take the part for
                     // the whole response. If the connection has other requests, they must not
@@ -460,13 +460,13 @@ impl Conversation {
         {
             return;
         }
-        let last_write = poll_fn(|cx| {
+        let farewell = poll_fn(|cx| {
             SCRATCH.with_borrow_mut(|scratch| {
                 while ready!(self.stream.poll_read(cx, scratch))? > 0 {}
                 Poll::Ready(io::Result::Ok(()))
             })
         });
-        let _ = timeout(LINGER_TIME, last_write).await;
+        let _ = timeout(LAST_WORDS, farewell).await;
     }
 }
 

@@ -25,7 +25,7 @@ const FULL: usize = 32 * 1024;
 /// would drop lines at each slow write, and ten times more would be 20 MiB for each log.
 const WAITING: usize = 2 << 20;
 /// How long a closing log waits for the disk.
-const FLUSH_TIME: Duration = Duration::from_secs(1);
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Lines of this process's access logs, and of its error log, that were dropped.
 static LOST_ACCESS: AtomicU64 = AtomicU64::new(0);
@@ -168,7 +168,7 @@ impl Drop for Log {
     fn drop(&mut self) {
         self.queue.state().is_closing = true;
         self.queue.wake.notify_one();
-        let until = Instant::now() + FLUSH_TIME;
+        let until = Instant::now() + LAST_WORDS;
         while self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
             && Instant::now() < until
         {

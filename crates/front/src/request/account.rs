@@ -32,8 +32,8 @@ pub fn open<B>(
     request: &mut Request<B>,
     moments: Moments,
 ) -> Box<RequestGuard> {
-    let mut guard = if context.reports_requests() {
-        guard((context, site), client, request, moments)
+    let mut guard = if context.tells() {
+        told((context, site), client, request, moments)
     } else {
         RequestGuard::new(Some(client.clone()), Ledger::unread(moments.began))
     };
@@ -45,7 +45,7 @@ pub fn open<B>(
 }
 
 /// The guard of a request of which something is told.
-fn guard<B>(
+fn told<B>(
     (context, site): (&Context, &Site),
     client: &Arc<dyn Client>,
     request: &mut Request<B>,

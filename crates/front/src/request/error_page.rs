@@ -154,7 +154,7 @@ pub fn at_once(site: &Site, refusal: Refusal) -> Response<Source> {
     }
 }
 
-fn of_found(found: files::OpenFile, charset: &FileCharset) -> Option<Response<Source>> {
+fn of_found(found: files::Found, charset: &FileCharset) -> Option<Response<Source>> {
     files::plan(found, &Method::GET, &HeaderMap::new(), charset).ok().map(of_file)
 }
 

@@ -46,7 +46,7 @@ pub async fn respond(
     match *request.method() {
         Method::GET | Method::HEAD => {}
         Method::OPTIONS => return Ok(files::options()),
-        _ => return Err(arrival.log_error(Failure::MethodNotAllowed.into(), request)),
+        _ => return Err(arrival.told(Failure::MethodNotAllowed.into(), request)),
     }
     let is_elsewhere = !request.uri().path().ends_with('/');
     let (context, index) = (arrival.context.clone(), arrival.site.index);
@@ -70,7 +70,7 @@ pub async fn respond(
     let page = made.map_err(|error: io::Error| {
         let failure = Failure::from(Unopened::of(&error));
         let reason = format!("the folder cannot be listed: {}", Explained(&error)).into();
-        arrival.log_error(crate::backend::BackendError { failure, reason }, request)
+        arrival.told(crate::backend::BackendError { failure, reason }, request)
     })?;
     let mut response = Response::new(Source::Whole(page.into()));
     *response.headers_mut() = listing::headers();

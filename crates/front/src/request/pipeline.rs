@@ -35,7 +35,7 @@ use super::body::{Bounded, Cut, Incoming};
 use super::direct::{Direct, Plain, is_direct};
 use super::error_page::{self, Refusal};
 use super::login::{self, Checked};
-use super::phases::{self, Deferred, RequestParts, at_once, failed};
+use super::phases::{self, Remaining, RequestParts, at_once, failed};
 use super::respond::{Gone, finish, respond};
 use super::script::{self, Work};
 use crate::backend::Arrival;
@@ -310,10 +310,10 @@ impl Pending {
                 let overrides = Some(&PLAIN);
                 let given = RequestParts { body, incoming, variables, overrides, may_intercept };
                 let answer = match remaining {
-                    Deferred::Decision(decision) => {
+                    Remaining::Decision(decision) => {
                         phases::decided(arrival, &request, given, decision, ledger).await
                     }
-                    Deferred::Content(content) => {
+                    Remaining::Content(content) => {
                         phases::content(arrival, &request, given, content, ledger).await
                     }
                 };

@@ -79,13 +79,13 @@ impl Edits {
             negotiated.apply(response, ledger);
         }
         if self.is_timed {
-            timing::add_header(ledger, response.headers_mut());
+            timing::tell(ledger, response.headers_mut());
         }
         if let Some(hsts) = self.hsts.take() {
-            https::add_header(hsts, response.headers_mut());
+            https::tell(hsts, response.headers_mut());
         }
         if let Some(id) = self.request_id.take() {
-            id.add_to(response.headers_mut());
+            id.tell(response.headers_mut());
         }
     }
 }

@@ -78,7 +78,7 @@ pub fn hsts(site: &config::Site) -> Option<HeaderValue> {
 }
 
 /// Adds that to a response, unless the application has its own.
-pub fn add_header(hsts: HeaderValue, headers: &mut HeaderMap) {
+pub fn tell(hsts: HeaderValue, headers: &mut HeaderMap) {
     headers.entry(STRICT_TRANSPORT_SECURITY).or_insert(hsts);
 }
 

@@ -10,7 +10,7 @@ use tokamak_lua::Piece;
 use super::Source;
 use super::files::FileSlices;
 
-enum Segment {
+enum Part {
     Bytes(Bytes),
     File(FileSlices),
 }
@@ -20,7 +20,7 @@ pub type Pieces = SmallVec<[Piece; 1]>;
 
 /// A body of several pieces, one after the other.
 pub struct Series {
-    parts: VecDeque<Segment>,
+    parts: VecDeque<Part>,
     left: u64,
 }
 
@@ -38,9 +38,9 @@ impl Series {
         let mut series = Series { parts: VecDeque::new(), left: 0 };
         for piece in pieces {
             let (length, part) = match piece {
-                Piece::Bytes(bytes) => (bytes.len() as u64, Segment::Bytes(bytes.into())),
+                Piece::Bytes(bytes) => (bytes.len() as u64, Part::Bytes(bytes.into())),
                 Piece::File { file, offset, length } => {
-                    (length, Segment::File(FileSlices::of(file, offset, length)))
+                    (length, Part::File(FileSlices::of(file, offset, length)))
                 }
             };
             series.left += length;
@@ -61,8 +61,8 @@ impl Series {
     pub fn next(&mut self, most: usize) -> io::Result<Bytes> {
         while let Some(part) = self.parts.front_mut() {
             let bytes = match part {
-                Segment::Bytes(bytes) => std::mem::take(bytes),
-                Segment::File(file) => file.read(most)?,
+                Part::Bytes(bytes) => std::mem::take(bytes),
+                Part::File(file) => file.read(most)?,
             };
             if !bytes.is_empty() {
                 self.left -= bytes.len() as u64;

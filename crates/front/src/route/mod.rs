@@ -44,7 +44,7 @@ use tokamak_config::{Filter, Leftover, Route, Serve, Site, Split};
 use tokamak_upstream::unopened::{self, Unopened};
 
 use crate::failure::Failure;
-use crate::response::files::{self, OpenFile, Opened};
+use crate::response::files::{self, Found, Opened};
 use cache::Cache;
 
 /// The characters that are encoded in the path of a redirect: all that could end the path or the
@@ -64,7 +64,7 @@ pub const REDIRECT_PATH: &AsciiSet = &CONTROLS
 #[derive(Debug)]
 pub enum Target {
     /// This file, as it is.
-    File(OpenFile),
+    File(Found),
     /// A script.
     Script(Script),
     /// A FastCGI application, by its index, with the script variables for it.
@@ -114,19 +114,19 @@ pub struct Decision {
     /// The application through which a file is sent.
     pub filter: Option<usize>,
     /// Whether the rules of the site have ended the request: scripts may choose nothing else.
-    pub is_final: bool,
+    pub is_settled: bool,
 }
 
 impl Decision {
     /// This target, without a path and other applications.
     pub fn of(target: Target) -> Decision {
         let (path, authorizer, filter) = (Vec::new(), None, None);
-        Decision { target, path, authorizer, login: LoginSet::default(), filter, is_final: false }
+        Decision { target, path, authorizer, login: LoginSet::default(), filter, is_settled: false }
     }
 
     /// The same, by the rules of the site.
-    pub fn final_for(target: Target) -> Decision {
-        Decision { is_final: true, ..Decision::of(target) }
+    pub fn settled(target: Target) -> Decision {
+        Decision { is_settled: true, ..Decision::of(target) }
     }
 }
 
@@ -425,7 +425,7 @@ impl Router {
             _ => None,
         };
         let authorizer = route.authorizer;
-        Decision { target, path, authorizer, login: LoginSet::default(), filter, is_final: false }
+        Decision { target, path, authorizer, login: LoginSet::default(), filter, is_settled: false }
     }
 
     /// The target for a path of a route with an upstream.

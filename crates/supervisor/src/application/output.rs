@@ -33,7 +33,7 @@ impl Output {
     }
 
     /// Tells what has been written, as far as that is no more than [`AT_ONCE`].
-    pub fn flush(&mut self, name: &str, pid: u32) {
+    pub fn tell(&mut self, name: &str, pid: u32) {
         let mut bytes = [0; AT_ONCE];
         let Some(count) = self.read(&mut bytes) else { return };
         self.lines.feed(&bytes[..count], |line| say(name, pid, line));
@@ -41,13 +41,13 @@ impl Output {
 
     /// The process has ended: tells what is left.
     pub fn finish(mut self, name: &str, pid: u32) {
-        self.flush(name, pid);
+        self.tell(name, pid);
         self.lines.end(|line| say(name, pid, line));
     }
 
     fn read(&mut self, bytes: &mut [u8]) -> Option<usize> {
         let mut watch = [Watch::read(self.fd()?)];
-        // AdminQueue first, because reading an empty pipe would wait.
+        // Asked first, because reading an empty pipe would wait.
         let is_readable = poll(&mut watch, Some(Duration::ZERO)).is_ok() && watch[0].readable;
         let count = if is_readable { self.pipe.read(bytes).unwrap_or(0) } else { return None };
         self.is_closed = count == 0;

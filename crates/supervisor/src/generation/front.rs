@@ -82,10 +82,10 @@ impl Generation {
         answers
     }
 
-    pub(super) fn send_change(&mut self, change: &Change) {
+    pub(super) fn tell_change(&mut self, change: &Change) {
         if let Some(upstream_index) = self.upstream_index(&change.upstream) {
             let change = Some(change.change(upstream_index));
-            self.send_to_front(&ToFront::Upstreams { question: 0, change }, Vec::new());
+            self.tell_front(&ToFront::Upstreams { question: 0, change }, Vec::new());
         }
     }
 
@@ -93,7 +93,7 @@ impl Generation {
     pub(super) fn announce(&mut self, deaths: &[ToFront]) {
         if let Some(front) = &mut self.front {
             for death in deaths {
-                front.send(death, Vec::new());
+                front.tell(death, Vec::new());
             }
         }
     }
@@ -181,7 +181,7 @@ impl Generation {
             Ok(front) => {
                 self.front = Some(Front::new(front, self.server.loops));
                 self.life = Life::Fronted;
-                self.changes.clone().iter().for_each(|change| self.send_change(change));
+                self.changes.clone().iter().for_each(|change| self.tell_change(change));
             }
             // Tried again at the next look.
             Err(error) => log::line(Level::Error, format_args!("cannot start the front: {error}")),
@@ -217,15 +217,15 @@ impl Generation {
         let files: Vec<_> = error.map(|file| (None, file)).into_iter().chain(access).collect();
         for (access, file) in files {
             if let Ok(file) = file.try_clone() {
-                self.send_to_front(&ToFront::Reopen { access }, vec![file.into()]);
+                self.tell_front(&ToFront::Reopen { access }, vec![file.into()]);
             }
         }
     }
 
     /// Sends a message to the front, with descriptors.
-    pub fn send_to_front(&mut self, message: &ToFront, fds: Vec<OwnedFd>) {
+    pub fn tell_front(&mut self, message: &ToFront, fds: Vec<OwnedFd>) {
         if let Some(front) = &mut self.front {
-            front.send(message, fds);
+            front.tell(message, fds);
         }
     }
 }

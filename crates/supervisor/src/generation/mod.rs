@@ -40,7 +40,7 @@ use crate::succession::END_LIMIT;
 use crate::watch::since;
 use crate::zygote::Launch;
 
-pub use renewal::{Handover, History, ManagedPool};
+pub use renewal::{Handover, History, Seat};
 
 /// Least time that workers have for leaving after their front is gone, however long draining took:
 /// a worker script may have something to finish after its loop.
@@ -81,7 +81,7 @@ pub struct Generation {
     pub begun: u64,
     server: Server,
     identities: Identities,
-    seats: Vec<ManagedPool>,
+    seats: Vec<Seat>,
     /// By the indexes of the sites.
     histories: Vec<History>,
     /// The number of the next pool.
@@ -124,7 +124,7 @@ impl Generation {
         let seats = sites.zip(0..).map(|(site, number)| {
             let count = settings::geometry(&server, &server.sites[site]).bells();
             let bells = (0..count).map(|_| channel::bell()).collect::<io::Result<Arc<_>>>()?;
-            Ok(ManagedPool::serving(Pool::new(&server, site, number, bells)?))
+            Ok(Seat::serving(Pool::new(&server, site, number, bells)?))
         });
         let seats = seats.collect::<io::Result<Vec<_>>>()?;
         let life = Life::Booting;
@@ -222,7 +222,7 @@ impl Generation {
     pub fn change(&mut self, change: &Change, front_knows: bool) {
         self.changes.add(change.clone());
         if !front_knows {
-            self.send_change(change);
+            self.tell_change(change);
         }
     }
 
@@ -253,7 +253,7 @@ impl Generation {
     /// Looks at everything whose time may have come.
     pub fn tick(&mut self, means: &dyn Means, now: u64) {
         let mut deaths = Vec::new();
-        for ManagedPool { pool, .. } in &mut self.seats {
+        for Seat { pool, .. } in &mut self.seats {
             let launch = Launch { means, identity: self.identities.site(pool.site_index) };
             pool.tick(launch, now, &mut deaths);
         }
@@ -278,7 +278,7 @@ impl Generation {
     pub fn drain(&mut self, now: u64) {
         match (&mut self.front, self.life) {
             (Some(front), Life::Serving | Life::Fronted) => {
-                front.send(&ToFront::Drain, Vec::new());
+                front.tell(&ToFront::Drain, Vec::new());
                 self.seats.iter().for_each(|seat| seat.pool.drain());
                 self.life = Life::Draining(now);
                 self.give_up_renewals(now);

@@ -12,7 +12,7 @@ use crate::succession::{Action, Limits, Role, Seen, decide};
 
 /// A pool and what it is for its site.
 #[derive(Debug)]
-pub struct ManagedPool {
+pub struct Seat {
     /// The pool.
     pub pool: Pool,
     /// What it is for its site.
@@ -34,10 +34,10 @@ pub enum Handover {
     Done,
 }
 
-impl ManagedPool {
+impl Seat {
     /// The seat of a pool that serves from the beginning.
-    pub fn serving(pool: Pool) -> ManagedPool {
-        ManagedPool { pool, role: Role::Serving, handover: Handover::Done, has_left: false }
+    pub fn serving(pool: Pool) -> Seat {
+        Seat { pool, role: Role::Serving, handover: Handover::Done, has_left: false }
     }
 }
 
@@ -92,7 +92,7 @@ impl Generation {
     }
 
     /// The seat of a pool, by its number.
-    pub fn seat(&self, pool: u32) -> Option<&ManagedPool> {
+    pub fn seat(&self, pool: u32) -> Option<&Seat> {
         self.seats.iter().find(|seat| seat.pool.number == pool)
     }
 
@@ -103,7 +103,7 @@ impl Generation {
 
     /// Whether other processes start for a site.
     pub fn is_renewing(&self, site_index: usize) -> bool {
-        let is_next = |seat: &ManagedPool| matches!(seat.role, Role::Next(_));
+        let is_next = |seat: &Seat| matches!(seat.role, Role::Next(_));
         self.seats.iter().any(|seat| seat.pool.site_index == site_index && is_next(seat))
     }
 
@@ -182,7 +182,7 @@ impl Generation {
         let pool = Pool::new(&self.server, site_index, self.numbered, bells)?;
         let number = pool.number;
         self.numbered += 1;
-        self.seats.push(ManagedPool {
+        self.seats.push(Seat {
             pool,
             role: Role::Next(now),
             handover: Handover::None,
@@ -212,7 +212,7 @@ impl Generation {
         let drain = self.server.timeouts.drain;
         let mut at = 0;
         while at < self.seats.len() {
-            let ManagedPool { pool, role, has_left, .. } = &self.seats[at];
+            let Seat { pool, role, has_left, .. } = &self.seats[at];
             let seen = Seen {
                 is_up: pool.is_up(),
                 failure: pool.failure(),
@@ -248,7 +248,7 @@ impl Generation {
                     let history = &mut self.histories[pool.site_index];
                     history.served = history.served.saturating_add(pool.served());
                     history.totals.add(&pool.totals());
-                    self.send_to_front(&ToFront::Forget { pool: pool.number }, Vec::new());
+                    self.tell_front(&ToFront::Forget { pool: pool.number }, Vec::new());
                     continue;
                 }
             }
@@ -260,7 +260,7 @@ impl Generation {
     fn take_over(&mut self, next: usize, now: u64) {
         let site_index = self.seats[next].pool.site_index;
         let is_before =
-            |seat: &ManagedPool| seat.role == Role::Serving && seat.pool.site_index == site_index;
+            |seat: &Seat| seat.role == Role::Serving && seat.pool.site_index == site_index;
         let Some(before) = self.seats.iter().position(is_before) else { return };
         let (old, new) = (self.seats[before].pool.number, self.seats[next].pool.number);
         let memory = match self.seats[next].pool.segment().fd().try_clone_to_owned() {
@@ -270,7 +270,7 @@ impl Generation {
                 return log::line(Level::Error, format_args!("cannot hand over a queue: {error}"));
             }
         };
-        self.send_to_front(&ToFront::Renew { old, new }, vec![memory]);
+        self.tell_front(&ToFront::Renew { old, new }, vec![memory]);
         self.seats[next].role = Role::Serving;
         self.seats[next].handover = Handover::Since(now);
         self.seats[before].role = Role::Leaving(now);

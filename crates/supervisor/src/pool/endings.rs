@@ -26,7 +26,7 @@ macro_rules! endings {
 }
 
 endings! {
-    AdminQueue "asked",
+    Asked "asked",
     Retired "retired",
     TimedOut "timed_out",
     Crashed "crashed",
@@ -51,10 +51,10 @@ impl Ending {
                 if before == Worker::Leaving
                     && matches!(signal_name(number), Some("SIGKILL" | "SIGTERM")) =>
             {
-                Ending::AdminQueue
+                Ending::Asked
             }
             (_, Why::Crash(_)) => Ending::Crashed,
-            _ if before == Worker::Leaving => Ending::AdminQueue,
+            _ if before == Worker::Leaving => Ending::Asked,
             (_, Why::Stale) => Ending::Stale,
             (_, Why::Exit(EXIT_RETIRED)) => Ending::Retired,
             (_, Why::Exit(EXIT_OUTDATED)) => Ending::Outdated,

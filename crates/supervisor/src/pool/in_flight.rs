@@ -18,8 +18,8 @@ const NAMED: usize = 10;
 
 /// What the slow log has of requests already, by slot and time of the claim.
 #[derive(Debug, Default)]
-pub struct Logged {
-    requests: HashMap<(u32, u64), LoggedRequest>,
+pub struct Told {
+    requests: HashMap<(u32, u64), ToldRequest>,
     /// When all requests were looked at.
     looked_at: u64,
 }
@@ -29,7 +29,7 @@ pub struct Logged {
 const BETWEEN_LOOKS: u64 = 100_000_000;
 
 #[derive(Debug, Default)]
-struct LoggedRequest {
+struct ToldRequest {
     /// Since when it was running when it was named as the one that holds the others; 0: it was not.
     running_since: u64,
 }
@@ -43,7 +43,7 @@ enum Finding {
     Slow,
 }
 
-impl Logged {
+impl Told {
     /// Forgets requests that are over.
     fn keep(&mut self, requests: &[InFlight]) {
         let there: HashSet<_> = requests.iter().map(key_of).collect();
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn each_slow_request_is_told_once() {
-        let mut told = Logged::default();
+        let mut told = Told::default();
         let one = request(1, waiting(), SECOND);
         assert_eq!(told.look(&one, LIMIT, 3 * SECOND), None);
         assert_eq!(told.look(&one, LIMIT, 4 * SECOND), Some(Finding::Slow));
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_request_that_holds_the_others_is_told_for_each_turn() {
-        let mut told = Logged::default();
+        let mut told = Told::default();
         let turn = |since| request(1, State::Running, since * SECOND);
         assert_eq!(told.look(&turn(4), LIMIT, 5 * SECOND), Some(Finding::Slow));
         let blocks = |seconds| Some(Finding::Blocks(Duration::from_secs(seconds)));

@@ -8,7 +8,7 @@ use tokamak_sys::process;
 use tokamak_sys::queue::{PoolNumber, Snapshot, WorkerState};
 
 use super::in_flight::lost;
-use super::{PROOF, Pool, RenewalReason, WorkerSlot, fpm};
+use super::{PROOF, Place, Pool, RenewalReason, fpm};
 use crate::failing::{self, Answers};
 use crate::log::Level;
 use crate::machine::{Event, KillReason, Worker};
@@ -77,7 +77,7 @@ impl Pool {
 
     /// For how long workers boot by now.
     fn boots(&self, now: u64) -> impl Iterator<Item = Duration> {
-        let boots = |(place, entry): &(&WorkerSlot, Snapshot)| {
+        let boots = |(place, entry): &(&Place, Snapshot)| {
             doing(place.worker, entry.state) == Doing::Starting
         };
         self.workers().filter(boots).map(move |(place, _)| since(place.forked, now))
@@ -123,7 +123,7 @@ impl Pool {
     }
 
     /// A worker that was to be killed is still there.
-    fn kill_again(&mut self, index: u16, now: u64) {
+    fn insist(&mut self, index: u16, now: u64) {
         let place = &mut self.places[usize::from(index)];
         if place.is_forced {
             return;
@@ -150,7 +150,7 @@ impl Pool {
         }
         self.freed = Some(now);
         for index in 0..self.places.len() as u16 {
-            let WorkerSlot { worker, instance, .. } = self.places[usize::from(index)];
+            let Place { worker, instance, .. } = self.places[usize::from(index)];
             let is_there = matches!(worker, Worker::Serving | Worker::Leaving);
             if is_there && since(self.entry(index).since, now) > FREE_EVERY {
                 let signal = Signal::KillInsideLocks;
@@ -164,7 +164,7 @@ impl Pool {
         let (worker, pid, changed) = (place.worker, place.pid, place.changed);
         match worker {
             Worker::Absent => return,
-            Worker::Killed(_) => return self.kill_again(index, now),
+            Worker::Killed(_) => return self.insist(index, now),
             Worker::Orphan if since(changed, now) > ORPHAN_LIMIT => {
                 return self.act(index, Event::Exited(Status::Signal(9)), now, deaths);
             }

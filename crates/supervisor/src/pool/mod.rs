@@ -48,7 +48,7 @@ const PROOF: Duration = Duration::from_secs(1);
 
 /// One place on the board.
 #[derive(Clone, Debug)]
-pub struct WorkerSlot {
+pub struct Place {
     /// What is known of its worker.
     pub worker: Worker,
     /// Which process; 0 before the first.
@@ -100,11 +100,11 @@ pub struct Pool {
     storm: Storm,
     /// Whether a worker has been there for requests since the pool began.
     has_lived: bool,
-    places: Vec<WorkerSlot>,
+    places: Vec<Place>,
     /// Of the worker at each place, if it is caught; the last one is the zygote's.
     outputs: Vec<Option<Output>>,
     /// Slow requests of async mode that the log has.
-    told: in_flight::Logged,
+    told: in_flight::Told,
     slow_log: slow_log::SlowLog,
     /// Lines of them are written whole.
     buffers_output: bool,
@@ -171,7 +171,7 @@ impl Pool {
         if let Some(pool) = &site.fpm {
             fpm::introduce(&segment, pool, site.pool.queue);
         }
-        let empty = WorkerSlot {
+        let empty = Place {
             worker: Worker::Absent,
             instance: 0,
             pid: None,
@@ -201,7 +201,7 @@ impl Pool {
             has_lived: false,
             places: vec![empty; usize::from(geometry.workers)],
             outputs: (0..=geometry.workers).map(|_| None).collect(),
-            told: in_flight::Logged::default(),
+            told: in_flight::Told::default(),
             slow_log: slow_log::SlowLog::default(),
             buffers_output: server.fpm.as_ref().is_some_and(|fpm| fpm.global.log_buffering),
             sizer: Sizer::default(),
@@ -272,10 +272,10 @@ impl Pool {
         match u16::try_from(index) {
             Ok(place) if index < self.places.len() => {
                 self.segment.note_unfinished_line(place, true);
-                output.flush();
+                output.tell();
                 self.segment.note_unfinished_line(place, output.is_unfinished());
             }
-            _ => output.flush(),
+            _ => output.tell(),
         }
     }
 
@@ -360,7 +360,7 @@ impl Pool {
     }
 
     /// The places that have a worker, with what the board says of each.
-    pub fn workers(&self) -> impl Iterator<Item = (&WorkerSlot, Snapshot)> {
+    pub fn workers(&self) -> impl Iterator<Item = (&Place, Snapshot)> {
         (0..)
             .zip(&self.places)
             .filter(|(_, place)| place.worker != Worker::Absent)

@@ -68,12 +68,12 @@ impl Output {
     }
 
     /// Tells what has been written.
-    pub fn flush(&mut self) {
+    pub fn tell(&mut self) {
         let Output { said, streams } = self;
         streams.retain_mut(|(stream, end)| {
             let mut bytes = [0; AT_ONCE];
             let mut watch = [Watch::read(end.as_fd())];
-            // AdminQueue first, because reading an empty pipe would wait.
+            // Asked first, because reading an empty pipe would wait.
             if poll(&mut watch, Some(Duration::ZERO)).is_err() || !watch[0].readable {
                 return true;
             }
@@ -90,7 +90,7 @@ impl Output {
 
     /// The worker has ended: tells what is left.
     pub fn finish(mut self) {
-        self.flush();
+        self.tell();
         match self.said {
             Said::Fpm(mut said) => log::write_raw(&said.end(SystemTime::now())),
             Said::Site { site, whose, lines } => {

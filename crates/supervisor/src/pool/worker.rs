@@ -7,7 +7,7 @@ use tokamak_sys::queue::WorkerState;
 
 use super::endings::Ending;
 use super::in_flight::lost;
-use super::{PROOF, Pool, RenewalReason, WorkerSlot, fpm};
+use super::{PROOF, Place, Pool, RenewalReason, fpm};
 use crate::failing;
 use crate::log::Level;
 use crate::machine::{Act, Event, Fate, Worker, step};
@@ -16,7 +16,7 @@ use crate::words::{cause, signal_name};
 
 impl Pool {
     /// The slot of this instance, unless the zygote names an unknown one.
-    pub(super) fn place(&mut self, index: u16, instance: u32) -> Option<&mut WorkerSlot> {
+    pub(super) fn place(&mut self, index: u16, instance: u32) -> Option<&mut Place> {
         self.places
             .get_mut(usize::from(index))
             .filter(|place| place.instance == instance && place.worker != Worker::Absent)
@@ -38,7 +38,7 @@ impl Pool {
                 let instance = self.next_instance;
                 // Neither 0 (no worker) nor the largest number, which the queue uses itself.
                 self.next_instance = instance.wrapping_add(1).clamp(1, u32::MAX - 1);
-                *place = WorkerSlot {
+                *place = Place {
                     worker: after,
                     instance,
                     pid: None,
@@ -72,12 +72,12 @@ impl Pool {
         deaths: &mut Vec<ToFront>,
     ) {
         let entry = self.entry(index);
-        let WorkerSlot { instance, pid, forked: started, .. } = self.places[usize::from(index)];
+        let Place { instance, pid, forked: started, .. } = self.places[usize::from(index)];
         let pid = pid.unwrap_or(0);
         let ending = match Ending::of(before, why, fate) {
             // The supervisor has ended the zygote itself, or a boot that nobody waits for.
-            Ending::Orphaned | Ending::BootFailed if self.ending.is_some() => Ending::AdminQueue,
-            Ending::AdminQueue if self.places[usize::from(index)].is_failing => Ending::Failing,
+            Ending::Orphaned | Ending::BootFailed if self.ending.is_some() => Ending::Asked,
+            Ending::Asked if self.places[usize::from(index)].is_failing => Ending::Failing,
             ending => ending,
         };
         self.book(index, ending);
@@ -186,7 +186,7 @@ impl Pool {
         now: u64,
         deaths: &mut Vec<ToFront>,
     ) -> bool {
-        let mine = |place: &WorkerSlot| place.worker == Worker::Orphan && place.pid == Some(pid);
+        let mine = |place: &Place| place.worker == Worker::Orphan && place.pid == Some(pid);
         let Some(index) = self.places.iter().position(mine) else { return false };
         self.act(index as u16, Event::Exited(status), now, deaths);
         true

@@ -118,7 +118,7 @@ impl Pool {
             FromZygote::Slow { index, instance, trace } => {
                 let Some(pid) = self.place(index, instance).map(|place| place.pid) else { return };
                 match (&self.site.fpm, pid) {
-                    (Some(pool), Some(pid)) => slow::write_trace(pool, pid, &trace),
+                    (Some(pool), Some(pid)) => slow::tell(pool, pid, &trace),
                     (Some(_), None) => {}
                     (None, _) => self.end_slow_entry(instance, &trace),
                 }
@@ -194,7 +194,7 @@ impl Pool {
     }
 
     fn send_with(&mut self, message: Option<&ToZygote>, fds: Vec<OwnedFd>, now: u64) {
-        if self.zygote.send(message, fds, now).is_err() {
+        if self.zygote.tell(message, fds, now).is_err() {
             self.say(Level::Error, format_args!("the PHP zygote does not answer and is killed"));
         }
     }
@@ -281,7 +281,7 @@ impl Pool {
             for index in 0..self.places.len() {
                 let place = &mut self.places[index];
                 if std::mem::replace(&mut place.worker, Worker::Absent) != Worker::Absent {
-                    self.book(index as u16, Ending::AdminQueue);
+                    self.book(index as u16, Ending::Asked);
                 }
             }
             return true;

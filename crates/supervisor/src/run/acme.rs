@@ -27,12 +27,12 @@ impl Supervisor {
     }
 
     /// Tells the fronts for which names none is got.
-    fn send_declined(&mut self) {
+    fn tell_declined(&mut self) {
         for name in self.acme.take_declined() {
             let message = ToFront::Declined { name };
             for generation in &mut self.fleet.generations {
                 if generation.front().is_some() {
-                    generation.send_to_front(&message, Vec::new());
+                    generation.tell_front(&message, Vec::new());
                 }
             }
         }
@@ -42,9 +42,9 @@ impl Supervisor {
     pub(super) fn mind_certificates(&mut self, now: u64) {
         let is_new = self.host.certificates.tick(now);
         if is_new {
-            self.handoffs += 1;
+            self.parcels += 1;
             let told = self.send_certificates();
-            self.acme.handoff_sent(self.handoffs, told.into_iter());
+            self.acme.parcel_sent(self.parcels, told.into_iter());
         }
         let generations = &self.fleet.generations;
         let has_front = |number: u32| {
@@ -52,17 +52,17 @@ impl Supervisor {
             generations.iter().find(is).is_some()
         };
         self.acme.advance(has_front, !is_new);
-        self.send_declined();
+        self.tell_declined();
     }
 
     /// Returns the generations whose fronts are to answer: one that serves no TLS gets nothing.
     fn send_certificates(&mut self) -> Vec<u32> {
         let mut told = Vec::new();
         for generation in &mut self.fleet.generations {
-            match self.host.certificates.handoff(generation.server()) {
+            match self.host.certificates.parcel(generation.server()) {
                 Ok(Some(memory)) if generation.front().is_some() => {
-                    let message = ToFront::Certificates { number: self.handoffs };
-                    generation.send_to_front(&message, vec![memory]);
+                    let message = ToFront::Certificates { number: self.parcels };
+                    generation.tell_front(&message, vec![memory]);
                     told.push(generation.number);
                 }
                 Ok(_) => {}

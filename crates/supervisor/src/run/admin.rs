@@ -47,13 +47,13 @@ impl Supervisor {
         // One that does not read gets nothing; its own limit ends the wait.
         if let Some(front) = front.filter(|front| front.backlog() < AHEAD) {
             let part = "error too many requests wait for an answer; try again".to_owned();
-            front.send_to_front(&ToFront::Answer { question, part, is_last: true }, Vec::new());
+            front.tell_front(&ToFront::Answer { question, part, is_last: true }, Vec::new());
         }
     }
 
     /// Does what fronts have asked for, as far as its time has come. They may not end the server: a
     /// front faces the network.
-    pub(super) fn run_admin_requests(&mut self, now: u64) {
+    pub(super) fn obey_admin(&mut self, now: u64) {
         while let Some((asker, line)) = self.asked.take(now) {
             match Command::parse(&line) {
                 Some(Command::Stop) | None => {
@@ -101,7 +101,7 @@ impl Supervisor {
             return Err("too many requests wait for an answer; try again".into());
         }
         let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
-        front.send_to_front(&ToFront::Stream { question }, vec![theirs.into()]);
+        front.tell_front(&ToFront::Stream { question }, vec![theirs.into()]);
         self.asked.is_answered(generation, question);
         Ok(Some(ours.into()))
     }
@@ -148,7 +148,7 @@ impl Owed {
     fn send(&mut self, front: &mut Generation) -> bool {
         while front.backlog() < AHEAD {
             let (message, is_last) = self.next();
-            front.send_to_front(&message, Vec::new());
+            front.tell_front(&message, Vec::new());
             if is_last {
                 return true;
             }

@@ -21,8 +21,8 @@ use tokamak_sys::process::{self, Executable};
 use tokamak_sys::signal::{Signal, Signals};
 
 use crate::acme::{Acme, AcmeMain};
-use crate::admin_queue::AdminQueue;
 use crate::admin_socket::AdminSocket;
+use crate::asked::Asked;
 use crate::asker::Asker;
 use crate::banner;
 use crate::bounds;
@@ -98,7 +98,7 @@ struct Supervisor {
     /// What the front has been asked.
     questions: Questions,
     /// What fronts ask.
-    asked: AdminQueue,
+    asked: Asked,
     /// What the service manager wants to hear now and then.
     watchdog: Option<notify::Watchdog>,
     started: u64,
@@ -111,7 +111,7 @@ struct Supervisor {
     /// Gets certificates.
     acme: Acme,
     /// How often fronts were sent certificates.
-    handoffs: u32,
+    parcels: u32,
 }
 
 /// Serves until it is told to stop. The calling process must have a single thread.
@@ -138,8 +138,8 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     sockets.open(&setup.server).map_err(failure)?;
     let resolved = settings::resolve(&setup.server).map_err(failure)?;
     let identities = Identities::of(&resolved).map_err(failure)?;
-    let resolved = listeners.resolve(&setup.server).map_err(failure)?;
-    let default_path = match resolved.listen.iter().chain(&resolved.listen_tls).next() {
+    let settled = listeners.settle(&setup.server).map_err(failure)?;
+    let default_path = match settled.listen.iter().chain(&settled.listen_tls).next() {
         Some(address) => client::default_path(*address),
         None if setup.server.fpm.is_some() => client::fpm_path(),
         None => return Err(failure("there is no address to listen on")),
@@ -218,7 +218,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         host,
         signals,
         questions: Questions::default(),
-        asked: AdminQueue::default(),
+        asked: Asked::default(),
         watchdog: notify::Watchdog::from_environment(),
         started: now,
         drain_at: None,
@@ -226,7 +226,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         emergency: Emergency::default(),
         shared_tickets: SharedTickets::default(),
         acme,
-        handoffs: 0,
+        parcels: 0,
     };
     supervisor.run()
 }
@@ -279,7 +279,7 @@ impl Supervisor {
                 self.fleet.generations.iter_mut().for_each(Generation::hear_outputs);
                 self.signal(signal, now);
             }
-            self.run_admin_requests(now);
+            self.obey_admin(now);
             let means = self.host.means();
             self.fleet.tick(&means, now);
             if let Some(watchdog) = &mut self.watchdog {
@@ -388,8 +388,8 @@ impl Supervisor {
             return;
         }
         for generation in &mut self.fleet.generations {
-            match self.host.users.handoff(generation.server()) {
-                Ok(memory) => generation.send_to_front(&ToFront::Users, vec![memory]),
+            match self.host.users.parcel(generation.server()) {
+                Ok(memory) => generation.tell_front(&ToFront::Users, vec![memory]),
                 Err(error) => {
                     let problem = "cannot give new users to the front";
                     log::line(Level::Error, format_args!("{problem}: {error}"));
@@ -531,9 +531,9 @@ impl Supervisor {
             if first.server().fpm.is_some() {
                 announce_fpm();
             } else {
-                banner::print(&self.host.with_real_addresses(first.server()));
+                banner::print(&self.host.settled(first.server()));
             }
-            notify::report(Notice::Ready, "serving");
+            notify::tell(Notice::Ready, "serving");
             return Ok(());
         }
         if first.life() != Life::Booting {

@@ -75,17 +75,17 @@ pub(super) struct Permit {
 
 /// The right to a connection that is not shared, where others are.
 #[derive(Debug)]
-pub(super) struct ExclusivePermit(Arc<AtomicUsize>);
+pub(super) struct Place(Arc<AtomicUsize>);
 
-impl ExclusivePermit {
+impl Place {
     /// One more of those that are counted here.
-    pub fn taken(count: &Arc<AtomicUsize>) -> ExclusivePermit {
+    pub fn taken(count: &Arc<AtomicUsize>) -> Place {
         count.fetch_add(1, Ordering::Relaxed);
-        ExclusivePermit(count.clone())
+        Place(count.clone())
     }
 }
 
-impl Drop for ExclusivePermit {
+impl Drop for Place {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -96,7 +96,7 @@ impl Drop for ExclusivePermit {
 pub(super) struct Lease {
     connection: Option<Connection>,
     /// Where others share connections, this one is not kept.
-    place: Option<ExclusivePermit>,
+    place: Option<Place>,
     /// Dropped last: invariant 1.
     permit: Permit,
 }
@@ -307,7 +307,7 @@ impl Lease {
     }
 
     /// The same, not to be kept.
-    pub fn apart(self, place: Option<ExclusivePermit>) -> Lease {
+    pub fn apart(self, place: Option<Place>) -> Lease {
         Lease { place, ..self }
     }
 

@@ -108,7 +108,7 @@ impl Upstream {
     }
 
     /// Writes a line of the log.
-    pub(super) fn log(&self, news: &str) {
+    pub(super) fn tell(&self, news: &str) {
         self.tell.write(news);
     }
 

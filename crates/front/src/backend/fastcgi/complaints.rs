@@ -38,12 +38,12 @@ impl Complaints {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
             if self.line.len() >= LINE || piece.ends_with(b"\n") {
-                self.flush();
+                self.tell();
             }
         }
     }
 
-    fn flush(&mut self) {
+    fn tell(&mut self) {
         let line = std::mem::take(&mut self.line);
         let text = line.trim_ascii();
         if text.is_empty() || self.told > MOST {
@@ -60,6 +60,6 @@ impl Complaints {
 /// Writes the last line, which may lack its line feed.
 impl Drop for Complaints {
     fn drop(&mut self) {
-        self.flush();
+        self.tell();
     }
 }

@@ -25,7 +25,7 @@ use tokamak_upstream::fcgi::{self, Event, Exchange, Relay, ResponseStart, Upstre
 use crate::backend::response_head::is_interim;
 use crate::backend::{Arrival, BackendError, BackendRequest, internal};
 use crate::failure::Failure;
-use crate::response::files::OpenFile;
+use crate::response::files::Found;
 use crate::response::{Source, length};
 use complaints::Complaints;
 use head::{Block, Head};
@@ -55,7 +55,7 @@ pub async fn ask(
 pub async fn filter(
     index: usize,
     call: &BackendRequest<'_>,
-    file: OpenFile,
+    file: Found,
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, BackendError> {
     let (config, keeps) = (

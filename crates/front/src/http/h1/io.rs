@@ -27,7 +27,7 @@ use crate::response::pages;
 const PIECE: usize = 64 * 1024;
 
 /// How long a refused client may take to read the error page.
-const LINGER_TIME: Duration = Duration::from_millis(500);
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Most clients of an event loop that are being sent away at the same time. Each takes a descriptor
 /// for up to [`LINGER`], when there may be too many connections already.
@@ -50,8 +50,8 @@ thread_local! {
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Sends a client the last bytes of a connection, and gives it so long to read them.
-async fn send_last(read: &mut ReadHalf, write: &WriteHalf, bytes: &[u8], moment: Duration) {
-    let sending = async {
+async fn farewell(read: &mut ReadHalf, write: &WriteHalf, bytes: &[u8], moment: Duration) {
+    let farewell = async {
         write.send_last(bytes).await?;
         let mut sink = [0; 4096];
         loop {
@@ -62,7 +62,7 @@ async fn send_last(read: &mut ReadHalf, write: &WriteHalf, bytes: &[u8], moment:
             }
         }
     };
-    let _ = timeout(moment, sending).await;
+    let _ = timeout(moment, farewell).await;
 }
 
 thread_local! {
@@ -72,7 +72,7 @@ thread_local! {
 
 /// Tells a client why its connection is closed.
 pub fn turn_away(stream: TcpStream, why: Failure) {
-    send_away(stream, pages::raw(why), LINGER_TIME);
+    send_away(stream, pages::raw(why), LAST_WORDS);
 }
 
 /// Ends the connection of a client that has been sent its last bytes, and may still be sending.
@@ -97,7 +97,7 @@ fn send_away(stream: TcpStream, last: Vec<u8>, moment: Duration) {
     TURNED_AWAY.set(TURNED_AWAY.get() + 1);
     tokio::spawn(async move {
         let (mut read, write) = transport::plain(stream);
-        send_last(&mut read, &write, &last, moment).await;
+        farewell(&mut read, &write, &last, moment).await;
         TURNED_AWAY.set(TURNED_AWAY.get() - 1);
     });
 }
@@ -211,7 +211,7 @@ impl H1Io {
 
     /// Whether the body of a request has come in part.
     pub fn is_in_body(&self) -> bool {
-        self.screen.part() == screen::ReadPhase::Body
+        self.screen.part() == screen::Part::Body
     }
 
     /// Ends the connection of a client that broke a rule, or whose body is not read: sends the
@@ -221,10 +221,10 @@ impl H1Io {
             // The response to the request with this body is the error page.
             Some(Refusal { in_body: true, .. }) | None => (Vec::new(), LINGER),
             // It would take a page for something of its own protocol.
-            Some(Refusal { violation: Violation::NotHttp, .. }) => (Vec::new(), LINGER_TIME),
-            Some(Refusal { violation, .. }) => (pages::raw(violation.failure()), LINGER_TIME),
+            Some(Refusal { violation: Violation::NotHttp, .. }) => (Vec::new(), LAST_WORDS),
+            Some(Refusal { violation, .. }) => (pages::raw(violation.failure()), LAST_WORDS),
         };
-        send_last(&mut self.read, &self.state.write, &page, moment).await;
+        farewell(&mut self.read, &self.state.write, &page, moment).await;
     }
 
     fn poll_write_with(
@@ -284,7 +284,7 @@ impl hyper::rt::Read for H1Io {
             let verdict = io.screen.feed(bytes);
             let is_complete = io.screen.clean() == bytes.len();
             let heard = io.earlier.wrapping_add(io.screen.requests());
-            let begins = before == screen::ReadPhase::Idle;
+            let begins = before == screen::Part::Idle;
             let heard = is_complete.then_some(heard);
             io.state.received(bytes.len(), heard, begins.then(tokamak_cost::now));
             match verdict {
@@ -295,7 +295,7 @@ impl hyper::rt::Read for H1Io {
                 }
                 Err(violation) => {
                     let clean = io.screen.clean();
-                    let in_body = before == screen::ReadPhase::Body && clean == 0;
+                    let in_body = before == screen::Part::Body && clean == 0;
                     io.refused = Some(Refusal { violation, in_body });
                     io.state.refuse(violation);
                     io.pass(&bytes[..clean], &mut out);

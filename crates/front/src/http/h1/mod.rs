@@ -53,11 +53,7 @@ enum End {
 
 /// Serves the requests of one connection, one after the other, until the connection is to be
 /// closed, or is to be served elsewhere.
-pub async fn serve_connection(
-    context: Arc<Context>,
-    mut io: H1Io,
-    state: Arc<ConnState>,
-) -> (H1Io, Next) {
+pub async fn converse(context: Arc<Context>, mut io: H1Io, state: Arc<ConnState>) -> (H1Io, Next) {
     loop {
         // Boxed, so that a connection that rests does not hold the room that serving takes.
         match Box::pin(serve_until_rest(&context, io, &state)).await {

@@ -24,7 +24,7 @@ pub const COLLECTED: usize = 64 * 1024;
 const READ: usize = 20 * 1024;
 
 /// How long a client may take to read the last frames, as a refused one of HTTP/1.
-const LINGER_TIME: Duration = Duration::from_millis(500);
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 thread_local! {
     /// A buffer for output that no connection needs at the moment. Nearly always the kernel takes
@@ -50,7 +50,7 @@ pub struct H2Io<T> {
     /// Whether the transport may hold bytes back.
     is_unflushed: bool,
     /// Ends the time for the last frames.
-    last_write: Option<Pin<Box<Sleep>>>,
+    farewell: Option<Pin<Box<Sleep>>>,
 }
 
 /// What reading has led to.
@@ -83,7 +83,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> H2Io<T> {
             output: Vec::new(),
             sent: 0,
             is_unflushed: false,
-            last_write: None,
+            farewell: None,
         }
     }
 
@@ -221,13 +221,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> H2Io<T> {
     /// Fails if the connection has ended.
     pub fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_send(cx))?;
-        if self.last_write.is_none() {
+        if self.farewell.is_none() {
             ready!(Pin::new(&mut self.transport).poll_shutdown(cx))?;
         }
-        let last_write = self.last_write.get_or_insert_with(|| Box::pin(sleep(LINGER_TIME)));
+        let farewell = self.farewell.get_or_insert_with(|| Box::pin(sleep(LAST_WORDS)));
         // Before the reads: a client that sends without a pause uses up the task's turn (tokio's
         // budget), and then a timer says that it is pending.
-        if last_write.as_mut().poll(cx).is_ready() {
+        if farewell.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Ok(()));
         }
         let mut sink = [0; 4096];
@@ -325,6 +325,6 @@ mod tests {
     async fn the_time_for_the_last_frames_ends() {
         let mut io = slow(COLLECTED);
         let ended = std::future::poll_fn(|cx| io.poll_part(cx));
-        tokio::time::timeout(20 * LINGER_TIME, ended).await.expect("an end").unwrap();
+        tokio::time::timeout(20 * LAST_WORDS, ended).await.expect("an end").unwrap();
     }
 }

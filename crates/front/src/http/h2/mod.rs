@@ -6,7 +6,7 @@
 //! connection take turns with those of all others.
 
 mod body;
-mod connection;
+mod conversation;
 mod head;
 mod io;
 mod meter;
@@ -18,7 +18,7 @@ mod shared;
 mod state;
 mod stream;
 
-pub use connection::serve_connection;
+pub use conversation::converse;
 pub use meter::Meter;
 pub use state::ConnState;
 

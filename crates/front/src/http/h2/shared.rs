@@ -29,7 +29,7 @@ pub struct Kept {
     /// How urgent it is.
     pub priority: Priority,
     /// Whether that is what its response says, so that the client changes it no more.
-    pub is_final: bool,
+    pub is_settled: bool,
     /// Waits for bytes of the body.
     pub reader: Option<Waker>,
     /// Waits until the client takes bytes.

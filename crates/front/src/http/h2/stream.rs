@@ -57,13 +57,13 @@ impl Stream {
     }
 
     /// The response has these fields, which may say how urgent it is.
-    pub fn set_priority(&self, headers: &HeaderMap) {
+    pub fn settle_priority(&self, headers: &HeaderMap) {
         if self.has_priority
             && let Some(kept) = self.session.lock().session.data(self.id)
             && let Some(said) = kept.priority.with_response(headers)
         {
             kept.priority = said;
-            kept.is_final = true;
+            kept.is_settled = true;
         }
     }
 

@@ -35,7 +35,7 @@ pub type Ends = Option<(SocketAddr, SocketAddr)>;
 
 /// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProxyHeader {
+pub struct Told {
     /// The addresses.
     pub ends: Ends,
     /// Whether the client speaks TLS with the proxy.
@@ -82,7 +82,7 @@ impl Decoder {
     ///
     /// # Errors
     /// Fails if the bytes are no header.
-    pub fn feed(&mut self, offered: &[u8]) -> Result<(usize, Option<ProxyHeader>), Malformed> {
+    pub fn feed(&mut self, offered: &[u8]) -> Result<(usize, Option<Told>), Malformed> {
         let before = self.bytes.len();
         let room = LONGEST - before;
         self.bytes.extend_from_slice(&offered[..offered.len().min(room)]);
@@ -90,14 +90,14 @@ impl Decoder {
             return Ok((self.bytes.len() - before, None));
         };
         self.bytes.truncate(length);
-        let read_header = match self.bytes.strip_prefix(PREFIX) {
+        let told = match self.bytes.strip_prefix(PREFIX) {
             Some(line) => {
                 let ends = line.strip_suffix(b"\r\n").and_then(ends_of_line);
-                ProxyHeader { ends: ends.ok_or(Malformed::Line)?, is_tls: false }
+                Told { ends: ends.ok_or(Malformed::Line)?, is_tls: false }
             }
             None => told_by_block(&self.bytes)?,
         };
-        Ok((length - before, Some(read_header)))
+        Ok((length - before, Some(told)))
     }
 }
 
@@ -150,11 +150,11 @@ fn port(text: &str) -> Option<u16> {
 }
 
 /// Reads a whole header of version 2.
-fn told_by_block(block: &[u8]) -> Result<ProxyHeader, Malformed> {
+fn told_by_block(block: &[u8]) -> Result<Told, Malformed> {
     let (fixed, rest) = block.split_at(FIXED);
     match fixed[12] {
         // The proxy speaks for itself.
-        0x20 => return Ok(ProxyHeader { ends: None, is_tls: false }),
+        0x20 => return Ok(Told { ends: None, is_tls: false }),
         0x21 => {}
         _ => return Err(Malformed::Command),
     }
@@ -165,7 +165,7 @@ fn told_by_block(block: &[u8]) -> Result<ProxyHeader, Malformed> {
         0x21 => rest.get(36..),
         _ => None,
     };
-    Ok(ProxyHeader { ends, is_tls: extensions.is_some_and(says_tls) })
+    Ok(Told { ends, is_tls: extensions.is_some_and(says_tls) })
 }
 
 /// Whether extensions say that the client speaks TLS with the proxy. Those that are cut short say
@@ -231,10 +231,10 @@ mod tests {
     ) -> Result<(usize, Option<Ends>), Malformed> {
         let (mut decoder, mut used) = (Decoder::default(), 0);
         for piece in pieces {
-            let (count, read_header) = decoder.feed(piece)?;
+            let (count, told) = decoder.feed(piece)?;
             used += count;
-            if let Some(read_header) = read_header {
-                return Ok((used, Some(read_header.ends)));
+            if let Some(told) = told {
+                return Ok((used, Some(told.ends)));
             }
             assert_eq!(count, piece.len(), "before its end all bytes are the header's");
         }
@@ -288,8 +288,8 @@ mod tests {
         let four = [192, 0, 2, 1, 198, 51, 100, 7, 0x12, 0x67, 1, 0xbb];
         let is_tls = |extensions: &[u8]| {
             let bytes = block(0x21, 0x11, &[&four[..], extensions].concat());
-            let (_, read_header) = Decoder::default().feed(&bytes).unwrap();
-            read_header.unwrap().is_tls
+            let (_, told) = Decoder::default().feed(&bytes).unwrap();
+            told.unwrap().is_tls
         };
         for (extensions, expected) in [
             (&[][..], false),

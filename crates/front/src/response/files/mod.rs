@@ -13,7 +13,7 @@ mod slices;
 mod tests;
 mod variant;
 
-pub use open::{OpenFile, Opened, open};
+pub use open::{Found, Opened, open};
 pub use slices::FileSlices;
 
 use std::borrow::Cow;
@@ -33,7 +33,7 @@ use crate::failure::Failure;
 use crate::response::pages;
 use conditions::{Condition, Validators};
 use ranges::Ranges;
-use slices::Slice;
+use slices::Part;
 
 /// Largest body that is read at once, because streaming a small one costs more than it saves. A
 /// tenth of this would stream ordinary scripts and style sheets; ten times more would let each slow
@@ -77,7 +77,7 @@ pub enum Body {
 /// Fails if the method is not allowed for files, if a condition does not hold, or if the file
 /// cannot be read.
 pub fn respond<T, B: From<Body>>(
-    found: OpenFile,
+    found: Found,
     request: &Request<T>,
     charset: &FileCharset,
 ) -> Result<Response<B>, Failure> {
@@ -99,7 +99,7 @@ fn allowed() -> Plan {
 /// # Errors
 /// Fails as [`respond`] does.
 pub fn plan(
-    found: OpenFile,
+    found: Found,
     method: &Method,
     request: &HeaderMap,
     charset: &FileCharset,
@@ -142,7 +142,7 @@ pub fn plan(
     let (status, parts) = match ranges {
         Ranges::Whole => {
             headers.insert(CONTENT_TYPE, text(&kind)?);
-            (StatusCode::OK, vec![Slice::File { offset: 0, len: found.len }])
+            (StatusCode::OK, vec![Part::File { offset: 0, len: found.len }])
         }
         Ranges::Some(ranges) => match ranges[..] {
             [range] => {
@@ -150,7 +150,7 @@ pub fn plan(
                 headers.insert(CONTENT_RANGE, text(&range.described(found.len))?);
                 (
                     StatusCode::PARTIAL_CONTENT,
-                    vec![Slice::File { offset: range.offset, len: range.len }],
+                    vec![Part::File { offset: range.offset, len: range.len }],
                 )
             }
             _ => {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// An open regular file.
 #[derive(Debug)]
-pub struct OpenFile {
+pub struct Found {
     /// The file, open for reading.
     pub file: File,
     /// Its length in bytes.
@@ -22,7 +22,7 @@ pub struct OpenFile {
 #[derive(Debug)]
 pub enum Opened {
     /// A file that can be sent.
-    Regular(OpenFile),
+    Regular(Found),
     /// A directory.
     Directory,
     /// A device, a socket or a pipe.
@@ -41,7 +41,7 @@ pub fn open(path: &Path) -> io::Result<Opened> {
     let meta = file.metadata()?;
     let kind = meta.file_type();
     Ok(if kind.is_file() {
-        Opened::Regular(OpenFile {
+        Opened::Regular(Found {
             file,
             len: meta.len(),
             modified: meta.mtime(),

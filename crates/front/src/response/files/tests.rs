@@ -16,7 +16,7 @@ fn write(dir: &TempDir, name: &str, content: impl AsRef<[u8]>, time: u64) {
     file.set_modified(UNIX_EPOCH + Duration::from_secs(time)).unwrap();
 }
 
-fn found(dir: &TempDir, name: &str) -> OpenFile {
+fn found(dir: &TempDir, name: &str) -> Found {
     match open(&dir.path().join(name)) {
         Ok(Opened::Regular(found)) => found,
         other => panic!("{other:?}"),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use http::HeaderMap;
 use tokamak_config::Coding;
 
-use super::{OpenFile, Opened, open};
+use super::{Found, Opened, open};
 use crate::response::compression::accept::{Weights, is_asked};
 
 /// The codings, best first: compressed with much time, Brotli's files are the smallest.
@@ -13,7 +13,7 @@ const CODINGS: [Coding; 3] = [Coding::Br, Coding::Zstd, Coding::Gzip];
 
 /// The best representation that the client accepts. A compressed file that is older than the plain
 /// one is out of date, and is ignored.
-pub(super) fn choose(found: OpenFile, request: &HeaderMap) -> (OpenFile, Option<&'static str>) {
+pub(super) fn choose(found: Found, request: &HeaderMap) -> (Found, Option<&'static str>) {
     if !is_asked(request) {
         return (found, None);
     }

@@ -418,8 +418,8 @@ fn scripts_of_sites_with_guards_get_no_path_that_climbs() {
     ] {
         assert!(open.get(target).starts_with("index.php ["), "{target}");
         assert_eq!([guarded.get(target), asking.get(target)], ["400", "400"], "{target}");
-        let is_final = guarded.decide("192.0.2.1", target).is_final;
-        assert!(is_final, "scripts cannot choose something else: {target}");
+        let is_settled = guarded.decide("192.0.2.1", target).is_settled;
+        assert!(is_settled, "scripts cannot choose something else: {target}");
     }
     guarded.check(&[
         ("/staff/../a.css", "file a.css"),
@@ -445,7 +445,7 @@ fn what_rules_refuse_or_redirect_is_settled() {
         serve = "files"
         "#,
     );
-    for (target, is_final) in [
+    for (target, is_settled) in [
         ("/conf/local.txt", true),
         ("/old", true),
         ("/images/x.php", true),
@@ -454,7 +454,7 @@ fn what_rules_refuse_or_redirect_is_settled() {
         ("/docs", false),
         ("/none.php", false),
     ] {
-        assert_eq!(place.decide("192.0.2.1", target).is_final, is_final, "{target}");
+        assert_eq!(place.decide("192.0.2.1", target).is_settled, is_settled, "{target}");
     }
 }
 

@@ -64,7 +64,7 @@ pub const ANY_BODY: u64 = i64::MAX as u64;
 
 /// What the client is sending. It decides which timeout applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadPhase {
+pub enum Part {
     /// No byte of the next request has come.
     Idle,
     /// A head has begun and is not complete.
@@ -209,11 +209,11 @@ impl Screen {
     }
 
     /// What the client is sending.
-    pub fn part(&self) -> ReadPhase {
+    pub fn part(&self) -> Part {
         match self.state {
-            State::Start | State::BlankLf | State::Blank => ReadPhase::Idle,
-            _ if self.trailers || self.state.is_payload() => ReadPhase::Body,
-            _ => ReadPhase::Head,
+            State::Start | State::BlankLf | State::Blank => Part::Idle,
+            _ if self.trailers || self.state.is_payload() => Part::Body,
+            _ => Part::Head,
         }
     }
 

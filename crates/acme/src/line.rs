@@ -25,7 +25,7 @@ type Outcome = Result<(), String>;
 
 /// The line to the supervisor.
 #[derive(Clone)]
-pub struct SupervisorLink(Arc<Inner>);
+pub struct Line(Arc<Inner>);
 
 struct Inner {
     channel: Channel,
@@ -40,7 +40,7 @@ struct Waiting {
     answers: HashMap<u32, oneshot::Sender<Outcome>>,
 }
 
-impl SupervisorLink {
+impl Line {
     /// Over this channel. A thread hears the answers, since a channel waits for itself only, and
     /// passes on the names for which handshakes wait; the other value ends when the supervisor is
     /// gone.
@@ -50,8 +50,8 @@ impl SupervisorLink {
     pub fn over(
         channel: Channel,
         wants: UnboundedSender<String>,
-    ) -> std::io::Result<(SupervisorLink, oneshot::Receiver<()>)> {
-        let line = SupervisorLink(Arc::new(Inner { channel, wants, waiting: Mutex::default() }));
+    ) -> std::io::Result<(Line, oneshot::Receiver<()>)> {
+        let line = Line(Arc::new(Inner { channel, wants, waiting: Mutex::default() }));
         let (gone, is_gone) = oneshot::channel();
         let ear = line.clone();
         std::thread::Builder::new().spawn(move || {

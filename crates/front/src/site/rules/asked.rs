@@ -9,16 +9,16 @@ use crate::route::hosts::host_of;
 
 /// The client of a request, and the request itself.
 #[derive(Clone, Copy)]
-pub(super) struct ClientRequest<'a> {
+pub(super) struct Asked<'a> {
     /// The client.
     pub client: IpAddr,
     request: &'a RuleRequest<'a>,
 }
 
-impl<'a> ClientRequest<'a> {
+impl<'a> Asked<'a> {
     /// By this request.
-    pub fn by(request: &'a RuleRequest<'a>) -> ClientRequest<'a> {
-        ClientRequest { client: request.caller.addresses().peer.ip(), request }
+    pub fn by(request: &'a RuleRequest<'a>) -> Asked<'a> {
+        Asked { client: request.caller.addresses().peer.ip(), request }
     }
 
     /// Whether the conditions of a rule hold.

@@ -63,7 +63,7 @@ const KEPT_PRIORITIES: usize = 32;
 
 /// Serves the requests of one connection until it ends, in records of TLS of at most so many bytes,
 /// if there is such a bound. `first`: bytes of the client that have been read already.
-pub fn serve_connection<T>(
+pub fn converse<T>(
     context: Arc<Context>,
     transport: (T, Option<usize>),
     first: Bytes,
@@ -84,7 +84,7 @@ where
     let io = H2Io::new(transport, first, state.clone(), meter);
     // It fails only without memory.
     let mut serving = session.ok().map(|session| {
-        let (counted, wished, left) = (Reported::default(), VecDeque::new(), None);
+        let (counted, wished, left) = (Told::default(), VecDeque::new(), None);
         Conversation { context, state, io, session, is_from_proxy, wished, left, counted }
     });
     // An async block would have room for all of it twice, which an idle connection would hold.
@@ -120,7 +120,7 @@ fn count(context: &Context, of: impl Fn(&Http2Counters) -> &Counter) {
 
 /// What has been counted and logged of a connection.
 #[derive(Default)]
-struct Reported {
+struct Told {
     /// That it has begun.
     beginning: bool,
     /// That it is closed because of its client.
@@ -158,7 +158,7 @@ struct Conversation<T> {
     wished: VecDeque<(u32, Priority)>,
     /// Set when the client was told to open no more requests.
     left: Option<Leaving>,
-    counted: Reported,
+    counted: Told,
 }
 
 impl<T> Conversation<T>
@@ -292,7 +292,7 @@ where
         if let Some(kept) = inner.session.data(stream)
             && kept.number > 0
         {
-            if !kept.is_final {
+            if !kept.is_settled {
                 kept.priority = priority;
                 self.state.scheduler.change(kept.number, priority);
             }
