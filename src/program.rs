@@ -16,7 +16,7 @@ pub struct Program {
     pub about: &'static str,
 }
 
-/// Those that there are, as the manual lists them.
+/// All of them, in the order of the manual.
 pub const ALL: [&Program; 2] = [&PHP, &IMPORT];
 
 const PHP: Program =

@@ -117,7 +117,7 @@ struct Desk {
     server: Option<Process>,
     /// Programs of `sh start` blocks, until the end of the page.
     programs: Vec<Process>,
-    /// The last one: it goes when nobody writes into it any more.
+    /// The last field, so that it is dropped after the programs that write into it.
     folder: TempDir,
 }
 

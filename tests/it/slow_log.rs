@@ -144,7 +144,8 @@ fn an_entry_without_a_stack_says_why() {
     let mut server = setup.line("timeouts.watchdog = \"0\"").start();
     status_when(&server, "a worker", |status| status["pools"][0]["idle"] == 1);
     let zygote = children(server.main_process().pid().into(), "zygote")[0];
-    // Before the request is slow, so that no stack comes in time, and after the worker's fork.
+    // The zygote has forked the worker and is stopped before the request begins, so it reads no
+    // stack in time.
     stop(zygote);
     let mut connection = server.connect();
     connection.send(get("/hold.php?name=late").bytes());

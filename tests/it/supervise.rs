@@ -63,7 +63,7 @@ fn busy_pid(server: &Server) -> u64 {
         .unwrap_or_else(|| panic!("no busy worker in {status:#}"))
 }
 
-/// Waits until processes have ended, and somebody has taken note of it.
+/// Waits until processes have ended and their parents have reaped them.
 #[track_caller]
 fn gone(pids: &[u64]) {
     let is_left = |pid: &u64| std::path::Path::new(&format!("/proc/{pid}")).exists();
@@ -268,7 +268,8 @@ fn replaces_a_killed_worker(kind: Kind) {
         "while serving method=POST uri=/index.php?do=wait&n=20000",
     ]);
 
-    // Under one that may, while it waits: what computes may be what worker after worker dies of.
+    // A request that may be repeated is repeated if its worker died while it waited. One that
+    // computed is not, since it may be what killed the worker.
     let pipe = server.state_file("pipe");
     let made = Command::new("mkfifo").args(["-m", "666"]).arg(&pipe).status();
     assert!(made.unwrap().success());
@@ -281,7 +282,7 @@ fn replaces_a_killed_worker(kind: Kind) {
     let pid = busy_pid(&server);
     kill("KILL", pid);
     gone(&[pid]);
-    // This waits for somebody who reads.
+    // The shell can open the pipe when the request, sent to another worker, reads from it.
     let mut writes = Command::new("timeout");
     writes.args(["60", "sh", "-c", "echo on >\"$0\""]).arg(&pipe);
     assert!(writes.status().unwrap().success(), "nobody runs it again: {}", server.log());
@@ -537,11 +538,11 @@ fn children_hold_only_their_own_descriptors() {
     let zygotes = children(server.main_process().pid().into(), "zygote");
     assert_eq!(zygotes.len(), 2);
     for zygote in zygotes {
-        // While it forks a worker it has more.
+        // A zygote that is forking a worker has more open for a moment.
         let only_its_own = || {
             let open = open(zygote);
             let count = |text: &str| open.iter().filter(|name| name.contains(text)).count();
-            // One queue, one line, two bells.
+            // The queue, the channel to the supervisor, and two eventfds that wake workers.
             (["memfd:tokamak-", "socket:", "eventfd"].map(count) == [1, 1, 2]).then_some(())
         };
         let found = eventually(Duration::from_secs(20), only_its_own);

@@ -200,7 +200,7 @@ fn leaves_a_server_alone_that_was_stopped_as_a_whole() {
     let pids: Vec<String> = all.iter().map(u64::to_string).collect();
     let go_on = format!("kill -s CONT {}", pids.join(" "));
     assert!(Command::new("sh").args(["-c", &go_on]).status().unwrap().success());
-    // Twice as long as the supervisor is patient.
+    // The supervisor would replace a process that has hung for one second.
     std::thread::sleep(Duration::from_secs(2));
     let after = status(&server);
     for key in ["generation", "front_pid"] {

@@ -130,8 +130,8 @@ fn caches_like_this_one_have_fields_of_their_own() {
     }
 }
 
-/// A response from the cache: of one that is kept for a second, the next response but on a machine
-/// that is very busy.
+/// A response from the cache. A page that is kept for one second may have expired before the next
+/// request on a busy machine, so this asks again.
 #[track_caller]
 fn hit(site: &Site, target: &str) -> Response {
     let hit = || {

@@ -179,7 +179,7 @@ def main():
                 print(json.dumps(answer), flush=True)
         finally:
             browser.end()
-            # What such a process has begun to write may come when its folder has been listed.
+            # A browser process that is ending may write a file while its folder is removed.
             for _ in range(100):
                 shutil.rmtree(folder, ignore_errors=True)
                 if not os.path.exists(folder):

@@ -61,7 +61,8 @@ fn no_request_is_lost_when_addresses_come_and_go() {
                     .expect("it is drained");
             } else {
                 assert_eq!(states(&server).len(), 1);
-                // Forgotten at once; what it still had is answered before this many others are.
+                // The front forgets this pool at once. Its last requests are answered before as
+                // many others as these.
                 load.goes_on();
             }
             pools[old].kill();

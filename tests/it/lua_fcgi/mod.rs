@@ -107,7 +107,7 @@ impl Launcher {
     }
 }
 
-/// A script that says so when it runs, and then sleeps and does what else it is told.
+/// The beginning of scripts that leave a file when they run, so that a test can wait for that.
 const BEGINS: &str = "io.open(os.getenv('DOCUMENT_ROOT') .. '/begun', 'w'):close() ";
 
 /// A script's file.

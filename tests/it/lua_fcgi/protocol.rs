@@ -69,7 +69,7 @@ fn values_are_told_and_what_is_unknown_is_answered_so() {
 
 #[test]
 fn a_request_that_is_aborted_ends_and_its_script_with_it() {
-    // It goes on when it may, if it is there to see it.
+    // The script waits for the file `go`, and then leaves the file `mark`: an aborted one leaves none.
     let marks = format!(
         "{BEGINS} local root = os.getenv('DOCUMENT_ROOT') repeat tokamak.sleep(0.01) until \
             io.open(root .. '/go') io.open(root .. '/mark', 'w'):close()"
@@ -89,8 +89,8 @@ fn a_request_that_is_aborted_ends_and_its_script_with_it() {
     other.send(&launcher.request("/marks.lua").bytes(1));
     launcher.runs();
     drop(other);
-    // Whoever looks every hundredth of a second would see it many times. That the connection is
-    // closed, the server hears before it hears of this request.
+    // The server reads the end of that connection before it reads this request, and aborts the
+    // script, which looks for the file every 10 ms: a script that went on would find it at once.
     assert!(client.ask(&launcher.request("/hello.lua")).body().starts_with("Hello"));
     std::thread::sleep(Duration::from_millis(200));
     fs::write(script(&launcher, "go"), "").unwrap();

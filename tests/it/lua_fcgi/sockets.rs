@@ -141,7 +141,7 @@ fn a_successor_takes_the_place_at_once() {
 
 #[test]
 fn a_second_signal_does_not_wait() {
-    // Longer than anybody waits below.
+    // The script sleeps for longer than the test waits for the end of the program.
     let endless = format!("{BEGINS} tokamak.sleep(25)");
     let mut launcher = Launcher::start(&[], &[("endless.lua", &endless)]);
     let mut client = launcher.connect();

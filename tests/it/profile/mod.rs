@@ -85,7 +85,7 @@ fn shares(server: &Server, page: &str, words: &[&str]) -> (String, f64) {
 fn waiting_is_wall_time(kind: Kind) {
     let server = started(kind);
     let target = "/hot.php?wait";
-    // A thousand samples: half of them wait, or none.
+    // With some thousand samples, half of them (wall time) or none (processor time) are waits.
     let words = |clock| ["--for", "4s", "--rate", "299", clock, "--by", "url", "--folded", "-"];
     let share =
         |folded: &str| samples_with(folded, ";wait_a_while;usleep") / samples_with(folded, "");

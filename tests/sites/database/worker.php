@@ -21,7 +21,7 @@ function meet(int $count): void
         return;
     }
     $file = getenv('STATE').'/met';
-    // The next ones meet again: by how many have come, each knows which meeting it is of.
+    // Each request adds a byte; the length of the file says which group of requests it belongs to.
     $book = fopen($file, 'a');
     flock($book, LOCK_EX);
     fwrite($book, 'x');

@@ -209,7 +209,7 @@ pub(super) fn is_avoidable(directive: &Directive) -> bool {
         .iter()
         .chain(&["%{HTTP:", "%{QUERY_STRING}"])
         .any(|start| what.starts_with(start));
-    // Clients send what must not be there, nothing, or words that nobody asks for.
+    // A client can send the text that the condition excludes, an empty text, or any other text.
     let is_always = |value: &str| {
         let is_in = |expression: &String, text| pattern::is_in(expression, text);
         let expression = pattern::translate(value, false);
