@@ -69,7 +69,8 @@ fn values_are_told_and_what_is_unknown_is_answered_so() {
 
 #[test]
 fn a_request_that_is_aborted_ends_and_its_script_with_it() {
-    // The script waits for the file `go`, and then leaves the file `mark`: an aborted one leaves none.
+    // The script waits for the file `go`, and then leaves the file `mark`. An aborted one leaves no
+    // file.
     let marks = format!(
         "{BEGINS} local root = os.getenv('DOCUMENT_ROOT') repeat tokamak.sleep(0.01) until \
             io.open(root .. '/go') io.open(root .. '/mark', 'w'):close()"
