@@ -81,7 +81,7 @@ pub fn print_messages(loaded: Loaded) -> Option<Config> {
 /// # Errors
 /// Fails if an address cannot be resolved.
 fn server(arguments: &Arguments, config: &Config) -> Result<Server, Message> {
-    let mut told = told(arguments)?;
+    let mut own_sites = pools_file(arguments)?;
     let mut sockets = Vec::new();
     let mut sites = Vec::new();
     for (site_index, pool) in config.pools.iter().enumerate() {
@@ -90,11 +90,13 @@ fn server(arguments: &Arguments, config: &Config) -> Result<Server, Message> {
         if let Some(address) = &pool.status_listen {
             sockets.push(FpmSocket { address: resolve(address)?, site_index, is_for_status: true });
         }
-        let own =
-            told.iter().position(|(name, _)| *name == pool.name).map(|at| told.swap_remove(at).1);
+        let own = own_sites
+            .iter()
+            .position(|(name, _)| *name == pool.name)
+            .map(|at| own_sites.swap_remove(at).1);
         sites.push(site(pool, own));
     }
-    if let (Some((name, _)), Some(file)) = (told.first(), &arguments.pools) {
+    if let (Some((name, _)), Some(file)) = (own_sites.first(), &arguments.pools) {
         let text = format!("{}: there is no pool '{name}' in the configuration", file.display());
         return Err(Message::new(Level::Error, text));
     }
@@ -123,7 +125,7 @@ fn warnings(config: &Config) -> Vec<Message> {
 }
 
 /// What the file of `--pools` says, by the names of the pools.
-fn told(arguments: &Arguments) -> Result<Vec<(String, Site)>, Message> {
+fn pools_file(arguments: &Arguments) -> Result<Vec<(String, Site)>, Message> {
     let Some(file) = &arguments.pools else { return Ok(Vec::new()) };
     let wrong = |what: String| Message::new(Level::Error, what);
     let directory = std::env::current_dir().map_err(|error| wrong(error.to_string()))?;

@@ -40,7 +40,7 @@ const PATIENCE: usize = 1000;
 pub fn main(start: FrontStart) -> u8 {
     give_memory_back();
     let channel = Arc::new(start.channel);
-    let tell = |message: FromFront| {
+    let send = |message: FromFront| {
         // A supervisor that is gone is noticed by the next receive.
         let _ = control::send(&channel, &message, &[]);
     };
@@ -74,15 +74,15 @@ pub fn main(start: FrontStart) -> u8 {
     let front = match Front::start(start) {
         Ok(front) => Arc::new(front),
         Err(error) => {
-            tell(FromFront::Failed { message: error.to_string() });
+            send(FromFront::Failed { message: error.to_string() });
             return FAILED;
         }
     };
-    tell(FromFront::Ready);
+    send(FromFront::Ready);
     let drained = Arc::new(AtomicBool::new(false));
     let mut turns = Turns { last: front.turns(), said: Instant::now() };
     loop {
-        turns.tell(&front, &channel);
+        turns.report_to(&front, &channel);
         match control::receive_within::<ToFront>(&channel, Some(BEAT)) {
             Ok(Heard::Message(ToFront::Answer { question, part, is_last }, _)) => {
                 questions.hear(question, &part, is_last);
@@ -91,13 +91,15 @@ pub fn main(start: FrontStart) -> u8 {
                 questions.hear_stream(question, streams.into_iter().next());
             }
             Ok(Heard::Message(ToFront::Dropped { question }, _)) => questions.forget(question),
-            Ok(Heard::Message(message, files)) => obey(&front, &channel, &drained, message, files),
+            Ok(Heard::Message(message, files)) => {
+                handle(&front, &channel, &drained, message, files)
+            }
             Ok(Heard::Nothing) => {}
             Ok(Heard::Closed) => {
                 return if drained.load(Ordering::Relaxed) { DONE } else { FAILED };
             }
             Err(error) => {
-                tell(FromFront::Failed { message: error.to_string() });
+                send(FromFront::Failed { message: error.to_string() });
                 return FAILED;
             }
         }
@@ -121,7 +123,7 @@ struct Turns {
 }
 
 impl Turns {
-    fn tell(&mut self, front: &Front, channel: &Channel) {
+    fn report_to(&mut self, front: &Front, channel: &Channel) {
         if self.said.elapsed() < BEAT {
             return;
         }
@@ -137,7 +139,7 @@ impl Turns {
     }
 }
 
-fn obey(
+fn handle(
     front: &Arc<Front>,
     channel: &Arc<Channel>,
     drained: &Arc<AtomicBool>,
@@ -160,7 +162,7 @@ fn obey(
             if let Err(error) = front.renew(old, new, memory, taken, left) {
                 // Requests would go on to a pool that is about to end.
                 let message = format!("cannot map the memory of a new queue: {error}");
-                insist(channel, &FromFront::Failed { message });
+                send_waiting(channel, &FromFront::Failed { message });
                 std::process::exit(FAILED.into());
             }
         }
@@ -174,7 +176,7 @@ fn obey(
                 // The supervisor has read them already, so this is not for its reader to correct.
                 tokamak_front::warn(&format!("new certificates are not used: {problem}"));
             }
-            insist(channel, &FromFront::Certificates { number });
+            send_waiting(channel, &FromFront::Certificates { number });
         }
         ToFront::Users => {
             let users = match files.into_iter().next().map(memory_file::read) {
@@ -208,12 +210,12 @@ fn obey(
                 return;
             }
             for (upstream, status) in front.address_statuses() {
-                insist(channel, &FromFront::AddressStatus { question, upstream, status });
+                send_waiting(channel, &FromFront::AddressStatus { question, upstream, status });
             }
             if let Some(status) = cache(front) {
-                insist(channel, &FromFront::Cache { question, status });
+                send_waiting(channel, &FromFront::Cache { question, status });
             }
-            insist(channel, &FromFront::Answered { question, outcome });
+            send_waiting(channel, &FromFront::Answered { question, outcome });
         }
         ToFront::Purge { question, what } => {
             let purged = what_of(what).and_then(|what| front.purge(&what));
@@ -221,9 +223,9 @@ fn obey(
                 return;
             }
             let outcome = purged.map(|count| {
-                insist(channel, &FromFront::Purged { question, count });
+                send_waiting(channel, &FromFront::Purged { question, count });
             });
-            insist(channel, &FromFront::Answered { question, outcome });
+            send_waiting(channel, &FromFront::Answered { question, outcome });
         }
         ToFront::Reopen { access } => {
             let Some(file) = files.into_iter().next() else { return };
@@ -264,7 +266,7 @@ fn cache(front: &Front) -> Option<CacheStatus> {
 
 /// Says it even if the line is full, which a long list can do: the supervisor is about to read it.
 /// False if it could not be said.
-fn insist(channel: &Channel, message: &FromFront) -> bool {
+fn send_waiting(channel: &Channel, message: &FromFront) -> bool {
     for _ in 0..PATIENCE {
         match control::send(channel, message, &[]) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => sleep(Duration::from_millis(1)),
@@ -286,7 +288,7 @@ where
         Err(error) if error.kind() == ErrorKind::WouldBlock => {
             let (channel, aside_lost) = (channel.clone(), lost.clone());
             let aside = move || {
-                if !insist(&channel, &message) {
+                if !send_waiting(&channel, &message) {
                     aside_lost();
                 }
             };

@@ -96,7 +96,7 @@ fn given() -> Result<OwnedFd, String> {
 /// Serves until a signal asks for the end, and then until the requests that are under way have
 /// ended.
 fn wait(signals: Signals, front: &Front, listen: Option<&FpmAddress>) {
-    asked(&signals);
+    wait_for_signal(&signals);
     if let Some(FpmAddress::Unix(path)) = listen {
         // Now and not later: the next server may take the place while this one answers its last
         // requests. If it is gone already, that is what we want.
@@ -105,13 +105,13 @@ fn wait(signals: Signals, front: &Front, listen: Option<&FpmAddress>) {
     front.drain();
     // A second signal ends the server without waiting for them.
     std::thread::spawn(move || {
-        asked(&signals);
+        wait_for_signal(&signals);
         std::process::exit(INTERRUPTED);
     });
     front.join();
 }
 
-fn asked(signals: &Signals) {
+fn wait_for_signal(signals: &Signals) {
     loop {
         if let Some(
             Signal::Terminate | Signal::Interrupt | Signal::Quit | Signal::HangUp | Signal::User1,

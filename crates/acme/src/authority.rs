@@ -11,7 +11,7 @@ use tokamak_sys::control::StateFile;
 
 use crate::error::Error;
 use crate::http::Client;
-use crate::line::Line;
+use crate::line::SupervisorLink;
 use crate::plan::{Cause, Window};
 use crate::shared::Shared;
 
@@ -51,7 +51,7 @@ impl Authority {
     pub async fn account(
         &mut self,
         settings: &Acme,
-        line: &Line,
+        line: &SupervisorLink,
         shared: Option<&Shared>,
     ) -> Result<Account, Error> {
         if let Some(account) = self.account.clone() {
@@ -96,7 +96,7 @@ impl Authority {
     }
 
     /// Stores the account, if it is not stored yet.
-    async fn save(&mut self, line: &Line) -> Result<(), Error> {
+    async fn save(&mut self, line: &SupervisorLink) -> Result<(), Error> {
         if let Some(file) = self.kept.as_ref().filter(|_| self.is_unsaved) {
             line.store(StateFile::Account(self.url.clone()), file.clone()).await?;
             self.is_unsaved = false;
@@ -112,7 +112,7 @@ impl Authority {
         &mut self,
         id: &CertificateIdentifier<'_>,
         settings: &Acme,
-        line: &Line,
+        line: &SupervisorLink,
         shared: Option<&Shared>,
     ) -> Result<(Option<Window>, Duration), Error> {
         let account = self.account(settings, line, shared).await?;

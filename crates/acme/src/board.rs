@@ -5,27 +5,27 @@ use tokamak_tls::Challenge;
 use tokio::sync::Mutex;
 
 use crate::error::Error;
-use crate::line::Line;
+use crate::line::SupervisorLink;
 use crate::shared::Shared;
 
 /// The challenges of the moment.
 pub struct Board<'a> {
-    line: Line,
+    line: SupervisorLink,
     /// Other nodes, to which a balancer may send an authority.
     shared: Option<&'a Shared>,
-    /// Locked while the fronts are told, so that they are told in turn.
-    shown: Mutex<Shown>,
+    /// Locked while they are sent to the fronts, so that two changes do not overtake each other.
+    shown: Mutex<Challenges>,
 }
 
 #[derive(Default)]
-struct Shown {
+struct Challenges {
     own: Vec<Challenge>,
     others: Vec<Challenge>,
 }
 
 impl Board<'_> {
-    /// None so far. The fronts are told over this line.
-    pub fn new(line: Line, shared: Option<&Shared>) -> Board<'_> {
+    /// No challenges yet. `line` sends them to the fronts.
+    pub fn new(line: SupervisorLink, shared: Option<&Shared>) -> Board<'_> {
         Board { line, shared, shown: Mutex::default() }
     }
 
@@ -33,12 +33,12 @@ impl Board<'_> {
     /// nodes have them, or those of a node take too long.
     ///
     /// # Errors
-    /// As [`Line::present`]; or if the other nodes cannot be told.
+    /// As [`SupervisorLink::present`]; or if the other nodes cannot be reached.
     pub async fn show(&self, own: Vec<Challenge>) -> Result<(), Error> {
         {
             let mut shown = self.shown.lock().await;
             shown.own.clone_from(&own);
-            self.tell(&shown).await?;
+            self.send(&shown).await?;
         }
         let Some(shared) = self.shared else { return Ok(()) };
         let missing = shared.show(&own).await?;
@@ -53,17 +53,17 @@ impl Board<'_> {
     /// The same for those of other nodes.
     ///
     /// # Errors
-    /// As [`Line::present`].
+    /// As [`SupervisorLink::present`].
     pub async fn show_others(&self, others: Vec<Challenge>) -> Result<(), Error> {
         let mut shown = self.shown.lock().await;
         if shown.others == others {
             return Ok(());
         }
         shown.others = others;
-        self.tell(&shown).await
+        self.send(&shown).await
     }
 
-    async fn tell(&self, shown: &Shown) -> Result<(), Error> {
+    async fn send(&self, shown: &Challenges) -> Result<(), Error> {
         self.line.present([&shown.own[..], &shown.others].concat()).await
     }
 }

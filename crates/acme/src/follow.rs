@@ -8,8 +8,8 @@ use tokio::time::sleep;
 
 use crate::board::Board;
 use crate::error::Error;
-use crate::line::Line;
-use crate::shared::{News, Shared};
+use crate::line::SupervisorLink;
+use crate::shared::{NodeUpdates, Shared};
 
 /// Pause between two looks. With a tenth, many nodes would ask Redis all the time; with ten times
 /// more, each order would take that much longer, until all nodes show its challenge.
@@ -26,8 +26,8 @@ pub struct Arrived {
 
 /// What was seen at the last look.
 #[derive(Default)]
-struct Seen {
-    /// As [`News::number`].
+struct LastLook {
+    /// As [`NodeUpdates::number`].
     number: Option<Vec<u8>>,
     versions: BTreeMap<String, u64>,
     /// The challenges that this node was said to show, by nodes and numbers.
@@ -35,11 +35,16 @@ struct Seen {
 }
 
 /// Follows the other nodes. Never ends.
-pub async fn follow(shared: &Shared, board: &Board<'_>, line: &Line, arrived: &Sender<Arrived>) {
+pub async fn follow(
+    shared: &Shared,
+    board: &Board<'_>,
+    line: &SupervisorLink,
+    arrived: &Sender<Arrived>,
+) {
     // Apart, since fronts may be slow to show challenges: the others would take this node for gone.
     let beats = async {
         loop {
-            // What fails here fails there, and is told.
+            // `follow` meets the same failure, and logs it.
             let _ = shared.beat().await;
             sleep(LOOK_EVERY).await;
         }
@@ -47,8 +52,13 @@ pub async fn follow(shared: &Shared, board: &Board<'_>, line: &Line, arrived: &S
     tokio::join!(beats, look_again(shared, board, line, arrived));
 }
 
-async fn look_again(shared: &Shared, board: &Board<'_>, line: &Line, arrived: &Sender<Arrived>) {
-    let mut seen = Seen::default();
+async fn look_again(
+    shared: &Shared,
+    board: &Board<'_>,
+    line: &SupervisorLink,
+    arrived: &Sender<Arrived>,
+) {
+    let mut seen = LastLook::default();
     let mut is_down = false;
     loop {
         match look(shared, &mut seen, board, arrived).await {
@@ -73,11 +83,12 @@ async fn look_again(shared: &Shared, board: &Board<'_>, line: &Line, arrived: &S
 
 async fn look(
     shared: &Shared,
-    seen: &mut Seen,
+    seen: &mut LastLook,
     board: &Board<'_>,
     arrived: &Sender<Arrived>,
 ) -> Result<(), Error> {
-    let Some(News { number, versions, challenges }) = shared.news(seen.number.as_deref()).await?
+    let Some(NodeUpdates { number, versions, challenges }) =
+        shared.news(seen.number.as_deref()).await?
     else {
         return Ok(());
     };
@@ -94,6 +105,6 @@ async fn look(
             let _ = arrived.try_send(Arrived { name: name.clone(), ends: *ends });
         }
     }
-    *seen = Seen { number: Some(number), versions, confirmed: numbers };
+    *seen = LastLook { number: Some(number), versions, confirmed: numbers };
     Ok(())
 }

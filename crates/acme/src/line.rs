@@ -1,4 +1,4 @@
-//! The line to the supervisor.
+//! The connection to the supervisor.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -23,9 +23,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 type Outcome = Result<(), String>;
 
-/// The line to the supervisor.
+/// The connection to the supervisor.
 #[derive(Clone)]
-pub struct Line(Arc<Inner>);
+pub struct SupervisorLink(Arc<Inner>);
 
 struct Inner {
     channel: Channel,
@@ -40,7 +40,7 @@ struct Waiting {
     answers: HashMap<u32, oneshot::Sender<Outcome>>,
 }
 
-impl Line {
+impl SupervisorLink {
     /// Over this channel. A thread hears the answers, since a channel waits for itself only, and
     /// passes on the names for which handshakes wait; the other value ends when the supervisor is
     /// gone.
@@ -50,13 +50,13 @@ impl Line {
     pub fn over(
         channel: Channel,
         wants: UnboundedSender<String>,
-    ) -> std::io::Result<(Line, oneshot::Receiver<()>)> {
-        let line = Line(Arc::new(Inner { channel, wants, waiting: Mutex::default() }));
+    ) -> std::io::Result<(SupervisorLink, oneshot::Receiver<()>)> {
+        let line = SupervisorLink(Arc::new(Inner { channel, wants, waiting: Mutex::default() }));
         let (gone, is_gone) = oneshot::channel();
         let ear = line.clone();
         std::thread::Builder::new().spawn(move || {
             ear.listen();
-            // Who would have been told may have gone as well.
+            // The receiver may have ended as well.
             let _ = gone.send(());
         })?;
         Ok((line, is_gone))
@@ -101,7 +101,7 @@ impl Line {
 
     /// Writes a line into the error log.
     pub async fn note(&self, is_problem: bool, text: String) {
-        // Without a line there is nobody to tell.
+        // Without a connection to the supervisor, nothing can be sent.
         let _ = self.send(&FromAcme::Note { is_problem, text }).await;
     }
 

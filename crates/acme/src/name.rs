@@ -17,7 +17,7 @@ pub struct Name {
     /// Whether it was first seen in a handshake.
     pub is_on_demand: bool,
     /// Its certificate.
-    pub held: Option<Held>,
+    pub held: Option<NameCertificate>,
     /// A certificate that could not be stored yet, and how often that was tried.
     pub unsaved: Option<(Vec<u8>, u32)>,
     /// How the tries to get one have gone.
@@ -31,10 +31,10 @@ pub struct Name {
 }
 
 /// What [`Name::next`] is if a handshake waits.
-pub const WANTED: u64 = 0;
+pub const AWAITED: u64 = 0;
 
 /// A certificate that a name has.
-pub struct Held {
+pub struct NameCertificate {
     /// The certificate with its chain and its key.
     pub file: Vec<u8>,
     /// When it is valid.
@@ -52,14 +52,14 @@ pub struct Held {
 impl Name {
     /// A name with this certificate, if it has one.
     pub fn new(name: String, file: Option<Vec<u8>>, tries: Tries) -> Name {
-        let held = file.and_then(Held::of);
-        let (unsaved, next, floor, elsewhere) = (None, WANTED + 1, 0, None);
+        let held = file.and_then(NameCertificate::of);
+        let (unsaved, next, floor, elsewhere) = (None, AWAITED + 1, 0, None);
         Name { name, is_on_demand: false, held, unsaved, tries, next, floor, elsewhere }
     }
 
     /// Whether a handshake waits for its certificate.
-    pub fn is_wanted(&self) -> bool {
-        self.next == WANTED
+    pub fn is_awaited(&self) -> bool {
+        self.next == AWAITED
     }
 
     /// Whether it has a certificate that has not ended.
@@ -78,20 +78,20 @@ impl Name {
     /// at once.
     pub fn has(&mut self, file: Vec<u8>) {
         self.tries.succeeded();
-        self.held = Held::of(file);
+        self.held = NameCertificate::of(file);
         self.floor = self.held.as_ref().map_or(0, |held| plan::floor(held.validity, now()));
         self.next = now();
     }
 }
 
-impl Held {
+impl NameCertificate {
     /// The certificate in this file, if it is one.
-    pub fn of(file: Vec<u8>) -> Option<Held> {
+    pub fn of(file: Vec<u8>) -> Option<NameCertificate> {
         let certificate = Pair::read(&file, &file).ok()?.certificate;
         let validity = Validity { begins: certificate.not_before, ends: certificate.not_after };
         let share = fastrand::f64();
         let renew = plan::renewal(validity, None, share, now());
-        Some(Held { file, validity, id: identifier(&certificate), renew, ask: 0, share })
+        Some(NameCertificate { file, validity, id: identifier(&certificate), renew, ask: 0, share })
     }
 
     /// The authority wants it to be renewed then, and to be asked again after so long.

@@ -17,7 +17,7 @@ use crate::authority::Authority;
 use crate::board::Board;
 use crate::error::Error;
 use crate::hook::{self, Record};
-use crate::line::Line;
+use crate::line::SupervisorLink;
 use crate::plan::Cause;
 
 /// How often the authority is asked whether it has looked, and for how long. It needs seconds: with
@@ -34,7 +34,7 @@ const PATIENCE: RetryPolicy = RetryPolicy::new()
 const LONGEST: Duration = Duration::from_secs(15 * 60);
 
 /// What is wanted.
-pub struct Wanted<'a> {
+pub struct OrderRequest<'a> {
     /// The name.
     pub name: &'a str,
     /// How to show that it is ours.
@@ -52,13 +52,13 @@ pub struct Wanted<'a> {
 pub async fn place(
     authority: &mut Authority,
     account: &Account,
-    wanted: &Wanted<'_>,
-    line: &Line,
+    wanted: &OrderRequest<'_>,
+    line: &SupervisorLink,
     board: &Board<'_>,
 ) -> Result<Vec<u8>, Error> {
     let mut order = begin(authority, account, wanted).await?;
     let mut record = None;
-    let outcome = settle(authority, &mut order, wanted, board, &mut record);
+    let outcome = complete(authority, &mut order, wanted, board, &mut record);
     let outcome = match timeout(LONGEST, outcome).await {
         Ok(outcome) => outcome,
         // The authority may have counted it.
@@ -67,8 +67,8 @@ pub async fn place(
             Err(Error::new(Cause::Refused, format!("the order takes longer than {seconds} s")))
         }
     };
-    // Whatever has come of it, nothing is to be left behind. What is left harms nobody, and is no
-    // reason to throw a certificate away.
+    // The challenge is removed after a success and after a failure. One that stays does no harm,
+    // so a failure to remove it does not discard the certificate.
     if let Err(problem) = board.show(Vec::new()).await {
         line.note(true, format!("a challenge may be left for a while: {problem}")).await;
     }
@@ -83,7 +83,7 @@ pub async fn place(
 async fn begin(
     authority: &mut Authority,
     account: &Account,
-    wanted: &Wanted<'_>,
+    wanted: &OrderRequest<'_>,
 ) -> Result<Order, Error> {
     let identifiers = [Identifier::Dns(wanted.name.to_owned())];
     if let Some(replaced) = wanted.replaces {
@@ -107,10 +107,10 @@ async fn begin(
     account.new_order(&NewOrder::new(&identifiers)).await.map_err(|error| authority.error(error))
 }
 
-async fn settle(
+async fn complete(
     authority: &mut Authority,
     order: &mut Order,
-    wanted: &Wanted<'_>,
+    wanted: &OrderRequest<'_>,
     board: &Board<'_>,
     record: &mut Option<Record>,
 ) -> Result<Vec<u8>, Error> {
@@ -132,7 +132,7 @@ async fn settle(
 async fn show(
     authority: &mut Authority,
     order: &mut Order,
-    wanted: &Wanted<'_>,
+    wanted: &OrderRequest<'_>,
     board: &Board<'_>,
     record: &mut Option<Record>,
 ) -> Result<(), Error> {
@@ -181,7 +181,7 @@ async fn show(
 }
 
 /// What the authority has found, and why that does not convince it.
-async fn refusal(authority: &Authority, order: &mut Order, wanted: &Wanted<'_>) -> Error {
+async fn refusal(authority: &Authority, order: &mut Order, wanted: &OrderRequest<'_>) -> Error {
     let mut found = String::new();
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {

@@ -19,11 +19,11 @@ use crate::authority::Authority;
 use crate::board::Board;
 use crate::error::Error;
 use crate::follow::{Arrived, follow};
-use crate::line::Line;
-use crate::name::{Held, Name, WANTED};
+use crate::line::SupervisorLink;
+use crate::name::{AWAITED, Name, NameCertificate};
 use crate::now;
 use crate::operator::Operator;
-use crate::order::{self, Wanted};
+use crate::order::{self, OrderRequest};
 use crate::plan::{self, Cause, Window};
 use crate::shared::Shared;
 use crate::tries::{self, Tries};
@@ -45,7 +45,7 @@ const MOST_FAILED: usize = 1000;
 /// Certificates of other nodes that are heard of and not looked at yet.
 const MOST_ARRIVED: usize = 1024;
 
-/// Seconds after which it is told that another node has a name's turn: longer than an order.
+/// Seconds after which the log says that another node orders for a name: longer than an order.
 const LONG_TURN: u64 = 1800;
 
 /// Exit status of a process whose supervisor is gone, or that cannot start.
@@ -84,7 +84,7 @@ pub fn run(start: Start) -> u8 {
 
 async fn serve(start: Start) {
     let (wants, wanted) = unbounded_channel();
-    let Ok((line, is_gone)) = Line::over(start.channel, wants) else { return };
+    let Ok((line, is_gone)) = SupervisorLink::over(start.channel, wants) else { return };
     let settings = tries::fingerprint(&start.settings);
     // It was forked with the state of the supervisor's.
     fastrand::seed(tokamak_tls::random());
@@ -136,7 +136,7 @@ async fn serve(start: Start) {
 /// take much longer. Ends when the supervisor is gone.
 async fn ask_operator(
     operator: Option<&Operator>,
-    line: &Line,
+    line: &SupervisorLink,
     mut wanted: UnboundedReceiver<String>,
     allow: UnboundedSender<String>,
 ) {
@@ -172,7 +172,7 @@ async fn ask_operator(
 /// one, if there are both.
 fn next_due(names: &[Name], is_wanted: bool, now: u64) -> Option<usize> {
     let due = || names.iter().enumerate().filter(|(_, name)| plan::is_due(name.next, now));
-    let preferred = due().filter(|(_, name)| name.is_wanted() == is_wanted);
+    let preferred = due().filter(|(_, name)| name.is_awaited() == is_wanted);
     let first = preferred.min_by_key(|(_, name)| name.next);
     first.or_else(|| due().min_by_key(|(_, name)| name.next)).map(|(at, _)| at)
 }
@@ -182,7 +182,7 @@ struct Work<'a> {
     settings: Acme,
     fingerprint: u64,
     authorities: Vec<Authority>,
-    line: &'a Line,
+    line: &'a SupervisorLink,
     board: &'a Board<'a>,
     operator: Option<&'a Operator>,
     shared: Option<&'a Shared>,
@@ -227,7 +227,7 @@ impl Work<'_> {
             let now = now();
             if let Some(at) = next_due(&names, is_wanted_next, now) {
                 // In turns, so that neither can hold up the other.
-                is_wanted_next = !names[at].is_wanted();
+                is_wanted_next = !names[at].is_awaited();
                 let may_go = self.attend(&mut names[at]).await;
                 if may_go && names[at].is_on_demand && !names[at].is_served() {
                     self.give_up(names.swap_remove(at)).await;
@@ -248,10 +248,10 @@ impl Work<'_> {
     async fn want(&mut self, names: &mut Vec<Name>, name: String) {
         let tries = self.failed.remove(&name).unwrap_or_else(|| Tries::new(self.fingerprint));
         if let Some(known) = names.iter_mut().find(|known| known.name == name) {
-            known.next = WANTED;
+            known.next = AWAITED;
             return;
         }
-        let name = Name { is_on_demand: true, next: WANTED, ..Name::new(name, None, tries) };
+        let name = Name { is_on_demand: true, next: AWAITED, ..Name::new(name, None, tries) };
         if self.may_ask(&name) {
             // Somebody waits, so it comes first.
             names.push(name);
@@ -298,7 +298,7 @@ impl Work<'_> {
     /// Uses the certificate of another node, if it is good and lasts longer. False if it does not.
     async fn take(&self, name: &mut Name, file: &[u8]) -> bool {
         let ends = name.held.as_ref().map_or(0, |held| held.validity.ends);
-        let is_new = Held::of(file.to_vec())
+        let is_new = NameCertificate::of(file.to_vec())
             .is_some_and(|other| other.validity.ends > ends && other.renew > now());
         if !is_new || order::check(&name.name, file).is_err() {
             return false;
@@ -362,7 +362,7 @@ impl Work<'_> {
                 if now().saturating_sub(since) > LONG_TURN {
                     name.elsewhere = Some(now());
                     let failure = "another node has had its turn for half an hour";
-                    self.tell(name, "no new certificate for", failure, true).await;
+                    self.report(name, "no new certificate for", failure, true).await;
                 }
                 return false;
             }
@@ -384,7 +384,7 @@ impl Work<'_> {
                 // Once for all names, unless it is another problem.
                 let problem = error.to_string();
                 if self.unshared.as_ref() != Some(&problem) {
-                    self.tell(name, "no new certificate for", &problem, true).await;
+                    self.report(name, "no new certificate for", &problem, true).await;
                     self.unshared = Some(problem);
                 }
                 self.line.name(&name.name, name.next, error.to_string()).await;
@@ -399,7 +399,7 @@ impl Work<'_> {
     async fn publish(&self, name: &Name) {
         let (Some(shared), Some(held)) = (self.shared, &name.held) else { return };
         let Ok(other) = shared.certificate(&name.name).await else { return };
-        let ends = other.and_then(Held::of).map_or(0, |other| other.validity.ends);
+        let ends = other.and_then(NameCertificate::of).map_or(0, |other| other.validity.ends);
         if ends < held.validity.ends {
             // What fails now is done at the next look.
             let _ = shared.keep_certificate(&name.name, &held.file, held.validity.ends).await;
@@ -407,7 +407,7 @@ impl Work<'_> {
     }
 
     /// Whether the operator still wants a certificate for a name that was first seen in a handshake
-    /// and has had one. If not, or if nobody answers, it is not renewed now.
+    /// and has had one. If not, or without an answer, it is not renewed now.
     async fn is_still_allowed(&self, name: &mut Name) -> bool {
         let Some(operator) = self.operator.filter(|_| name.is_on_demand && name.held.is_some())
         else {
@@ -419,7 +419,7 @@ impl Work<'_> {
             Err(problem) => format!("`ask` has failed: {problem}"),
         };
         name.next = now() + plan::UNASKED;
-        self.tell(name, "no new certificate for", &failure, true).await;
+        self.report(name, "no new certificate for", &failure, true).await;
         false
     }
 
@@ -433,7 +433,7 @@ impl Work<'_> {
                 let wait = plan::retry(failures, error.cause, fastrand::f64());
                 name.unsaved = Some((file, failures));
                 name.next = now() + wait.as_secs().max(1);
-                self.tell(name, "no new certificate for", &error.to_string(), true).await;
+                self.report(name, "no new certificate for", &error.to_string(), true).await;
             }
         }
     }
@@ -443,11 +443,11 @@ impl Work<'_> {
         let next = |authority: &Authority| name.tries.next(&authority.url).max(authority.rests);
         let next = self.authorities.iter().map(next).min().unwrap_or_default();
         name.next = next.clamp(now() + 1, now() + LOOK_EVERY);
-        self.tell(name, what, failure, is_problem).await;
+        self.report(name, what, failure, is_problem).await;
     }
 
     /// Says that there is no new certificate, and when the next try is.
-    async fn tell(&self, name: &Name, what: &str, failure: &str, is_problem: bool) {
+    async fn report(&self, name: &Name, what: &str, failure: &str, is_problem: bool) {
         let seconds = name.next.saturating_sub(now());
         let meanwhile =
             if name.held.is_some() { "the old one stays in use" } else { "there is none" };
@@ -504,7 +504,7 @@ impl Work<'_> {
         }
         let ordered = self.order(name).await;
         if let Ordered::Got(file) = &ordered
-            && let Some(held) = Held::of(file.clone())
+            && let Some(held) = NameCertificate::of(file.clone())
             && let Err(error) = shared.keep_certificate(&name.name, file, held.validity.ends).await
         {
             // They get it when this node looks at the name the next time.
@@ -556,7 +556,7 @@ impl Work<'_> {
             let ways = &self.settings.challenges;
             ways[name.tries.refusals() % ways.len().max(1)]
         };
-        let wanted = Wanted {
+        let wanted = OrderRequest {
             name: &name.name,
             challenge,
             dns_hook: self.settings.dns_hook.as_deref(),
@@ -582,7 +582,7 @@ impl Work<'_> {
             // If that fails, another node may ask sooner than it would have.
             let _ = shared.keep_tries(&name.name, &file).await;
         }
-        // Nobody asks again by himself for a name that was first seen in a handshake.
+        // A name that was first seen in a handshake is not asked for again by itself.
         if name.is_on_demand && name.held.is_none() {
             return;
         }

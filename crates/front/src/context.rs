@@ -63,7 +63,7 @@ pub struct Context {
     pub tracer: Option<Tracer>,
     /// Where the spans of recorded requests go, if they are exported.
     pub spans: Option<Arc<SpanQueue>>,
-    /// Which requests are told their phases, if any are.
+    /// Which responses have `Server-Timing`, if any have.
     pub timing: Option<Timing>,
     /// The access logs of the sites, each once.
     pub access_logs: Vec<Arc<AccessLog>>,
@@ -98,8 +98,8 @@ impl Context {
         self.sites.len() > 1
     }
 
-    /// Whether anything is told of requests when they are over, or while they are passed on.
-    pub fn tells(&self) -> bool {
+    /// Whether requests are logged, counted or traced, or their times are sent to clients.
+    pub fn records_requests(&self) -> bool {
         self.wants_exact_times() || self.tracer.is_some()
     }
 

@@ -169,12 +169,12 @@ impl Front {
         left: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<()> {
         let Some(source) = lock(&self.queues).renew(old, new, memory)? else { return Ok(()) };
-        let (taken, farewell) = (OnLastDrop::new(taken), OnLastDrop::new(left));
-        self.tell(|| Message::Renew {
+        let (taken, drained) = (OnLastDrop::new(taken), OnLastDrop::new(left));
+        self.send_to_loops(|| Message::Renew {
             old,
             source: source.clone(),
             taken: taken.clone(),
-            farewell: farewell.clone(),
+            drained: drained.clone(),
         });
         Ok(())
     }
@@ -206,12 +206,12 @@ impl Front {
     /// Gives up a queue that is no longer in use and whose workers are all dead. Requests that are
     /// left in it fail.
     pub fn forget(&self, pool: u32) {
-        self.tell(|| Message::Forget { pool });
+        self.send_to_loops(|| Message::Forget { pool });
     }
 
     /// Reports the death of a worker, so that the requests that it held are answered.
     pub fn worker_died(&self, pool: u32, instance: u32, death: Death) {
-        self.tell(|| Message::Death { pool, instance, death });
+        self.send_to_loops(|| Message::Death { pool, instance, death });
     }
 
     /// How often each event loop has ticked; it ticks several times a second. A loop whose number
@@ -264,14 +264,14 @@ impl Front {
             exporter.drain();
         }
         let (held, dropped) = mpsc::channel();
-        self.tell(|| Message::Drain(held.clone()));
+        self.send_to_loops(|| Message::Drain(held.clone()));
         drop(held);
         // Nothing is ever sent. This returns when the last loop has dropped its sender, or when a
         // loop is too busy to answer in time.
         let _ = dropped.recv_timeout(DRAIN_PATIENCE);
         // Only now: a loop that had ended earlier could not take over a connection that another
         // loop has just accepted.
-        self.tell(|| Message::Finish);
+        self.send_to_loops(|| Message::Finish);
     }
 
     /// Writes the access log of this index to `file` from now on, because the old file has been
@@ -302,7 +302,7 @@ impl Front {
         drop(lock(&self.errors).take());
     }
 
-    fn tell(&self, message: impl Fn() -> Message) {
+    fn send_to_loops(&self, message: impl Fn() -> Message) {
         for event_loop in &self.loops {
             // A loop that has ended needs no messages.
             let _ = event_loop.send(message());

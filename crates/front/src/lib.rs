@@ -58,7 +58,7 @@ pub use http::h1::screen;
 pub use http::h2::Meter;
 pub use http::proxy_protocol::{
     Decoder as ProxyHeaderDecoder, Ends as ProxyEnds, Malformed as MalformedProxyHeader,
-    Told as ProxyTold,
+    ProxyHeader as ProxyTold,
 };
 pub use log::{LostLines, lost_lines, server as warn};
 pub use pools::PoolLink;

@@ -33,7 +33,7 @@ impl RequestId {
     }
 
     /// Adds the name to the response, unless the application has named it.
-    pub fn tell(self, headers: &mut HeaderMap) {
+    pub fn add_header(self, headers: &mut HeaderMap) {
         headers.entry(X_REQUEST_ID).or_insert(self.0);
     }
 

@@ -1,4 +1,4 @@
-//! `Server-Timing`: the ledger of a request, told to its client.
+//! `Server-Timing`: the ledger of a request, as a header for its client.
 //!
 //! The client gets the phases that are over when the head of its response is sent, to the
 //! nanosecond as the access log has them. Whom that concerns is configured for paths; others ask
@@ -25,7 +25,7 @@ const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 /// long; with a tenth of it, machines without a synchronised clock could not ask.
 const PATIENCE: u64 = 300;
 
-/// Which requests are told their phases.
+/// Which responses have `Server-Timing`.
 pub struct Timing {
     sites: Vec<SiteTiming>,
     secret: Option<Hmac<Sha256>>,
@@ -38,7 +38,7 @@ struct SiteTiming {
 }
 
 impl Timing {
-    /// What the configuration asks for; `None`: nobody is told.
+    /// What the configuration asks for; `None`: no response has the header.
     pub fn new(config: &config::Server) -> Option<Timing> {
         let of_site = |site: &config::Site| SiteTiming {
             is_on: site.server_timing,
@@ -53,8 +53,8 @@ impl Timing {
         is_used.then_some(Timing { sites, secret })
     }
 
-    /// Whether a request of the site with this index is told, which belongs to this route of it.
-    pub fn is_told(&self, site_index: usize, route: Option<usize>, headers: &HeaderMap) -> bool {
+    /// Whether the response to a request of this route, of the site with this index, has it.
+    pub fn is_shown(&self, site_index: usize, route: Option<usize>, headers: &HeaderMap) -> bool {
         let site = &self.sites[site_index];
         route.map_or(site.is_on, |route| site.routes[route])
             || self.is_signed(headers, SystemTime::now())
@@ -97,7 +97,7 @@ fn code_of(digits: &str) -> Option<[u8; 32]> {
 
 /// Adds the phases that are over, in milliseconds, and the calls that were made in them. What an
 /// application says of itself stays.
-pub fn tell(ledger: &Ledger, headers: &mut HeaderMap) {
+pub fn add_header(ledger: &Ledger, headers: &mut HeaderMap) {
     let mut value = Vec::with_capacity(128);
     for (name, nanos) in ledger.phases() {
         put(&mut value, name, nanos);
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_route_decides_for_its_requests() {
         for (route, is_told) in [(None, false), (Some(0), false), (Some(1), true)] {
-            assert_eq!(timing().is_told(0, route, &HeaderMap::new()), is_told, "{route:?}");
+            assert_eq!(timing().is_shown(0, route, &HeaderMap::new()), is_told, "{route:?}");
         }
     }
 
@@ -194,7 +194,7 @@ mod tests {
         ledger.stamp(Phase::Php, 12_345_678);
         let mut headers = HeaderMap::new();
         headers.append(SERVER_TIMING, HeaderValue::from_static("db;dur=1"));
-        tell(&ledger, &mut headers);
+        add_header(&ledger, &mut headers);
         let told: Vec<_> = headers.get_all(SERVER_TIMING).iter().collect();
         assert_eq!(told, ["db;dur=1", "head;dur=0.000017, php;dur=12.344661"]);
     }
@@ -205,7 +205,7 @@ mod tests {
         let sums = [CallSum { count: 2, nanos: 3_000_001 }, CallSum::default()];
         ledger.add_calls(&Calls { sums });
         let mut headers = HeaderMap::new();
-        tell(&ledger, &mut headers);
+        add_header(&ledger, &mut headers);
         let told = headers.get(SERVER_TIMING).unwrap();
         assert_eq!(told, "sql;dur=3.000001;desc=\"calls: 2\", http;dur=0.000000;desc=\"calls: 0\"");
     }

@@ -38,7 +38,7 @@ pub enum Purge {
 
 /// A response that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct CachedResponse {
     /// Its status.
     pub status: u16,
     /// How old it is, in seconds.

@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::cache::{Kept, Override, Purge};
+use crate::cache::{CachedResponse, Override, Purge};
 use crate::call::{Call, RedisServer, Waiting};
 
 /// Whose header fields or body are meant.
@@ -293,7 +293,7 @@ pub trait HttpContext: Host {
     fn override_cache(&mut self, with: Override);
 
     /// What the content cache has for the request, or for what a script has named so.
-    fn kept(&mut self, key: Option<&[u8]>) -> Option<Kept>;
+    fn kept(&mut self, key: Option<&[u8]>) -> Option<CachedResponse>;
 
     /// Makes what the content cache has under a key the response; its status, if there is
     /// something.

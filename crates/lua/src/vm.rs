@@ -80,13 +80,13 @@ struct Compiled {
 /// Whether a script can be run.
 pub enum Ready<'a> {
     /// It can; and perhaps not as the file has it now, because this is wrong with that.
-    Yes(Turn<'a>, Option<String>),
+    Yes(VmGuard<'a>, Option<String>),
     /// It cannot, and this is why.
     No(String),
 }
 
 /// A script's turn to run in a state, in which no other begins until this one waits or has ended.
-pub struct Turn<'a> {
+pub struct VmGuard<'a> {
     vm: &'a Vm,
     books: MutexGuard<'a, Books>,
     id: ScriptId,
@@ -196,7 +196,7 @@ impl Vm {
         }
         match &compiled.fault {
             Some(fault) => Ready::No(fault.clone()),
-            None => Ready::Yes(Turn { vm: self, books, id }, notice),
+            None => Ready::Yes(VmGuard { vm: self, books, id }, notice),
         }
     }
 
@@ -278,10 +278,10 @@ impl Vm {
     }
 }
 
-impl Turn<'_> {
+impl VmGuard<'_> {
     /// Begins the run.
     pub fn start(mut self) -> mlua::Result<Step> {
-        let Turn { vm, books, id } = &mut self;
+        let VmGuard { vm, books, id } = &mut self;
         let idle = books.idle.pop();
         let thread = idle.map_or_else(|| vm.lua.create_thread(vm.body.clone()), Ok)?;
         let yielded = thread.resume(id.0)?;

@@ -315,13 +315,13 @@ unsafe extern "C" fn chunk<T: Default>(
     let id = stream as u32;
     match state.streams.get_mut(&id) {
         Some(stream) if stream.is_read => {
-            // One event does for all bytes that nobody has taken.
+            // One event is enough for all bytes that have not been read.
             if stream.incoming.is_empty() {
                 state.events.push_back(Event::Body(id));
             }
             stream.incoming.extend_from_slice(data);
         }
-        // Nobody takes it; other bodies have the connection's window for it.
+        // The body is not read; other bodies get its share of the connection's window.
         // SAFETY: the state is not used after this.
         _ => unsafe {
             ffi::nghttp2_session_consume_connection(session, length);

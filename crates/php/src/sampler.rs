@@ -146,7 +146,7 @@ impl Write for Patient {
 struct Profile {
     calls: Numbers,
     urls: Numbers,
-    stacks: HashMap<Stack, Seen>,
+    stacks: HashMap<Stack, LastSample>,
     ticks: u64,
     late: u64,
     torn: u64,
@@ -185,7 +185,7 @@ struct Stack {
 
 /// Samples of a stack.
 #[derive(Clone, Copy, Default)]
-struct Seen {
+struct LastSample {
     wall: u64,
     /// In how many of them its worker ran.
     cpu: u64,
@@ -237,7 +237,7 @@ impl Profile {
         for call in self.calls.in_order() {
             writeln!(to, "call\t{call}")?;
         }
-        for (Stack { pid, url, calls }, Seen { wall, cpu }) in &self.stacks {
+        for (Stack { pid, url, calls }, LastSample { wall, cpu }) in &self.stacks {
             write!(to, "stack\t{pid}\t{url}\t{wall}\t{cpu}\t")?;
             for call in calls {
                 write!(to, "{call} ")?;

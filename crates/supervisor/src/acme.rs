@@ -219,7 +219,7 @@ impl Acme {
             Ok(running) => {
                 self.running = Some(running);
                 for name in self.wanted.clone() {
-                    self.tell(&ToAcme::Want { name });
+                    self.send(&ToAcme::Want { name });
                 }
             }
             Err(error) => {
@@ -317,7 +317,7 @@ impl Acme {
             return self.declined.push(name.to_owned());
         }
         self.wanted.insert(name.to_owned());
-        self.tell(&ToAcme::Want { name: name.to_owned() });
+        self.send(&ToAcme::Want { name: name.to_owned() });
     }
 
     /// Whether one more name may get a certificate on demand. Those whose certificates have ended
@@ -417,7 +417,7 @@ impl Acme {
                 }
                 FromAcme::Store { number, file, bytes } => {
                     let outcome = self.store(&file, &bytes, certificates);
-                    self.tell(&ToAcme::Stored { number, outcome });
+                    self.send(&ToAcme::Stored { number, outcome });
                 }
                 FromAcme::Note { is_problem, text } => {
                     let level = if is_problem { Level::Warn } else { Level::Info };
@@ -440,7 +440,7 @@ impl Acme {
                     }
                     self.names.remove(&name);
                     if certificates.automatic(&name).is_none() {
-                        // It has ended, and nobody wants another one.
+                        // It has ended, and no other one is to be started.
                         self.forget(&name, certificates);
                     }
                     self.declined.push(name);
@@ -485,7 +485,7 @@ impl Acme {
 
     /// Certificates with this number were sent to the fronts of these generations, and with them
     /// the challenges.
-    pub fn parcel_sent(&mut self, parcel: u32, generations: impl Iterator<Item = u32>) {
+    pub fn credentials_sent(&mut self, parcel: u32, generations: impl Iterator<Item = u32>) {
         let presenting = self.running.as_mut().and_then(|running| running.presenting.as_mut());
         if let Some(presenting) = presenting.filter(|presenting| presenting.parcel.is_none()) {
             presenting.parcel = Some(parcel);
@@ -513,19 +513,19 @@ impl Acme {
         if (presenting.parcel.is_some() || is_current) && presenting.waiting.is_empty() {
             let number = presenting.number;
             running.presenting = None;
-            self.tell(&ToAcme::Presented { number });
+            self.send(&ToAcme::Presented { number });
         }
     }
 
     /// Sends what waited for room.
     pub fn flush(&mut self) {
         if let Some(running) = &mut self.running {
-            // If it is gone, reaping tells.
+            // If it is gone, the supervisor learns that when it reaps it.
             let _ = running.endpoint.flush();
         }
     }
 
-    fn tell(&mut self, message: &ToAcme) {
+    fn send(&mut self, message: &ToAcme) {
         if let Some(running) = &mut self.running
             && running.endpoint.send(message, Vec::new()).is_err()
         {

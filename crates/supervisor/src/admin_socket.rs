@@ -1,4 +1,4 @@
-//! The socket of the admin listener: opened here, lent to each front.
+//! The socket of the admin listener: opened here, passed to each front.
 
 use std::fs;
 use std::io;
@@ -41,7 +41,7 @@ impl AdminSocket {
     ///
     /// # Errors
     /// Fails if there is no free descriptor.
-    pub fn lend(&self) -> io::Result<Option<(Admin, OwnedFd)>> {
+    pub fn duplicate(&self) -> io::Result<Option<(Admin, OwnedFd)>> {
         let lend = |(admin, socket): &(Admin, OwnedFd)| Ok((admin.clone(), socket.try_clone()?));
         self.0.as_ref().map(lend).transpose()
     }

@@ -1,6 +1,6 @@
 //! The certificates that the server has got by itself, in its state directory. A name without one
-//! is refused in the handshake: a browser that is shown a certificate of nobody teaches its user to
-//! accept any.
+//! is refused in the handshake: a browser that gets a certificate for another name teaches its user
+//! to accept any.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,21 +17,21 @@ use crate::watched::{Watched, mark, read};
 #[derive(Debug, Default)]
 pub struct Automatic {
     state_dir: PathBuf,
-    known: BTreeMap<String, Known>,
+    known: BTreeMap<String, NameState>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct NameState {
     path: PathBuf,
     /// Whether the name was first seen in a handshake.
     is_on_demand: bool,
     /// Absent until there is a certificate.
-    pair: Watched<Option<Held>>,
+    pair: Watched<Option<Certificate>>,
 }
 
 /// Whether there is a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum Lookup {
     /// It is in use.
     Known,
     /// It was found in the directory now.
@@ -41,7 +41,7 @@ pub enum Found {
 }
 
 /// A certificate for its name.
-struct Held {
+struct Certificate {
     files: PairFiles,
     /// Seconds since 1970.
     ends: u64,
@@ -97,7 +97,7 @@ impl Automatic {
         let is_used = pair.as_ref().is_some_and(|held| !held.is_over);
         if pair.is_some() || !is_on_demand {
             let pair = Watched::new(pair, marks);
-            self.known.insert(name.to_owned(), Known { path, is_on_demand, pair });
+            self.known.insert(name.to_owned(), NameState { path, is_on_demand, pair });
         }
         is_used
     }
@@ -137,17 +137,17 @@ impl Automatic {
 
     /// Whether there is a certificate for a name that was first seen in a handshake. Another server
     /// with the same directory may have got it since.
-    pub fn find_on_demand(&mut self, name: &str) -> Found {
+    pub fn find_on_demand(&mut self, name: &str) -> Lookup {
         if self.files(name).is_some() {
             if let Some(known) = self.known.get_mut(name) {
                 // A site may have named it before.
                 known.is_on_demand = true;
             }
-            Found::Known
+            Lookup::Known
         } else if self.read(name, true) {
-            Found::New
+            Lookup::New
         } else {
-            Found::Nothing
+            Lookup::Nothing
         }
     }
 
@@ -169,7 +169,7 @@ impl Automatic {
         let path = self.path(name, is_on_demand);
         log::line(Level::Info, format_args!("new certificate in use: {}", path.display()));
         let pair = Watched::new(Some(held), vec![mark(&path)]);
-        self.known.insert(name.to_owned(), Known { path, is_on_demand, pair });
+        self.known.insert(name.to_owned(), NameState { path, is_on_demand, pair });
         true
     }
 
@@ -180,7 +180,7 @@ impl Automatic {
 
     fn look_at(&mut self, now: u64) -> bool {
         let mut is_changed = false;
-        for (name, Known { path, pair, .. }) in &mut self.known {
+        for (name, NameState { path, pair, .. }) in &mut self.known {
             if pair.look(&[path])
                 && let Some(held) = held(path, name, now)
                 && !held.is_over
@@ -212,16 +212,16 @@ impl Automatic {
 }
 
 // It has a key.
-impl std::fmt::Debug for Held {
+impl std::fmt::Debug for Certificate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Held { ends, is_over, .. } = self;
+        let Certificate { ends, is_over, .. } = self;
         let mut shown = f.debug_struct("Held");
         shown.field("ends", ends).field("is_over", is_over).finish_non_exhaustive()
     }
 }
 
 /// The certificate for a name in this file. If it is not used, the log says why.
-fn held(path: &Path, name: &str, now: u64) -> Option<Held> {
+fn held(path: &Path, name: &str, now: u64) -> Option<Certificate> {
     let held = read(path).and_then(|file| {
         let files = PairFiles { certificate: file.clone(), key: file };
         verify(name, files, now).map_err(|problem| format!("{}: {problem}", path.display()))
@@ -237,14 +237,14 @@ fn held(path: &Path, name: &str, now: u64) -> Option<Held> {
 const EXPIRED: &str = "the certificate has expired";
 
 /// Whether this is a certificate for the name, with its key.
-fn verify(name: &str, files: PairFiles, now: u64) -> Result<Held, String> {
+fn verify(name: &str, files: PairFiles, now: u64) -> Result<Certificate, String> {
     let pair = Pair::read(&files.certificate, &files.key).map_err(|error| error.to_string())?;
     let certificate = pair.certificate;
     if !certificate.is_for(name) && !certificate.names.iter().any(|other| other == name) {
         return Err(format!("the certificate is not for {name}"));
     }
     let ends = certificate.not_after;
-    Ok(Held { files, ends, is_over: now > ends })
+    Ok(Certificate { files, ends, is_over: now > ends })
 }
 
 /// What is wrong with a file that is to become the certificate for a name.
@@ -281,7 +281,7 @@ mod tests {
         let now = clock();
         let wrong = now + 50 * 365 * 24 * 3600;
         let pair = Watched::new(held(&path, name, wrong), vec![mark(&path)]);
-        automatic.known.insert(name.into(), Known { path, is_on_demand: false, pair });
+        automatic.known.insert(name.into(), NameState { path, is_on_demand: false, pair });
         assert!(automatic.files(name).is_none(), "it has ended, says the clock");
         assert!(automatic.look_at(now) && automatic.files(name).is_some());
         assert!(!automatic.look_at(now), "once");

@@ -46,7 +46,7 @@ pub fn of_master(global: &Global) -> Result<(), Message> {
     })
 }
 
-/// The bounds of a pool's processes. What this process may not grant is told, and left out, as
+/// The bounds of a pool's processes. What this process may not grant is logged, and left out, as
 /// php-fpm does.
 pub fn of_pool(pool: &Pool) -> Bounds {
     let is_root = process::is_root();
@@ -68,7 +68,7 @@ pub fn of_pool(pool: &Pool) -> Bounds {
     Bounds {
         files: granted("rlimit_files", pool.rlimit_files, process::most_files()),
         core: granted("rlimit_core", pool.rlimit_core.map(core_bytes), process::largest_core()),
-        // Without the right to it php-fpm has told that it is ignored.
+        // Without the right to it, php-fpm logs that it is ignored.
         priority: pool.process_priority.filter(|_| is_root),
     }
 }

@@ -13,7 +13,7 @@ use tokamak_tls::{
     Challenge, Credentials, Entry, Pair, PairFiles, ROTATE_AFTER, TICKET_KEYS, TicketKey,
 };
 
-use crate::automatic::{Automatic, Found};
+use crate::automatic::{Automatic, Lookup};
 use crate::local::{self, Local};
 use crate::log::{self, Level};
 use crate::watch::since;
@@ -143,7 +143,7 @@ impl Certificates {
     ///
     /// # Errors
     /// Fails if there is no memory.
-    pub fn parcel(&self, server: &Server) -> io::Result<Option<OwnedFd>> {
+    pub fn memory_file(&self, server: &Server) -> io::Result<Option<OwnedFd>> {
         let credentials = self.of(server);
         credentials.map(|all| memory_file::write("tokamak-tls", &all.encode())).transpose()
     }
@@ -201,8 +201,8 @@ impl Certificates {
     pub fn has_on_demand(&mut self, name: &str) -> bool {
         let found = self.automatic.find_on_demand(name);
         // A front that asks does not have it yet.
-        self.changed |= found != Found::Nothing;
-        found != Found::Nothing
+        self.changed |= found != Lookup::Nothing;
+        found != Lookup::Nothing
     }
 
     /// Forgets a name that was first seen in a handshake.

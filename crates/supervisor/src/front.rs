@@ -68,7 +68,7 @@ pub struct PoolLink {
 }
 
 /// What a front listens on.
-pub struct Lent {
+pub struct FrontSockets {
     /// HTTP sockets and where they are.
     pub listeners: Vec<(SocketAddr, OwnedFd)>,
     /// Sockets for TLS and where they are.
@@ -145,7 +145,7 @@ impl Front {
     }
 
     /// Sends it a message. A front that is stuck is killed.
-    pub fn tell(&mut self, message: &ToFront, fds: Vec<OwnedFd>) {
+    pub fn send(&mut self, message: &ToFront, fds: Vec<OwnedFd>) {
         if self
             .endpoint
             .send(message, fds)
@@ -157,7 +157,7 @@ impl Front {
 
     /// Sends what waited for room.
     pub fn flush(&mut self) {
-        // If it is gone, reaping tells.
+        // If it is gone, the supervisor learns that when it reaps it.
         let _ = self.endpoint.flush();
     }
 
@@ -212,11 +212,15 @@ impl Front {
     }
 }
 
-/// Forks a front. `plan` has the addresses where the sockets of `lent` are.
+/// Forks a front. `plan` has the addresses where the sockets of `front_sockets` are.
 ///
 /// # Errors
 /// Fails if the process cannot be made or the access log cannot be opened.
-pub fn fork(plan: FrontPlan<'_>, lent: Lent, main: &FrontMain) -> io::Result<Started> {
+pub fn fork(
+    plan: FrontPlan<'_>,
+    front_sockets: FrontSockets,
+    main: &FrontMain,
+) -> io::Result<Started> {
     let FrontPlan { server, pools, identity, is_successor } = plan;
     let (ours, channel) = Channel::pair()?;
     let links = pools.iter().map(link).collect::<io::Result<Vec<_>>>()?;
@@ -224,15 +228,17 @@ pub fn fork(plan: FrontPlan<'_>, lent: Lent, main: &FrontMain) -> io::Result<Sta
     let access_logs = access_logs
         .map(|log| log.file().map(|path| open_log(path).map(OwnedFd::from)).transpose())
         .collect::<io::Result<_>>()?;
-    let sockets = |lent: Vec<(SocketAddr, OwnedFd)>| lent.into_iter().map(|(_, socket)| socket);
-    let tls_listeners = sockets(lent.tls_listeners).collect();
+    let sockets = |front_sockets: Vec<(SocketAddr, OwnedFd)>| {
+        front_sockets.into_iter().map(|(_, socket)| socket)
+    };
+    let tls_listeners = sockets(front_sockets.tls_listeners).collect();
     let start = FrontStart {
         server: server.clone(),
-        listeners: sockets(lent.listeners).collect(),
-        tls: lent.credentials.map(|credentials| (tls_listeners, credentials)),
-        users: lent.users,
-        sockets: lent.sockets,
-        admin: lent.admin,
+        listeners: sockets(front_sockets.listeners).collect(),
+        tls: front_sockets.credentials.map(|credentials| (tls_listeners, credentials)),
+        users: front_sockets.users,
+        sockets: front_sockets.sockets,
+        admin: front_sockets.admin,
         pools: links,
         access_logs,
         is_successor,

@@ -8,7 +8,6 @@
 mod acme;
 mod admin_socket;
 mod application;
-mod asked;
 pub mod asker;
 mod automatic;
 mod banner;
@@ -23,6 +22,7 @@ pub mod endpoint;
 mod failing;
 pub mod fleet;
 mod front;
+mod front_questions;
 pub mod generation;
 pub mod identities;
 mod listen;

@@ -1,4 +1,4 @@
-//! The listening sockets: opened here, kept over reloads, lent to each front.
+//! The listening sockets: opened here, kept over reloads, passed to each front.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -115,19 +115,19 @@ impl Listeners {
     ///
     /// # Errors
     /// Fails if there is a socket of the service manager on which no site is served.
-    pub fn settle(&self, server: &Server) -> io::Result<Server> {
-        let [listen, listen_tls] = [self.lend_plain(server)?, self.lend_tls(server)?];
-        let addresses = |lent: Vec<(SocketAddr, OwnedFd)>| -> Vec<SocketAddr> {
-            lent.into_iter().map(|(address, _)| address).collect()
+    pub fn with_real_addresses(&self, server: &Server) -> io::Result<Server> {
+        let [listen, listen_tls] = [self.duplicate_plain(server)?, self.duplicate_tls(server)?];
+        let addresses = |duplicates: Vec<(SocketAddr, OwnedFd)>| -> Vec<SocketAddr> {
+            duplicates.into_iter().map(|(address, _)| address).collect()
         };
         let [listen, listen_tls] = [listen, listen_tls].map(addresses);
-        let mut settled = server.clone();
-        settled.proxies.protocol = self.real(server, &server.proxies.protocol)?;
-        for site in &mut settled.sites {
+        let mut real = server.clone();
+        real.proxies.protocol = self.real(server, &server.proxies.protocol)?;
+        for site in &mut real.sites {
             site.listen = self.real(server, &site.listen)?;
         }
         for address in listen.iter().chain(&listen_tls) {
-            let mut own = settled.sites.iter().filter(|site| site.path.is_empty());
+            let mut own = real.sites.iter().filter(|site| site.path.is_empty());
             let is_served = |site: &Site| site.listen.is_empty() || site.listen.contains(address);
             if self.are_passed() && !own.any(is_served) {
                 let problem = format!(
@@ -137,7 +137,7 @@ impl Listeners {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
             }
         }
-        Ok(Server { listen, listen_tls, ..settled })
+        Ok(Server { listen, listen_tls, ..real })
     }
 
     /// Where the sockets for these addresses are. An address without a socket stays, so that a site
@@ -169,35 +169,35 @@ impl Listeners {
         passed().filter(has_port).collect()
     }
 
-    /// The sockets of a configuration for HTTP without TLS: as [`Listeners::lend`].
-    pub fn lend_plain(&self, server: &Server) -> io::Result<Vec<(SocketAddr, OwnedFd)>> {
-        self.lend_either(server, &server.listen, false)
+    /// The sockets of a configuration for HTTP without TLS: as [`Listeners::duplicate`].
+    pub fn duplicate_plain(&self, server: &Server) -> io::Result<Vec<(SocketAddr, OwnedFd)>> {
+        self.duplicate_either(server, &server.listen, false)
     }
 
-    /// The sockets of a configuration for TLS: as [`Listeners::lend`].
-    pub fn lend_tls(&self, server: &Server) -> io::Result<Vec<(SocketAddr, OwnedFd)>> {
-        self.lend_either(server, &server.listen_tls, true)
+    /// The sockets of a configuration for TLS: as [`Listeners::duplicate`].
+    pub fn duplicate_tls(&self, server: &Server) -> io::Result<Vec<(SocketAddr, OwnedFd)>> {
+        self.duplicate_either(server, &server.listen_tls, true)
     }
 
     /// Of the service manager's sockets, those are for TLS that the configuration's addresses for
     /// TLS stand for.
-    fn lend_either(
+    fn duplicate_either(
         &self,
         server: &Server,
         addresses: &[SocketAddr],
         is_tls: bool,
     ) -> io::Result<Vec<(SocketAddr, OwnedFd)>> {
-        let mut lent = self.lend(addresses)?;
+        let mut duplicates = self.duplicate(addresses)?;
         if self.are_passed() {
             let tls = server.listen_tls.iter().flat_map(|tls| self.passed_for(server, *tls));
             let tls: Vec<SocketAddr> = tls.collect();
-            lent.retain(|(address, _)| tls.contains(address) == is_tls);
+            duplicates.retain(|(address, _)| tls.contains(address) == is_tls);
         }
-        Ok(lent)
+        Ok(duplicates)
     }
 
     /// The real addresses of a configuration's sockets, and a duplicate of each for a front.
-    fn lend(&self, addresses: &[SocketAddr]) -> io::Result<Vec<(SocketAddr, OwnedFd)>> {
+    fn duplicate(&self, addresses: &[SocketAddr]) -> io::Result<Vec<(SocketAddr, OwnedFd)>> {
         if self.are_passed() {
             return self
                 .passed
@@ -205,15 +205,15 @@ impl Listeners {
                 .map(|(address, socket)| Ok((*address, socket.try_clone()?.into())))
                 .collect();
         }
-        let mut lent = Vec::new();
+        let mut duplicates = Vec::new();
         for (at, address) in addresses.iter().enumerate() {
             let socket = self.own.get(address).filter(|_| !addresses[..at].contains(address));
             if let Some(socket) = socket {
                 let real = socket.local_addr()?.as_socket().unwrap_or(*address);
-                lent.push((real, socket.try_clone()?.into()));
+                duplicates.push((real, socket.try_clone()?.into()));
             }
         }
-        Ok(lent)
+        Ok(duplicates)
     }
 }
 
@@ -253,15 +253,15 @@ mod tests {
     fn an_open_socket_is_kept_and_a_forgotten_one_is_closed() {
         let mut listeners = Listeners::default();
         listeners.open(&[any()]).unwrap();
-        let (real, lent) = listeners.lend(&[any()]).unwrap().pop().unwrap();
+        let (real, duplicates) = listeners.duplicate(&[any()]).unwrap().pop().unwrap();
         assert_ne!(real.port(), 0);
-        drop(lent);
+        drop(duplicates);
         listeners.open(&[any()]).unwrap();
-        assert_eq!(listeners.lend(&[any()]).unwrap()[0].0, real, "the same socket as before");
+        assert_eq!(listeners.duplicate(&[any()]).unwrap()[0].0, real, "the same socket as before");
         TcpStream::connect(real).unwrap();
         listeners.keep(&[&[]]);
         assert!(TcpStream::connect(real).is_err());
-        assert!(listeners.lend(&[any()]).unwrap().is_empty());
+        assert!(listeners.duplicate(&[any()]).unwrap().is_empty());
     }
 
     #[test]
@@ -275,7 +275,7 @@ mod tests {
             "{message}"
         );
         assert!(message.contains("--listen"), "{message}");
-        assert!(listeners.lend(&[any()]).unwrap().is_empty());
+        assert!(listeners.duplicate(&[any()]).unwrap().is_empty());
     }
 
     #[test]
@@ -305,7 +305,7 @@ mod tests {
         TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
         if TcpListener::bind("[::1]:0").is_ok() {
             TcpStream::connect((Ipv6Addr::LOCALHOST, port)).unwrap();
-            assert_eq!(listeners.lend(&both).unwrap().len(), 2);
+            assert_eq!(listeners.duplicate(&both).unwrap().len(), 2);
         }
     }
 
@@ -313,7 +313,7 @@ mod tests {
     fn an_address_named_twice_is_lent_once() {
         let mut listeners = Listeners::default();
         listeners.open(&[any(), any()]).unwrap();
-        assert_eq!(listeners.lend(&[any(), any()]).unwrap().len(), 1);
+        assert_eq!(listeners.duplicate(&[any(), any()]).unwrap().len(), 1);
     }
 
     #[test]
@@ -322,8 +322,8 @@ mod tests {
         let address = passed.local_addr().unwrap();
         let mut listeners = Listeners::with_passed(vec![passed.into()]).unwrap();
         listeners.open(&["192.0.2.1:80".parse().unwrap()]).unwrap();
-        let lent = listeners.lend(&["192.0.2.1:80".parse().unwrap()]).unwrap();
-        assert_eq!((lent.len(), lent[0].0), (1, address));
+        let duplicates = listeners.duplicate(&["192.0.2.1:80".parse().unwrap()]).unwrap();
+        assert_eq!((duplicates.len(), duplicates[0].0), (1, address));
         let stream = std::os::unix::net::UnixStream::pair().unwrap().0;
         assert!(Listeners::with_passed(vec![stream.into()]).is_err());
     }
@@ -339,22 +339,22 @@ mod tests {
         server.sites[0].listen = vec![server.listen[0]];
         server.sites.push(Site { listen: vec![other], ..server.sites[0].clone() });
         let listeners = Listeners::with_passed(vec![passed.into()]).unwrap();
-        let settled = listeners.settle(&server).unwrap();
-        assert_eq!(settled.listen, [address]);
-        assert_eq!(settled.proxies.protocol, [address, other]);
-        let sites: Vec<_> = settled.sites.into_iter().map(|site| site.listen).collect();
+        let real = listeners.with_real_addresses(&server).unwrap();
+        assert_eq!(real.listen, [address]);
+        assert_eq!(real.proxies.protocol, [address, other]);
+        let sites: Vec<_> = real.sites.into_iter().map(|site| site.listen).collect();
         assert_eq!(sites, [vec![address], vec![other]], "the second one is served nowhere");
         server.sites.remove(0);
-        let wrong = listeners.settle(&server).unwrap_err().to_string();
+        let wrong = listeners.with_real_addresses(&server).unwrap_err().to_string();
         assert!(wrong.contains(&format!("no site is served on {address}")), "{wrong}");
 
         let mut listeners = Listeners::default();
         listeners.open(&[any()]).unwrap();
         server.listen = vec![any()];
         server.sites[0].listen = vec![any()];
-        let settled = listeners.settle(&server).unwrap();
-        assert_ne!(settled.listen[0].port(), 0);
-        assert_eq!(settled.sites[0].listen, settled.listen);
+        let real = listeners.with_real_addresses(&server).unwrap();
+        assert_ne!(real.listen[0].port(), 0);
+        assert_eq!(real.sites[0].listen, real.listen);
     }
 
     /// Two sockets with the same port, at two addresses of this machine.
@@ -379,19 +379,19 @@ mod tests {
         server.sites.push(Site { listen: vec![inner], ..server.sites[0].clone() });
         let both = vec![one.try_clone().unwrap(), two];
         let listeners = Listeners::with_passed(both).unwrap();
-        let settled = listeners.settle(&server).unwrap();
-        assert_eq!(settled.sites[1].listen, [inner]);
-        assert_eq!(settled.proxies.protocol, [inner]);
+        let real = listeners.with_real_addresses(&server).unwrap();
+        assert_eq!(real.sites[1].listen, [inner]);
+        assert_eq!(real.proxies.protocol, [inner]);
 
         (server.listen, server.listen_tls) = (vec![inner], vec![public]);
-        let settled = listeners.settle(&server).unwrap();
-        assert_eq!((settled.listen, settled.listen_tls), (vec![inner], vec![public]));
+        let real = listeners.with_real_addresses(&server).unwrap();
+        assert_eq!((real.listen, real.listen_tls), (vec![inner], vec![public]));
 
         // The manager does not pass the socket of the inner site.
         let listeners = Listeners::with_passed(vec![one]).unwrap();
         (server.listen, server.listen_tls) = (vec![public, inner], Vec::new());
-        let settled = listeners.settle(&server).unwrap();
-        assert_eq!(settled.sites[1].listen, [inner], "not on the public address");
-        assert_eq!(settled.proxies.protocol, [inner]);
+        let real = listeners.with_real_addresses(&server).unwrap();
+        assert_eq!(real.sites[1].listen, [inner], "not on the public address");
+        assert_eq!(real.proxies.protocol, [inner]);
     }
 }

@@ -213,7 +213,7 @@ fn lost_lines(count: u64) -> String {
 #[derive(Debug)]
 pub struct Open(());
 
-/// From now on lines that find no room in standard error wait, and nobody waits for them.
+/// From now on lines that find no room in standard error wait, and the caller does not.
 pub fn open() -> Open {
     output().outlet = Some(Outlet::of(io::stderr()));
     Open(())

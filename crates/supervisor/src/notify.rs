@@ -27,7 +27,7 @@ pub enum Notice {
 pub struct Watchdog {
     path: OsString,
     every: Duration,
-    told: u64,
+    notified_at: u64,
 }
 
 impl Watchdog {
@@ -35,12 +35,12 @@ impl Watchdog {
     pub fn from_environment() -> Option<Watchdog> {
         let text = |name: &str| env::var(name).ok();
         let path = env::var_os("NOTIFY_SOCKET")?;
-        let every = asked(
+        let every = watchdog_interval(
             text("WATCHDOG_USEC").as_deref(),
             text("WATCHDOG_PID").as_deref(),
             std::process::id(),
         )?;
-        Some(Watchdog { path, every, told: 0 })
+        Some(Watchdog { path, every, notified_at: 0 })
     }
 
     /// Time between two of them.
@@ -50,16 +50,16 @@ impl Watchdog {
 
     /// Gives one if it is due.
     pub fn tick(&mut self, now: u64) {
-        if since(self.told, now) >= self.every {
-            self.told = now;
-            // As in `tell`.
+        if since(self.notified_at, now) >= self.every {
+            self.notified_at = now;
+            // As in `notify`.
             let _ = send(&self.path, "WATCHDOG=1\n");
         }
     }
 }
 
 /// Half of the time that the manager waits, if it waits for this process: as its manual says.
-fn asked(microseconds: Option<&str>, pid: Option<&str>, own: u32) -> Option<Duration> {
+fn watchdog_interval(microseconds: Option<&str>, pid: Option<&str>, own: u32) -> Option<Duration> {
     let microseconds: u64 = microseconds?.parse().ok().filter(|&microseconds| microseconds > 0)?;
     let is_ours = pid.is_none_or(|pid| pid.parse() == Ok(own));
     is_ours.then(|| Duration::from_micros(microseconds) / 2)
@@ -67,7 +67,7 @@ fn asked(microseconds: Option<&str>, pid: Option<&str>, own: u32) -> Option<Dura
 
 /// Tells the manager named by `NOTIFY_SOCKET`. Without one, or if it does not listen, nothing
 /// happens.
-pub fn tell(state: Notice, status: &str) {
+pub fn notify(state: Notice, status: &str) {
     if let Some(path) = env::var_os("NOTIFY_SOCKET") {
         // A manager that is gone is no reason to stop serving.
         let _ = send(&path, &text(state, status, tokamak_cost::now() / 1000));
@@ -121,12 +121,12 @@ mod tests {
     #[test]
     fn signs_of_life_are_given_twice_as_often_as_they_are_waited_for() {
         let second = Some(Duration::from_millis(500));
-        assert_eq!(asked(Some("1000000"), None, 7), second);
-        assert_eq!(asked(Some("1000000"), Some("7"), 7), second);
+        assert_eq!(watchdog_interval(Some("1000000"), None, 7), second);
+        assert_eq!(watchdog_interval(Some("1000000"), Some("7"), 7), second);
         for (microseconds, pid) in
             [(None, None), (Some("0"), None), (Some("soon"), None), (Some("1000000"), Some("8"))]
         {
-            assert_eq!(asked(microseconds, pid, 7), None);
+            assert_eq!(watchdog_interval(microseconds, pid, 7), None);
         }
     }
 

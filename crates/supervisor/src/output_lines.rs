@@ -4,34 +4,35 @@
 /// be cut; ten times more would be memory for each process, and lines that many log readers refuse.
 const LONGEST: usize = 8 * 1024;
 
-/// What has come of a stream and is not told yet.
+/// What has been read of a stream and is not logged yet.
 #[derive(Debug, Default)]
 pub struct OutputLines(Vec<u8>);
 
 impl OutputLines {
-    /// Takes bytes as they come, and tells the lines that are complete.
-    pub fn feed(&mut self, bytes: &[u8], mut tell: impl FnMut(&str)) {
+    /// Takes bytes as they come, and passes on the lines that are complete.
+    pub fn feed(&mut self, bytes: &[u8], mut write_line: impl FnMut(&str)) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             for part in piece.chunks(LONGEST) {
                 self.0.extend_from_slice(part);
                 if self.0.len() >= LONGEST || part.ends_with(b"\n") {
-                    self.end(&mut tell);
+                    self.end(&mut write_line);
                 }
             }
         }
     }
 
-    /// Nothing comes any more: tells what is left.
-    pub fn end(&mut self, mut tell: impl FnMut(&str)) {
+    /// The stream has ended: passes on what is left.
+    pub fn end(&mut self, mut write_line: impl FnMut(&str)) {
         let line = std::mem::take(&mut self.0);
         let line = line.trim_ascii_end();
         if !line.is_empty() {
-            tell(&escape(&String::from_utf8_lossy(line)));
+            write_line(&escape(&String::from_utf8_lossy(line)));
         }
     }
 }
 
-/// Nobody begins a line of his own in the log, or writes to a terminal what it would obey.
+/// So that a process cannot begin a line of its own in the log, or send escape sequences to a
+/// terminal.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! What one site's processes are told: a resolved configuration, settings, environment, queue
+//! What one site's processes get: a resolved configuration, settings, environment, queue
 //! sizes.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use tokamak_sys::control::{MAX_SETTINGS, key};
 use tokamak_sys::process::{Account, Identity};
 use tokamak_sys::queue::Geometry;
 
-/// Most workers that a segment can seat, and most slots of one event loop.
+/// Most workers that a segment has room for, and most slots of one event loop.
 const MOST_WORKERS: usize = 256;
 const MOST_SLOTS: usize = 1024;
 /// Part of a slot for the body that comes with a request, beside its record. More than most bodies;

@@ -48,7 +48,7 @@ struct Running {
 
 impl SharedTickets {
     /// Starts a process if this configuration needs one, ends one that is for another, and gives
-    /// the keys that it has told.
+    /// the keys that it has sent.
     pub fn tick(
         &mut self,
         server: &Server,
@@ -99,7 +99,7 @@ impl SharedTickets {
         true
     }
 
-    /// The last keys that were told since.
+    /// The last keys that it has sent since.
     fn hear(&mut self) -> Option<Vec<TicketKey>> {
         let mut latest = None;
         let mut buffer = [0; TicketNews::LONGEST];

@@ -1,5 +1,5 @@
-//! The sockets of a server that stands in for php-fpm: opened here, kept over reloads, lent to each
-//! front.
+//! The sockets of a server that stands in for php-fpm: opened here, kept over reloads, passed to
+//! each front.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -77,7 +77,7 @@ impl Sockets {
     }
 
     /// A duplicate of each socket of a configuration, in its order, for a front.
-    pub fn lend(&self, server: &Server) -> io::Result<Vec<OwnedFd>> {
+    pub fn duplicate(&self, server: &Server) -> io::Result<Vec<OwnedFd>> {
         let missing = || io::Error::new(io::ErrorKind::NotFound, "a socket is not open");
         server
             .fpm_sockets()

@@ -152,7 +152,7 @@ pub struct PoolReport {
 /// One worker now.
 #[derive(Debug, Serialize)]
 pub struct WorkerReport {
-    /// Process id; 0 when not yet told.
+    /// Process id; 0 while it is not known.
     pub pid: u32,
     /// `starting`, `idle`, `busy`, `draining` or `leaving`.
     pub state: &'static str,

@@ -30,7 +30,7 @@ pub enum Role {
 
 /// What is seen of a pool.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen<'a> {
+pub struct PoolState<'a> {
     /// All the workers of its start are there.
     pub is_up: bool,
     /// Why a process could not start.
@@ -68,7 +68,7 @@ pub enum Action {
 }
 
 /// The next action.
-pub fn decide(role: Role, seen: Seen<'_>, limits: Limits, now: u64) -> Action {
+pub fn decide(role: Role, seen: PoolState<'_>, limits: Limits, now: u64) -> Action {
     match role {
         Role::Next(_) if seen.is_up => Action::TakeOver,
         Role::Next(begun) => match seen.failure {
@@ -96,16 +96,16 @@ mod tests {
     #[test]
     fn table() {
         let limits = Limits { start: Duration::from_secs(60), drain: Duration::from_secs(30) };
-        let none = Seen::default();
-        let up = Seen { is_up: true, ..none };
-        let failed = Seen { failure: Some("no boot"), ..none };
-        let left = Seen { has_left: true, ..none };
-        let gone = Seen { is_gone: true, ..none };
+        let none = PoolState::default();
+        let up = PoolState { is_up: true, ..none };
+        let failed = PoolState { failure: Some("no boot"), ..none };
+        let left = PoolState { has_left: true, ..none };
+        let gone = PoolState { is_gone: true, ..none };
         let give_up = |why: &str| Action::GiveUp(why.to_owned());
         for (role, seen, seconds, action) in [
             (Role::Next(0), none, 1, Action::Nothing),
             (Role::Next(0), up, 1, Action::TakeOver),
-            (Role::Next(0), Seen { failure: Some("one of many"), ..up }, 1, Action::TakeOver),
+            (Role::Next(0), PoolState { failure: Some("one of many"), ..up }, 1, Action::TakeOver),
             (Role::Next(0), failed, 1, give_up("no boot")),
             (Role::Next(0), none, 61, give_up("not ready within 60 s")),
             // A failure of the serving pool is handled by that pool itself.

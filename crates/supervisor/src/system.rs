@@ -49,16 +49,16 @@ impl Means for System<'_> {
     }
 
     fn front(&self, plan: FrontPlan<'_>) -> io::Result<Started> {
-        let lent = front::Lent {
-            listeners: self.listeners.lend_plain(plan.server)?,
-            tls_listeners: self.listeners.lend_tls(plan.server)?,
+        let front_sockets = front::FrontSockets {
+            listeners: self.listeners.duplicate_plain(plan.server)?,
+            tls_listeners: self.listeners.duplicate_tls(plan.server)?,
             credentials: self.certificates.of(plan.server),
             users: self.users.of(plan.server),
-            sockets: self.sockets.lend(plan.server)?,
-            admin: self.admin.lend()?,
+            sockets: self.sockets.duplicate(plan.server)?,
+            admin: self.admin.duplicate()?,
         };
-        let server = self.listeners.settle(plan.server)?;
-        front::fork(FrontPlan { server: &server, ..plan }, lent, self.front)
+        let server = self.listeners.with_real_addresses(plan.server)?;
+        front::fork(FrontPlan { server: &server, ..plan }, front_sockets, self.front)
     }
 }
 
@@ -68,7 +68,7 @@ fn execute(php: &Executable, start: ZygoteStart<'_>) -> io::Result<Started> {
     let mut fds: Vec<BorrowedFd<'_>> = vec![theirs.as_fd(), segment.fd()];
     fds.extend(bells.iter().map(AsFd::as_fd));
     let mut entrance = settings::entrance(site, whose);
-    // What it has to do first, nobody else may.
+    // It has to do this first, because later it lacks the right to.
     let identity = whose.filter(|_| entrance.is_empty());
     let guard = whose.filter(|_| !site.dumpable).and_then(|_| Guard::find());
     entrance.extend(guard.map(|guard| (key::GUARD.to_owned(), guard.number().to_string())));
@@ -89,7 +89,7 @@ fn execute(php: &Executable, start: ZygoteStart<'_>) -> io::Result<Started> {
         ..Program::of(php)
     };
     let child = program.spawn()?;
-    // If it has died already, reaping tells.
+    // If it has died already, the supervisor learns that when it reaps it.
     let settings = ToZygote::Settings([settings, &entrance, &hidden].concat());
     let _ = control::send(&ours, &settings, boot_files.as_slice());
     Ok((Box::new(child), Box::new(ours)))

@@ -66,7 +66,7 @@ impl UserFilesWatch {
     ///
     /// # Errors
     /// Fails if there is no memory.
-    pub fn parcel(&self, server: &Server) -> io::Result<OwnedFd> {
+    pub fn memory_file(&self, server: &Server) -> io::Result<OwnedFd> {
         memory_file::write("tokamak-users", &self.of(server).encode())
     }
 

@@ -43,7 +43,7 @@ pub struct Limits {
 
 /// What is remembered about one worker between two looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct LastRequest {
     /// The request that was being served.
     request: Option<Request>,
     /// The slow log has this request already.
@@ -79,7 +79,7 @@ pub enum Finding {
     BootStuck(Duration),
 }
 
-impl Seen {
+impl LastRequest {
     /// A look at one worker: its entry on the board, when it was forked, and its memory if it was
     /// measured now.
     pub fn look(
@@ -99,12 +99,12 @@ impl Seen {
             WorkerState::Busy | WorkerState::Draining => self.busy(entry, limits, now).or(too_big),
             WorkerState::Finishing if limits.finished => self.busy(entry, limits, now).or(too_big),
             WorkerState::Starting | WorkerState::Empty => {
-                *self = Seen::default();
+                *self = LastRequest::default();
                 let age = since(forked, now);
                 (age > BOOT_LIMIT.max(limits.request)).then_some(Finding::BootStuck(age))
             }
             WorkerState::Idle | WorkerState::Leaving | WorkerState::Finishing => {
-                *self = Seen::default();
+                *self = LastRequest::default();
                 too_big
             }
         }
@@ -116,7 +116,7 @@ impl Seen {
             _ => {
                 let request =
                     Request { number: entry.requests, since: entry.since, first_seen: now };
-                *self = Seen { request: Some(request), slow_logged: false };
+                *self = LastRequest { request: Some(request), slow_logged: false };
                 now
             }
         };
@@ -177,8 +177,8 @@ mod tests {
 
     #[test]
     fn a_long_request_is_slow_once_and_then_too_long() {
-        let mut seen = Seen::default();
-        let look = |seen: &mut Seen, now| seen.look(&busy(SECOND, 0), 0, None, &LIMITS, now);
+        let mut seen = LastRequest::default();
+        let look = |seen: &mut LastRequest, now| seen.look(&busy(SECOND, 0), 0, None, &LIMITS, now);
         assert_eq!(look(&mut seen, 2 * SECOND), None);
         assert_eq!(look(&mut seen, 4 * SECOND), Some(Finding::Slow(Duration::from_secs(3))));
         assert_eq!(look(&mut seen, 5 * SECOND), None);
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_request_that_has_just_been_counted_is_no_other_one() {
-        let mut seen = Seen::default();
+        let mut seen = LastRequest::default();
         let slow = Some(Finding::Slow(Duration::from_secs(3)));
         assert_eq!(seen.look(&busy(SECOND, 0), 0, None, &LIMITS, 4 * SECOND), slow);
         assert_eq!(seen.look(&busy(SECOND, 1), 0, None, &LIMITS, 5 * SECOND), None);
@@ -198,7 +198,7 @@ mod tests {
     fn a_script_that_goes_on_after_its_response_is_timed_only_if_that_is_wanted() {
         let finishing = entry(WorkerState::Finishing, SECOND, 1);
         let timed = Limits { finished: true, ..LIMITS };
-        let (mut seen, mut also) = (Seen::default(), Seen::default());
+        let (mut seen, mut also) = (LastRequest::default(), LastRequest::default());
         assert_eq!(seen.look(&busy(SECOND, 0), 0, None, &LIMITS, 2 * SECOND), None);
         assert_eq!(seen.look(&finishing, 0, None, &LIMITS, 60 * SECOND), None);
         let found = also.look(&finishing, 0, None, &timed, 12 * SECOND);
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_next_request_may_be_slow_again() {
-        let mut seen = Seen::default();
+        let mut seen = LastRequest::default();
         let slow = Some(Finding::Slow(Duration::from_secs(3)));
         assert_eq!(seen.look(&busy(SECOND, 0), 0, None, &LIMITS, 4 * SECOND), slow);
         assert_eq!(seen.look(&busy(5 * SECOND, 1), 0, None, &LIMITS, 8 * SECOND), slow);
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_lies_about_its_time_is_found_out() {
-        let mut seen = Seen::default();
+        let mut seen = LastRequest::default();
         assert_eq!(seen.look(&busy(u64::MAX, 0), 0, None, &LIMITS, SECOND), None);
         let found = seen.look(&busy(u64::MAX, 0), 0, None, &LIMITS, 12 * SECOND);
         assert_eq!(found, Some(Finding::TimedOut(Duration::from_secs(11))));
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn without_limits_nothing_is_wrong() {
-        let mut seen = Seen::default();
+        let mut seen = LastRequest::default();
         assert_eq!(seen.look(&busy(0, 0), 0, Some(u64::MAX), &Limits::default(), u64::MAX), None);
     }
 
@@ -245,18 +245,20 @@ mod tests {
             (WorkerState::Busy, Some(Finding::TooBig(1001))),
             (WorkerState::Starting, None),
         ] {
-            let look = Seen::default().look(&entry(state, 0, 0), 0, Some(1001), &LIMITS, SECOND);
+            let look =
+                LastRequest::default().look(&entry(state, 0, 0), 0, Some(1001), &LIMITS, SECOND);
             assert_eq!(look, found, "{state:?}");
         }
-        let fits = Seen::default().look(&busy(0, 0), 0, Some(1000), &LIMITS, SECOND);
+        let fits = LastRequest::default().look(&busy(0, 0), 0, Some(1000), &LIMITS, SECOND);
         assert_eq!(fits, None);
     }
 
     #[test]
     fn a_boot_without_end_is_found() {
         let starting = entry(WorkerState::Starting, 0, 0);
-        let look =
-            |limits: &Limits, now| Seen::default().look(&starting, SECOND, None, limits, now);
+        let look = |limits: &Limits, now| {
+            LastRequest::default().look(&starting, SECOND, None, limits, now)
+        };
         assert_eq!(look(&LIMITS, 61 * SECOND), None);
         assert_eq!(look(&LIMITS, 62 * SECOND), Some(Finding::BootStuck(Duration::from_secs(61))));
         let patient = Limits { request: Duration::from_secs(90), ..LIMITS };

@@ -173,7 +173,7 @@ impl Zygote {
                 Ok(Some((message, fds)))
             }
             Ok(Heard::Nothing) => Ok(None),
-            // Reaping tells the rest; until then there is nothing to listen to.
+            // Its exit status comes when it is reaped; until then there is nothing to read.
             Ok(Heard::Closed) => {
                 self.kill(now);
                 Ok(None)
@@ -194,7 +194,7 @@ impl Zygote {
         if since(self.asked, now) > ASK_EVERY {
             self.asked = now;
             // A zygote that does not read is killed.
-            let _ = self.tell(Some(&ToZygote::Ask), Vec::new(), now);
+            let _ = self.send(Some(&ToZygote::Ask), Vec::new(), now);
         }
         self.pulse.is_still(limit, now)
     }
@@ -204,7 +204,7 @@ impl Zygote {
     ///
     /// # Errors
     /// Fails if it does not read.
-    pub fn tell(
+    pub fn send(
         &mut self,
         message: Option<&ToZygote>,
         fds: Vec<OwnedFd>,
@@ -219,7 +219,7 @@ impl Zygote {
             Ok(()) => Ok(()),
             Err(error) => {
                 self.kill(now);
-                // A broken line is no news: reaping tells.
+                // A broken channel needs no message: the supervisor reaps the zygote.
                 if error.kind() == io::ErrorKind::TimedOut { Err(error) } else { Ok(()) }
             }
         }
@@ -247,7 +247,7 @@ impl Zygote {
             return self.kill(now);
         }
         // A line that cannot take it closes below, which says the same.
-        let _ = self.tell(Some(&ToZygote::Quit), Vec::new(), now);
+        let _ = self.send(Some(&ToZygote::Quit), Vec::new(), now);
         self.life = match std::mem::take(&mut self.life) {
             Life::Ready(child, ..) => Life::Ending(child, now),
             other => other,

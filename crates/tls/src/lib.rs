@@ -2,8 +2,8 @@
 //!
 //! The supervisor reads certificates and keys ([`Pair`]), and gives all that a front needs as
 //! [`Credentials`]. The front makes a configuration of them ([`server_config`]) for the TLS
-//! library, and reads from a finished handshake what was settled ([`Session`]). A front that gets
-//! other credentials makes another configuration: connections that are open keep theirs.
+//! library, and reads from a finished handshake what was negotiated ([`Session`]). A front that
+//! gets other credentials makes another configuration: connections that are open keep theirs.
 
 mod certificate;
 mod challenge;

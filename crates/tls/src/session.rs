@@ -1,4 +1,4 @@
-//! What a handshake has settled, for applications and for counting.
+//! What a handshake has negotiated, for applications and for counting.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use rustls::{CipherSuite, HandshakeKind, ProtocolVersion, ServerConnection};
 
 use crate::certificate::Certificate;
 
-/// What a handshake has settled.
+/// What a handshake has negotiated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
     /// The version of TLS, as OpenSSL names it.
@@ -35,8 +35,8 @@ pub struct ClientCertificate {
 }
 
 impl Session {
-    /// What this connection's handshake has settled. `asks_client`: whether clients are asked for
-    /// certificates.
+    /// What this connection's handshake has negotiated. `asks_client`: whether clients are asked
+    /// for certificates.
     pub fn of(connection: &ServerConnection, asks_client: bool) -> Session {
         let suite = connection.negotiated_cipher_suite();
         let client = connection.peer_certificates().and_then(<[_]>::first);

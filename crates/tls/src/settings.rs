@@ -32,7 +32,7 @@ pub enum ClientAuth {
     Required,
 }
 
-/// What handshakes are to settle.
+/// What handshakes are to negotiate.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The oldest version that is spoken.

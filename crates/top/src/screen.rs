@@ -22,7 +22,7 @@ use signal_hook::low_level::emulate_default_handler;
 use tokamak_observe::text::for_terminal;
 
 use crate::figures::sites;
-use crate::text::{Line, Style, cut};
+use crate::text::{Style, TextLine, cut};
 use crate::view::{Order, View};
 use crate::{Address, EVERY, client};
 
@@ -286,4 +286,4 @@ impl Screen<'_> {
     }
 }
 
-static EMPTY: Line = Line::EMPTY;
+static EMPTY: TextLine = TextLine::EMPTY;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tokamak_observe::text::for_terminal;
 
-use crate::text::{Line, Style, columns, cut};
+use crate::text::{Style, TextLine, columns, cut};
 
 /// Columns that the longest text in a table may take, unless it is in the last column.
 const LONGEST_CELL: usize = 48;
@@ -17,7 +17,7 @@ const LAST: usize = 20;
 
 /// Columns as wide as their widest cell; those whose head begins with `>` hold numbers. A row that
 /// does not fit into `room` goes on in further lines. Nothing, if there is no row.
-pub fn table(heads: &[&str], mut rows: Vec<Vec<String>>, room: usize, lines: &mut Vec<Line>) {
+pub fn table(heads: &[&str], mut rows: Vec<Vec<String>>, room: usize, lines: &mut Vec<TextLine>) {
     if rows.is_empty() {
         return;
     }
@@ -35,7 +35,7 @@ pub fn table(heads: &[&str], mut rows: Vec<Vec<String>>, room: usize, lines: &mu
     let widest = |nth: usize| rows.iter().map(|row| columns(&row[nth])).max().unwrap_or(0);
     let widths: Vec<usize> = (0..heads.len()).map(widest).collect();
     let groups = groups(&widths, room);
-    lines.push(Line::default());
+    lines.push(TextLine::default());
     for (index, row) in rows.iter().enumerate() {
         let style = if index == 0 { Style::Head } else { Style::Plain };
         for (line, group) in groups.iter().enumerate() {
@@ -48,7 +48,7 @@ pub fn table(heads: &[&str], mut rows: Vec<Vec<String>>, room: usize, lines: &mu
                 text += &format!("{before}{cell}{after}  ");
             }
             if line == 0 || !text.trim().is_empty() {
-                lines.push(Line::new(&text, style));
+                lines.push(TextLine::new(&text, style));
             }
         }
     }
@@ -71,12 +71,12 @@ fn groups(widths: &[usize], room: usize) -> Vec<Range<usize>> {
 }
 
 /// Words of a sentence, each a part that is not divided, in as many lines as they need.
-pub fn sentence(parts: &[String], room: usize, style: Style, lines: &mut Vec<Line>) {
+pub fn sentence(parts: &[String], room: usize, style: Style, lines: &mut Vec<TextLine>) {
     let mut text = String::new();
     for (nth, part) in parts.iter().enumerate() {
         let part = if nth + 1 < parts.len() { part.clone() + "," } else { part.clone() };
         if !text.is_empty() && columns(&text) + 1 + columns(&part) > room {
-            lines.push(Line::new(&text, style));
+            lines.push(TextLine::new(&text, style));
             text = " ".to_owned();
         }
         if !text.is_empty() {
@@ -84,7 +84,7 @@ pub fn sentence(parts: &[String], room: usize, style: Style, lines: &mut Vec<Lin
         }
         text += &part;
     }
-    lines.push(Line::new(&text, style));
+    lines.push(TextLine::new(&text, style));
 }
 
 #[cfg(test)]
@@ -95,7 +95,7 @@ mod tests {
         let rows = vec![vec!["a.example".into(), "12".into(), "7".into(), "/a/long/path".into()]];
         let mut lines = Vec::new();
         table(&["SITE", ">REQUESTS", ">WAITING", "URL"], rows, room, &mut lines);
-        lines.iter().map(Line::plain).collect()
+        lines.iter().map(TextLine::plain).collect()
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
         let parts = parts.map(str::to_owned);
         let mut lines = Vec::new();
         sentence(&parts, 40, Style::Plain, &mut lines);
-        let lines: Vec<String> = lines.iter().map(Line::plain).collect();
+        let lines: Vec<String> = lines.iter().map(TextLine::plain).collect();
         assert_eq!(lines, ["workers 0 of 2 busy, 0 requests wait,", "  connections 1"]);
     }
 }

@@ -17,19 +17,19 @@ pub enum Style {
 
 /// A line, without a character by which a terminal is given orders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Line {
+pub struct TextLine {
     text: String,
     /// How it looks.
     pub style: Style,
 }
 
-impl Line {
+impl TextLine {
     /// Without text.
-    pub const EMPTY: Line = Line { text: String::new(), style: Style::Plain };
+    pub const EMPTY: TextLine = TextLine { text: String::new(), style: Style::Plain };
 
     /// Of this text; what could command the terminal is replaced.
-    pub fn new(text: &str, style: Style) -> Line {
-        Line { text: for_terminal(text).trim_end().to_owned(), style }
+    pub fn new(text: &str, style: Style) -> TextLine {
+        TextLine { text: for_terminal(text).trim_end().to_owned(), style }
     }
 
     /// The whole text.
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn names_command_no_terminal() {
-        assert_eq!(Line::new("a\u{9b}2J\n", Style::Plain).plain(), "a?2J?");
+        assert_eq!(TextLine::new("a\u{9b}2J\n", Style::Plain).plain(), "a?2J?");
     }
 
     #[test]

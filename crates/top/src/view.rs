@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::Address;
 use crate::figures::{Counts, samples, sum, times, with_site};
 use crate::table::{sentence, table};
-use crate::text::{Line, Style, age, bytes, few, share, time};
+use crate::text::{Style, TextLine, age, bytes, few, share, time};
 
 /// Slow URLs that are shown, and so many errors, so that the workers below them are seen on a usual
 /// screen.
@@ -70,7 +70,7 @@ pub const ANY: usize = usize::MAX;
 
 impl View<'_> {
     /// All lines; `lost` says that the server does not answer any more.
-    pub fn lines(&self, lost: Option<&str>) -> Vec<Line> {
+    pub fn lines(&self, lost: Option<&str>) -> Vec<TextLine> {
         let document = self.late;
         let early = self.early.filter(|early| {
             early["began"] == document["began"] && early["at"].as_f64() < document["at"].as_f64()
@@ -83,7 +83,7 @@ impl View<'_> {
         let mut lines = Vec::new();
         self.title(&mut lines);
         if let Some(lost) = lost {
-            lines.push(Line::new(&format!("the figures are old: {lost}"), Style::Bad));
+            lines.push(TextLine::new(&format!("the figures are old: {lost}"), Style::Bad));
         }
         self.summary(&counts, seconds, &mut lines);
         phases(document, &counts, self.room, &mut lines);
@@ -96,7 +96,7 @@ impl View<'_> {
         lines
     }
 
-    fn title(&self, lines: &mut Vec<Line>) {
+    fn title(&self, lines: &mut Vec<TextLine>) {
         let document = self.late;
         let version = document["version"].as_str().unwrap_or("?");
         let number = |name| sum(document, name, &[]);
@@ -110,7 +110,7 @@ impl View<'_> {
         sentence(&parts, self.room, Style::Head, lines);
     }
 
-    fn summary(&self, counts: &Counts, seconds: Option<f64>, lines: &mut Vec<Line>) {
+    fn summary(&self, counts: &Counts, seconds: Option<f64>, lines: &mut Vec<TextLine>) {
         let document = self.late;
         let bounds = document["bounds"].as_array().into_iter().flatten();
         let bounds: Vec<f64> = bounds.filter_map(Value::as_f64).collect();
@@ -162,7 +162,7 @@ impl View<'_> {
         pools.filter(|pool| self.shows(&pool["site"]))
     }
 
-    fn sites(&self, lines: &mut Vec<Line>) {
+    fn sites(&self, lines: &mut Vec<TextLine>) {
         let document = self.late;
         let rows = self.pools().map(|pool| {
             let ended = samples(document, "tokamak_worker_endings_total").filter_map(|one| {
@@ -198,7 +198,7 @@ impl View<'_> {
     }
 
     /// Single requests; `head` says which.
-    fn requests(&self, head: &str, all: &Value, lines: &mut Vec<Line>) {
+    fn requests(&self, head: &str, all: &Value, lines: &mut Vec<TextLine>) {
         let all = all.as_array().into_iter().flatten();
         let rows = all.filter(|url| self.shows(&url["site"])).take(REQUESTS).map(|url| {
             let status = url["status"].as_u64().unwrap_or(0);
@@ -215,7 +215,7 @@ impl View<'_> {
         table(&heads, rows.collect(), self.room, lines);
     }
 
-    fn workers(&self, lines: &mut Vec<Line>) {
+    fn workers(&self, lines: &mut Vec<TextLine>) {
         let mut all: Vec<(&Value, &Value)> = self
             .pools()
             .flat_map(|pool| {
@@ -249,7 +249,7 @@ impl View<'_> {
     }
 }
 
-fn phases(document: &Value, counts: &Counts, room: usize, lines: &mut Vec<Line>) {
+fn phases(document: &Value, counts: &Counts, room: usize, lines: &mut Vec<TextLine>) {
     let whole: f64 = counts.phases.iter().map(|(_, times)| times.sum).sum();
     let bounds = document["bounds"].as_array().into_iter().flatten();
     let bounds: Vec<f64> = bounds.filter_map(Value::as_f64).collect();
@@ -269,7 +269,7 @@ fn phases(document: &Value, counts: &Counts, room: usize, lines: &mut Vec<Line>)
 }
 
 /// What PHP has called, if a site counts that and PHP has called anything.
-fn calls(counts: &Counts, room: usize, lines: &mut Vec<Line>) {
+fn calls(counts: &Counts, room: usize, lines: &mut Vec<TextLine>) {
     let there = counts.calls.iter().filter(|(_, _, times)| times.count() > 0.0);
     let rows = there.map(|(kind, calls, times)| {
         vec![
@@ -284,7 +284,7 @@ fn calls(counts: &Counts, room: usize, lines: &mut Vec<Line>) {
     table(&heads, rows.collect(), room, lines);
 }
 
-fn upstreams(document: &Value, room: usize, lines: &mut Vec<Line>) {
+fn upstreams(document: &Value, room: usize, lines: &mut Vec<TextLine>) {
     let rows = samples(document, "tokamak_upstream_up").map(|one| {
         let [upstream, address] = ["upstream", "address"].map(|key| word(&one["labels"], key));
         let labels = [("upstream", &upstream[..]), ("address", &address[..])];

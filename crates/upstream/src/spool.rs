@@ -268,7 +268,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A quota that nobody is told about.
+    /// A quota whose use is not logged.
     pub fn quota(most: u64) -> Arc<SpoolQuota> {
         SpoolQuota::new(most, Arc::new(SpoolBudget::new(u64::MAX)), Box::new(|_| {}))
     }

@@ -32,9 +32,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
 
-pub use news::News;
+pub use news::NodeUpdates;
 
-/// How long the other nodes have to show a challenge before the authority is told that it is there.
+/// How long the other nodes have to show a challenge before the authority is asked to look for it.
 /// They look once a second. With a tenth, a slow node would have the authority refuse; with ten
 /// times more, a node that hangs would hold up all names.
 const SHOWN_WITHIN: Duration = Duration::from_secs(15);

@@ -1,4 +1,4 @@
-//! What other nodes have told since the last look.
+//! What other nodes have stored since the last look.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use tokamak_tls::{Challenge, Credentials};
 use super::{CHALLENGES_LAST, NODE_LASTS, Shared, words};
 use crate::error::Error;
 
-/// What other nodes have told.
-pub struct News {
+/// What other nodes have stored.
+pub struct NodeUpdates {
     /// What grows when there are others.
     pub number: Vec<u8>,
     /// When the certificate of each name ends, in seconds since 1970.
     pub versions: BTreeMap<String, u64>,
     /// What authorities are to find.
-    pub challenges: Vec<Shown>,
+    pub challenges: Vec<NodeChallenges>,
 }
 
 /// What authorities are to find for another node.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct NodeChallenges {
     /// The node.
     pub node: String,
     /// A number that its other challenges do not have.
@@ -33,7 +33,7 @@ impl Shared {
     /// Says that this node is there.
     ///
     /// # Errors
-    /// Fails if the server cannot be told.
+    /// Fails if the server cannot be reached.
     pub async fn beat(&self) -> Result<(), Error> {
         let (node, nodes) = (self.key("node", &self.node), self.plain("nodes"));
         let lasts = NODE_LASTS.to_string();
@@ -48,7 +48,7 @@ impl Shared {
     ///
     /// # Errors
     /// Fails if the server cannot be asked.
-    pub async fn news(&self, seen: Option<&[u8]>) -> Result<Option<News>, Error> {
+    pub async fn news(&self, seen: Option<&[u8]>) -> Result<Option<NodeUpdates>, Error> {
         let news = self.plain("news");
         let number = match self.one(words(&[b"GET", news.as_bytes()])).await? {
             Value::BulkString(number) => number,
@@ -71,7 +71,7 @@ impl Shared {
             let bytes = self.secret.decrypt(&name(&node), &sealed)?;
             decode(node, &bytes, crate::now())
         });
-        Ok(Some(News { number, versions, challenges: challenges.collect() }))
+        Ok(Some(NodeUpdates { number, versions, challenges: challenges.collect() }))
     }
 
     /// Removes the versions of certificates that have ended.
@@ -89,7 +89,7 @@ impl Shared {
     /// Says that this node shows the challenges of another one with this number.
     ///
     /// # Errors
-    /// Fails if the server cannot be told.
+    /// Fails if the server cannot be reached.
     pub async fn confirm(&self, node: &str, number: u64) -> Result<(), Error> {
         let key = self.shown_by(node, number);
         let lasts = CHALLENGES_LAST.to_string();
@@ -118,12 +118,12 @@ fn encode(number: u64, challenges: &[Challenge], at: u64) -> Vec<u8> {
 }
 
 /// Reads what [`encode`] wrote. Nothing that a node has left long ago, which died in an order.
-fn decode(node: String, bytes: &[u8], now: u64) -> Option<Shown> {
+fn decode(node: String, bytes: &[u8], now: u64) -> Option<NodeChallenges> {
     let (number, rest) = bytes.split_first_chunk()?;
     let (at, rest) = rest.split_first_chunk()?;
     let challenges = Credentials::decode(rest).ok()?.challenges;
     let is_new = now.saturating_sub(u64::from_le_bytes(*at)) <= CHALLENGES_LAST;
-    is_new.then_some(Shown { node, number: u64::from_le_bytes(*number), challenges })
+    is_new.then_some(NodeChallenges { node, number: u64::from_le_bytes(*number), challenges })
 }
 
 /// The fields of a hash.
@@ -159,7 +159,7 @@ mod tests {
         let challenges = vec![Challenge::Http { token: "t".into(), answer: "a".into() }];
         let encoded = encode(7, &challenges, 1000);
         let decoded = |now| decode("n".into(), &encoded, now);
-        let shown = Shown { node: "n".into(), number: 7, challenges };
+        let shown = NodeChallenges { node: "n".into(), number: 7, challenges };
         assert_eq!(decoded(1000 + CHALLENGES_LAST), Some(shown));
         assert_eq!(decoded(1001 + CHALLENGES_LAST), None);
         assert!(decoded(0).is_some(), "its clock is ahead");

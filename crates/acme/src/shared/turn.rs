@@ -21,7 +21,7 @@ const GIVE_BACK: &[u8] = b"if redis.call('GET', KEYS[1]) == ARGV[1] then \
     return redis.call('DEL', KEYS[1]) end return 0";
 
 /// A turn that this node has.
-pub struct Turn<'a> {
+pub struct OrderLock<'a> {
     shared: &'a Shared,
     key: String,
 }
@@ -31,16 +31,16 @@ impl Shared {
     ///
     /// # Errors
     /// Fails if the server cannot be asked.
-    pub async fn turn(&self, name: &str) -> Result<Option<Turn<'_>>, Error> {
+    pub async fn turn(&self, name: &str) -> Result<Option<OrderLock<'_>>, Error> {
         let key = self.of_name("turn", name);
         let lasts = LASTS.as_millis().to_string();
         let (node, lasts) = (self.node.as_bytes(), lasts.as_bytes());
         let taken = self.one(words(&[b"SET", key.as_bytes(), node, b"NX", b"PX", lasts])).await?;
-        Ok((!matches!(taken, Value::Nil)).then_some(Turn { shared: self, key }))
+        Ok((!matches!(taken, Value::Nil)).then_some(OrderLock { shared: self, key }))
     }
 }
 
-impl Turn<'_> {
+impl OrderLock<'_> {
     /// Keeps the turn for as long as this is polled.
     pub async fn hold(&self) -> std::convert::Infallible {
         let lasts = LASTS.as_millis().to_string();

@@ -2,7 +2,7 @@
 //! a balancer sends to another node would need a whole handshake there.
 //!
 //! Time is cut into slots, each with a key of its own. Whichever node comes first stores one
-//! (`SET NX`), all others read it. So no node is chosen, nothing is locked, and nobody waits.
+//! (`SET NX`), all others read it. So no node is chosen, nothing is locked, and no node waits.
 
 mod slots;
 
@@ -14,7 +14,7 @@ use tokamak_outbound::Names;
 use tokamak_outbound::redis::{Client, Server, Together, Value};
 use tokamak_tls::{SharedSecret, TicketKey, TicketNews};
 
-use slots::{KEPT_FOR, Known, keys, wanted};
+use slots::{KEPT_FOR, KeysBySlot, keys, valid_at};
 
 /// Time between two looks. With a tenth, many nodes would ask Redis all the time; with ten times
 /// more, a Redis that has lost its keys would give new nodes other ones for ten minutes.
@@ -23,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Wait after the first failure. It doubles up to [`LOOK_EVERY`].
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
-/// Fetches keys and tells them over the line, until the other side is gone. The exit status of the
+/// Fetches keys and sends them over the line, until the other side is gone. The exit status of the
 /// process.
 pub fn run(tier: &Tier, secret: Option<&str>, line: &UnixDatagram) -> u8 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -80,7 +80,7 @@ impl Store {
 }
 
 async fn follow(store: &Store, line: &UnixDatagram) {
-    let mut known = Known::new();
+    let mut known = KeysBySlot::new();
     let mut wait = FIRST_WAIT;
     loop {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -103,8 +103,12 @@ async fn follow(store: &Store, line: &UnixDatagram) {
 }
 
 /// Stores keys for the slots that begin, and reads those of all that count now.
-async fn look(store: &Store, known: &mut Known, now: Duration) -> Result<Vec<TicketKey>, String> {
-    let wanted = wanted(now);
+async fn look(
+    store: &Store,
+    known: &mut KeysBySlot,
+    now: Duration,
+) -> Result<Vec<TicketKey>, String> {
+    let wanted = valid_at(now);
     known.retain(|slot, _| wanted.all().any(|wanted| wanted == *slot));
     let name = |slot: u64| store.name(slot).into_bytes();
     let lifetime = KEPT_FOR.as_secs().to_string().into_bytes();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokamak_tls::{ROTATE_AFTER, TICKET_KEYS, TicketKey};
 
 /// The keys that this node knows, by their slots.
-pub type Known = BTreeMap<u64, TicketKey>;
+pub type KeysBySlot = BTreeMap<u64, TicketKey>;
 
 /// A key is known this long before it encrypts, so that nodes whose clocks are ahead give out no
 /// tickets that the others cannot read. Many times the difference of clocks that are looked after.
@@ -18,19 +18,19 @@ pub const KEPT_FOR: Duration =
 
 /// The slots that count at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ValidSlots {
     current: u64,
     /// Whether the next one begins soon.
     has_next: bool,
 }
 
 /// The slots that count at this time since 1970.
-pub fn wanted(now: Duration) -> Wanted {
+pub fn valid_at(now: Duration) -> ValidSlots {
     let slot = |time: Duration| time.as_secs() / ROTATE_AFTER.as_secs();
-    Wanted { current: slot(now), has_next: slot(now + AHEAD) != slot(now) }
+    ValidSlots { current: slot(now), has_next: slot(now + AHEAD) != slot(now) }
 }
 
-impl Wanted {
+impl ValidSlots {
     /// Those that are to have a key.
     pub fn to_store(self) -> impl Iterator<Item = u64> {
         self.current..=self.current + u64::from(self.has_next)
@@ -44,7 +44,7 @@ impl Wanted {
 }
 
 /// The keys of these slots, as far as they are known.
-pub fn keys(wanted: &Wanted, known: &Known) -> Vec<TicketKey> {
+pub fn keys(wanted: &ValidSlots, known: &KeysBySlot) -> Vec<TicketKey> {
     wanted.all().filter_map(|slot| known.get(&slot).cloned()).collect()
 }
 
@@ -56,20 +56,20 @@ mod tests {
     fn a_key_is_known_before_it_encrypts_and_after() {
         let slot = ROTATE_AFTER.as_secs();
         let begin = Duration::from_secs(1000 * slot);
-        let all = |now| wanted(now).all().collect::<Vec<u64>>();
+        let all = |now| valid_at(now).all().collect::<Vec<u64>>();
         assert_eq!(all(begin), [1000, 999, 998]);
         assert_eq!(all(begin + ROTATE_AFTER - AHEAD - Duration::from_secs(1)), [1000, 999, 998]);
         assert_eq!(all(begin + ROTATE_AFTER - AHEAD), [1000, 1001, 999, 998]);
         assert_eq!(all(begin + ROTATE_AFTER), [1001, 1000, 999]);
-        let stored = |now| wanted(now).to_store().collect::<Vec<u64>>();
+        let stored = |now| valid_at(now).to_store().collect::<Vec<u64>>();
         assert_eq!(stored(begin), [1000]);
         assert_eq!(stored(begin + ROTATE_AFTER - AHEAD), [1000, 1001]);
     }
 
     #[test]
     fn the_key_of_the_current_slot_encrypts() {
-        let wanted = wanted(Duration::from_secs(1000 * ROTATE_AFTER.as_secs()));
-        let known: Known = [998, 1000, 1001].map(|slot| (slot, TicketKey::random())).into();
+        let wanted = valid_at(Duration::from_secs(1000 * ROTATE_AFTER.as_secs()));
+        let known: KeysBySlot = [998, 1000, 1001].map(|slot| (slot, TicketKey::random())).into();
         assert_eq!(keys(&wanted, &known), [known[&1000].clone(), known[&998].clone()]);
     }
 }

@@ -3,6 +3,7 @@
 //! are busy. What it shows and what it changes are apart: see [`access`].
 
 mod access;
+mod connections;
 mod document;
 mod figures;
 mod io;
@@ -10,7 +11,6 @@ mod page;
 mod profile;
 mod queries;
 mod questions;
-mod room;
 mod route;
 
 use std::convert::Infallible;
@@ -33,12 +33,12 @@ use tokio::task::JoinSet;
 
 pub use access::Access;
 use access::Refusal;
+use connections::{Admission, Connections};
 pub use figures::Figures;
 use io::AdminIo;
 use profile::Profiles;
 use questions::{NoAnswer, Questions};
-use room::{Room, Seat};
-use route::{Right, Wish, Wrong};
+use route::{AdminRequest, Right, Wrong};
 
 /// How long a scrape waits for the supervisor, which answers within milliseconds; less than the ten
 /// seconds after which Prometheus gives up, so that the front's figures are there when the
@@ -109,14 +109,14 @@ async fn accept(start: AdminStart, figures: Figures, mut stopped: watch::Receive
     let (questions, began) = (Questions::new(ask), tokamak_cost::now());
     let profiles = Profiles::new(stopped.clone());
     let service = Arc::new(Service { access, questions, profiles, figures, began });
-    let (room, for_connection) = (Room::default(), stopped.clone());
+    let (room, for_connection) = (Connections::default(), stopped.clone());
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok(socket) => {
                     let (service, stopped) = (service.clone(), for_connection.clone());
-                    connections.spawn(converse(socket, room.enter(), service, stopped));
+                    connections.spawn(serve_connection(socket, room.enter(), service, stopped));
                 }
                 // Out of descriptors or memory: to try again at once would be a busy loop.
                 Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
@@ -130,27 +130,27 @@ async fn accept(start: AdminStart, figures: Figures, mut stopped: watch::Receive
 }
 
 /// Serves one connection.
-async fn converse(
+async fn serve_connection(
     socket: Socket,
-    seat: Seat,
+    admission: Admission,
     service: Arc<Service>,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let seat = &seat;
+    let admission = &admission;
     let answering = service_fn(|request| {
         let service = service.clone();
         async move {
-            seat.asks();
-            let response = service.answer(request, seat).await;
-            seat.is_answered();
+            admission.asks();
+            let response = service.answer(request, admission).await;
+            admission.is_answered();
             Ok::<_, Infallible>(response)
         }
     });
     let mut http = http1::Builder::new();
     http.header_read_timeout(None);
     let mut connection = pin!(http.serve_connection(AdminIo(socket), answering));
-    let mut over = pin!(seat.is_over());
-    // Nobody reads how a connection has ended.
+    let mut over = pin!(admission.is_over());
+    // How a connection has ended is not logged.
     tokio::select! {
         _ = connection.as_mut() => return,
         () = over.as_mut() => return service.figures.cut.add(1),
@@ -173,9 +173,9 @@ struct Service {
 }
 
 impl Service {
-    async fn answer<B>(&self, request: Request<B>, seat: &Seat) -> Response<Full<Bytes>> {
+    async fn answer<B>(&self, request: Request<B>, admission: &Admission) -> Response<Full<Bytes>> {
         self.figures.asked.add(1);
-        let wish = match Wish::of(request.method(), request.uri()) {
+        let wish = match AdminRequest::of(request.method(), request.uri()) {
             Ok(wish) => wish,
             Err(wrong) => return misunderstood(&wrong),
         };
@@ -183,20 +183,20 @@ impl Service {
         if let Err(refusal) = self.access.check(right, headers) {
             return refused(refusal);
         }
-        if !matches!(right, Right::Probe | Right::Shell) && !seat.becomes_known() {
+        if !matches!(right, Right::Probe | Right::Shell) && !admission.becomes_known() {
             return unanswered(NoAnswer::Busy);
         }
         match wish {
-            Wish::Live => text(StatusCode::OK, "live\n"),
-            Wish::Ready => {
+            AdminRequest::Live => text(StatusCode::OK, "live\n"),
+            AdminRequest::Ready => {
                 let may_look = self.access.check(Right::Look, headers).is_ok();
                 ready(self.questions.ready().await, may_look)
             }
-            Wish::Metrics => self.metrics(headers).await,
-            Wish::Page => page::page(),
-            Wish::Figures => self.document().await,
-            Wish::Profile(order) => self.profiles.answer(&self.questions, order).await,
-            Wish::Command { line, json, .. } => match self.questions.command(line).await {
+            AdminRequest::Metrics => self.metrics(headers).await,
+            AdminRequest::Page => page::page(),
+            AdminRequest::Figures => self.document().await,
+            AdminRequest::Profile(order) => self.profiles.answer(&self.questions, order).await,
+            AdminRequest::Command { line, json, .. } => match self.questions.command(line).await {
                 Ok(answer) if right == Right::Look => translated(self.shown(answer), json),
                 Ok(answer) => translated(answer, json),
                 Err(why) => unanswered(why),

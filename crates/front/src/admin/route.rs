@@ -18,7 +18,7 @@ pub enum Right {
 
 /// What a request wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum AdminRequest {
     /// To hear that there is somebody.
     Live,
     /// To hear whether requests to all sites can be answered.
@@ -77,14 +77,14 @@ pub enum Wrong {
     Query(&'static str),
 }
 
-impl Wish {
+impl AdminRequest {
     /// What it may do.
     pub fn right(&self) -> Right {
         match self {
-            Wish::Live | Wish::Ready => Right::Probe,
-            Wish::Page => Right::Shell,
-            Wish::Metrics | Wish::Figures | Wish::Profile(_) => Right::Look,
-            Wish::Command { right, .. } => *right,
+            AdminRequest::Live | AdminRequest::Ready => Right::Probe,
+            AdminRequest::Page => Right::Shell,
+            AdminRequest::Metrics | AdminRequest::Figures | AdminRequest::Profile(_) => Right::Look,
+            AdminRequest::Command { right, .. } => *right,
         }
     }
 
@@ -92,25 +92,26 @@ impl Wish {
     ///
     /// # Errors
     /// Fails if there is no such request.
-    pub fn of(method: &Method, uri: &Uri) -> Result<Wish, Wrong> {
-        let look = |wish: Wish| {
+    pub fn of(method: &Method, uri: &Uri) -> Result<AdminRequest, Wrong> {
+        let look = |wish: AdminRequest| {
             let is_safe = matches!(*method, Method::GET | Method::HEAD);
             if is_safe { Ok(wish) } else { Err(Wrong::Method("GET, HEAD")) }
         };
-        let command = |line: &str, right, json| Wish::Command { line: line.into(), right, json };
+        let command =
+            |line: &str, right, json| AdminRequest::Command { line: line.into(), right, json };
         let query = uri.query().unwrap_or("");
         let change = match uri.path() {
-            "/live" => return look(Wish::Live),
-            "/metrics" => return look(Wish::Metrics),
-            "/" => return look(Wish::Page),
-            "/dashboard.json" => return look(Wish::Figures),
-            "/ready" => return look(Wish::Ready),
+            "/live" => return look(AdminRequest::Live),
+            "/metrics" => return look(AdminRequest::Metrics),
+            "/" => return look(AdminRequest::Page),
+            "/dashboard.json" => return look(AdminRequest::Figures),
+            "/ready" => return look(AdminRequest::Ready),
             "/status" => return look(command("status json", Right::Look, true)),
             // HEAD would take a profile for nothing.
             "/profile" if method != Method::GET => return Err(Wrong::Method("GET")),
             "/profile" => {
                 let pairs = pairs(query).ok_or(Wrong::Query(CONTROL))?;
-                return profile(&pairs).map(Wish::Profile).map_err(Wrong::Query);
+                return profile(&pairs).map(AdminRequest::Profile).map_err(Wrong::Query);
             }
             "/reload" => reload,
             "/purge" => purge,
@@ -125,7 +126,7 @@ impl Wish {
         if line.len() > MOST_COMMAND {
             return Err(Wrong::Query("the query is too long"));
         }
-        Ok(Wish::Command { line, right: Right::Change, json })
+        Ok(AdminRequest::Command { line, right: Right::Change, json })
     }
 }
 
@@ -238,23 +239,23 @@ fn pairs(query: &str) -> Option<Vec<(String, String)>> {
 mod tests {
     use super::*;
 
-    fn wish(method: Method, target: &str) -> Result<Wish, Wrong> {
-        Wish::of(&method, &target.parse().unwrap())
+    fn parsed(method: Method, target: &str) -> Result<AdminRequest, Wrong> {
+        AdminRequest::of(&method, &target.parse().unwrap())
     }
 
     #[test]
     fn what_is_shown_and_what_is_changed() {
         let command =
-            |line: &str, right, json| Ok(Wish::Command { line: line.into(), right, json });
+            |line: &str, right, json| Ok(AdminRequest::Command { line: line.into(), right, json });
         let profile = |site: Option<&str>, prefix: &str, seconds, format| {
             let site = site.map(str::to_owned);
-            Ok(Wish::Profile(ProfileOrder { site, prefix: prefix.into(), seconds, format }))
+            Ok(AdminRequest::Profile(ProfileOrder { site, prefix: prefix.into(), seconds, format }))
         };
         for (method, target, result) in [
-            (Method::GET, "/live", Ok(Wish::Live)),
-            (Method::HEAD, "/ready", Ok(Wish::Ready)),
-            (Method::GET, "/metrics", Ok(Wish::Metrics)),
-            (Method::GET, "/dashboard.json", Ok(Wish::Figures)),
+            (Method::GET, "/live", Ok(AdminRequest::Live)),
+            (Method::HEAD, "/ready", Ok(AdminRequest::Ready)),
+            (Method::GET, "/metrics", Ok(AdminRequest::Metrics)),
+            (Method::GET, "/dashboard.json", Ok(AdminRequest::Figures)),
             (Method::GET, "/status?x", command("status json", Right::Look, true)),
             (Method::POST, "/reload", command("reload", Right::Change, false)),
             (Method::POST, "/reload?site=a%20b", command("reload\ta b", Right::Change, false)),
@@ -282,7 +283,7 @@ mod tests {
             ),
             (Method::HEAD, "/profile", Err(Wrong::Method("GET"))),
             (Method::POST, "/profile", Err(Wrong::Method("GET"))),
-            (Method::GET, "/?anything", Ok(Wish::Page)),
+            (Method::GET, "/?anything", Ok(AdminRequest::Page)),
             (Method::GET, "/index.html", Err(Wrong::Path)),
             (Method::POST, "/", Err(Wrong::Method("GET, HEAD"))),
             (Method::GET, "/reload", Err(Wrong::Method("POST"))),
@@ -290,7 +291,7 @@ mod tests {
             (Method::POST, "/dashboard.json", Err(Wrong::Method("GET, HEAD"))),
             (Method::POST, "/status", Err(Wrong::Method("GET, HEAD"))),
         ] {
-            assert_eq!(wish(method, target), result, "{target}");
+            assert_eq!(parsed(method, target), result, "{target}");
         }
         for target in [
             "/profile?seconds=0",
@@ -304,7 +305,7 @@ mod tests {
             "/profile?rate=1000",
             &format!("/profile?site={}", "x".repeat(MOST_WORD + 1)),
         ] {
-            let result = wish(Method::GET, target);
+            let result = parsed(Method::GET, target);
             assert!(matches!(result, Err(Wrong::Query(_))), "{target}: {result:?}");
         }
         for target in [
@@ -320,7 +321,7 @@ mod tests {
             "/drain?upstream=a",
             "/drain?upstream=a&address=b&weight=1",
         ] {
-            let result = wish(Method::POST, target);
+            let result = parsed(Method::POST, target);
             assert!(matches!(result, Err(Wrong::Query(_))), "{target}: {result:?}");
         }
     }

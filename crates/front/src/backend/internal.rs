@@ -12,7 +12,7 @@ use tokamak_upstream::unopened::{self, Unopened};
 use super::{BackendError, BackendRequest};
 use crate::failure::Failure;
 use crate::response::Source;
-use crate::response::files::{self, Found, Opened};
+use crate::response::files::{self, OpenFile, Opened};
 use crate::route::{self, Target};
 
 const REDIRECT: HeaderName = HeaderName::from_static("x-accel-redirect");
@@ -20,7 +20,7 @@ const SENDFILE: HeaderName = HeaderName::from_static("x-sendfile");
 
 /// The file to send.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum FileRedirect {
     /// The file that a URL of the site maps to.
     Url(String),
     /// A file by its absolute path.
@@ -28,18 +28,18 @@ pub enum Wanted {
 }
 
 /// The file that the application wants sent instead of a body, if it names one.
-pub fn wanted(headers: &HeaderMap) -> Option<Wanted> {
+pub fn redirect_of(headers: &HeaderMap) -> Option<FileRedirect> {
     let text = |name| headers.get(name).and_then(|value| str::from_utf8(value.as_bytes()).ok());
     text(REDIRECT)
-        .map(|url| Wanted::Url(url.to_owned()))
-        .or_else(|| text(SENDFILE).map(|path| Wanted::File(path.into())))
+        .map(|url| FileRedirect::Url(url.to_owned()))
+        .or_else(|| text(SENDFILE).map(|path| FileRedirect::File(path.into())))
 }
 
 /// Directories whose files an application may have sent, by the paths under which
 /// `X-Accel-Redirect` names them.
 pub type Internal = BTreeMap<String, PathBuf>;
 
-/// The response with that file. Its headers are the application's (`told`), except those that
+/// The response with that file. Its headers are the application's (`own`), except those that
 /// describe the file.
 ///
 /// # Errors
@@ -47,20 +47,20 @@ pub type Internal = BTreeMap<String, PathBuf>;
 pub fn send(
     call: &BackendRequest<'_>,
     internal: &Internal,
-    told: HeaderMap,
-    wanted: &Wanted,
+    own: HeaderMap,
+    redirect: &FileRedirect,
 ) -> Result<Response<Source>, BackendError> {
-    let found = match wanted {
-        Wanted::Url(url) => by_url(call, internal, url),
-        Wanted::File(path) => by_path(call, internal, path),
+    let found = match redirect {
+        FileRedirect::Url(url) => by_url(call, internal, url),
+        FileRedirect::File(path) => by_path(call, internal, path),
     };
     let found = found?.ok_or_else(|| BackendError {
         failure: Failure::NotFound,
-        reason: match wanted {
-            Wanted::Url(url) => {
+        reason: match redirect {
+            FileRedirect::Url(url) => {
                 format!("the application sent X-Accel-Redirect: {url}, but there is no such file")
             }
-            Wanted::File(path) => {
+            FileRedirect::File(path) => {
                 format!(
                     "the application sent X-Sendfile: {}, which it may not have sent",
                     path.display()
@@ -71,17 +71,17 @@ pub fn send(
     })?;
     let method = if call.request.method() == Method::HEAD { Method::HEAD } else { Method::GET };
     let charset = &call.arrival.site.config.charset;
-    let files::Plan { status, headers, body } =
+    let files::FileResponse { status, headers, body } =
         files::plan(found, &method, call.request.headers(), charset)?;
     let mut response = Response::new(Source::from(body));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
-    merge(told, &mut response);
+    merge(own, &mut response);
     Ok(response)
 }
 
 /// Adds the application's headers to those of the file.
-fn merge(told: HeaderMap, response: &mut Response<Source>) {
+fn merge(own: HeaderMap, response: &mut Response<Source>) {
     /// Headers that only the sender of the file can know.
     const OF_THE_FILE: [HeaderName; 7] = [
         header::CONTENT_LENGTH,
@@ -94,7 +94,7 @@ fn merge(told: HeaderMap, response: &mut Response<Source>) {
     ];
     let has_own_type = response.status() != http::StatusCode::OK;
     let mut last = None;
-    for (name, value) in told {
+    for (name, value) in own {
         let is_new = name.is_some();
         last = name.or(last);
         let Some(name) = &last else { continue };
@@ -104,7 +104,7 @@ fn merge(told: HeaderMap, response: &mut Response<Source>) {
         if *name == header::VARY {
             // Both hold: the file may depend on other fields than the application does.
             let all = response.headers().get_all(name);
-            if !all.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(value.as_bytes())) {
+            if !all.iter().any(|its| its.as_bytes().eq_ignore_ascii_case(value.as_bytes())) {
                 response.headers_mut().append(name.clone(), value);
             }
         } else if is_new {
@@ -116,7 +116,7 @@ fn merge(told: HeaderMap, response: &mut Response<Source>) {
 }
 
 /// The file; `Ok(None)`: there is none that may be sent.
-type Searched = Result<Option<Found>, BackendError>;
+type Searched = Result<Option<OpenFile>, BackendError>;
 
 fn by_url(call: &BackendRequest<'_>, internal: &Internal, url: &str) -> Searched {
     let path = url.split(['?', '#']).next().and_then(|path| route::clean(path.as_bytes()));
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn headers_are_merged() {
         let file = [("vary", "Accept-Encoding"), ("etag", "\"file\""), ("content-type", "a/b")];
-        for (told, name, expected) in [
+        for (own, name, expected) in [
             (&[("vary", "Cookie")][..], "vary", &["Accept-Encoding", "Cookie"][..]),
             (&[("vary", "accept-encoding")], "vary", &["Accept-Encoding"]),
             (&[("vary", "A"), ("vary", "B")], "vary", &["Accept-Encoding", "A", "B"]),
@@ -201,9 +201,9 @@ mod tests {
         ] {
             let mut response = Response::new(Source::Empty);
             *response.headers_mut() = map(&file);
-            merge(map(told), &mut response);
+            merge(map(own), &mut response);
             let all: Vec<_> = response.headers().get_all(name).iter().collect();
-            assert_eq!(all, expected, "{told:?}");
+            assert_eq!(all, expected, "{own:?}");
         }
     }
 }

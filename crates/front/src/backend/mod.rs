@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::log;
 use crate::response::Source;
-use crate::response::files::Found;
+use crate::response::files::OpenFile;
 use crate::route::Script;
 use crate::site::{Handler, Site};
 use cgi::Variables;
@@ -80,7 +80,7 @@ pub async fn serve(
 ) -> Result<Response<Source>, Failure> {
     let is_repeatable = is_safe(request) && matches!(body, Body::Empty);
     let call = BackendRequest { is_repeatable, ..arrival.call(request, script, variables) };
-    answer(&call, handler, body, ledger).await.map_err(|error| arrival.told(error, request))
+    answer(&call, handler, body, ledger).await.map_err(|error| arrival.log_failure(error, request))
 }
 
 /// Asks the application number `index` whether a request for `path` may be served.
@@ -98,7 +98,7 @@ pub async fn authorize(
     let call = arrival.call(request, &script, &[]);
     let verdict = fastcgi::authorize(index, &call).await;
     ledger.mark(Phase::Authorize);
-    verdict.map_err(|error| arrival.told(error, request))
+    verdict.map_err(|error| arrival.log_failure(error, request))
 }
 
 /// Sends a file through the application number `index`.
@@ -108,7 +108,7 @@ pub async fn authorize(
 pub async fn filter(
     arrival: Arrival<'_>,
     request: &Request<()>,
-    (path, file): (&[u8], Found),
+    (path, file): (&[u8], OpenFile),
     index: usize,
     variables: &Variables,
     ledger: &mut Ledger,
@@ -116,7 +116,9 @@ pub async fn filter(
     let filename = file.path.as_path().into();
     let script = Script::named(filename, path);
     let call = arrival.call(request, &script, variables);
-    fastcgi::filter(index, &call, file, ledger).await.map_err(|error| arrival.told(error, request))
+    fastcgi::filter(index, &call, file, ledger)
+        .await
+        .map_err(|error| arrival.log_failure(error, request))
 }
 
 /// Whether the request may be repeated without harm if it has no body.
@@ -136,7 +138,7 @@ impl<'a> Arrival<'a> {
     }
 
     /// Writes the full reason into the log, and gives the failure for the client.
-    pub fn told(self, error: BackendError, request: &Request<()>) -> Failure {
+    pub fn log_failure(self, error: BackendError, request: &Request<()>) -> Failure {
         log::failed(&self.site.config.name, error.failure, &error.reason, request);
         error.failure
     }

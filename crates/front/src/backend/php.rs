@@ -196,11 +196,11 @@ fn respond(
     drop_connection_fields(headers);
     let config = &call.arrival.site.config;
     if !config.internal.is_empty()
-        && let Some(wanted) = internal::wanted(headers)
+        && let Some(wanted) = internal::redirect_of(headers)
     {
         // The worker's own body is dropped, as if the client had gone.
-        let told = std::mem::take(headers);
-        return internal::send(call, &config.internal, told, &wanted);
+        let own = std::mem::take(headers);
+        return internal::send(call, &config.internal, own, &wanted);
     }
     let source = match exchange.whole() {
         Some((_, Outcome::Broken)) => return Err(Failure::WorkerBroken.into()),

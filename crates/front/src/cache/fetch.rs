@@ -102,7 +102,7 @@ impl MissContext {
 
     /// Plans the cache entry that the response becomes once its body is there. `None`: it may not
     /// be stored.
-    fn plan(&self, response: &Response<Source>, tags: Vec<Box<str>>) -> Option<Plan> {
+    fn plan(&self, response: &Response<Source>, tags: Vec<Box<str>>) -> Option<NewEntry> {
         let (status, headers) = (response.status(), response.headers());
         let length = headers
             .get(header::CONTENT_LENGTH)
@@ -125,7 +125,7 @@ impl MissContext {
         // 6.6.1).
         headers.entry(header::DATE).or_insert_with(date);
         let tags = tags.into_iter().chain(self.overrides.tags.iter().cloned()).collect();
-        Some(Plan { status, headers, selection, tags, lifetimes, asked: self.asked })
+        Some(NewEntry { status, headers, selection, tags, lifetimes, asked: self.asked })
     }
 
     /// Stores an entry. Returns whether it was stored.
@@ -153,7 +153,7 @@ fn date() -> HeaderValue {
 }
 
 /// An entry without its body.
-struct Plan {
+struct NewEntry {
     status: StatusCode,
     headers: HeaderMap,
     selection: Selection,
@@ -162,9 +162,9 @@ struct Plan {
     asked: u64,
 }
 
-impl Plan {
+impl NewEntry {
     fn entry(self, body: bytes::Bytes) -> Arc<Entry> {
-        let Plan { status, headers, selection, tags, lifetimes, asked } = self;
+        let NewEntry { status, headers, selection, tags, lifetimes, asked } = self;
         let now = tokamak_cost::now();
         Arc::new(
             Entry::new((status, headers, body), selection, tags, lifetimes, now)
@@ -249,7 +249,7 @@ impl ResponseAction {
 
 impl MissContext {
     /// Stores a response whose body is in memory.
-    fn keep(&self, plan: Plan, body: &Source) -> bool {
+    fn keep(&self, plan: NewEntry, body: &Source) -> bool {
         let body = match body {
             Source::Whole(bytes) => bytes.clone(),
             Source::Empty => bytes::Bytes::new(),
@@ -325,19 +325,19 @@ impl Fetch {
     ) -> (Outcome, T) {
         let (method, headers) = (self.method.clone(), self.miss.headers.clone());
         let (content, key) = (self.miss.content.clone(), self.miss.key.clone());
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         tokio::spawn(async move {
             let (outcome, mut ledger, overrides, rest) = ask.await;
             self.miss.overrides = overrides.unwrap_or(self.miss.overrides);
             let (got, growing) = self.receive(outcome);
             // The client may have left.
-            let _ = tell.send((got, ledger.clone(), rest));
+            let _ = sender.send((got, ledger.clone(), rest));
             if let Some(growing) = growing {
                 growing.finish(&mut ledger).await;
             }
         });
         // A panic ends the connection, as everywhere. It has been logged.
-        let Ok((got, booked, rest)) = told.await else {
+        let Ok((got, booked, rest)) = receiver.await else {
             panic!("asking for the cache has panicked")
         };
         *ledger = booked;
@@ -467,7 +467,7 @@ fn is_failure(status: StatusCode) -> bool {
 struct Unfinished {
     miss: MissContext,
     lead: Option<Lead>,
-    plan: Plan,
+    plan: NewEntry,
     source: Source,
     writer: TeeWriter,
 }

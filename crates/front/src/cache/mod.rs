@@ -3,7 +3,8 @@
 //! and the others wait for it.
 //!
 //! ```text
-//! Lookup ──┬─ Answer   from the cache; if it is stale, a request of the server's own fetches it anew
+//! Lookup ──┬─ Answer   from the cache; if it is stale, a request of the server's own fetches it
+//! anew
 //!          ├─ Pass     the caller asks a backend; `ResponseAction::finish` sees the response
 //!          └─ Fetch    `Fetch::run` asks in a task of its own, which goes on when the client has left
 //! ```
@@ -31,7 +32,7 @@ use tokamak_config as config;
 use tokio::time::timeout;
 
 use crate::failure::Failure;
-use crate::response::compression::accept::is_asked;
+use crate::response::compression::accept::is_accepted;
 use crate::response::compression::{KeepEncoded, Stored};
 use crate::response::{Budget, Source};
 use crate::route::hosts::host;
@@ -141,7 +142,7 @@ fn stored(
     entry: &Arc<Entry>,
     key: impl FnOnce() -> Key,
 ) -> Response<Source> {
-    if is_asked(request)
+    if is_accepted(request)
         && let Source::Whole(body) = response.body()
         // Not a part of it, and not an error page in its place.
         && (body.as_ptr(), body.len()) == (entry.body.as_ptr(), entry.body.len())

@@ -110,13 +110,13 @@ impl Tier {
     pub async fn find(&self, index: usize, key: &Key, headers: &HeaderMap) -> Option<Entry> {
         let none = Selection::default();
         let entry = match self.read(index, self.name(key, &none)).await? {
-            Kept::Entry(entry) => entry,
-            Kept::Vary(vary) => {
+            StoredValue::Entry(entry) => entry,
+            StoredValue::Vary(vary) => {
                 let vary = HeaderMap::from_iter([(VARY, vary)]);
                 let selection = Selection::of(headers, &vary)?;
                 match self.read(index, self.name(key, &selection)).await? {
-                    Kept::Entry(entry) => entry,
-                    Kept::Vary(_) => return None,
+                    StoredValue::Entry(entry) => entry,
+                    StoredValue::Vary(_) => return None,
                 }
             }
         };
@@ -260,7 +260,7 @@ impl Tier {
         }
     }
 
-    async fn read(&self, index: usize, name: Vec<u8>) -> Option<Kept> {
+    async fn read(&self, index: usize, name: Vec<u8>) -> Option<StoredValue> {
         self.log().position()?;
         let get = vec![vec![b"GET".to_vec(), name]];
         let reply = self.ask(self.clients.get(index)?, get, Together::Single).await?;
@@ -270,10 +270,10 @@ impl Tier {
             return None;
         }
         match bytes.split_to(1)[0] {
-            VARYING => Some(Kept::Vary(HeaderValue::from_maybe_shared(bytes).ok()?)),
+            VARYING => Some(StoredValue::Vary(HeaderValue::from_maybe_shared(bytes).ok()?)),
             ENTRY if bytes.len() >= Position::SIZE => {
                 let position = Position::from_bytes(&bytes.split_to(Position::SIZE))?;
-                Some(Kept::Entry(Box::new((position, decode(bytes, moment())?))))
+                Some(StoredValue::Entry(Box::new((position, decode(bytes, moment())?))))
             }
             _ => None,
         }
@@ -341,7 +341,7 @@ enum Outgoing {
 }
 
 /// A value in the tier.
-enum Kept {
+enum StoredValue {
     Entry(Box<(Position, Entry)>),
     Vary(HeaderValue),
 }

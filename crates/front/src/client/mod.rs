@@ -27,7 +27,7 @@ pub struct Addresses {
     /// those without TLS first. It says which sites there are for the client, whatever a proxy says
     /// of the addresses.
     pub listener: usize,
-    /// What its handshake has settled, if it has TLS.
+    /// What its handshake has negotiated, if it has TLS.
     pub tls: Option<Box<Session>>,
     /// Whether a proxy has opened it for a client that it does not name (PROXY protocol): requests
     /// on it are that client's own words.
@@ -71,7 +71,7 @@ impl Addresses {
         }
     }
 
-    /// The same with what a handshake has settled.
+    /// The same with what a handshake has negotiated.
     pub fn secured(&self, session: Session) -> Addresses {
         let Addresses { peer, local, listener, is_for_unnamed, is_proxied, .. } = *self;
         let tls = Some(Box::new(session));

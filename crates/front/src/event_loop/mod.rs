@@ -49,7 +49,7 @@ pub enum Message {
     Death { pool: u32, instance: u32, death: Death },
     /// A pool gets another queue. The loop drops `taken` when its new requests go there, and
     /// `farewell` when no request is left in the old queue.
-    Renew { old: u32, source: shm::Source, taken: OnLastDrop, farewell: OnLastDrop },
+    Renew { old: u32, source: shm::Source, taken: OnLastDrop, drained: OnLastDrop },
     /// A queue is no longer in use, and all its workers are dead.
     Forget { pool: u32 },
     /// Stop accepting. The loop drops the sender when it has stopped.
@@ -168,7 +168,7 @@ impl EventLoop {
         self.connections().replace(open.position, Watched::Http2(state.clone()));
         if let Some((stream, _)) = io.leave() {
             h2::bound_unsent(&stream);
-            h2::converse(self.context.clone(), (stream, None), come, state).await;
+            h2::serve_connection(self.context.clone(), (stream, None), come, state).await;
         }
         drop(open);
     }
@@ -221,7 +221,7 @@ impl EventLoop {
                 let (io, state) = H1Io::new(halves, history, self.screen(), takes_http2);
                 let this = self.clone();
                 self.watch(Watched::Http(state.clone()), |open| async move {
-                    let (io, next) = h1::converse(context, io, state).await;
+                    let (io, next) = h1::serve_connection(context, io, state).await;
                     match next {
                         Next::Close => {}
                         Next::HandOver(target) => return this.hand_over(target, io, open),
@@ -263,7 +263,7 @@ impl EventLoop {
             Accepted::Fastcgi(stream, socket) => {
                 let activity = Arc::new(Activity::new());
                 self.watch(Watched::Fastcgi(activity.clone()), |open| async move {
-                    fastcgi_server::converse(context, stream, socket, activity).await;
+                    fastcgi_server::serve(context, stream, socket, activity).await;
                     drop(open);
                 });
             }
@@ -306,14 +306,14 @@ impl EventLoop {
                 let halves = transport::secured(secured.stream, secured.fragment);
                 let (io, state) = H1Io::new(halves, history, self.screen(), false);
                 self.connections().replace(open.position, Watched::Http(state.clone()));
-                Box::pin(async move { drop(h1::converse(context, io, state).await) })
+                Box::pin(async move { drop(h1::serve_connection(context, io, state).await) })
             }
             Protocol::Http2 => {
                 let state = Arc::new(h2::ConnState::new(addresses));
                 self.connections().replace(open.position, Watched::Http2(state.clone()));
                 h2::bound_unsent(secured.stream.get_ref().0);
                 let transport = (secured.stream, secured.fragment);
-                Box::pin(h2::converse(context, transport, Bytes::new(), state))
+                Box::pin(h2::serve_connection(context, transport, Bytes::new(), state))
             }
         })
     }

@@ -72,7 +72,7 @@ impl Delivery {
             left += spans(&batch);
         }
         self.queue.count(Fate::Undelivered, left);
-        self.losses.tell(&self.queue, true);
+        self.losses.report(&self.queue, true);
     }
 
     async fn deliver_all(&mut self) {
@@ -84,9 +84,9 @@ impl Delivery {
                     break;
                 }
                 self.deliver(&batch).await;
-                self.losses.tell(&self.queue, false);
+                self.losses.report(&self.queue, false);
             }
-            self.losses.tell(&self.queue, false);
+            self.losses.report(&self.queue, false);
             self.collector.tidy();
             // Whatever came before the front's end was taken above.
             if is_closing {

@@ -9,17 +9,17 @@ use crate::log;
 /// log; with ten times more, an operator who looks for the reason would wait for it.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// Bytes of a reason that are told: it may be the collector's own text.
+/// Bytes of a reason that are logged: it may be the collector's own text.
 const LONGEST_REASON: usize = 200;
 
 /// The fates that are losses.
 const LOSSES: [Fate; 3] = [Fate::Rejected, Fate::Undelivered, Fate::Dropped];
 
-/// What has been told of losses.
+/// The losses that have been logged.
 #[derive(Default)]
 pub struct Losses {
-    told: [u64; LOSSES.len()],
-    told_at: Option<Instant>,
+    reported: [u64; LOSSES.len()],
+    reported_at: Option<Instant>,
     /// Why the last spans were not taken.
     reason: String,
 }
@@ -31,16 +31,17 @@ impl Losses {
     }
 
     /// Writes a line if spans were lost, and the last line was not just now or this is the end.
-    pub fn tell(&mut self, queue: &SpanQueue, is_last: bool) {
+    pub fn report(&mut self, queue: &SpanQueue, is_last: bool) {
         let counted = LOSSES.map(|fate| queue.counted(fate));
-        let is_soon = self.told_at.is_some_and(|told_at| told_at.elapsed() < INTERVAL);
-        if counted == self.told || (is_soon && !is_last) {
+        let is_soon = self.reported_at.is_some_and(|told_at| told_at.elapsed() < INTERVAL);
+        if counted == self.reported || (is_soon && !is_last) {
             return;
         }
-        let [rejected, undelivered, dropped] = [0, 1, 2].map(|nth| counted[nth] - self.told[nth]);
+        let [rejected, undelivered, dropped] =
+            [0, 1, 2].map(|nth| counted[nth] - self.reported[nth]);
         log::server(&line(rejected, undelivered, dropped, &self.reason));
-        self.told = counted;
-        self.told_at = Some(Instant::now());
+        self.reported = counted;
+        self.reported_at = Some(Instant::now());
         self.reason.clear();
     }
 }

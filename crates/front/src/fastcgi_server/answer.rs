@@ -21,7 +21,7 @@ pub struct Answer {
     exchange: QueuedRequest,
     /// The response's head, once it has been written.
     head: Option<ResponseHead>,
-    told: Option<UsageFrame>,
+    usage: Option<UsageFrame>,
     /// Held for as long as it counts as running.
     _running: Option<Running>,
 }
@@ -42,7 +42,7 @@ pub enum End {
 impl Answer {
     /// The answer to a request that has been queued.
     pub fn new(exchange: QueuedRequest, running: Option<Running>) -> Answer {
-        Answer { exchange, head: None, told: None, _running: running }
+        Answer { exchange, head: None, usage: None, _running: running }
     }
 
     /// The response's head, once it has been written.
@@ -51,8 +51,8 @@ impl Answer {
     }
 
     /// What the worker reported about the request.
-    pub fn told(&self) -> Option<&UsageFrame> {
-        self.told.as_ref()
+    pub fn usage(&self) -> Option<&UsageFrame> {
+        self.usage.as_ref()
     }
 
     /// The worker's process id, if it is known.
@@ -72,7 +72,7 @@ impl Answer {
                         put_head(&mut stdout, &head);
                         self.head = Some(head);
                     }
-                    Poll::Ready(Ok(Event::Usage(told))) => self.told = Some(told),
+                    Poll::Ready(Ok(Event::Usage(told))) => self.usage = Some(told),
                     Poll::Ready(Ok(Event::Body(bytes))) => {
                         stdout.put(&bytes);
                         if stdout.buffered() >= MOST_WAITING {

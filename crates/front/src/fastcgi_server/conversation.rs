@@ -49,12 +49,7 @@ thread_local! {
 }
 
 /// Serves the requests of one connection until it ends.
-pub async fn converse(
-    context: Arc<Context>,
-    stream: Socket,
-    socket: usize,
-    activity: Arc<Activity>,
-) {
+pub async fn serve(context: Arc<Context>, stream: Socket, socket: usize, activity: Arc<Activity>) {
     let mut conversation = Conversation::new(context, stream, socket, activity);
     if let Ok(()) = poll_fn(|cx| conversation.poll(cx)).await {
         conversation.part().await;
@@ -82,7 +77,7 @@ struct Conversation {
     /// Whether the web server has ended its side of the connection.
     ended: bool,
     /// A request that waits for the end of the one before it, which has the same id.
-    held: Option<Held>,
+    held: Option<QueuedBegin>,
     /// Requests that have not come whole: more bytes of them may come, even if they have been
     /// answered.
     incoming: usize,
@@ -99,7 +94,7 @@ struct Request {
 }
 
 /// The begin of a request, and the bytes that were read behind it: at most [`PIECE`].
-struct Held {
+struct QueuedBegin {
     id: u16,
     role: Role,
     keep: bool,
@@ -163,7 +158,7 @@ impl Conversation {
         let mut moved = false;
         for _ in 0..TURNS {
             let mut turn = self.read(cx)? | self.answer(cx)?;
-            self.tell_journal();
+            self.flush_access_log();
             turn |= self.write(cx)?;
             let is_done = self.requests.is_empty() && self.held.is_none() && self.out.is_empty();
             if self.closing && is_done {
@@ -185,7 +180,7 @@ impl Conversation {
     /// Passes on the lines of the access log before their answers are sent. So a client that has
     /// its answer finds the line in the log, and the line of its next request comes after it,
     /// whichever event loop serves that.
-    fn tell_journal(&mut self) {
+    fn flush_access_log(&mut self) {
         if std::mem::take(&mut self.has_lines)
             && let Some(journal) = &self.site().journal
         {
@@ -232,9 +227,9 @@ impl Conversation {
         if self.ended {
             return if self.stream.is_hung_up() { Err(Disconnected) } else { Ok(false) };
         }
-        if let Some(Held { id, role, keep, rest }) = self.held.take() {
+        if let Some(QueuedBegin { id, role, keep, rest }) = self.held.take() {
             if self.find(id).is_some() {
-                self.held = Some(Held { id, role, keep, rest });
+                self.held = Some(QueuedBegin { id, role, keep, rest });
                 return Ok(false);
             }
             self.begin(id, role, keep);
@@ -262,7 +257,7 @@ impl Conversation {
                 Ok(Some(Message::Begin { id, role, keep })) => {
                     if self.find(id).is_some() {
                         self.follow(id)?;
-                        self.held = Some(Held { id, role, keep, rest: input.to_vec() });
+                        self.held = Some(QueuedBegin { id, role, keep, rest: input.to_vec() });
                         return Ok(());
                     }
                     self.begin(id, role, keep);
@@ -329,7 +324,7 @@ impl Conversation {
     /// Answers a request with an error, and logs the reason.
     fn refuse(&mut self, id: u16, failure: Failure, reason: &str) {
         let Some(at) = self.find(id) else { return };
-        self.tell(self.requests[at].stage.record(), failure, reason);
+        self.log_failure(self.requests[at].stage.record(), failure, reason);
         self.dismiss(at, failure);
     }
 
@@ -360,12 +355,12 @@ impl Conversation {
             body,
             status: status.unwrap_or(200),
             head,
-            told: answer.and_then(|answer| answer.told()),
+            usage: answer.and_then(|answer| answer.usage()),
             process: answer.and_then(|answer| answer.worker()),
         });
     }
 
-    fn tell(&self, record: &Writer, failure: Failure, reason: &str) {
+    fn log_failure(&self, record: &Writer, failure: Failure, reason: &str) {
         let text = |name| String::from_utf8_lossy(parameter(record, name).unwrap_or_default());
         let about = log::About {
             site: &self.site().config.name,
@@ -411,7 +406,7 @@ impl Conversation {
                 End::Refused(failure) => self.dismiss(at, failure),
                 End::BrokenOff(reason) => {
                     let request = self.requests.swap_remove(at);
-                    self.tell(request.stage.record(), Failure::WorkerGone, &reason);
+                    self.log_failure(request.stage.record(), Failure::WorkerGone, &reason);
                     self.log(&request, None);
                     // Close without END_REQUEST, so that the web server does not take the part for
                     // the whole response. If the connection has other requests, they must not
@@ -460,13 +455,13 @@ impl Conversation {
         {
             return;
         }
-        let farewell = poll_fn(|cx| {
+        let last_bytes = poll_fn(|cx| {
             SCRATCH.with_borrow_mut(|scratch| {
                 while ready!(self.stream.poll_read(cx, scratch))? > 0 {}
                 Poll::Ready(io::Result::Ok(()))
             })
         });
-        let _ = timeout(LAST_WORDS, farewell).await;
+        let _ = timeout(LAST_WORDS, last_bytes).await;
     }
 }
 

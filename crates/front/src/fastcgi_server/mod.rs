@@ -17,4 +17,4 @@ mod conversation;
 mod gather;
 mod script;
 
-pub use conversation::converse;
+pub use conversation::serve;

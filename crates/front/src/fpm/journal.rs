@@ -36,7 +36,7 @@ pub struct PoolLogEntry<'a> {
     /// Its head, if a worker made it.
     pub head: Option<&'a ResponseHead>,
     /// What the worker reported about the request.
-    pub told: Option<&'a UsageFrame>,
+    pub usage: Option<&'a UsageFrame>,
     /// The worker's process id.
     pub process: Option<u32>,
 }
@@ -50,7 +50,7 @@ impl Journal {
     /// Writes the line of a request.
     pub fn write(&self, entry: &PoolLogEntry<'_>) {
         let Some(configured) = &self.pool.access else { return };
-        let usage = entry.told.map(UsageFrame::usage).unwrap_or_default();
+        let usage = entry.usage.map(UsageFrame::usage).unwrap_or_default();
         let text = |name: &str| parameter(entry.record, name.as_bytes());
         let or = |found: &'_ [u8], name: &str| -> Cow<'_, [u8]> {
             if found.is_empty() {

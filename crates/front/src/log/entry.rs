@@ -3,7 +3,7 @@
 use http::{HeaderName, Request, Version, header};
 use tokamak_trace::TraceContext;
 
-use super::Line;
+use super::AccessEntry;
 use crate::client::protocol;
 use crate::request_id::RequestId;
 
@@ -63,7 +63,7 @@ impl LogEntry {
     }
 
     /// The line, once it is known how many bytes of the body were sent.
-    pub fn line(&self, bytes: u64) -> Line<'_> {
+    pub fn line(&self, bytes: u64) -> AccessEntry<'_> {
         let mut from = 0;
         let [client, user, host, method, target, referer, agent, route, site, request_id] =
             self.ends.map(|end| {
@@ -72,7 +72,7 @@ impl LogEntry {
                 part
             });
         let protocol = protocol(self.version);
-        Line {
+        AccessEntry {
             client,
             user,
             site,

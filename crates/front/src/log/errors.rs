@@ -209,7 +209,7 @@ pub struct About<'a> {
 }
 
 impl About<'_> {
-    /// Logs a message about it, with the status that the client was told, if any.
+    /// Logs a message about it, with the status that the client got, if any.
     fn put(&self, level: &str, message: &str, status: Option<StatusCode>) {
         let trace = self.trace.map(|trace| trace.digits());
         let mut pairs = Vec::with_capacity(4);

@@ -13,7 +13,7 @@ const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
 /// The fields of a line. Texts are as the client sent them; an empty text means absent.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Line<'a> {
+pub struct AccessEntry<'a> {
     /// Address of the client.
     pub client: &'a [u8],
     /// Name from HTTP basic authentication.
@@ -50,7 +50,7 @@ pub struct Line<'a> {
     pub fields: &'a [u8],
 }
 
-impl Line<'_> {
+impl AccessEntry<'_> {
     /// Appends the line as Apache and nginx write it: `client - user [time] "request" status bytes
     /// "referer" "agent"`.
     pub fn combined(&self, clock: &mut Clock, now: SystemTime, out: &mut Vec<u8>) {
@@ -237,20 +237,20 @@ mod tests {
 
     const NOON: Duration = Duration::from_millis(1_795_176_000_123);
 
-    fn combined(line: &Line) -> String {
+    fn combined(line: &AccessEntry) -> String {
         let mut out = Vec::new();
         line.combined(&mut Clock::default(), UNIX_EPOCH + NOON, &mut out);
         String::from_utf8(out).unwrap()
     }
 
-    fn json(line: &Line, ledger: &Ledger) -> String {
+    fn json(line: &AccessEntry, ledger: &Ledger) -> String {
         let mut out = Vec::new();
         line.json(ledger, &mut Clock::default(), UNIX_EPOCH + NOON, &mut out);
         String::from_utf8(out).unwrap()
     }
 
-    fn line() -> Line<'static> {
-        Line {
+    fn line() -> AccessEntry<'static> {
+        AccessEntry {
             client: b"192.0.2.1",
             user: b"",
             site: b"",
@@ -279,7 +279,7 @@ mod tests {
                 \"http://example.org/\" \
              \"Browser/1.0 (like \\x22another\\x22)\"\n"
         );
-        let bare = Line { user: b"ann b", referer: b"", agent: b"", ..line() };
+        let bare = AccessEntry { user: b"ann b", referer: b"", agent: b"", ..line() };
         assert_eq!(
             combined(&bare),
             "192.0.2.1 - ann\\x20b [20/Nov/2026:12:00:00 +0000] \"GET /a?b=c HTTP/1.1\" 200 1234 \
@@ -291,7 +291,7 @@ mod tests {
     fn a_line_may_begin_with_the_site() {
         let vhost = |site| {
             let mut out = Vec::new();
-            let line = Line { site, ..line() };
+            let line = AccessEntry { site, ..line() };
             line.vhost(&mut Clock::default(), SystemTime::UNIX_EPOCH, &mut out);
             String::from_utf8(out).unwrap()
         };
@@ -306,7 +306,7 @@ mod tests {
         ledger.stamp(Phase::Php, 2_012_345);
         ledger.set_request(RequestId::new(0x1234, 0x56));
         assert_eq!(
-            json(&Line { user: b"", ..line() }, &ledger),
+            json(&AccessEntry { user: b"", ..line() }, &ledger),
             "{\"time\":\"2026-11-20T12:00:00.123Z\",\"id\":\"000000000000123400000056\",\
              \"client\":\"192.0.2.1\",\"scheme\":\"https\",\"host\":\"example.org\",\
              \"method\":\"GET\",\"target\":\"/a?b=c\",\"route\":\"/a\",\"protocol\":\"HTTP/1.1\",\"referer\":\"http://example.org/\",\
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn json_names_the_site() {
-        let text = json(&Line { site: b"my \"shop", ..line() }, &Ledger::begin(0));
+        let text = json(&AccessEntry { site: b"my \"shop", ..line() }, &Ledger::begin(0));
         assert!(text.contains(",\"site\":\"my \\u0022shop\",\"scheme\":"), "{text}");
     }
 
@@ -339,7 +339,7 @@ mod tests {
             texts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..30), 7),
         ) {
             let [client, user, host, method, target, referer, agent] = &texts[..] else { unreachable!() };
-            let line = Line { client, user, host, method, target, referer, agent, ..line() };
+            let line = AccessEntry { client, user, host, method, target, referer, agent, ..line() };
 
             let text = combined(&line);
             prop_assert!(text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n')));

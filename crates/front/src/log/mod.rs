@@ -15,5 +15,5 @@ pub use errors::{
     garbled, limited, no_handshake, noticed, open as open_errors, refused, script, server,
     too_many_connections, unaccepted, unproxied, unspooled, write_as_fpm,
 };
-pub use line::Line;
+pub use line::AccessEntry;
 pub use writer::{AccessLog, Buffer, Log, LostLines, lost_lines};

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokamak_config::{LogPart, LogPattern, LogVariable};
 use tokamak_cost::{Ledger, Phase};
 
-use super::Line;
+use super::AccessEntry;
 use super::line::{escape, escape_or_dash, escape_word, json_text, number};
 use crate::clock::Clock;
 
@@ -38,7 +38,7 @@ impl Escape {
     }
 }
 
-impl Line<'_> {
+impl AccessEntry<'_> {
     /// Appends the line.
     pub fn pattern(
         &self,
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     /// The line of a pattern, with the fields of the head that it names.
-    fn written(pattern: &str, line: &Line, fields: &[&[u8]]) -> String {
+    fn written(pattern: &str, line: &AccessEntry, fields: &[&[u8]]) -> String {
         let mut all = Vec::new();
         for field in fields {
             all.extend_from_slice(&(field.len() as u32).to_ne_bytes());
@@ -180,13 +180,13 @@ mod tests {
         let pattern = LogPattern::read(pattern).unwrap();
         let now = UNIX_EPOCH + Duration::from_millis(1_795_176_000_123);
         let mut out = Vec::new();
-        let line = Line { fields: &all, ..*line };
+        let line = AccessEntry { fields: &all, ..*line };
         line.pattern(&pattern, &ledger, &mut Clock::default(), now, &mut out);
         String::from_utf8(out).unwrap()
     }
 
-    fn line() -> Line<'static> {
-        Line {
+    fn line() -> AccessEntry<'static> {
+        AccessEntry {
             client: b"192.0.2.1",
             host: b"example.org",
             site: b"shop",
@@ -198,7 +198,7 @@ mod tests {
             status: 200,
             bytes: 1234,
             agent: b"Browser \"x\"",
-            ..Line::default()
+            ..AccessEntry::default()
         }
     }
 
@@ -238,7 +238,7 @@ mod tests {
             texts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..30), 7),
         ) {
             let [client, user, host, method, target, agent, field] = &texts[..] else { unreachable!() };
-            let line = Line { client, user, host, method, target, agent, ..line() };
+            let line = AccessEntry { client, user, host, method, target, agent, ..line() };
             let all = "$remote_addr $remote_user $host $http_user_agent $http_x_a \"$request\" \
                 \"$http_x_a\" \"$args\"";
             let text = written(all, &line, &[field]);

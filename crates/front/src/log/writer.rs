@@ -141,7 +141,7 @@ impl Log {
         let all_lost = if matches!(sink, Sink::Errors) { &LOST_ERRORS } else { &LOST_ACCESS };
         let (state, wake, lost) = Default::default();
         let queue = Arc::new(Queue { state, wake, lost, all_lost });
-        let writer = Writer { name, sink, queue: queue.clone(), told: 0, broken: false };
+        let writer = Writer { name, sink, queue: queue.clone(), reported: 0, broken: false };
         let thread = std::thread::Builder::new().name(thread.into());
         Ok(Log { queue, thread: Some(thread.spawn(move || writer.run())?) })
     }
@@ -318,7 +318,7 @@ struct Writer {
     sink: Sink,
     queue: Arc<Queue>,
     /// Dropped lines that have been reported in the error log.
-    told: u64,
+    reported: u64,
     /// Whether the last write failed.
     broken: bool,
 }
@@ -349,10 +349,10 @@ impl Writer {
 
     fn report_losses(&mut self) {
         let lost = self.queue.lost.load(Ordering::Relaxed);
-        if lost > self.told && !self.broken {
-            self.report(&format!("the {} lost {} lines", self.name, lost - self.told));
+        if lost > self.reported && !self.broken {
+            self.report(&format!("the {} lost {} lines", self.name, lost - self.reported));
             if !self.broken {
-                self.told = lost;
+                self.reported = lost;
             }
         }
     }

@@ -19,10 +19,10 @@ type Fingerprint = [u8; BYTES];
 pub type Result = watch::Receiver<Option<bool>>;
 
 /// A file of users. It may be replaced at any time.
-pub struct UserFile(RwLock<Arc<Known>>);
+pub struct UserFile(RwLock<Arc<KnownUsers>>);
 
 /// What is known of the users of a file as long as it stays the same.
-pub struct Known {
+pub struct KnownUsers {
     file: Vec<u8>,
     users: Users,
     /// Makes fingerprints. Its key is random, so a fingerprint alone does not tell a password.
@@ -40,7 +40,7 @@ impl UserFile {
     /// # Errors
     /// Fails if a line is wrong.
     pub fn new(file: &[u8]) -> std::result::Result<UserFile, BadUsers> {
-        Ok(UserFile(RwLock::new(Known::new(file)?)))
+        Ok(UserFile(RwLock::new(KnownUsers::new(file)?)))
     }
 
     /// It has these contents now. Logins of users whose lines say the same stay known.
@@ -49,7 +49,7 @@ impl UserFile {
     /// Fails if a line is wrong. It stays as it was.
     pub fn renew(&self, file: &[u8]) -> std::result::Result<(), BadUsers> {
         if self.known().file != file {
-            let known = Known::renewed(&self.known(), file)?;
+            let known = KnownUsers::renewed(&self.known(), file)?;
             *self.0.write().unwrap_or_else(PoisonError::into_inner) = known;
         }
         Ok(())
@@ -61,20 +61,20 @@ impl UserFile {
     }
 
     /// What is known of its users.
-    pub fn known(&self) -> Arc<Known> {
+    pub fn known(&self) -> Arc<KnownUsers> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl Known {
-    fn new(file: &[u8]) -> std::result::Result<Arc<Known>, BadUsers> {
-        Known::with_mac(file, random_mac()).map(Arc::new)
+impl KnownUsers {
+    fn new(file: &[u8]) -> std::result::Result<Arc<KnownUsers>, BadUsers> {
+        KnownUsers::with_mac(file, random_mac()).map(Arc::new)
     }
 
     /// The file as it is now, with the logins of `old` whose users have the same hash. They keep
     /// their fingerprints, so the key stays.
-    fn renewed(old: &Known, file: &[u8]) -> std::result::Result<Arc<Known>, BadUsers> {
-        let known = Known::with_mac(file, old.mac.clone())?;
+    fn renewed(old: &KnownUsers, file: &[u8]) -> std::result::Result<Arc<KnownUsers>, BadUsers> {
+        let known = KnownUsers::with_mac(file, old.mac.clone())?;
         for (user, before) in known.users.unchanged_since(&old.users) {
             if let Some(fingerprint) = old.verified[before].get() {
                 let _ = known.verified[user].set(*fingerprint);
@@ -83,10 +83,10 @@ impl Known {
         Ok(Arc::new(known))
     }
 
-    fn with_mac(file: &[u8], mac: Hmac<Sha256>) -> std::result::Result<Known, BadUsers> {
+    fn with_mac(file: &[u8], mac: Hmac<Sha256>) -> std::result::Result<KnownUsers, BadUsers> {
         let users = Users::read(file)?;
         let verified = (0..users.len()).map(|_| OnceLock::new()).collect();
-        Ok(Known { file: file.to_owned(), users, mac, verified, pending: Mutex::default() })
+        Ok(KnownUsers { file: file.to_owned(), users, mac, verified, pending: Mutex::default() })
     }
 
     fn fingerprint(&self, login: &Login) -> Hmac<Sha256> {
@@ -122,7 +122,7 @@ impl Known {
     }
 
     /// Verifies a login and tells who waits for it, after `count_wrong` if it was wrong. Does
-    /// nothing if nobody waits any more.
+    /// nothing if no request waits any more.
     pub fn verify(
         &self,
         login: &Login,
@@ -170,7 +170,7 @@ impl Known {
 /// A login among those that are being verified. It is removed also after a panic: the entry of a
 /// verification that has ended would fail all further requests with this login.
 struct PendingEntry<'a> {
-    known: &'a Known,
+    known: &'a KnownUsers,
     fingerprint: Fingerprint,
 }
 

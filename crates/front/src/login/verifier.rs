@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokamak_auth::Login;
 use tokio::sync::watch;
 
-use super::file::Known;
+use super::file::KnownUsers;
 use crate::throttle::{ClientKey, Pace, Slot, Throttle};
 
 /// Logins that wait for a thread. With a hash that takes 100 ms, the last one waits for ten
@@ -22,7 +22,7 @@ const NICE: i32 = 10;
 /// A login that is to be verified.
 pub struct Job {
     /// The users.
-    pub known: Arc<Known>,
+    pub known: Arc<KnownUsers>,
     /// The login.
     pub login: Login,
     /// Whose attempt it was, for the limit on wrong passwords.

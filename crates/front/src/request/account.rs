@@ -1,5 +1,5 @@
-//! Opens the account of a request: what will be told of it when it is over, to the access log, the
-//! counters, a collector of spans and its client. A server that tells nobody keeps none.
+//! Opens the account of a request: what the access log, the counters, a collector of spans and its
+//! client get when it is over. A server without any of these keeps none.
 
 use std::sync::Arc;
 
@@ -32,8 +32,8 @@ pub fn open<B>(
     request: &mut Request<B>,
     moments: Moments,
 ) -> Box<RequestGuard> {
-    let mut guard = if context.tells() {
-        told((context, site), client, request, moments)
+    let mut guard = if context.records_requests() {
+        recorded_guard((context, site), client, request, moments)
     } else {
         RequestGuard::new(Some(client.clone()), Ledger::unread(moments.began))
     };
@@ -44,8 +44,8 @@ pub fn open<B>(
     guard
 }
 
-/// The guard of a request of which something is told.
-fn told<B>(
+/// The guard of a request that is logged, counted, traced or timed for its client.
+fn recorded_guard<B>(
     (context, site): (&Context, &Site),
     client: &Arc<dyn Client>,
     request: &mut Request<B>,
@@ -57,7 +57,7 @@ fn told<B>(
     let is_timed = context
         .timing
         .as_ref()
-        .is_some_and(|timing| timing.is_told(site.index, route, request.headers()));
+        .is_some_and(|timing| timing.is_shown(site.index, route, request.headers()));
     let span = span(context, site, &**client, request);
     let is_read = is_exact || span.is_some();
     let mut ledger = if is_read { Ledger::begin(began) } else { Ledger::unread(began) };

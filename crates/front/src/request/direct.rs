@@ -7,7 +7,7 @@ use std::task::{self, Poll};
 use http::{Method, Request, Response};
 use tokamak_upstream::body::Body;
 
-use super::phases::{Application, Content, Remaining};
+use super::phases::{Application, Content, Deferred};
 use super::respond::{Gone, finish, respond};
 use crate::backend::cgi::Variables;
 use crate::backend::php::WorkerCall;
@@ -27,8 +27,8 @@ pub struct Plain {
     /// Its body, if it has been read.
     pub body: Option<Body>,
     /// What is to be done for it.
-    pub remaining: Remaining,
-    /// What the application is told of its login.
+    pub remaining: Deferred,
+    /// The variables of its login for the application.
     pub variables: Variables,
 }
 
@@ -46,7 +46,7 @@ pub struct Direct {
 /// content cache, nor for another application that may have to answer in the end.
 pub fn is_direct(context: &Context, plain: &Plain) -> bool {
     let site = &context.sites[plain.site_index];
-    let Remaining::Content(Content::Application(application)) = &plain.remaining else {
+    let Deferred::Content(Content::Application(application)) = &plain.remaining else {
         return false;
     };
     application.upstream.is_none()
@@ -74,7 +74,7 @@ impl Direct {
         let Direct { context, caller, plain, worker_call, guard } = self;
         let site = &context.sites[plain.site_index];
         let (
-            Remaining::Content(Content::Application(Application { script, .. })),
+            Deferred::Content(Content::Application(Application { script, .. })),
             Handler::Workers(gate),
             Some(waiting),
         ) = (&plain.remaining, &site.handler, guard.as_mut())
@@ -91,7 +91,7 @@ impl Direct {
         };
         let response = answer
             .and_then(|response| response.ok_or_else(|| Failure::WorkerBroken.into()))
-            .unwrap_or_else(|error| pages::failed(arrival.told(error, request)));
+            .unwrap_or_else(|error| pages::failed(arrival.log_failure(error, request)));
         let response = finish(response, request.method() == Method::HEAD);
         Poll::Ready(guard.take().map(|guard| respond(response, guard)).ok_or(Gone))
     }

@@ -154,12 +154,12 @@ pub fn at_once(site: &Site, refusal: Refusal) -> Response<Source> {
     }
 }
 
-fn of_found(found: files::Found, charset: &FileCharset) -> Option<Response<Source>> {
+fn of_found(found: files::OpenFile, charset: &FileCharset) -> Option<Response<Source>> {
     files::plan(found, &Method::GET, &HeaderMap::new(), charset).ok().map(of_file)
 }
 
-fn of_file(plan: files::Plan) -> Response<Source> {
-    let files::Plan { headers, body, .. } = plan;
+fn of_file(plan: files::FileResponse) -> Response<Source> {
+    let files::FileResponse { headers, body, .. } = plan;
     let mut response = Response::new(Source::from(body));
     *response.headers_mut() = headers;
     for name in &OF_FILES {

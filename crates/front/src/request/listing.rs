@@ -46,7 +46,7 @@ pub async fn respond(
     match *request.method() {
         Method::GET | Method::HEAD => {}
         Method::OPTIONS => return Ok(files::options()),
-        _ => return Err(arrival.told(Failure::MethodNotAllowed.into(), request)),
+        _ => return Err(arrival.log_failure(Failure::MethodNotAllowed.into(), request)),
     }
     let is_elsewhere = !request.uri().path().ends_with('/');
     let (context, index) = (arrival.context.clone(), arrival.site.index);
@@ -70,7 +70,7 @@ pub async fn respond(
     let page = made.map_err(|error: io::Error| {
         let failure = Failure::from(Unopened::of(&error));
         let reason = format!("the folder cannot be listed: {}", Explained(&error)).into();
-        arrival.told(crate::backend::BackendError { failure, reason }, request)
+        arrival.log_failure(crate::backend::BackendError { failure, reason }, request)
     })?;
     let mut response = Response::new(Source::Whole(page.into()));
     *response.headers_mut() = listing::headers();
@@ -111,7 +111,7 @@ fn names(folder: &Path) -> io::Result<(BTreeSet<Name>, LeftOut)> {
         }
         let entry = entry?;
         let name = entry.file_name().into_vec();
-        // Of a path with a control character nobody gets anything.
+        // A path with a control character gets no list.
         if name.starts_with(b".") || name.iter().any(u8::is_ascii_control) {
             continue;
         }

@@ -21,7 +21,7 @@ const LONGEST_NAME: usize = 64;
 
 /// What can be said of a request at once.
 pub enum Checked {
-    /// Its login is known. What applications are told of it.
+    /// Its login is known. The variables of it for applications.
     Granted(Variables),
     /// It has none.
     Refused(Refusal),
@@ -32,7 +32,7 @@ pub enum Checked {
 /// Looks at the login of a request for a path on which these rules (of
 /// [`crate::site::logins::SiteLogins`]) ask for one.
 pub fn check(site: &Site, caller: &Caller, headers: &HeaderMap, needed: LoginSet) -> Checked {
-    // Never the case; but then nobody gets in.
+    // This cannot happen; if it does, every login is refused.
     let found = site.logins.as_ref().and_then(|logins| Some((logins, logins.of(needed)?)));
     let Some((logins, rules)) = found else {
         return Checked::Refused(Failure::Forbidden.into());
@@ -52,10 +52,10 @@ pub fn check(site: &Site, caller: &Caller, headers: &HeaderMap, needed: LoginSet
     }
 }
 
-/// Verifies the login of a request. Returns what applications are told of it.
+/// Verifies the login of a request. Returns the variables of it for applications.
 ///
 /// # Errors
-/// Fails with what the client is told. The log has been written.
+/// Fails with the failure for the client. The log has been written.
 pub async fn verify(
     arrival: Arrival<'_>,
     request: &Request<()>,

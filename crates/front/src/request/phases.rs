@@ -20,13 +20,13 @@ use crate::caller::Caller;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::log;
-use crate::response::files::{self, Found};
+use crate::response::files::{self, OpenFile};
 use crate::response::{Source, pages};
 use crate::route::{Decision, Script, Target};
 use crate::site::{Handler, Site};
 
 /// What is to be done for a request that has to wait.
-pub enum Remaining {
+pub enum Deferred {
     /// A name and a password are to be verified, or an application is to be asked, before this is
     /// carried out.
     Decision(Decision),
@@ -41,7 +41,7 @@ pub enum Content {
     /// A file that is sent through the application of this index.
     Filtered {
         /// The file.
-        file: Found,
+        file: OpenFile,
         /// The path, decoded and clean.
         path: Vec<u8>,
         /// The application.
@@ -81,10 +81,10 @@ pub fn at_once(
     site: &Site,
     request: &Request<()>,
     decision: Decision,
-) -> Result<Result<Response<Source>, Failure>, Remaining> {
+) -> Result<Result<Response<Source>, Failure>, Deferred> {
     match decision.authorizer.is_some() || !decision.login.is_empty() {
-        true => Err(Remaining::Decision(decision)),
-        false => permitted(site, request, decision).map_err(Remaining::Content),
+        true => Err(Deferred::Decision(decision)),
+        false => permitted(site, request, decision).map_err(Deferred::Content),
     }
 }
 
@@ -334,7 +334,7 @@ async fn ask_backend(
         (None, Some(incoming)) => {
             let body = gather(&arrival.context.config, arrival.caller, incoming).await;
             ledger.mark(Phase::Body);
-            body.map_err(|failure| arrival.told(failure.into(), request))?
+            body.map_err(|failure| arrival.log_failure(failure.into(), request))?
         }
     };
     let to = (&application.script, &application.handler(arrival.site));

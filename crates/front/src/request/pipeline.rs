@@ -35,7 +35,7 @@ use super::body::{Bounded, Cut, Incoming};
 use super::direct::{Direct, Plain, is_direct};
 use super::error_page::{self, Refusal};
 use super::login::{self, Checked};
-use super::phases::{self, Remaining, RequestParts, at_once, failed};
+use super::phases::{self, Deferred, RequestParts, at_once, failed};
 use super::respond::{Gone, finish, respond};
 use super::script::{self, Work};
 use crate::backend::Arrival;
@@ -305,15 +305,15 @@ impl Pending {
             Pending::Plain(plain) => {
                 let Plain { site_index, request, body, remaining, variables } = *plain;
                 let arrival = Arrival { context, site: &context.sites[site_index], caller };
-                // What is fetched anew for the content cache is sent to nobody.
+                // What is fetched anew for the content cache has no client.
                 let may_intercept = caller.refresh().is_none();
                 let overrides = Some(&PLAIN);
                 let given = RequestParts { body, incoming, variables, overrides, may_intercept };
                 let answer = match remaining {
-                    Remaining::Decision(decision) => {
+                    Deferred::Decision(decision) => {
                         phases::decided(arrival, &request, given, decision, ledger).await
                     }
-                    Remaining::Content(content) => {
+                    Deferred::Content(content) => {
                         phases::content(arrival, &request, given, content, ledger).await
                     }
                 };

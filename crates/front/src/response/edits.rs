@@ -43,7 +43,7 @@ pub struct Edits {
     pub changes: Option<Box<HeaderChanges>>,
     /// How it may be compressed, where it may be at all.
     compression: Option<Negotiated>,
-    /// Whether the client is told the phases.
+    /// Whether the client gets `Server-Timing`.
     pub is_timed: bool,
     /// What it tells browsers about `https`.
     hsts: Option<HeaderValue>,
@@ -79,13 +79,13 @@ impl Edits {
             negotiated.apply(response, ledger);
         }
         if self.is_timed {
-            timing::tell(ledger, response.headers_mut());
+            timing::add_header(ledger, response.headers_mut());
         }
         if let Some(hsts) = self.hsts.take() {
-            https::tell(hsts, response.headers_mut());
+            https::add_header(hsts, response.headers_mut());
         }
         if let Some(id) = self.request_id.take() {
-            id.tell(response.headers_mut());
+            id.add_header(response.headers_mut());
         }
     }
 }

@@ -33,7 +33,7 @@ pub fn redirect(
     let port = port(server, site);
     let port = if port == PORT { String::new() } else { format!(":{port}") };
     let host = [name, &port].concat();
-    // What is told at another host is not heeded for the names below this one.
+    // Browsers apply the header of another host to the names below that host only.
     let is_elsewhere = !site.tls.hsts.subdomains;
     let canonical = site.canonical_host.as_deref().filter(|_| is_elsewhere);
     let other = canonical.and_then(|own| canonical::other_host(own, &host));
@@ -78,7 +78,7 @@ pub fn hsts(site: &config::Site) -> Option<HeaderValue> {
 }
 
 /// Adds that to a response, unless the application has its own.
-pub fn tell(hsts: HeaderValue, headers: &mut HeaderMap) {
+pub fn add_header(hsts: HeaderValue, headers: &mut HeaderMap) {
     headers.entry(STRICT_TRANSPORT_SECURITY).or_insert(hsts);
 }
 

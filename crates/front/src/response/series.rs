@@ -10,7 +10,7 @@ use tokamak_lua::Piece;
 use super::Source;
 use super::files::FileSlices;
 
-enum Part {
+enum BodyPart {
     Bytes(Bytes),
     File(FileSlices),
 }
@@ -20,7 +20,7 @@ pub type Pieces = SmallVec<[Piece; 1]>;
 
 /// A body of several pieces, one after the other.
 pub struct Series {
-    parts: VecDeque<Part>,
+    parts: VecDeque<BodyPart>,
     left: u64,
 }
 
@@ -38,9 +38,9 @@ impl Series {
         let mut series = Series { parts: VecDeque::new(), left: 0 };
         for piece in pieces {
             let (length, part) = match piece {
-                Piece::Bytes(bytes) => (bytes.len() as u64, Part::Bytes(bytes.into())),
+                Piece::Bytes(bytes) => (bytes.len() as u64, BodyPart::Bytes(bytes.into())),
                 Piece::File { file, offset, length } => {
-                    (length, Part::File(FileSlices::of(file, offset, length)))
+                    (length, BodyPart::File(FileSlices::of(file, offset, length)))
                 }
             };
             series.left += length;
@@ -61,8 +61,8 @@ impl Series {
     pub fn next(&mut self, most: usize) -> io::Result<Bytes> {
         while let Some(part) = self.parts.front_mut() {
             let bytes = match part {
-                Part::Bytes(bytes) => std::mem::take(bytes),
-                Part::File(file) => file.read(most)?,
+                BodyPart::Bytes(bytes) => std::mem::take(bytes),
+                BodyPart::File(file) => file.read(most)?,
             };
             if !bytes.is_empty() {
                 self.left -= bytes.len() as u64;

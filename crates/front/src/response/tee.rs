@@ -137,17 +137,17 @@ impl TeeWriter {
                     let end = is_too_long.then(|| {
                         End::Rest(Box::new(std::mem::replace(&mut source, Source::Empty)))
                     });
-                    self.tell(Some(bytes), end);
+                    self.push(Some(bytes), end);
                     if is_too_long {
                         return None;
                     }
                 }
                 Some(Err(broken)) => {
-                    self.tell(None, Some(End::Broken(broken)));
+                    self.push(None, Some(End::Broken(broken)));
                     return None;
                 }
                 None => {
-                    self.tell(None, Some(End::Complete));
+                    self.push(None, Some(End::Complete));
                     let state = lock(&self.0);
                     let mut all = BytesMut::with_capacity(length as usize);
                     state.pieces.iter().for_each(|piece| all.extend_from_slice(piece));
@@ -165,7 +165,7 @@ impl TeeWriter {
         has_room
     }
 
-    fn tell(&self, piece: Option<Bytes>, end: Option<End>) {
+    fn push(&self, piece: Option<Bytes>, end: Option<End>) {
         let mut state = lock(&self.0);
         state.pieces.extend(piece);
         state.end = end;
@@ -183,7 +183,7 @@ impl Drop for TeeWriter {
         let is_open = lock(&self.0).end.is_none();
         // The client's side may have seen the end already. Then it waits for nothing.
         if is_open && Arc::strong_count(&self.0) > 1 {
-            self.tell(None, Some(End::Broken(Broken("the server stopped reading the response"))));
+            self.push(None, Some(End::Broken(Broken("the server stopped reading the response"))));
         }
     }
 }

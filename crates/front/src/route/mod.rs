@@ -44,7 +44,7 @@ use tokamak_config::{Filter, Leftover, Route, Serve, Site, Split};
 use tokamak_upstream::unopened::{self, Unopened};
 
 use crate::failure::Failure;
-use crate::response::files::{self, Found, Opened};
+use crate::response::files::{self, OpenFile, Opened};
 use cache::Cache;
 
 /// The characters that are encoded in the path of a redirect: all that could end the path or the
@@ -64,7 +64,7 @@ pub const REDIRECT_PATH: &AsciiSet = &CONTROLS
 #[derive(Debug)]
 pub enum Target {
     /// This file, as it is.
-    File(Found),
+    File(OpenFile),
     /// A script.
     Script(Script),
     /// A FastCGI application, by its index, with the script variables for it.
@@ -114,19 +114,19 @@ pub struct Decision {
     /// The application through which a file is sent.
     pub filter: Option<usize>,
     /// Whether the rules of the site have ended the request: scripts may choose nothing else.
-    pub is_settled: bool,
+    pub is_final: bool,
 }
 
 impl Decision {
     /// This target, without a path and other applications.
     pub fn of(target: Target) -> Decision {
         let (path, authorizer, filter) = (Vec::new(), None, None);
-        Decision { target, path, authorizer, login: LoginSet::default(), filter, is_settled: false }
+        Decision { target, path, authorizer, login: LoginSet::default(), filter, is_final: false }
     }
 
     /// The same, by the rules of the site.
-    pub fn settled(target: Target) -> Decision {
-        Decision { is_settled: true, ..Decision::of(target) }
+    pub fn final_target(target: Target) -> Decision {
+        Decision { is_final: true, ..Decision::of(target) }
     }
 }
 
@@ -167,7 +167,7 @@ pub struct Script {
     rest: Option<Box<Rest>>,
 }
 
-/// What else a script is told.
+/// Further variables of a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Rest {
     path_info: Vec<u8>,
@@ -238,7 +238,7 @@ pub struct Pages {
 }
 
 /// The result of looking for a script on the disk.
-enum Look {
+enum ScriptLookup {
     Script(Script),
     Directory,
     Missing,
@@ -425,7 +425,7 @@ impl Router {
             _ => None,
         };
         let authorizer = route.authorizer;
-        Decision { target, path, authorizer, login: LoginSet::default(), filter, is_settled: false }
+        Decision { target, path, authorizer, login: LoginSet::default(), filter, is_final: false }
     }
 
     /// The target for a path of a route with an upstream.
@@ -465,15 +465,15 @@ impl Router {
     fn decide(&self, path: &[u8], query: Option<&str>, extent: Extent, now: u64) -> Target {
         for end in path::script_ends(path) {
             match self.script(&path[..end], now) {
-                Look::Script(script) => {
+                ScriptLookup::Script(script) => {
                     return Target::Script(script.with_path_info(&path[end..]));
                 }
-                Look::Directory => {}
-                Look::Missing if self.leftovers.contains(&Leftover::Php) => {
+                ScriptLookup::Directory => {}
+                ScriptLookup::Missing if self.leftovers.contains(&Leftover::Php) => {
                     return self.front_controller(extent.serve, now);
                 }
-                Look::Missing => return Target::NotFound,
-                Look::Refused(target) => return target,
+                ScriptLookup::Missing => return Target::NotFound,
+                ScriptLookup::Refused(target) => return target,
             }
         }
         if path.ends_with(b"/") {
@@ -533,9 +533,9 @@ impl Router {
             let path = [directory, name.as_bytes()].concat();
             if path.ends_with(b".php") {
                 match self.script(&path, now) {
-                    Look::Script(script) => return Target::Script(script),
-                    Look::Refused(target) => return target,
-                    Look::Directory | Look::Missing => {}
+                    ScriptLookup::Script(script) => return Target::Script(script),
+                    ScriptLookup::Refused(target) => return target,
+                    ScriptLookup::Directory | ScriptLookup::Missing => {}
                 }
             } else if !path::is_source(&path) {
                 let full = self.full(&path);
@@ -596,15 +596,15 @@ impl Router {
         }
         let Some(path) = &self.front_controller else { return Target::NotFound };
         match self.script(path, now) {
-            Look::Script(script) => Target::Script(script),
-            Look::Directory | Look::Missing => Target::NotFound,
-            Look::Refused(target) => target,
+            ScriptLookup::Script(script) => Target::Script(script),
+            ScriptLookup::Directory | ScriptLookup::Missing => Target::NotFound,
+            ScriptLookup::Refused(target) => target,
         }
     }
 
-    fn script(&self, path: &[u8], now: u64) -> Look {
+    fn script(&self, path: &[u8], now: u64) -> ScriptLookup {
         if let Some(script) = self.scripts().get(path, now) {
-            return Look::Script(script);
+            return ScriptLookup::Script(script);
         }
         let full = self.full(path);
         match files::open(&full) {
@@ -613,11 +613,13 @@ impl Router {
                 let key =
                     if self.mount.is_empty() { script.script_name.clone() } else { path.into() };
                 self.scripts().put(key, script.clone(), now);
-                Look::Script(script)
+                ScriptLookup::Script(script)
             }
-            Ok(Opened::Directory) => Look::Directory,
-            Ok(Opened::Special) => Look::Missing,
-            Err(error) => refused(&full, &error).map_or(Look::Missing, Look::Refused),
+            Ok(Opened::Directory) => ScriptLookup::Directory,
+            Ok(Opened::Special) => ScriptLookup::Missing,
+            Err(error) => {
+                refused(&full, &error).map_or(ScriptLookup::Missing, ScriptLookup::Refused)
+            }
         }
     }
 

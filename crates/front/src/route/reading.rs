@@ -1,4 +1,4 @@
-//! For which pages a request could be, told by its path alone: before anything is looked for on
+//! For which pages a request could be, judged by its path alone: before anything is looked for on
 //! the disk, as limits want it.
 
 use smallvec::SmallVec;

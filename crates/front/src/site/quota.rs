@@ -18,14 +18,14 @@ const QUIET: u64 = 60_000_000_000;
 pub fn quotas(server: &config::Server) -> Vec<Arc<SpoolQuota>> {
     let all = Arc::new(SpoolBudget::new(server.limits.spool));
     let quota = |site: &config::Site| {
-        let (name, told) = (site.name.clone(), AtomicU64::new(0));
+        let (name, logged_at) = (site.name.clone(), AtomicU64::new(0));
         // Without files for a site, waiting is what the operator wants.
         let is_wanted = site.spool > 0 && server.limits.spool > 0;
         let alarm = move |problem: SpoolProblem| {
-            let (now, last) = (tokamak_cost::now(), told.load(Ordering::Relaxed));
+            let (now, last) = (tokamak_cost::now(), logged_at.load(Ordering::Relaxed));
             let is_quiet = last > 0 && now.saturating_sub(last) < QUIET;
             if is_wanted && !is_quiet {
-                told.store(now, Ordering::Relaxed);
+                logged_at.store(now, Ordering::Relaxed);
                 log::unspooled(&name, &reason(&problem));
             }
         };

@@ -23,7 +23,7 @@ const SETS: usize = 8192;
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
     client: u64,
-    /// When it is empty; 0: nobody has it.
+    /// When it is empty; 0: it is free.
     empty_at: u64,
 }
 

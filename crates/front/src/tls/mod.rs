@@ -82,7 +82,7 @@ impl Protocol {
 pub struct Secured {
     /// The connection.
     pub stream: TlsStream<TcpStream>,
-    /// What the handshake has settled.
+    /// What the handshake has negotiated.
     pub session: Session,
     /// The protocol inside of it.
     pub protocol: Protocol,

@@ -46,7 +46,7 @@ pub enum Kind {
 
 /// The outcome of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct ResolvedScript {
     /// What is to be done.
     pub verdict: Verdict,
     /// The script's file.
@@ -56,7 +56,11 @@ pub struct Found {
 }
 
 /// Finds the script and completes the parameters.
-pub fn resolve(env: &mut Environment, rules: &Rules, look: impl Fn(&[u8]) -> Kind) -> Found {
+pub fn resolve(
+    env: &mut Environment,
+    rules: &Rules,
+    look: impl Fn(&[u8]) -> Kind,
+) -> ResolvedScript {
     let translated = env.get(b"PATH_TRANSLATED");
     let mut search = Search {
         script: env.get(b"SCRIPT_FILENAME").or(translated),
@@ -96,7 +100,7 @@ pub fn resolve(env: &mut Environment, rules: &Rules, look: impl Fn(&[u8]) -> Kin
         (Some(_), Some(_)) => Verdict::Denied,
         _ => Verdict::Unknown,
     };
-    Found { verdict, script: search.script, uri: search.uri }
+    ResolvedScript { verdict, script: search.script, uri: search.uri }
 }
 
 /// Web servers let `..` slip through, and no file's name has a NUL.

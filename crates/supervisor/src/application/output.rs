@@ -33,7 +33,7 @@ impl Output {
     }
 
     /// Tells what has been written, as far as that is no more than [`AT_ONCE`].
-    pub fn tell(&mut self, name: &str, pid: u32) {
+    pub fn log_lines(&mut self, name: &str, pid: u32) {
         let mut bytes = [0; AT_ONCE];
         let Some(count) = self.read(&mut bytes) else { return };
         self.lines.feed(&bytes[..count], |line| say(name, pid, line));
@@ -41,7 +41,7 @@ impl Output {
 
     /// The process has ended: tells what is left.
     pub fn finish(mut self, name: &str, pid: u32) {
-        self.tell(name, pid);
+        self.log_lines(name, pid);
         self.lines.end(|line| say(name, pid, line));
     }
 

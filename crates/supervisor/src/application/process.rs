@@ -68,7 +68,7 @@ struct Stop {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    Asked,
+    Signalled,
     Terminated,
     Killed,
 }
@@ -76,8 +76,8 @@ enum Step {
 /// What to do with a process that was told to end some time ago.
 fn next(step: Step, waited: Duration, signal: StopSignal, limit: Duration) -> Option<Step> {
     match step {
-        Step::Asked if waited > limit && signal == StopSignal::Terminate => Some(Step::Killed),
-        Step::Asked if waited > limit => Some(Step::Terminated),
+        Step::Signalled if waited > limit && signal == StopSignal::Terminate => Some(Step::Killed),
+        Step::Signalled if waited > limit => Some(Step::Terminated),
         Step::Terminated if waited > LAST => Some(Step::Killed),
         _ => None,
     }
@@ -168,7 +168,7 @@ impl Process {
     /// Tells what it has written.
     pub fn receive(&mut self, name: &str) {
         if let Some(running) = &mut self.running {
-            running.output.tell(name, running.child.id());
+            running.output.log_lines(name, running.child.id());
         }
     }
 
@@ -178,7 +178,7 @@ impl Process {
             && running.stop.is_none()
         {
             running.child.signal(asking(spawn.stop_signal));
-            running.stop = Some(Stop { step: Step::Asked, since: now });
+            running.stop = Some(Stop { step: Step::Signalled, since: now });
         }
     }
 
@@ -191,7 +191,7 @@ impl Process {
         };
         match step {
             Step::Killed => child.kill_group(),
-            Step::Asked | Step::Terminated => child.signal(Asking::Terminate),
+            Step::Signalled | Step::Terminated => child.signal(Asking::Terminate),
         }
         *stop = Stop { step, since: now };
     }
@@ -221,10 +221,10 @@ mod tests {
         let limit = Duration::from_secs(5);
         let (term, usr1) = (StopSignal::Terminate, StopSignal::User1);
         for (step, waited, signal, expected) in [
-            (Step::Asked, soon, term, None),
-            (Step::Asked, soon, usr1, None),
-            (Step::Asked, late, term, Some(Step::Killed)),
-            (Step::Asked, late, usr1, Some(Step::Terminated)),
+            (Step::Signalled, soon, term, None),
+            (Step::Signalled, soon, usr1, None),
+            (Step::Signalled, late, term, Some(Step::Killed)),
+            (Step::Signalled, late, usr1, Some(Step::Terminated)),
             (Step::Terminated, soon, usr1, None),
             (Step::Terminated, late, usr1, Some(Step::Killed)),
             (Step::Killed, late, usr1, None),

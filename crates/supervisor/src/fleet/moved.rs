@@ -22,7 +22,7 @@ pub(super) struct Moves {
     looked: u64,
     pace: Renewals,
     /// What the log says is gone.
-    told: Option<PathBuf>,
+    logged: Option<PathBuf>,
 }
 
 /// What a site needs that is gone.
@@ -45,7 +45,7 @@ impl Fleet {
         let sites = current.server().sites.iter().enumerate();
         let lost = sites.filter_map(|(index, site)| Some((index, site, gone(site)?))).next();
         let Some((index, site, path)) = lost else {
-            self.moves.told = None;
+            self.moves.logged = None;
             return;
         };
         let (name, path) = (site.name.clone(), path.to_owned());
@@ -63,7 +63,7 @@ impl Fleet {
             self.moves.pace.begun(now);
             self.moves.pace.ended(now);
             self.reload_with(outside, self.configured.clone(), None, now);
-        } else if self.moves.told.as_ref() != Some(&path) {
+        } else if self.moves.logged.as_ref() != Some(&path) {
             log::site(
                 Level::Error,
                 &name,
@@ -73,7 +73,7 @@ impl Fleet {
                     path.display()
                 ),
             );
-            self.moves.told = Some(path);
+            self.moves.logged = Some(path);
         }
     }
 }

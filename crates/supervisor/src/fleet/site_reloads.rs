@@ -56,8 +56,10 @@ impl Fleet {
             return self.begin_site_reload(wanted, outside, now);
         };
         let current = self.current().filter(|current| current.number == number);
-        let seat = current.and_then(|current| Some((current, current.seat(pool)?)));
-        match seat.map(|(current, seat)| (current, seat, seat.role, seat.handover)) {
+        let site_pool = current.and_then(|current| Some((current, current.site_pool(pool)?)));
+        match site_pool
+            .map(|(current, site_pool)| (current, site_pool, site_pool.role, site_pool.handover))
+        {
             Some((_, _, Role::Next(_), _)) => Standing::Waits,
             // Even if others have replaced it since.
             Some((.., Handover::Done)) => {
@@ -77,13 +79,13 @@ impl Fleet {
             }
             // Another reload has replaced it before all event loops knew it. What serves now has
             // read the files later.
-            Some((current, seat, _, Handover::Since(_))) => {
-                let serving = current.serving(seat.pool.site_index);
+            Some((current, site_pool, _, Handover::Since(_))) => {
+                let serving = current.serving(site_pool.pool.site_index);
                 wanted.begun = serving.map(|serving| (number, serving));
                 Standing::Waits
             }
-            Some((_, seat, _, Handover::None)) => {
-                let why = seat.pool.failure();
+            Some((_, site_pool, _, Handover::None)) => {
+                let why = site_pool.pool.failure();
                 Standing::Ends(format!("error {}\n", why.unwrap_or("it was not ready in time")))
             }
             // The generation has ended meanwhile. The next one may have begun before this was

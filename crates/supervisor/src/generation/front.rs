@@ -52,7 +52,7 @@ impl Generation {
                 FromFront::Ready | FromFront::Drained => {}
                 FromFront::Want { pool } => {
                     let mut deaths = Vec::new();
-                    let wanting = self.seats.iter_mut().map(|seat| &mut seat.pool);
+                    let wanting = self.site_pools.iter_mut().map(|site_pool| &mut site_pool.pool);
                     if let Some(pool) = wanting.into_iter().find(|other| other.number == pool) {
                         let launch =
                             Launch { means, identity: self.identities.site(pool.site_index) };
@@ -63,13 +63,17 @@ impl Generation {
                 }
                 FromFront::Renewed { pool } => self.has_taken_over(pool),
                 FromFront::Left { pool } => {
-                    let leaving = self.seats.iter_mut().filter(|seat| seat.pool.number == pool);
-                    leaving.for_each(|seat| seat.has_left = true);
+                    let leaving = self
+                        .site_pools
+                        .iter_mut()
+                        .filter(|site_pool| site_pool.pool.number == pool);
+                    leaving.for_each(|site_pool| site_pool.has_left = true);
                 }
                 FromFront::Spoiled { pool, reason } => {
-                    let spoiled = self.seats.iter_mut().find(|seat| seat.pool.number == pool);
-                    if let Some(seat) = spoiled {
-                        seat.pool.spoiled(reason);
+                    let spoiled =
+                        self.site_pools.iter_mut().find(|site_pool| site_pool.pool.number == pool);
+                    if let Some(site_pool) = spoiled {
+                        site_pool.pool.spoiled(reason);
                     }
                 }
                 FromFront::Turned { .. } => {} // handled by the front itself
@@ -82,10 +86,10 @@ impl Generation {
         answers
     }
 
-    pub(super) fn tell_change(&mut self, change: &Change) {
+    pub(super) fn send_change(&mut self, change: &Change) {
         if let Some(upstream_index) = self.upstream_index(&change.upstream) {
             let change = Some(change.change(upstream_index));
-            self.tell_front(&ToFront::Upstreams { question: 0, change }, Vec::new());
+            self.send_to_front(&ToFront::Upstreams { question: 0, change }, Vec::new());
         }
     }
 
@@ -93,7 +97,7 @@ impl Generation {
     pub(super) fn announce(&mut self, deaths: &[ToFront]) {
         if let Some(front) = &mut self.front {
             for death in deaths {
-                front.tell(death, Vec::new());
+                front.send(death, Vec::new());
             }
         }
     }
@@ -181,7 +185,7 @@ impl Generation {
             Ok(front) => {
                 self.front = Some(Front::new(front, self.server.loops));
                 self.life = Life::Fronted;
-                self.changes.clone().iter().for_each(|change| self.tell_change(change));
+                self.changes.clone().iter().for_each(|change| self.send_change(change));
             }
             // Tried again at the next look.
             Err(error) => log::line(Level::Error, format_args!("cannot start the front: {error}")),
@@ -217,15 +221,15 @@ impl Generation {
         let files: Vec<_> = error.map(|file| (None, file)).into_iter().chain(access).collect();
         for (access, file) in files {
             if let Ok(file) = file.try_clone() {
-                self.tell_front(&ToFront::Reopen { access }, vec![file.into()]);
+                self.send_to_front(&ToFront::Reopen { access }, vec![file.into()]);
             }
         }
     }
 
     /// Sends a message to the front, with descriptors.
-    pub fn tell_front(&mut self, message: &ToFront, fds: Vec<OwnedFd>) {
+    pub fn send_to_front(&mut self, message: &ToFront, fds: Vec<OwnedFd>) {
         if let Some(front) = &mut self.front {
-            front.tell(message, fds);
+            front.send(message, fds);
         }
     }
 }

@@ -40,7 +40,7 @@ use crate::succession::END_LIMIT;
 use crate::watch::since;
 use crate::zygote::Launch;
 
-pub use renewal::{Handover, History, Seat};
+pub use renewal::{Handover, History, SitePool};
 
 /// Least time that workers have for leaving after their front is gone, however long draining took:
 /// a worker script may have something to finish after its loop.
@@ -81,7 +81,7 @@ pub struct Generation {
     pub begun: u64,
     server: Server,
     identities: Identities,
-    seats: Vec<Seat>,
+    site_pools: Vec<SitePool>,
     /// By the indexes of the sites.
     histories: Vec<History>,
     /// The number of the next pool.
@@ -121,22 +121,22 @@ impl Generation {
     ) -> io::Result<Generation> {
         let applications = applications_of(&mut server, number, folder, &identities)?;
         let sites = (0..server.sites.len()).filter(|site| server.sites[*site].has_workers());
-        let seats = sites.zip(0..).map(|(site, number)| {
+        let site_pools = sites.zip(0..).map(|(site, number)| {
             let count = settings::geometry(&server, &server.sites[site]).bells();
             let bells = (0..count).map(|_| channel::bell()).collect::<io::Result<Arc<_>>>()?;
-            Ok(Seat::serving(Pool::new(&server, site, number, bells)?))
+            Ok(SitePool::serving(Pool::new(&server, site, number, bells)?))
         });
-        let seats = seats.collect::<io::Result<Vec<_>>>()?;
+        let site_pools = site_pools.collect::<io::Result<Vec<_>>>()?;
         let life = Life::Booting;
         Ok(Generation {
             number,
             configured,
             begun: now,
             histories: vec![History::default(); server.sites.len()],
-            numbered: seats.len() as u32,
+            numbered: site_pools.len() as u32,
             server,
             identities,
-            seats,
+            site_pools,
             applications,
             front: None,
             life,
@@ -168,7 +168,7 @@ impl Generation {
 
     /// When workers died of faults in memory, since the last time.
     pub fn take_faults(&mut self) -> Vec<u64> {
-        self.seats.iter_mut().flat_map(|seat| seat.pool.take_faults()).collect()
+        self.site_pools.iter_mut().flat_map(|site_pool| site_pool.pool.take_faults()).collect()
     }
 
     /// The applications that it starts.
@@ -222,13 +222,13 @@ impl Generation {
     pub fn change(&mut self, change: &Change, front_knows: bool) {
         self.changes.add(change.clone());
         if !front_knows {
-            self.tell_change(change);
+            self.send_change(change);
         }
     }
 
     /// A zygote has said something.
     pub fn hear_pool(&mut self, pool: usize, means: &dyn Means, now: u64) {
-        let pool = &mut self.seats[pool].pool;
+        let pool = &mut self.site_pools[pool].pool;
         let launch = Launch { means, identity: self.identities.site(pool.site_index) };
         let mut deaths = Vec::new();
         pool.receive(launch, now, &mut deaths);
@@ -237,12 +237,12 @@ impl Generation {
 
     /// A worker of a pool has written something.
     pub fn hear_output(&mut self, pool: usize, worker: usize) {
-        self.seats[pool].pool.hear_output(worker);
+        self.site_pools[pool].pool.hear_output(worker);
     }
 
     /// Workers may have written something.
     pub fn hear_outputs(&mut self) {
-        self.seats.iter_mut().for_each(|seat| seat.pool.hear_outputs());
+        self.site_pools.iter_mut().for_each(|site_pool| site_pool.pool.hear_outputs());
     }
 
     /// A process of an application has written something.
@@ -253,7 +253,7 @@ impl Generation {
     /// Looks at everything whose time may have come.
     pub fn tick(&mut self, means: &dyn Means, now: u64) {
         let mut deaths = Vec::new();
-        for Seat { pool, .. } in &mut self.seats {
+        for SitePool { pool, .. } in &mut self.site_pools {
             let launch = Launch { means, identity: self.identities.site(pool.site_index) };
             pool.tick(launch, now, &mut deaths);
         }
@@ -268,7 +268,7 @@ impl Generation {
             Life::Booting if self.is_time_for_front(now) => self.start_front(means),
             Life::Draining(from) if self.is_front_late(from, now) => self.kill_late_front(now),
             Life::Ending(deadline) if since(deadline, now) > END_LIMIT => {
-                self.seats.iter_mut().for_each(|seat| seat.pool.kill(now));
+                self.site_pools.iter_mut().for_each(|site_pool| site_pool.pool.kill(now));
             }
             _ => {}
         }
@@ -278,8 +278,8 @@ impl Generation {
     pub fn drain(&mut self, now: u64) {
         match (&mut self.front, self.life) {
             (Some(front), Life::Serving | Life::Fronted) => {
-                front.tell(&ToFront::Drain, Vec::new());
-                self.seats.iter().for_each(|seat| seat.pool.drain());
+                front.send(&ToFront::Drain, Vec::new());
+                self.site_pools.iter().for_each(|site_pool| site_pool.pool.drain());
                 self.life = Life::Draining(now);
                 self.give_up_renewals(now);
             }
@@ -301,7 +301,7 @@ impl Generation {
             };
             let deadline = drained.max(now + nanos(LEAVE));
             self.life = Life::Ending(deadline);
-            self.seats.iter_mut().for_each(|seat| seat.pool.quit(deadline, now));
+            self.site_pools.iter_mut().for_each(|site_pool| site_pool.pool.quit(deadline, now));
             self.applications.iter_mut().for_each(|application| application.quit(now));
         }
     }
@@ -309,7 +309,7 @@ impl Generation {
     /// Kills every process.
     pub fn kill(&mut self, now: u64) {
         self.end(now);
-        self.seats.iter_mut().for_each(|seat| seat.pool.kill(now));
+        self.site_pools.iter_mut().for_each(|site_pool| site_pool.pool.kill(now));
         self.applications.iter_mut().for_each(|application| application.kill(now));
     }
 
@@ -332,9 +332,9 @@ impl Generation {
         }
         let mut deaths = Vec::new();
         let mine = self
-            .seats
+            .site_pools
             .iter_mut()
-            .any(|seat| seat.pool.zygote_exited(pid, status, now, &mut deaths));
+            .any(|site_pool| site_pool.pool.zygote_exited(pid, status, now, &mut deaths));
         self.announce(&deaths);
         mine
     }
@@ -343,9 +343,9 @@ impl Generation {
     pub fn orphan_exited(&mut self, pid: u32, status: Status, now: u64) -> bool {
         let mut deaths = Vec::new();
         let mine = self
-            .seats
+            .site_pools
             .iter_mut()
-            .any(|seat| seat.pool.orphan_exited(pid, status, now, &mut deaths));
+            .any(|site_pool| site_pool.pool.orphan_exited(pid, status, now, &mut deaths));
         self.announce(&deaths);
         mine
     }

@@ -8,11 +8,11 @@ use super::{Generation, LEAVE, Life};
 use crate::log::{self, Level};
 use crate::pool::{Pool, RenewalReason, Totals};
 use crate::renew::Renewals;
-use crate::succession::{Action, Limits, Role, Seen, decide};
+use crate::succession::{Action, Limits, PoolState, Role, decide};
 
 /// A pool and what it is for its site.
 #[derive(Debug)]
-pub struct Seat {
+pub struct SitePool {
     /// The pool.
     pub pool: Pool,
     /// What it is for its site.
@@ -26,18 +26,18 @@ pub struct Seat {
 /// How far the front is with sending new requests to a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handover {
-    /// It was not told to.
+    /// It was not asked to.
     None,
-    /// It was told then; not all of its event loops do.
+    /// It was asked to then; not all of its event loops do yet.
     Since(u64),
     /// All of its event loops do, or did.
     Done,
 }
 
-impl Seat {
-    /// The seat of a pool that serves from the beginning.
-    pub fn serving(pool: Pool) -> Seat {
-        Seat { pool, role: Role::Serving, handover: Handover::Done, has_left: false }
+impl SitePool {
+    /// A pool that serves from the beginning.
+    pub fn serving(pool: Pool) -> SitePool {
+        SitePool { pool, role: Role::Serving, handover: Handover::Done, has_left: false }
     }
 }
 
@@ -57,18 +57,22 @@ pub struct History {
 impl Generation {
     /// The pools that serve, in the order of the sites.
     pub fn pools(&self) -> impl Iterator<Item = &Pool> {
-        self.seats.iter().filter(|seat| seat.role == Role::Serving).map(|seat| &seat.pool)
+        self.site_pools
+            .iter()
+            .filter(|site_pool| site_pool.role == Role::Serving)
+            .map(|site_pool| &site_pool.pool)
     }
 
     /// The same, to tell them something.
     pub fn pools_mut(&mut self) -> impl Iterator<Item = &mut Pool> {
-        let serving = self.seats.iter_mut().filter(|seat| seat.role == Role::Serving);
-        serving.map(|seat| &mut seat.pool)
+        let serving =
+            self.site_pools.iter_mut().filter(|site_pool| site_pool.role == Role::Serving);
+        serving.map(|site_pool| &mut site_pool.pool)
     }
 
     /// All pools: those that serve, that start, and that end.
     pub fn all_pools(&self) -> impl Iterator<Item = &Pool> {
-        self.seats.iter().map(|seat| &seat.pool)
+        self.site_pools.iter().map(|site_pool| &site_pool.pool)
     }
 
     /// What has become of the site of a pool, and the requests that it has served.
@@ -88,12 +92,12 @@ impl Generation {
 
     /// Looks how long processors have worked for its pools.
     pub fn measure(&mut self) {
-        self.seats.iter_mut().for_each(|seat| seat.pool.measure());
+        self.site_pools.iter_mut().for_each(|site_pool| site_pool.pool.measure());
     }
 
-    /// The seat of a pool, by its number.
-    pub fn seat(&self, pool: u32) -> Option<&Seat> {
-        self.seats.iter().find(|seat| seat.pool.number == pool)
+    /// The pool with this number.
+    pub fn site_pool(&self, pool: u32) -> Option<&SitePool> {
+        self.site_pools.iter().find(|site_pool| site_pool.pool.number == pool)
     }
 
     /// The number of the pool that serves a site now.
@@ -103,8 +107,10 @@ impl Generation {
 
     /// Whether other processes start for a site.
     pub fn is_renewing(&self, site_index: usize) -> bool {
-        let is_next = |seat: &Seat| matches!(seat.role, Role::Next(_));
-        self.seats.iter().any(|seat| seat.pool.site_index == site_index && is_next(seat))
+        let is_next = |site_pool: &SitePool| matches!(site_pool.role, Role::Next(_));
+        self.site_pools
+            .iter()
+            .any(|site_pool| site_pool.pool.site_index == site_index && is_next(site_pool))
     }
 
     /// The first site that wants other processes, and may have them: its index.
@@ -182,7 +188,7 @@ impl Generation {
         let pool = Pool::new(&self.server, site_index, self.numbered, bells)?;
         let number = pool.number;
         self.numbered += 1;
-        self.seats.push(Seat {
+        self.site_pools.push(SitePool {
             pool,
             role: Role::Next(now),
             handover: Handover::None,
@@ -198,9 +204,11 @@ impl Generation {
 
     /// Lets no further pool take over.
     pub(super) fn give_up_renewals(&mut self, now: u64) {
-        for seat in self.seats.iter_mut().filter(|seat| matches!(seat.role, Role::Next(_))) {
-            seat.role = Role::Ending(now);
-            seat.pool.kill(now);
+        for site_pool in
+            self.site_pools.iter_mut().filter(|site_pool| matches!(site_pool.role, Role::Next(_)))
+        {
+            site_pool.role = Role::Ending(now);
+            site_pool.pool.kill(now);
         }
     }
 
@@ -211,9 +219,9 @@ impl Generation {
         }
         let drain = self.server.timeouts.drain;
         let mut at = 0;
-        while at < self.seats.len() {
-            let Seat { pool, role, has_left, .. } = &self.seats[at];
-            let seen = Seen {
+        while at < self.site_pools.len() {
+            let SitePool { pool, role, has_left, .. } = &self.site_pools[at];
+            let seen = PoolState {
                 is_up: pool.is_up(),
                 failure: pool.failure(),
                 has_left: *has_left,
@@ -226,8 +234,8 @@ impl Generation {
                 Action::GiveUp(why) => {
                     pool.say(Level::Error, format_args!("the old processes go on: {why}"));
                     let site_index = pool.site_index;
-                    self.seats[at].role = Role::Ending(now);
-                    self.seats[at].pool.kill(now);
+                    self.site_pools[at].role = Role::Ending(now);
+                    self.site_pools[at].pool.kill(now);
                     self.end_renewal(site_index, now);
                 }
                 Action::End => {
@@ -239,16 +247,16 @@ impl Generation {
                         _ => 0,
                     };
                     let deadline = now + left.max(LEAVE.as_nanos() as u64);
-                    self.seats[at].role = Role::Ending(deadline);
-                    self.seats[at].pool.quit(deadline, now);
+                    self.site_pools[at].role = Role::Ending(deadline);
+                    self.site_pools[at].pool.quit(deadline, now);
                 }
-                Action::Kill => self.seats[at].pool.kill(now),
+                Action::Kill => self.site_pools[at].pool.kill(now),
                 Action::Forget => {
-                    let pool = self.seats.remove(at).pool;
+                    let pool = self.site_pools.remove(at).pool;
                     let history = &mut self.histories[pool.site_index];
                     history.served = history.served.saturating_add(pool.served());
                     history.totals.add(&pool.totals());
-                    self.tell_front(&ToFront::Forget { pool: pool.number }, Vec::new());
+                    self.send_to_front(&ToFront::Forget { pool: pool.number }, Vec::new());
                     continue;
                 }
             }
@@ -258,40 +266,48 @@ impl Generation {
 
     /// The front is to send new requests to this pool.
     fn take_over(&mut self, next: usize, now: u64) {
-        let site_index = self.seats[next].pool.site_index;
-        let is_before =
-            |seat: &Seat| seat.role == Role::Serving && seat.pool.site_index == site_index;
-        let Some(before) = self.seats.iter().position(is_before) else { return };
-        let (old, new) = (self.seats[before].pool.number, self.seats[next].pool.number);
-        let memory = match self.seats[next].pool.segment().fd().try_clone_to_owned() {
+        let site_index = self.site_pools[next].pool.site_index;
+        let is_before = |site_pool: &SitePool| {
+            site_pool.role == Role::Serving && site_pool.pool.site_index == site_index
+        };
+        let Some(before) = self.site_pools.iter().position(is_before) else { return };
+        let (old, new) = (self.site_pools[before].pool.number, self.site_pools[next].pool.number);
+        let memory = match self.site_pools[next].pool.segment().fd().try_clone_to_owned() {
             Ok(memory) => memory,
             // Tried again at the next look.
             Err(error) => {
                 return log::line(Level::Error, format_args!("cannot hand over a queue: {error}"));
             }
         };
-        self.tell_front(&ToFront::Renew { old, new }, vec![memory]);
-        self.seats[next].role = Role::Serving;
-        self.seats[next].handover = Handover::Since(now);
-        self.seats[before].role = Role::Leaving(now);
-        self.seats[before].pool.note_succession();
+        self.send_to_front(&ToFront::Renew { old, new }, vec![memory]);
+        self.site_pools[next].role = Role::Serving;
+        self.site_pools[next].handover = Handover::Since(now);
+        self.site_pools[before].role = Role::Leaving(now);
+        self.site_pools[before].pool.note_succession();
         // No worker takes requests from a spoiled queue: those in it are lost, and tried again
         // elsewhere.
-        self.seats[before].has_left |=
-            matches!(self.seats[before].pool.renewal_reason(), Some(RenewalReason::Spoiled(_)));
+        self.site_pools[before].has_left |= matches!(
+            self.site_pools[before].pool.renewal_reason(),
+            Some(RenewalReason::Spoiled(_))
+        );
         // The order of the sites stays.
-        self.seats.swap(before, next);
+        self.site_pools.swap(before, next);
         self.end_renewal(site_index, now);
     }
 
     /// All event loops of the front send new requests to this pool.
     pub(super) fn has_taken_over(&mut self, pool: u32) {
-        let Some(seat) = self.seats.iter_mut().find(|seat| seat.pool.number == pool) else {
+        let Some(site_pool) =
+            self.site_pools.iter_mut().find(|site_pool| site_pool.pool.number == pool)
+        else {
             return;
         };
-        if matches!(std::mem::replace(&mut seat.handover, Handover::Done), Handover::Since(_)) {
-            self.histories[seat.pool.site_index].renewals += 1;
-            seat.pool.say(Level::Info, format_args!("new processes serve, the old ones finish"));
+        if matches!(std::mem::replace(&mut site_pool.handover, Handover::Done), Handover::Since(_))
+        {
+            self.histories[site_pool.pool.site_index].renewals += 1;
+            site_pool
+                .pool
+                .say(Level::Info, format_args!("new processes serve, the old ones finish"));
         }
     }
 }

@@ -18,7 +18,7 @@ pub struct Backlog {
     waiting: Vec<u8>,
     /// Lines for which there was no room here either, or that could not be written.
     lost: u64,
-    /// The same, and those of which somebody has been told.
+    /// The same, and those whose loss has been logged.
     all_lost: u64,
 }
 
@@ -78,7 +78,7 @@ impl Backlog {
         self.all_lost
     }
 
-    /// How many lines are lost of which nobody has been told, once that can be told.
+    /// How many lines are lost whose loss was not logged yet, once it can be.
     pub fn take_lost(&mut self) -> Option<u64> {
         (self.is_empty() && self.lost > 0).then(|| std::mem::take(&mut self.lost))
     }

@@ -18,8 +18,8 @@ const NAMED: usize = 10;
 
 /// What the slow log has of requests already, by slot and time of the claim.
 #[derive(Debug, Default)]
-pub struct Told {
-    requests: HashMap<(u32, u64), ToldRequest>,
+pub struct SlowLogged {
+    requests: HashMap<(u32, u64), LoggedRequest>,
     /// When all requests were looked at.
     looked_at: u64,
 }
@@ -29,7 +29,7 @@ pub struct Told {
 const BETWEEN_LOOKS: u64 = 100_000_000;
 
 #[derive(Debug, Default)]
-struct ToldRequest {
+struct LoggedRequest {
     /// Since when it was running when it was named as the one that holds the others; 0: it was not.
     running_since: u64,
 }
@@ -43,7 +43,7 @@ enum Finding {
     Slow,
 }
 
-impl Told {
+impl SlowLogged {
     /// Forgets requests that are over.
     fn keep(&mut self, requests: &[InFlight]) {
         let there: HashSet<_> = requests.iter().map(key_of).collect();
@@ -57,10 +57,10 @@ impl Told {
         }
         let running = since(request.since, now);
         let is_new = !self.requests.contains_key(&key_of(request));
-        let told = self.requests.entry(key_of(request)).or_default();
+        let logged = self.requests.entry(key_of(request)).or_default();
         let blocks = request.state == State::Running && running > limit;
-        if blocks && told.running_since != request.since {
-            told.running_since = request.since;
+        if blocks && logged.running_since != request.since {
+            logged.running_since = request.since;
             return Some(Finding::Blocks(running));
         }
         is_new.then_some(Finding::Slow)
@@ -88,20 +88,20 @@ impl Pool {
         let limit = self.site.pool.slow;
         if self.site.mode != Mode::Async
             || limit.is_zero()
-            || now < self.told.looked_at + BETWEEN_LOOKS
+            || now < self.slow_logged.looked_at + BETWEEN_LOOKS
         {
             return;
         }
-        self.told.looked_at = now;
+        self.slow_logged.looked_at = now;
         let requests: Vec<InFlight> = self.segment.in_flight(now).collect();
-        self.told.keep(&requests);
+        self.slow_logged.keep(&requests);
         for request in &requests {
-            let Some(finding) = self.told.look(request, limit, now) else { continue };
-            let Some(index) = self.places.iter().position(|it| it.instance == request.instance)
+            let Some(finding) = self.slow_logged.look(request, limit, now) else { continue };
+            let Some(index) = self.slots.iter().position(|it| it.instance == request.instance)
             else {
                 continue;
             };
-            let pid = self.places[index].pid.unwrap_or(0);
+            let pid = self.slots[index].pid.unwrap_or(0);
             let held = requests.iter().filter(|one| one.instance == request.instance).count() - 1;
             if finding == Finding::Slow {
                 self.segment.count_pool_number(PoolNumber::SlowRequests);
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn each_slow_request_is_told_once() {
-        let mut told = Told::default();
+        let mut told = SlowLogged::default();
         let one = request(1, waiting(), SECOND);
         assert_eq!(told.look(&one, LIMIT, 3 * SECOND), None);
         assert_eq!(told.look(&one, LIMIT, 4 * SECOND), Some(Finding::Slow));
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_request_that_holds_the_others_is_told_for_each_turn() {
-        let mut told = Told::default();
+        let mut told = SlowLogged::default();
         let turn = |since| request(1, State::Running, since * SECOND);
         assert_eq!(told.look(&turn(4), LIMIT, 5 * SECOND), Some(Finding::Slow));
         let blocks = |seconds| Some(Finding::Blocks(Duration::from_secs(seconds)));

@@ -8,7 +8,7 @@ use tokamak_sys::process;
 use tokamak_sys::queue::{PoolNumber, Snapshot, WorkerState};
 
 use super::in_flight::lost;
-use super::{PROOF, Place, Pool, RenewalReason, fpm};
+use super::{PROOF, Pool, RenewalReason, WorkerSlot, fpm};
 use crate::failing::{self, Answers};
 use crate::log::Level;
 use crate::machine::{Event, KillReason, Worker};
@@ -52,7 +52,7 @@ impl Pool {
         if measure {
             self.measured = now;
         }
-        for index in 0..self.places.len() as u16 {
+        for index in 0..self.slots.len() as u16 {
             self.look(index, measure, now, deaths);
         }
         self.free_waiting(now);
@@ -77,7 +77,7 @@ impl Pool {
 
     /// For how long workers boot by now.
     fn boots(&self, now: u64) -> impl Iterator<Item = Duration> {
-        let boots = |(place, entry): &(&Place, Snapshot)| {
+        let boots = |(place, entry): &(&WorkerSlot, Snapshot)| {
             doing(place.worker, entry.state) == Doing::Starting
         };
         self.workers().filter(boots).map(move |(place, _)| since(place.forked, now))
@@ -102,15 +102,15 @@ impl Pool {
         if !keeps || since(self.judged, now) < failing::EVERY {
             return;
         }
-        for index in 0..self.places.len() as u16 {
+        for index in 0..self.slots.len() as u16 {
             let Snapshot { requests: count, errors, .. } = self.entry(index);
-            self.places[usize::from(index)].record.look(Answers { count, errors });
+            self.slots[usize::from(index)].record.look(Answers { count, errors });
         }
-        let serving = (0..).zip(&self.places).filter(|(_, place)| place.worker == Worker::Serving);
+        let serving = (0..).zip(&self.slots).filter(|(_, place)| place.worker == Worker::Serving);
         let records = serving.map(|(index, place)| (index, &place.record));
         let Some((index, Answers { count, errors })) = failing::outlier(records) else { return };
         self.judged = now;
-        let pid = self.places[usize::from(index)].pid.unwrap_or(0);
+        let pid = self.slots[usize::from(index)].pid.unwrap_or(0);
         self.say(
             Level::Warn,
             format_args!(
@@ -118,13 +118,13 @@ impl Pool {
                     those of its neighbours were not, pid={pid}"
             ),
         );
-        self.places[usize::from(index)].is_failing = true;
+        self.slots[usize::from(index)].is_failing = true;
         self.act(index, Event::Retire, now, deaths);
     }
 
     /// A worker that was to be killed is still there.
-    fn insist(&mut self, index: u16, now: u64) {
-        let place = &mut self.places[usize::from(index)];
+    fn kill_again(&mut self, index: u16, now: u64) {
+        let place = &mut self.slots[usize::from(index)];
         if place.is_forced {
             return;
         }
@@ -149,8 +149,8 @@ impl Pool {
             return;
         }
         self.freed = Some(now);
-        for index in 0..self.places.len() as u16 {
-            let Place { worker, instance, .. } = self.places[usize::from(index)];
+        for index in 0..self.slots.len() as u16 {
+            let WorkerSlot { worker, instance, .. } = self.slots[usize::from(index)];
             let is_there = matches!(worker, Worker::Serving | Worker::Leaving);
             if is_there && since(self.entry(index).since, now) > FREE_EVERY {
                 let signal = Signal::KillInsideLocks;
@@ -160,11 +160,11 @@ impl Pool {
     }
 
     fn look(&mut self, index: u16, measure: bool, now: u64, deaths: &mut Vec<ToFront>) {
-        let place = &self.places[usize::from(index)];
+        let place = &self.slots[usize::from(index)];
         let (worker, pid, changed) = (place.worker, place.pid, place.changed);
         match worker {
             Worker::Absent => return,
-            Worker::Killed(_) => return self.insist(index, now),
+            Worker::Killed(_) => return self.kill_again(index, now),
             Worker::Orphan if since(changed, now) > ORPHAN_LIMIT => {
                 return self.act(index, Event::Exited(Status::Signal(9)), now, deaths);
             }
@@ -187,7 +187,7 @@ impl Pool {
             .map(|memory| memory.resident.saturating_sub(memory.shared));
         let limits = self.limits;
         let finding =
-            self.places[usize::from(index)].seen.look(&entry, changed, memory, &limits, now);
+            self.slots[usize::from(index)].seen.look(&entry, changed, memory, &limits, now);
         if let Some(finding) = finding {
             self.found(index, finding, &entry, now, deaths);
         }
@@ -201,7 +201,7 @@ impl Pool {
         now: u64,
         deaths: &mut Vec<ToFront>,
     ) {
-        let place = &self.places[usize::from(index)];
+        let place = &self.slots[usize::from(index)];
         let (pid, instance) = (place.pid.unwrap_or(0), place.instance);
         let request = format!("method={} uri={}", entry.method, entry.uri);
         match finding {
@@ -237,7 +237,7 @@ impl Pool {
                 }
             }
             Finding::TooBig(bytes) => {
-                if self.places[usize::from(index)].worker == Worker::Serving {
+                if self.slots[usize::from(index)].worker == Worker::Serving {
                     let mib = bytes >> 20;
                     self.say(
                         Level::Info,
@@ -271,7 +271,7 @@ impl Pool {
     /// A worker's entry; an empty one if another process wrote it.
     pub(super) fn entry(&self, index: u16) -> Snapshot {
         let mut entry = self.segment.board(index);
-        if entry.instance != self.places[usize::from(index)].instance {
+        if entry.instance != self.slots[usize::from(index)].instance {
             entry.state = WorkerState::Empty;
             (entry.requests, entry.errors) = (0, 0);
         }
@@ -324,9 +324,9 @@ impl Pool {
     fn computing(&mut self, waiting: usize, now: u64) -> Option<usize> {
         let elapsed = since(self.sized, now).as_nanos() as u64;
         let mut computing = Some(0);
-        for index in 0..self.places.len() {
+        for index in 0..self.slots.len() {
             let age = since(self.entry(index as u16).since, now);
-            let place = &mut self.places[index];
+            let place = &mut self.slots[index];
             if place.worker == Worker::Absent {
                 continue;
             }
@@ -376,9 +376,9 @@ impl Pool {
                     self.site.pool.size,
                     PoolSize::Auto { .. } | PoolSize::Ondemand { .. }
                 );
-                let idle: Vec<u16> = (0..self.places.len() as u16)
+                let idle: Vec<u16> = (0..self.slots.len() as u16)
                     .rev()
-                    .filter(|&index| self.places[usize::from(index)].worker == Worker::Serving)
+                    .filter(|&index| self.slots[usize::from(index)].worker == Worker::Serving)
                     .filter(|&index| {
                         let entry = self.entry(index);
                         entry.state == WorkerState::Idle && (!rests || self.has_rested(&entry, now))
@@ -411,7 +411,7 @@ impl Pool {
     }
 
     fn spawn(&mut self, now: u64, deaths: &mut Vec<ToFront>) {
-        let free = self.places.iter().position(|place| place.worker == Worker::Absent);
+        let free = self.slots.iter().position(|place| place.worker == Worker::Absent);
         if let Some(index) = free {
             self.act(index as u16, Event::Spawn, now, deaths);
         }
@@ -420,7 +420,7 @@ impl Pool {
     /// How soon the next look should be.
     pub fn next_look(&self, now: u64) -> Duration {
         let count = self.count(now);
-        let any = |worker| self.places.iter().any(|place| place.worker == worker);
+        let any = |worker| self.slots.iter().any(|place| place.worker == worker);
         let grows = self.is_sealed() && any(Worker::Absent);
         if any(Worker::Starting) || !self.zygote.is_ready() || grows && count.waiting > 0 {
             Duration::from_millis(10)
@@ -432,7 +432,7 @@ impl Pool {
     }
 }
 
-/// Whether boots fail in a row and nobody is left to answer.
+/// Whether boots fail in a row and no worker is left to answer.
 fn is_barren(failures: u32, living: usize, has_lived: bool) -> bool {
     // One failure may be an accident, and the next attempt follows in a tenth of a second. Where
     // workers have lived, what they need may come back soon, such as a database that is restarted:

@@ -34,7 +34,7 @@ use crate::renew::Unrest;
 use crate::settings;
 use crate::size::Sizer;
 use crate::storm::Storm;
-use crate::watch::{self, BOOT_LIMIT, Limits, Seen};
+use crate::watch::{self, BOOT_LIMIT, LastRequest, Limits};
 use crate::zygote::{LIMIT, Zygote};
 
 use output::Output;
@@ -48,7 +48,7 @@ const PROOF: Duration = Duration::from_secs(1);
 
 /// One place on the board.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct WorkerSlot {
     /// What is known of its worker.
     pub worker: Worker,
     /// Which process; 0 before the first.
@@ -57,7 +57,7 @@ pub struct Place {
     pub pid: Option<u32>,
     forked: u64,
     changed: u64,
-    seen: Seen,
+    seen: LastRequest,
     /// What it had wanted of the processors when the pool was last sized.
     demand: Option<Demand>,
     /// Its last answers.
@@ -100,11 +100,11 @@ pub struct Pool {
     storm: Storm,
     /// Whether a worker has been there for requests since the pool began.
     has_lived: bool,
-    places: Vec<Place>,
+    slots: Vec<WorkerSlot>,
     /// Of the worker at each place, if it is caught; the last one is the zygote's.
     outputs: Vec<Option<Output>>,
     /// Slow requests of async mode that the log has.
-    told: in_flight::Told,
+    slow_logged: in_flight::SlowLogged,
     slow_log: slow_log::SlowLog,
     /// Lines of them are written whole.
     buffers_output: bool,
@@ -171,13 +171,13 @@ impl Pool {
         if let Some(pool) = &site.fpm {
             fpm::introduce(&segment, pool, site.pool.queue);
         }
-        let empty = Place {
+        let empty = WorkerSlot {
             worker: Worker::Absent,
             instance: 0,
             pid: None,
             forked: 0,
             changed: 0,
-            seen: Seen::default(),
+            seen: LastRequest::default(),
             demand: None,
             record: failing::Record::default(),
             is_failing: false,
@@ -199,9 +199,9 @@ impl Pool {
             zygote: Zygote::default(),
             storm: Storm::default(),
             has_lived: false,
-            places: vec![empty; usize::from(geometry.workers)],
+            slots: vec![empty; usize::from(geometry.workers)],
             outputs: (0..=geometry.workers).map(|_| None).collect(),
-            told: in_flight::Told::default(),
+            slow_logged: in_flight::SlowLogged::default(),
             slow_log: slow_log::SlowLog::default(),
             buffers_output: server.fpm.as_ref().is_some_and(|fpm| fpm.global.log_buffering),
             sizer: Sizer::default(),
@@ -270,12 +270,12 @@ impl Pool {
     pub fn hear_output(&mut self, index: usize) {
         let Some(output) = &mut self.outputs[index] else { return };
         match u16::try_from(index) {
-            Ok(place) if index < self.places.len() => {
+            Ok(place) if index < self.slots.len() => {
                 self.segment.note_unfinished_line(place, true);
-                output.tell();
+                output.log_lines();
                 self.segment.note_unfinished_line(place, output.is_unfinished());
             }
-            _ => output.tell(),
+            _ => output.log_lines(),
         }
     }
 
@@ -291,13 +291,13 @@ impl Pool {
 
     /// Whether all the workers of its start are there.
     pub fn is_up(&self) -> bool {
-        let serving = self.places.iter().filter(|place| place.worker == Worker::Serving).count();
+        let serving = self.slots.iter().filter(|place| place.worker == Worker::Serving).count();
         self.has_zygote() && serving >= Sizer::at_start(&self.site.pool.size)
     }
 
     /// Whether no process is left.
     pub fn is_gone(&self) -> bool {
-        self.zygote.is_down() && self.places.iter().all(|place| place.worker == Worker::Absent)
+        self.zygote.is_down() && self.slots.iter().all(|place| place.worker == Worker::Absent)
     }
 
     /// The last reason for which a process could not start.
@@ -360,9 +360,9 @@ impl Pool {
     }
 
     /// The places that have a worker, with what the board says of each.
-    pub fn workers(&self) -> impl Iterator<Item = (&Place, Snapshot)> {
+    pub fn workers(&self) -> impl Iterator<Item = (&WorkerSlot, Snapshot)> {
         (0..)
-            .zip(&self.places)
+            .zip(&self.slots)
             .filter(|(_, place)| place.worker != Worker::Absent)
             .map(|(index, place)| (place, self.entry(index)))
     }

@@ -27,7 +27,7 @@ pub struct Output {
     streams: Vec<(Stream, File)>,
 }
 
-/// What was read and is not told yet.
+/// What was read and is not logged yet.
 #[derive(Debug)]
 enum Said {
     /// In php-fpm's manner.
@@ -67,8 +67,8 @@ impl Output {
         self.streams.iter().map(|(_, end)| end.as_fd())
     }
 
-    /// Tells what has been written.
-    pub fn tell(&mut self) {
+    /// Logs what has been written.
+    pub fn log_lines(&mut self) {
         let Output { said, streams } = self;
         streams.retain_mut(|(stream, end)| {
             let mut bytes = [0; AT_ONCE];
@@ -88,9 +88,9 @@ impl Output {
         matches!(&self.said, Said::Fpm(said) if said.is_unfinished())
     }
 
-    /// The worker has ended: tells what is left.
+    /// The worker has ended: logs what is left.
     pub fn finish(mut self) {
-        self.tell();
+        self.log_lines();
         match self.said {
             Said::Fpm(mut said) => log::write_raw(&said.end(SystemTime::now())),
             Said::Site { site, whose, lines } => {

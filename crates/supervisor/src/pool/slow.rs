@@ -11,7 +11,7 @@ use crate::log;
 
 /// Writes where the worker with this process id is: a trace as
 /// [`tokamak_sys::control::FromZygote::Slow`] has it.
-pub fn tell(pool: &Pool, pid: u32, trace: &str) {
+pub fn log_entry(pool: &Pool, pid: u32, trace: &str) {
     let (Some(slow), Some(style)) = (&pool.slow, log::style()) else { return };
     let (script, frames) = read(trace);
     let entry = slow::entry(

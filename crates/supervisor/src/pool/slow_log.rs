@@ -112,7 +112,7 @@ impl Pool {
         now: u64,
     ) {
         let InFlight { instance, slot, id, method, uri, .. } = request;
-        let pid = self.places[usize::from(index)].pid.unwrap_or(0);
+        let pid = self.slots[usize::from(index)].pid.unwrap_or(0);
         let details = self.segment.details(request, now).unwrap_or_default();
         let seconds = took.as_secs_f64();
         let trace = details.trace.as_ref().map_or(String::new(), |trace| format!(" trace={trace}"));

@@ -64,7 +64,7 @@ impl Pool {
     /// Looks how long processors have worked for it. The last look before its zygote ends counts.
     pub fn measure(&mut self) {
         let Some(zygote) = self.zygote.pid() else { return };
-        let living = self.places.iter().filter(|place| place.worker != Worker::Absent);
+        let living = self.slots.iter().filter(|place| place.worker != Worker::Absent);
         // The zygote has the time of workers that it has waited for. It comes first: a worker must
         // not count twice.
         let pids = std::iter::once(zygote).chain(living.filter_map(|place| place.pid));
@@ -86,7 +86,7 @@ impl Pool {
     pub fn totals(&self) -> Totals {
         let mut totals = self.past.clone();
         totals.processor += self.processor.total();
-        for (index, place) in (0..).zip(&self.places) {
+        for (index, place) in (0..).zip(&self.slots) {
             if place.worker != Worker::Absent {
                 self.add_worker(index, &mut totals);
             }
@@ -97,7 +97,7 @@ impl Pool {
     /// Adds what the worker at this place says of itself.
     fn add_worker(&self, index: u16, totals: &mut Totals) {
         let entry = self.segment.board(index);
-        if entry.instance == self.places[usize::from(index)].instance {
+        if entry.instance == self.slots[usize::from(index)].instance {
             totals.held = totals.held.saturating_add(entry.held.into());
             self.segment.add_roll_backs(index, &mut totals.roll_backs, &mut totals.pages);
         }

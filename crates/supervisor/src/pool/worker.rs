@@ -7,24 +7,24 @@ use tokamak_sys::queue::WorkerState;
 
 use super::endings::Ending;
 use super::in_flight::lost;
-use super::{PROOF, Place, Pool, RenewalReason, fpm};
+use super::{PROOF, Pool, RenewalReason, WorkerSlot, fpm};
 use crate::failing;
 use crate::log::Level;
 use crate::machine::{Act, Event, Fate, Worker, step};
-use crate::watch::{Seen, since};
+use crate::watch::{LastRequest, since};
 use crate::words::{cause, signal_name};
 
 impl Pool {
     /// The slot of this instance, unless the zygote names an unknown one.
-    pub(super) fn place(&mut self, index: u16, instance: u32) -> Option<&mut Place> {
-        self.places
+    pub(super) fn place(&mut self, index: u16, instance: u32) -> Option<&mut WorkerSlot> {
+        self.slots
             .get_mut(usize::from(index))
             .filter(|place| place.instance == instance && place.worker != Worker::Absent)
     }
 
     /// One step of a worker's life, and what follows from it.
     pub(super) fn act(&mut self, index: u16, event: Event, now: u64, deaths: &mut Vec<ToFront>) {
-        let place = &mut self.places[usize::from(index)];
+        let place = &mut self.slots[usize::from(index)];
         let before = place.worker;
         let (after, act) = step(before, event);
         place.worker = after;
@@ -38,13 +38,13 @@ impl Pool {
                 let instance = self.next_instance;
                 // Neither 0 (no worker) nor the largest number, which the queue uses itself.
                 self.next_instance = instance.wrapping_add(1).clamp(1, u32::MAX - 1);
-                *place = Place {
+                *place = WorkerSlot {
                     worker: after,
                     instance,
                     pid: None,
                     forked: now,
                     changed: now,
-                    seen: Seen::default(),
+                    seen: LastRequest::default(),
                     demand: None,
                     record: failing::Record::default(),
                     is_failing: false,
@@ -72,16 +72,16 @@ impl Pool {
         deaths: &mut Vec<ToFront>,
     ) {
         let entry = self.entry(index);
-        let Place { instance, pid, forked: started, .. } = self.places[usize::from(index)];
+        let WorkerSlot { instance, pid, forked: started, .. } = self.slots[usize::from(index)];
         let pid = pid.unwrap_or(0);
         let ending = match Ending::of(before, why, fate) {
-            // The supervisor has ended the zygote itself, or a boot that nobody waits for.
+            // The supervisor has ended the zygote itself, or a boot that is not needed any more.
             Ending::Orphaned | Ending::BootFailed if self.ending.is_some() => Ending::Asked,
-            Ending::Asked if self.places[usize::from(index)].is_failing => Ending::Failing,
+            Ending::Asked if self.slots[usize::from(index)].is_failing => Ending::Failing,
             ending => ending,
         };
         self.book(index, ending);
-        if self.places[usize::from(index)].is_forced {
+        if self.slots[usize::from(index)].is_forced {
             self.renewal_reason.get_or_insert(RenewalReason::Locked);
         }
         // The front takes the slots back when it hears of the death.
@@ -186,8 +186,8 @@ impl Pool {
         now: u64,
         deaths: &mut Vec<ToFront>,
     ) -> bool {
-        let mine = |place: &Place| place.worker == Worker::Orphan && place.pid == Some(pid);
-        let Some(index) = self.places.iter().position(mine) else { return false };
+        let mine = |place: &WorkerSlot| place.worker == Worker::Orphan && place.pid == Some(pid);
+        let Some(index) = self.slots.iter().position(mine) else { return false };
         self.act(index as u16, Event::Exited(status), now, deaths);
         true
     }

@@ -118,7 +118,7 @@ impl Pool {
             FromZygote::Slow { index, instance, trace } => {
                 let Some(pid) = self.place(index, instance).map(|place| place.pid) else { return };
                 match (&self.site.fpm, pid) {
-                    (Some(pool), Some(pid)) => slow::tell(pool, pid, &trace),
+                    (Some(pool), Some(pid)) => slow::log_entry(pool, pid, &trace),
                     (Some(_), None) => {}
                     (None, _) => self.end_slow_entry(instance, &trace),
                 }
@@ -182,8 +182,8 @@ impl Pool {
 
     /// Workers of the image take no more requests.
     fn retire_all(&mut self, now: u64, deaths: &mut Vec<ToFront>) {
-        for index in 0..self.places.len() as u16 {
-            if self.is_sealed() && self.places[usize::from(index)].worker == Worker::Serving {
+        for index in 0..self.slots.len() as u16 {
+            if self.is_sealed() && self.slots[usize::from(index)].worker == Worker::Serving {
                 self.act(index, Event::Retire, now, deaths);
             }
         }
@@ -194,7 +194,7 @@ impl Pool {
     }
 
     fn send_with(&mut self, message: Option<&ToZygote>, fds: Vec<OwnedFd>, now: u64) {
-        if self.zygote.tell(message, fds, now).is_err() {
+        if self.zygote.send(message, fds, now).is_err() {
             self.say(Level::Error, format_args!("the PHP zygote does not answer and is killed"));
         }
     }
@@ -222,7 +222,7 @@ impl Pool {
             Need::Start => {
                 // Places of the last one's workers must be free before the next one may fill them.
                 if self.ending.is_some()
-                    || self.places.iter().any(|place| place.worker != Worker::Absent)
+                    || self.slots.iter().any(|place| place.worker != Worker::Absent)
                 {
                     return;
                 }
@@ -278,15 +278,15 @@ impl Pool {
         self.processor.end();
         if self.ending.is_some() && status == Status::Code(0) {
             // It has ended and reaped them before itself, without a word about each.
-            for index in 0..self.places.len() {
-                let place = &mut self.places[index];
+            for index in 0..self.slots.len() {
+                let place = &mut self.slots[index];
                 if std::mem::replace(&mut place.worker, Worker::Absent) != Worker::Absent {
                     self.book(index as u16, Ending::Asked);
                 }
             }
             return true;
         }
-        for index in 0..self.places.len() as u16 {
+        for index in 0..self.slots.len() as u16 {
             self.act(index, Event::ZygoteGone, now, deaths);
         }
         // An earlier zygote has understood the queue, so a worker has spoiled it since. No later
@@ -322,7 +322,7 @@ impl Pool {
     /// the remaining ones at `deadline`.
     pub fn quit(&mut self, deadline: u64, now: u64) {
         self.ending = Some(deadline);
-        for index in 0..self.places.len() as u16 {
+        for index in 0..self.slots.len() as u16 {
             let boots = !is_ready(self.entry(index).state);
             let event = if boots { Event::Kill(KillReason::Boot) } else { Event::Retire };
             // Their deaths need no report: without a front there are no requests.
@@ -333,7 +333,7 @@ impl Pool {
 
     /// Lets the zygote go once its workers have left, or have had their time.
     pub(super) fn finish(&mut self, now: u64) {
-        let alone = self.places.iter().all(|place| place.worker == Worker::Absent);
+        let alone = self.slots.iter().all(|place| place.worker == Worker::Absent);
         if self.ending.is_some_and(|deadline| alone || now > deadline) {
             self.measure();
             self.zygote.quit(now);

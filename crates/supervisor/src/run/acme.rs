@@ -27,12 +27,12 @@ impl Supervisor {
     }
 
     /// Tells the fronts for which names none is got.
-    fn tell_declined(&mut self) {
+    fn send_declined(&mut self) {
         for name in self.acme.take_declined() {
             let message = ToFront::Declined { name };
             for generation in &mut self.fleet.generations {
                 if generation.front().is_some() {
-                    generation.tell_front(&message, Vec::new());
+                    generation.send_to_front(&message, Vec::new());
                 }
             }
         }
@@ -43,8 +43,8 @@ impl Supervisor {
         let is_new = self.host.certificates.tick(now);
         if is_new {
             self.parcels += 1;
-            let told = self.send_certificates();
-            self.acme.parcel_sent(self.parcels, told.into_iter());
+            let generations = self.send_certificates();
+            self.acme.credentials_sent(self.parcels, generations.into_iter());
         }
         let generations = &self.fleet.generations;
         let has_front = |number: u32| {
@@ -52,18 +52,18 @@ impl Supervisor {
             generations.iter().find(is).is_some()
         };
         self.acme.advance(has_front, !is_new);
-        self.tell_declined();
+        self.send_declined();
     }
 
     /// Returns the generations whose fronts are to answer: one that serves no TLS gets nothing.
     fn send_certificates(&mut self) -> Vec<u32> {
-        let mut told = Vec::new();
+        let mut generations = Vec::new();
         for generation in &mut self.fleet.generations {
-            match self.host.certificates.parcel(generation.server()) {
+            match self.host.certificates.memory_file(generation.server()) {
                 Ok(Some(memory)) if generation.front().is_some() => {
                     let message = ToFront::Certificates { number: self.parcels };
-                    generation.tell_front(&message, vec![memory]);
-                    told.push(generation.number);
+                    generation.send_to_front(&message, vec![memory]);
+                    generations.push(generation.number);
                 }
                 Ok(_) => {}
                 Err(error) => {
@@ -72,6 +72,6 @@ impl Supervisor {
                 }
             }
         }
-        told
+        generations
     }
 }

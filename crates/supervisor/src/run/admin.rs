@@ -38,7 +38,9 @@ pub(super) struct Owed {
 impl Supervisor {
     /// A front passes a command on.
     pub(super) fn hear_admin(&mut self, generation: u32, question: u32, line: String, now: u64) {
-        let Err(complaint) = self.asked.add(generation, question, line, now) else { return };
+        let Err(complaint) = self.front_questions.add(generation, question, line, now) else {
+            return;
+        };
         if let Some(complaint) = complaint {
             log::line(Level::Error, format_args!("{complaint}"));
         }
@@ -47,14 +49,14 @@ impl Supervisor {
         // One that does not read gets nothing; its own limit ends the wait.
         if let Some(front) = front.filter(|front| front.backlog() < AHEAD) {
             let part = "error too many requests wait for an answer; try again".to_owned();
-            front.tell_front(&ToFront::Answer { question, part, is_last: true }, Vec::new());
+            front.send_to_front(&ToFront::Answer { question, part, is_last: true }, Vec::new());
         }
     }
 
     /// Does what fronts have asked for, as far as its time has come. They may not end the server: a
     /// front faces the network.
-    pub(super) fn obey_admin(&mut self, now: u64) {
-        while let Some((asker, line)) = self.asked.take(now) {
+    pub(super) fn run_admin_commands(&mut self, now: u64) {
+        while let Some((asker, line)) = self.front_questions.take(now) {
             match Command::parse(&line) {
                 Some(Command::Stop) | None => {
                     self.host.answer(asker, "error unknown command\n".into());
@@ -63,7 +65,7 @@ impl Supervisor {
             }
         }
         for generation in &mut self.fleet.generations {
-            if self.asked.owes(generation.number) {
+            if self.front_questions.owes(generation.number) {
                 generation.owes_an_answer(now);
             }
         }
@@ -81,11 +83,11 @@ impl Supervisor {
             owed.age(now);
             let is_sent = owed.send(front);
             if is_sent {
-                self.asked.is_answered(owed.generation, owed.question);
+                self.front_questions.is_answered(owed.generation, owed.question);
             }
             !is_sent
         });
-        self.asked.keep(|number| generations.iter().any(|other| other.number == number));
+        self.front_questions.keep(|number| generations.iter().any(|other| other.number == number));
     }
 
     /// A socket for a process that answers a question of a front by itself; the front gets the
@@ -101,8 +103,8 @@ impl Supervisor {
             return Err("too many requests wait for an answer; try again".into());
         }
         let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
-        front.tell_front(&ToFront::Stream { question }, vec![theirs.into()]);
-        self.asked.is_answered(generation, question);
+        front.send_to_front(&ToFront::Stream { question }, vec![theirs.into()]);
+        self.front_questions.is_answered(generation, question);
         Ok(Some(ours.into()))
     }
 
@@ -148,7 +150,7 @@ impl Owed {
     fn send(&mut self, front: &mut Generation) -> bool {
         while front.backlog() < AHEAD {
             let (message, is_last) = self.next();
-            front.tell_front(&message, Vec::new());
+            front.send_to_front(&message, Vec::new());
             if is_last {
                 return true;
             }

@@ -62,9 +62,9 @@ impl Host {
 
 impl Host {
     /// The configuration with the addresses of its sockets.
-    pub fn settled(&self, server: &Server) -> Server {
-        // A socket that cannot be asked is told of by the address in the file.
-        self.listeners.settle(server).unwrap_or_else(|_| server.clone())
+    pub fn with_real_addresses(&self, server: &Server) -> Server {
+        // A socket whose address cannot be read is known by the address in the file.
+        self.listeners.with_real_addresses(server).unwrap_or_else(|_| server.clone())
     }
 }
 
@@ -124,7 +124,7 @@ impl Outside for Host {
     }
 
     fn notify(&mut self, state: Notice, text: &str) {
-        notify::tell(state, text);
+        notify::notify(state, text);
     }
 
     fn has_taken_over(&mut self, number: u32, old: &Server, new: &Server) {

@@ -22,7 +22,6 @@ use tokamak_sys::signal::{Signal, Signals};
 
 use crate::acme::{Acme, AcmeMain};
 use crate::admin_socket::AdminSocket;
-use crate::asked::Asked;
 use crate::asker::Asker;
 use crate::banner;
 use crate::bounds;
@@ -32,6 +31,7 @@ use crate::control_socket::{Command, ControlSocket};
 use crate::emergency::Emergency;
 use crate::fleet::{Fleet, Outside};
 use crate::front::FrontMain;
+use crate::front_questions::FrontQuestions;
 use crate::generation::{Generation, Life};
 use crate::identities::Identities;
 use crate::listen::Listeners;
@@ -98,7 +98,7 @@ struct Supervisor {
     /// What the front has been asked.
     questions: Questions,
     /// What fronts ask.
-    asked: Asked,
+    front_questions: FrontQuestions,
     /// What the service manager wants to hear now and then.
     watchdog: Option<notify::Watchdog>,
     started: u64,
@@ -138,7 +138,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     sockets.open(&setup.server).map_err(failure)?;
     let resolved = settings::resolve(&setup.server).map_err(failure)?;
     let identities = Identities::of(&resolved).map_err(failure)?;
-    let settled = listeners.settle(&setup.server).map_err(failure)?;
+    let settled = listeners.with_real_addresses(&setup.server).map_err(failure)?;
     let default_path = match settled.listen.iter().chain(&settled.listen_tls).next() {
         Some(address) => client::default_path(*address),
         None if setup.server.fpm.is_some() => client::fpm_path(),
@@ -218,7 +218,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         host,
         signals,
         questions: Questions::default(),
-        asked: Asked::default(),
+        front_questions: FrontQuestions::default(),
         watchdog: notify::Watchdog::from_environment(),
         started: now,
         drain_at: None,
@@ -279,7 +279,7 @@ impl Supervisor {
                 self.fleet.generations.iter_mut().for_each(Generation::hear_outputs);
                 self.signal(signal, now);
             }
-            self.obey_admin(now);
+            self.run_admin_commands(now);
             let means = self.host.means();
             self.fleet.tick(&means, now);
             if let Some(watchdog) = &mut self.watchdog {
@@ -320,7 +320,7 @@ impl Supervisor {
         }
         let mut limit = Duration::from_millis(250);
         limit = limit.min(self.watchdog.as_ref().map_or(limit, notify::Watchdog::every));
-        limit = limit.min(self.asked.pause(now).unwrap_or(limit));
+        limit = limit.min(self.front_questions.pause(now).unwrap_or(limit));
         for (at, generation) in self.fleet.generations.iter().enumerate() {
             if let Some(front) = generation.front()
                 && let Some(fd) = front.endpoint().fd()
@@ -388,8 +388,8 @@ impl Supervisor {
             return;
         }
         for generation in &mut self.fleet.generations {
-            match self.host.users.parcel(generation.server()) {
-                Ok(memory) => generation.tell_front(&ToFront::Users, vec![memory]),
+            match self.host.users.memory_file(generation.server()) {
+                Ok(memory) => generation.send_to_front(&ToFront::Users, vec![memory]),
                 Err(error) => {
                     let problem = "cannot give new users to the front";
                     log::line(Level::Error, format_args!("{problem}: {error}"));
@@ -531,9 +531,9 @@ impl Supervisor {
             if first.server().fpm.is_some() {
                 announce_fpm();
             } else {
-                banner::print(&self.host.settled(first.server()));
+                banner::print(&self.host.with_real_addresses(first.server()));
             }
-            notify::tell(Notice::Ready, "serving");
+            notify::notify(Notice::Ready, "serving");
             return Ok(());
         }
         if first.life() != Life::Booting {

@@ -1,5 +1,5 @@
 //! Profiles: the zygote of a site lets a process of its own take one and answer the client, so that
-//! nobody here waits for it.
+//! the supervisor does not wait for it.
 
 use std::os::fd::OwnedFd;
 

@@ -108,7 +108,7 @@ impl Supervisor {
                 ToFront::Upstreams { question: number, change }
             }
         };
-        self.fleet.generations[at].tell_front(&message, Vec::new());
+        self.fleet.generations[at].send_to_front(&message, Vec::new());
         if let Query::Purge(PurgeCommand { what, .. }) = &question.query {
             // Generations that end still answer requests, and one that begins has the old pages
             // already.
@@ -116,7 +116,7 @@ impl Supervisor {
             for other in
                 self.fleet.generations.iter_mut().filter(|other| other.number != generation)
             {
-                other.tell_front(&message, Vec::new());
+                other.send_to_front(&message, Vec::new());
             }
         }
         self.questions.open.push(question);
@@ -229,7 +229,7 @@ impl Supervisor {
         }
     }
 
-    /// The supervisor's own metrics. Nobody is asked for them.
+    /// The supervisor's own metrics: it knows them without asking another process.
     pub(super) fn metrics(&mut self, now: u64) -> String {
         self.fleet.generations.iter_mut().for_each(Generation::measure);
         let Some(generation) = self.fleet.current() else {
@@ -248,7 +248,7 @@ impl Supervisor {
     }
 
     fn report(&self, generation: &Generation, heard: &Heard, now: u64) -> Report {
-        let urls = banner::urls(&self.host.settled(generation.server()), |_| true);
+        let urls = banner::urls(&self.host.with_real_addresses(generation.server()), |_| true);
         let draining = self.draining_before(generation);
         let heard = (&heard.upstreams[..], heard.cache);
         let report = Report::new(generation, heard, urls, self.started, draining, now);

@@ -116,7 +116,7 @@ impl Upstream {
         };
         let pause = member.failed(severity);
         if let Some(pause) = pause.filter(|_| self.members().all().len() > 1) {
-            self.tell(&format!(
+            self.log(&format!(
                 "{} is left out for {} s: {fault}",
                 member.name,
                 pause.as_secs_f32()
@@ -181,7 +181,7 @@ impl<'a> Attempts<'a> {
             {
                 Ok(answer) => {
                     if member.succeeded() {
-                        self.upstream.tell(&format!("{} answers again", member.name));
+                        self.upstream.log(&format!("{} answers again", member.name));
                     }
                     self.answering = Some(member.clone());
                     return Ok(answer);

@@ -38,9 +38,9 @@ impl Upstream {
     pub fn conclude(&self, checkup: &Checkup, outcome: Result<(), String>) {
         let Checkup(member) = checkup;
         match (member.checked(outcome.is_ok()), outcome) {
-            (Some(true), _) => self.tell(&format!("{} is well again", member.name)),
+            (Some(true), _) => self.log(&format!("{} is well again", member.name)),
             (Some(false), Err(reason)) => {
-                self.tell(&format!("{} is left out until it is well again: {reason}", member.name));
+                self.log(&format!("{} is left out until it is well again: {reason}", member.name));
             }
             _ => {}
         }

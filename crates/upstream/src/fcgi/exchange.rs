@@ -10,21 +10,21 @@ use super::mux_stream::MuxStream;
 
 /// A request that is being answered. Dropping it aborts the request.
 #[derive(Debug)]
-pub struct Exchange(Way);
+pub struct Exchange(Kind);
 
 #[derive(Debug)]
-enum Way {
+enum Kind {
     Exclusive(Box<ExclusiveStream>),
     Shared(MuxStream),
 }
 
 impl Exchange {
     pub(super) fn exclusive(exclusive: ExclusiveStream) -> Exchange {
-        Exchange(Way::Exclusive(Box::new(exclusive)))
+        Exchange(Kind::Exclusive(Box::new(exclusive)))
     }
 
     pub(super) fn shared(stream: MuxStream) -> Exchange {
-        Exchange(Way::Shared(stream))
+        Exchange(Kind::Shared(stream))
     }
 
     /// The next thing that the application says.
@@ -49,15 +49,15 @@ impl Exchange {
     /// Whether any of the request may have reached the application.
     pub fn has_written(&self) -> bool {
         match &self.0 {
-            Way::Exclusive(exclusive) => exclusive.has_written(),
-            Way::Shared(stream) => stream.has_written(),
+            Kind::Exclusive(exclusive) => exclusive.has_written(),
+            Kind::Shared(stream) => stream.has_written(),
         }
     }
 
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, UpstreamError>> {
         match &mut self.0 {
-            Way::Exclusive(exclusive) => exclusive.poll_next(context),
-            Way::Shared(stream) => stream.poll_next(context),
+            Kind::Exclusive(exclusive) => exclusive.poll_next(context),
+            Kind::Shared(stream) => stream.poll_next(context),
         }
     }
 }

@@ -13,7 +13,7 @@ mod line;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 
 use crate::flow::Flow;
-use line::{Line, Waiter};
+use line::{WaitQueue, Waiter};
 
 /// How long a loop's own requests go before those of others, in nanoseconds: some times what waking
 /// another thread takes. With a tenth, connections would move between threads all the time; with
@@ -26,7 +26,7 @@ pub(super) struct FairSemaphore<P> {
     all: usize,
     free: usize,
     /// Requests that wait in each event loop.
-    loops: Vec<Line<P>>,
+    loops: Vec<WaitQueue<P>>,
     is_closed: bool,
 }
 
@@ -65,7 +65,7 @@ impl<P> FairSemaphore<P> {
 
     /// Requests that wait.
     pub fn waiting(&self) -> usize {
-        self.loops.iter().map(Line::waiting).sum()
+        self.loops.iter().map(WaitQueue::waiting).sum()
     }
 
     /// Takes a free permit, if there is one.
@@ -84,15 +84,15 @@ impl<P> FairSemaphore<P> {
         now: u64,
         most: usize,
     ) -> Option<Receiver<P>> {
-        if self.loops.iter().map(Line::len).sum::<usize>() >= most {
+        if self.loops.iter().map(WaitQueue::len).sum::<usize>() >= most {
             // Some may have gone away.
-            self.loops.iter_mut().for_each(Line::sweep);
+            self.loops.iter_mut().for_each(WaitQueue::sweep);
             if self.waiting() >= most {
                 return None;
             }
         }
         if self.loops.len() <= loop_index {
-            self.loops.resize_with(loop_index + 1, Line::new);
+            self.loops.resize_with(loop_index + 1, WaitQueue::new);
         }
         let (sender, receiver) = oneshot::channel();
         self.loops[loop_index].push(flow, Waiter { sender, since: now });
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(give(&mut semaphore, 1, 1 + PREFERENCE), Some(0));
         assert_eq!(served(&mut waiting), [0]);
         assert_eq!(give(&mut semaphore, 1, 10), Some(1));
-        // Nobody of its own waits.
+        // No request of its own loop waits.
         assert_eq!(give(&mut semaphore, 1, 10), Some(0));
         assert_eq!(served(&mut waiting), [2, 3]);
         assert_eq!(give(&mut semaphore, 7, 10), None);

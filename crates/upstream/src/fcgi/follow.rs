@@ -36,7 +36,7 @@ impl Upstream {
             let pause = match names.resolve(name).await {
                 Ok(Resolved { addresses, lasts }) => {
                     if is_failing {
-                        self.tell(&format!("{} is resolved again", name.name));
+                        self.log(&format!("{} is resolved again", name.name));
                     }
                     is_failing = false;
                     self.set_source(source, addresses);
@@ -44,7 +44,7 @@ impl Upstream {
                 }
                 Err(why) => {
                     if !is_failing {
-                        self.tell(&format!(
+                        self.log(&format!(
                             "{} cannot be resolved, its addresses stay as they are: {why}",
                             name.name
                         ));

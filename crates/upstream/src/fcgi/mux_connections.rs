@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout};
 
 use super::mux_connection::{ASKING, MuxConnection};
 use super::mux_stream::MuxStream;
-use super::pool::{Permit, Place};
+use super::pool::{ExclusiveCount, Permit};
 use super::request::FcgiRequest;
 use super::settings::Bounds;
 use super::stream::{Endpoint, Stream};
@@ -63,11 +63,11 @@ impl MuxConnections {
 
     /// The right to a connection for one request, if there may be one more, and another that is
     /// shared.
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<ExclusiveCount> {
         let open = self.open();
         let shared = open.iter().filter(|connection| connection.load().is_some()).count();
         let taken = shared.max(1) + self.apart.load(Ordering::Relaxed);
-        (taken < self.most()).then(|| Place::taken(&self.apart))
+        (taken < self.most()).then(|| ExclusiveCount::taken(&self.apart))
     }
 
     /// Most connections.

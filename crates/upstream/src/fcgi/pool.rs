@@ -75,17 +75,17 @@ pub(super) struct Permit {
 
 /// The right to a connection that is not shared, where others are.
 #[derive(Debug)]
-pub(super) struct Place(Arc<AtomicUsize>);
+pub(super) struct ExclusiveCount(Arc<AtomicUsize>);
 
-impl Place {
+impl ExclusiveCount {
     /// One more of those that are counted here.
-    pub fn taken(count: &Arc<AtomicUsize>) -> Place {
+    pub fn taken(count: &Arc<AtomicUsize>) -> ExclusiveCount {
         count.fetch_add(1, Ordering::Relaxed);
-        Place(count.clone())
+        ExclusiveCount(count.clone())
     }
 }
 
-impl Drop for Place {
+impl Drop for ExclusiveCount {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -96,7 +96,7 @@ impl Drop for Place {
 pub(super) struct Lease {
     connection: Option<Connection>,
     /// Where others share connections, this one is not kept.
-    place: Option<Place>,
+    place: Option<ExclusiveCount>,
     /// Dropped last: invariant 1.
     permit: Permit,
 }
@@ -307,7 +307,7 @@ impl Lease {
     }
 
     /// The same, not to be kept.
-    pub fn apart(self, place: Option<Place>) -> Lease {
+    pub fn apart(self, place: Option<ExclusiveCount>) -> Lease {
         Lease { place, ..self }
     }
 

@@ -43,14 +43,14 @@ pub struct Relay {
 
 #[derive(Debug)]
 struct Shared {
-    held: Mutex<Held>,
+    held: Mutex<Unread>,
     /// For the task that reads from the application: the client has taken something, or has gone.
     taken: Notify,
 }
 
 /// What the client has not got yet.
 #[derive(Debug)]
-struct Held {
+struct Unread {
     memory: VecDeque<Bytes>,
     /// What the pieces in memory weigh, and may.
     weight: usize,
@@ -73,7 +73,7 @@ impl Relay {
         (most, quota): (usize, Arc<SpoolQuota>),
         complaints: impl FnMut(&[u8]) + Send + 'static,
     ) -> Relay {
-        let held = Held {
+        let held = Unread {
             memory: VecDeque::new(),
             weight: 0,
             most,
@@ -135,20 +135,20 @@ impl Drop for Relay {
 }
 
 impl Shared {
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, Unread> {
         // A panic under the lock has been reported; the bytes that are there can still be sent.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns when nobody wants the response any more.
-    async fn unwanted(&self) {
+    async fn cancelled(&self) {
         while !self.held().is_unwanted {
             self.taken.notified().await;
         }
     }
 }
 
-impl Held {
+impl Unread {
     /// Puts a piece into memory. `false`: it has no room, or the file is not empty.
     fn keep(&mut self, bytes: &Bytes) -> bool {
         let weight = weight(bytes);
@@ -229,7 +229,7 @@ async fn pump(
             Some(bytes) => Ok(Event::Stdout(bytes)),
             None => tokio::select! {
                 event = exchange.next() => event,
-                () = pump.0.unwanted() => return,
+                () = pump.0.cancelled() => return,
             },
         };
         match event {

@@ -52,8 +52,8 @@ pub struct LogSink(Box<dyn Fn(&str) + Send + Sync>);
 
 impl LogSink {
     /// By this function.
-    pub fn by(tell: impl Fn(&str) + Send + Sync + 'static) -> LogSink {
-        LogSink(Box::new(tell))
+    pub fn by(write: impl Fn(&str) + Send + Sync + 'static) -> LogSink {
+        LogSink(Box::new(write))
     }
 
     /// Writes it.

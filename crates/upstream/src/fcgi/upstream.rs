@@ -22,7 +22,7 @@ pub struct Upstream {
     sources: Vec<Source>,
     /// Those that have not been resolved yet.
     unresolved: watch::Sender<BTreeSet<usize>>,
-    tell: LogSink,
+    log_sink: LogSink,
 }
 
 impl Upstream {
@@ -35,7 +35,8 @@ impl Upstream {
         tell: LogSink,
     ) -> Upstream {
         let unresolved = watch::Sender::new((0..sources.len()).collect());
-        let upstream = Upstream { settings, members: RwLock::default(), sources, unresolved, tell };
+        let upstream =
+            Upstream { settings, members: RwLock::default(), sources, unresolved, log_sink: tell };
         addresses.into_iter().for_each(|address| upstream.add(address));
         upstream
     }
@@ -108,8 +109,8 @@ impl Upstream {
     }
 
     /// Writes a line of the log.
-    pub(super) fn tell(&self, news: &str) {
-        self.tell.write(news);
+    pub(super) fn log(&self, news: &str) {
+        self.log_sink.write(news);
     }
 
     fn members_mut(&self) -> RwLockWriteGuard<'_, Members> {

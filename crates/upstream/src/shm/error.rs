@@ -62,7 +62,7 @@ pub enum Refused {
 }
 
 impl WorkerError {
-    /// The phase that the time until then belongs to. Of a worker that gave no end, nobody knows
+    /// The phase that the time until then belongs to. Of a worker that gave no end, it is not known
     /// when it took the request, so its wait is in its phase.
     pub fn phase(&self) -> Phase {
         match self {

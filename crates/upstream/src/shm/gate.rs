@@ -121,13 +121,13 @@ impl Gate {
 
     /// If the queue with the number `old` is in use, requests go to another one from now on.
     /// `farewell` is dropped when the old one has no more.
-    pub fn renew(&self, old: u32, source: Source, farewell: OnLastDrop) {
+    pub fn renew(&self, old: u32, source: Source, drained: OnLastDrop) {
         let mut queues = self.lock();
         if queues.current.number == old {
             let quota = self.quota.clone();
             let next = Queue::new(source, self.index, self.bounds, quota, self.want.as_ref());
             let before = std::mem::replace(&mut queues.current, next);
-            queues.leaving.push((before, farewell));
+            queues.leaving.push((before, drained));
         }
     }
 

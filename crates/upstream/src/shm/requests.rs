@@ -42,7 +42,7 @@ pub struct Bounds {
     pub has_slow_log: bool,
 }
 
-/// What the queue is told of a request beside its record and its body.
+/// What the queue needs of a request beside its record and its body.
 #[derive(Clone, Copy, Default)]
 pub struct Metadata<'a> {
     /// Its own ledger, if it has one, for the slow log.

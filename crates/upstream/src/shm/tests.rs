@@ -296,12 +296,12 @@ fn a_queue_that_is_replaced_answers_what_it_has_and_gets_no_more() {
     let (mut answered, mut lost) = (submit(), submit());
     let left = Arc::new(std::sync::atomic::AtomicU32::new(0));
     let count = left.clone();
-    let farewell = OnLastDrop::new(move || {
+    let drained = OnLastDrop::new(move || {
         count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     });
-    gate.renew(7, second.clone(), farewell.clone());
+    gate.renew(7, second.clone(), drained.clone());
     assert_eq!(second.segment.depth(), 0, "another queue was meant");
-    gate.renew(1, second.clone(), farewell);
+    gate.renew(1, second.clone(), drained);
     let mut new = submit();
     gate.attend();
     assert_eq!((first.segment.depth(), second.segment.depth()), (2, 1));

@@ -24,13 +24,13 @@ pub struct Complaints {
     /// The request.
     pub context: LogContext,
     line: Vec<u8>,
-    told: usize,
+    logged: usize,
 }
 
 impl Complaints {
     /// Begins with no output.
     pub fn new<B>(site: &Arc<Site>, request: &Request<B>) -> Complaints {
-        Complaints { context: LogContext::new(site, request), line: Vec::new(), told: 0 }
+        Complaints { context: LogContext::new(site, request), line: Vec::new(), logged: 0 }
     }
 
     /// Receives the next bytes.
@@ -38,20 +38,20 @@ impl Complaints {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
             if self.line.len() >= LINE || piece.ends_with(b"\n") {
-                self.tell();
+                self.log_line();
             }
         }
     }
 
-    fn tell(&mut self) {
+    fn log_line(&mut self) {
         let line = std::mem::take(&mut self.line);
         let text = line.trim_ascii();
-        if text.is_empty() || self.told > MOST {
+        if text.is_empty() || self.logged > MOST {
             return;
         }
-        self.told += text.len();
+        self.logged += text.len();
         self.context.complained(text);
-        if self.told > MOST {
+        if self.logged > MOST {
             self.context.complained(b"(more is left out)");
         }
     }
@@ -60,6 +60,6 @@ impl Complaints {
 /// Writes the last line, which may lack its line feed.
 impl Drop for Complaints {
     fn drop(&mut self) {
-        self.tell();
+        self.log_line();
     }
 }

@@ -25,7 +25,7 @@ use tokamak_upstream::fcgi::{self, Event, Exchange, Relay, ResponseStart, Upstre
 use crate::backend::response_head::is_interim;
 use crate::backend::{Arrival, BackendError, BackendRequest, internal};
 use crate::failure::Failure;
-use crate::response::files::Found;
+use crate::response::files::OpenFile;
 use crate::response::{Source, length};
 use complaints::Complaints;
 use head::{Block, Head};
@@ -55,7 +55,7 @@ pub async fn ask(
 pub async fn filter(
     index: usize,
     call: &BackendRequest<'_>,
-    file: Found,
+    file: OpenFile,
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, BackendError> {
     let (config, keeps) = (
@@ -168,7 +168,7 @@ async fn read(
     let taken =
         take(&mut exchange, first, call.arrival.context.config.limits.buffer, &mut complaints);
     let ((pieces, is_whole), fault) = match taken {
-        Err(fault) if internal::wanted(&head.headers).is_some() => {
+        Err(fault) if internal::redirect_of(&head.headers).is_some() => {
             ((Vec::new(), true), Some(fault))
         }
         taken => (taken?, None),
@@ -183,7 +183,7 @@ impl Begun {
         call: &BackendRequest<'_>,
         config: &config::Upstream,
     ) -> Result<Response<Source>, BackendError> {
-        match internal::wanted(&self.head.headers) {
+        match internal::redirect_of(&self.head.headers) {
             Some(wanted) => internal::send(call, &config.internal, self.head.headers, &wanted),
             None => respond(call, self),
         }

@@ -15,7 +15,7 @@ use crate::backend::cgi::{self, ParamSink};
 use crate::backend::response_head::Decimal;
 use crate::failure::Failure;
 use crate::log;
-use crate::response::files::Found;
+use crate::response::files::OpenFile;
 
 /// The parameters that are the same for every request. Without REDIRECT_STATUS php-cgi refuses
 /// every request.
@@ -59,7 +59,7 @@ pub fn filter(
     call: &BackendRequest<'_>,
     config: &config::Upstream,
     keep: bool,
-    file: Found,
+    file: OpenFile,
 ) -> Result<fcgi::FcgiRequest, Failure> {
     let about = [
         ("FCGI_DATA_LAST_MOD", u64::try_from(file.modified).unwrap_or(0)),

@@ -64,8 +64,8 @@ pub fn upstream(config: &config::Upstream) -> Upstream {
         },
     };
     let name = config.name.clone();
-    let tell = LogSink::by(move |news| log::server(&format!("upstream {name}: {news}")));
-    Upstream::new(settings, addresses, sources, tell)
+    let log_sink = LogSink::by(move |news| log::server(&format!("upstream {name}: {news}")));
+    Upstream::new(settings, addresses, sources, log_sink)
 }
 
 /// Resolves all names once, before the first request.

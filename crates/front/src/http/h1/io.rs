@@ -44,14 +44,15 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; PIECE]);
 }
 
-/// How long a client may go on with what nobody reads, after its response or an alert. They look at
-/// the response when they have sent all. With a tenth, many would see a connection that was reset;
-/// with ten times more, each of them would hold a descriptor for a minute.
+/// How long a client may go on sending after its response or an alert; the bytes are discarded.
+/// Many clients look at the response when they have sent all. With a tenth, many would see a
+/// connection that was reset; with ten times more, each of them would hold a descriptor for a
+/// minute.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Sends a client the last bytes of a connection, and gives it so long to read them.
-async fn farewell(read: &mut ReadHalf, write: &WriteHalf, bytes: &[u8], moment: Duration) {
-    let farewell = async {
+async fn send_and_linger(read: &mut ReadHalf, write: &WriteHalf, bytes: &[u8], moment: Duration) {
+    let linger = async {
         write.send_last(bytes).await?;
         let mut sink = [0; 4096];
         loop {
@@ -62,7 +63,7 @@ async fn farewell(read: &mut ReadHalf, write: &WriteHalf, bytes: &[u8], moment: 
             }
         }
     };
-    let _ = timeout(moment, farewell).await;
+    let _ = timeout(moment, linger).await;
 }
 
 thread_local! {
@@ -97,7 +98,7 @@ fn send_away(stream: TcpStream, last: Vec<u8>, moment: Duration) {
     TURNED_AWAY.set(TURNED_AWAY.get() + 1);
     tokio::spawn(async move {
         let (mut read, write) = transport::plain(stream);
-        farewell(&mut read, &write, &last, moment).await;
+        send_and_linger(&mut read, &write, &last, moment).await;
         TURNED_AWAY.set(TURNED_AWAY.get() - 1);
     });
 }
@@ -211,7 +212,7 @@ impl H1Io {
 
     /// Whether the body of a request has come in part.
     pub fn is_in_body(&self) -> bool {
-        self.screen.part() == screen::Part::Body
+        self.screen.part() == screen::Progress::Body
     }
 
     /// Ends the connection of a client that broke a rule, or whose body is not read: sends the
@@ -224,7 +225,7 @@ impl H1Io {
             Some(Refusal { violation: Violation::NotHttp, .. }) => (Vec::new(), LAST_WORDS),
             Some(Refusal { violation, .. }) => (pages::raw(violation.failure()), LAST_WORDS),
         };
-        farewell(&mut self.read, &self.state.write, &page, moment).await;
+        send_and_linger(&mut self.read, &self.state.write, &page, moment).await;
     }
 
     fn poll_write_with(
@@ -284,7 +285,7 @@ impl hyper::rt::Read for H1Io {
             let verdict = io.screen.feed(bytes);
             let is_complete = io.screen.clean() == bytes.len();
             let heard = io.earlier.wrapping_add(io.screen.requests());
-            let begins = before == screen::Part::Idle;
+            let begins = before == screen::Progress::Idle;
             let heard = is_complete.then_some(heard);
             io.state.received(bytes.len(), heard, begins.then(tokamak_cost::now));
             match verdict {
@@ -295,7 +296,7 @@ impl hyper::rt::Read for H1Io {
                 }
                 Err(violation) => {
                     let clean = io.screen.clean();
-                    let in_body = before == screen::Part::Body && clean == 0;
+                    let in_body = before == screen::Progress::Body && clean == 0;
                     io.refused = Some(Refusal { violation, in_body });
                     io.state.refuse(violation);
                     io.pass(&bytes[..clean], &mut out);

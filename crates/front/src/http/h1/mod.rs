@@ -53,7 +53,11 @@ enum End {
 
 /// Serves the requests of one connection, one after the other, until the connection is to be
 /// closed, or is to be served elsewhere.
-pub async fn converse(context: Arc<Context>, mut io: H1Io, state: Arc<ConnState>) -> (H1Io, Next) {
+pub async fn serve_connection(
+    context: Arc<Context>,
+    mut io: H1Io,
+    state: Arc<ConnState>,
+) -> (H1Io, Next) {
     loop {
         // Boxed, so that a connection that rests does not hold the room that serving takes.
         match Box::pin(serve_until_rest(&context, io, &state)).await {
@@ -91,7 +95,7 @@ async fn serve_until_rest(
     // The number of requests after which the connection was ready to move. It moves only if it is
     // still ready at the next poll: the library may have to skip the rest of a request's body, and
     // continues, or ends the connection, when it is polled once more.
-    let mut settled = None;
+    let mut ready_at = None;
     let mut is_listening = false;
     let end = poll_fn(|cx| {
         if let Poll::Ready(result) = Pin::new(&mut connection).poll(cx) {
@@ -111,8 +115,8 @@ async fn serve_until_rest(
         }
         let (balancer, requests) = (&context.balancer, state.requests());
         if !balancer.has_surplus(context.index) || !state.can_move() {
-            settled = None;
-        } else if settled.replace(requests) != Some(requests) {
+            ready_at = None;
+        } else if ready_at.replace(requests) != Some(requests) {
             cx.waker().wake_by_ref();
         } else if let Some(target) = handover_target(context) {
             return Poll::Ready(End::HandedOver(target));

@@ -63,7 +63,7 @@ const KEPT_PRIORITIES: usize = 32;
 
 /// Serves the requests of one connection until it ends, in records of TLS of at most so many bytes,
 /// if there is such a bound. `first`: bytes of the client that have been read already.
-pub fn converse<T>(
+pub fn serve_connection<T>(
     context: Arc<Context>,
     transport: (T, Option<usize>),
     first: Bytes,
@@ -84,7 +84,7 @@ where
     let io = H2Io::new(transport, first, state.clone(), meter);
     // It fails only without memory.
     let mut serving = session.ok().map(|session| {
-        let (counted, wished, left) = (Told::default(), VecDeque::new(), None);
+        let (counted, wished, left) = (Reported::default(), VecDeque::new(), None);
         Conversation { context, state, io, session, is_from_proxy, wished, left, counted }
     });
     // An async block would have room for all of it twice, which an idle connection would hold.
@@ -120,7 +120,7 @@ fn count(context: &Context, of: impl Fn(&Http2Counters) -> &Counter) {
 
 /// What has been counted and logged of a connection.
 #[derive(Default)]
-struct Told {
+struct Reported {
     /// That it has begun.
     beginning: bool,
     /// That it is closed because of its client.
@@ -140,7 +140,7 @@ enum GoAway {
 
 /// The end of a connection, once it is near.
 struct Leaving {
-    told: GoAway,
+    goaway: GoAway,
     /// When it is told more, whatever it does.
     deadline: Pin<Box<Sleep>>,
 }
@@ -158,7 +158,7 @@ struct Conversation<T> {
     wished: VecDeque<(u32, Priority)>,
     /// Set when the client was told to open no more requests.
     left: Option<Leaving>,
-    counted: Told,
+    counted: Reported,
 }
 
 impl<T> Conversation<T>
@@ -292,7 +292,7 @@ where
         if let Some(kept) = inner.session.data(stream)
             && kept.number > 0
         {
-            if !kept.is_settled {
+            if !kept.is_final {
                 kept.priority = priority;
                 self.state.scheduler.change(kept.number, priority);
             }
@@ -320,13 +320,13 @@ where
             let silence =
                 if is_draining { BEFORE_GOAWAY.min(timeouts.drain / 4) } else { Duration::ZERO };
             let deadline = Box::pin(sleep(silence));
-            self.left = Some(Leaving { told: GoAway::None, deadline });
+            self.left = Some(Leaving { goaway: GoAway::None, deadline });
             if !is_draining {
                 self.announce();
             }
         }
         while let Some(leaving) = &mut self.left
-            && leaving.told != GoAway::Final
+            && leaving.goaway != GoAway::Final
         {
             // Without a request under way there is nothing to wait for: one that is on its way now
             // is behind the last one of the GOAWAY, so that its client sends it again elsewhere.
@@ -334,7 +334,7 @@ where
                 self.end();
             } else if leaving.deadline.as_mut().poll(cx).is_pending() {
                 return;
-            } else if leaving.told == GoAway::None {
+            } else if leaving.goaway == GoAway::None {
                 self.announce();
             } else {
                 self.end();
@@ -352,14 +352,14 @@ where
             session.ping();
             session.announce_end();
             let deadline = Box::pin(sleep(DRAIN_IDLE));
-            *leaving = Leaving { told: GoAway::Announced, deadline };
+            *leaving = Leaving { goaway: GoAway::Announced, deadline };
         }
     }
 
     /// Tells the client which of its requests is the last one.
     fn end(&mut self) {
         if let Some(leaving) = &mut self.left
-            && std::mem::replace(&mut leaving.told, GoAway::Final) != GoAway::Final
+            && std::mem::replace(&mut leaving.goaway, GoAway::Final) != GoAway::Final
         {
             self.session.lock().session.end();
         }

@@ -50,7 +50,7 @@ pub struct H2Io<T> {
     /// Whether the transport may hold bytes back.
     is_unflushed: bool,
     /// Ends the time for the last frames.
-    farewell: Option<Pin<Box<Sleep>>>,
+    linger: Option<Pin<Box<Sleep>>>,
 }
 
 /// What reading has led to.
@@ -83,7 +83,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> H2Io<T> {
             output: Vec::new(),
             sent: 0,
             is_unflushed: false,
-            farewell: None,
+            linger: None,
         }
     }
 
@@ -221,13 +221,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> H2Io<T> {
     /// Fails if the connection has ended.
     pub fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_send(cx))?;
-        if self.farewell.is_none() {
+        if self.linger.is_none() {
             ready!(Pin::new(&mut self.transport).poll_shutdown(cx))?;
         }
-        let farewell = self.farewell.get_or_insert_with(|| Box::pin(sleep(LAST_WORDS)));
+        let linger = self.linger.get_or_insert_with(|| Box::pin(sleep(LAST_WORDS)));
         // Before the reads: a client that sends without a pause uses up the task's turn (tokio's
         // budget), and then a timer says that it is pending.
-        if farewell.as_mut().poll(cx).is_ready() {
+        if linger.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Ok(()));
         }
         let mut sink = [0; 4096];

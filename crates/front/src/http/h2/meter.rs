@@ -217,7 +217,7 @@ impl Meter {
                     if come + used == FRAME_HEAD
                         && let Err(breach) = self.frame(now)
                     {
-                        // Without its last byte, nobody sees a frame in it.
+                        // Without its last byte, it is no complete frame.
                         self.position = Position::Head(FRAME_HEAD - 1);
                         *bytes = &bytes[used - 1..];
                         return Err(breach);

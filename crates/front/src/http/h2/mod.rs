@@ -18,7 +18,7 @@ mod shared;
 mod state;
 mod stream;
 
-pub use conversation::converse;
+pub use conversation::serve_connection;
 pub use meter::Meter;
 pub use state::ConnState;
 

@@ -20,15 +20,15 @@ pub const SEND_BUFFER: usize = 128 * 1024;
 pub struct Scheduler {
     /// Bytes that have been handed over and may not have been sent.
     unsent: AtomicUsize,
-    waiting: Mutex<Line>,
+    waiting: Mutex<Waiters>,
     has_waiting: AtomicBool,
-    /// The connection has ended: nobody need wait.
+    /// The connection has ended: no response waits any more.
     is_closed: AtomicBool,
 }
 
 /// Those that wait.
 #[derive(Default)]
-struct Line {
+struct Waiters {
     /// In the order in which they began to.
     waiters: Vec<Waiter>,
     /// Whether the last turn was that of one which is of use only as a whole.
@@ -123,7 +123,7 @@ impl Scheduler {
 
     /// Wakes the first that waits, if there is room. When it has its turn it wakes the next one: it
     /// may be waiting for its own window only.
-    fn wake_first(&self, line: &Line) {
+    fn wake_first(&self, line: &Waiters) {
         match line.first() {
             Some(index) if self.has_room() => line.waiters[index].waker.wake_by_ref(),
             Some(_) => {}
@@ -131,13 +131,13 @@ impl Scheduler {
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Line> {
+    fn waiting(&self) -> MutexGuard<'_, Waiters> {
         // Each change leaves a list that means something.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Line {
+impl Waiters {
     /// Whose turn it is (RFC 9218 section 10). Of the most urgent ones those which are of use only
     /// as a whole go one by one, in the order of their requests, and the others side by side. How
     /// these two kinds share is left open by the RFC: they have every second turn each, so that a

@@ -66,7 +66,7 @@ impl Sending {
         {
             parts.headers.entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
         }
-        stream.settle_priority(&parts.headers);
+        stream.set_response_priority(&parts.headers);
         let has_body = stream.respond(&Response::from_parts(parts, ()), is_end);
         has_body.then(|| Sending {
             stream,

@@ -21,7 +21,7 @@ pub enum Half {
 
 /// What is kept with each stream.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct StreamState {
     /// The number of the request on its connection.
     pub number: u32,
     /// How far its response is.
@@ -29,7 +29,7 @@ pub struct Kept {
     /// How urgent it is.
     pub priority: Priority,
     /// Whether that is what its response says, so that the client changes it no more.
-    pub is_settled: bool,
+    pub is_final: bool,
     /// Waits for bytes of the body.
     pub reader: Option<Waker>,
     /// Waits until the client takes bytes.
@@ -38,7 +38,7 @@ pub struct Kept {
     pub watcher: Option<Waker>,
 }
 
-impl Kept {
+impl StreamState {
     fn wake_all(&mut self) {
         for waker in [&mut self.reader, &mut self.writer, &mut self.watcher] {
             wake(waker);
@@ -59,7 +59,7 @@ pub struct Shared(Mutex<Inner>);
 /// What the lock is for.
 pub struct Inner {
     /// The library's session.
-    pub session: Session<Kept>,
+    pub session: Session<StreamState>,
     /// The connection's task, while it sleeps.
     task: Option<Waker>,
     /// Whether the connection has ended.
@@ -68,7 +68,7 @@ pub struct Inner {
 
 impl Shared {
     /// Shares a new session.
-    pub fn new(session: Session<Kept>) -> Arc<Shared> {
+    pub fn new(session: Session<StreamState>) -> Arc<Shared> {
         Arc::new(Shared(Mutex::new(Inner { session, task: None, is_over: false })))
     }
 
@@ -79,7 +79,7 @@ impl Shared {
     }
 
     /// Changes something, and has sent what is to be sent because of it.
-    pub fn change<R>(&self, change: impl FnOnce(&mut Session<Kept>) -> R) -> R {
+    pub fn change<R>(&self, change: impl FnOnce(&mut Session<StreamState>) -> R) -> R {
         let inner = &mut *self.lock();
         let result = change(&mut inner.session);
         if inner.task.is_some() && inner.session.wants_send() {
@@ -88,7 +88,7 @@ impl Shared {
         result
     }
 
-    /// The connection's task runs, so nobody need wake it.
+    /// The connection's task runs, so it need not be woken.
     pub fn awake(&self) {
         self.lock().task = None;
     }
@@ -98,16 +98,16 @@ impl Shared {
         self.lock().task = Some(waker.clone());
     }
 
-    /// The connection has ended: nobody need wait.
+    /// The connection has ended: no task waits any more.
     pub fn close(&self) {
         let inner = &mut *self.lock();
         inner.is_over = true;
-        inner.session.all_data().for_each(Kept::wake_all);
+        inner.session.all_data().for_each(StreamState::wake_all);
     }
 }
 
 impl Inner {
-    /// The stream is closed: nobody need wait for it.
+    /// The stream is closed: no task waits for it.
     pub fn closed(&mut self, stream: u32) {
         if let Some(kept) = self.session.data(stream) {
             kept.wake_all();

@@ -53,7 +53,7 @@ impl ConnState {
     /// Records that a request is being served from now on. Returns its number, from 1.
     pub fn begin(&self, now: u64) -> u32 {
         self.open.fetch_add(1, Ordering::Relaxed);
-        self.settle(now);
+        self.update_waiting(now);
         self.requests.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
@@ -65,14 +65,14 @@ impl ConnState {
     /// Records that a request has been answered, or its client has gone.
     pub fn end(&self, now: u64) {
         self.open.fetch_sub(1, Ordering::Relaxed);
-        self.settle(now);
+        self.update_waiting(now);
     }
 
     /// Records that so many bytes have come, and whether a request's head has come in part.
     pub fn received(&self, count: usize, is_in_head: bool, now: u64) {
         self.received.fetch_add(count as u64, Ordering::Relaxed);
         self.is_in_head.store(is_in_head, Ordering::Relaxed);
-        self.settle(now);
+        self.update_waiting(now);
     }
 
     /// Requests that are not answered completely.
@@ -93,7 +93,7 @@ impl ConnState {
         } else if is_stalled {
             self.activity.set(Waiting::Sending, tokamak_cost::now());
         } else if !is_stalled && was_stalled {
-            self.settle(tokamak_cost::now());
+            self.update_waiting(tokamak_cost::now());
         }
     }
 
@@ -126,7 +126,7 @@ impl ConnState {
     }
 
     /// Sets what the connection waits for.
-    fn settle(&self, now: u64) {
+    fn update_waiting(&self, now: u64) {
         let waiting = if self.is_stalled() {
             Waiting::Sending
         } else if self.open.load(Ordering::Relaxed) > 0 {

@@ -12,7 +12,7 @@ use tokamak_upstream::Flow;
 
 use super::priority::Priority;
 use super::scheduler::SEND_BUFFER;
-use super::shared::{Half, Kept, Shared};
+use super::shared::{Half, Shared, StreamState};
 use super::state::ConnState;
 use crate::client::{Addresses, Client};
 use crate::failure::Failure;
@@ -57,13 +57,13 @@ impl Stream {
     }
 
     /// The response has these fields, which may say how urgent it is.
-    pub fn settle_priority(&self, headers: &HeaderMap) {
+    pub fn set_response_priority(&self, headers: &HeaderMap) {
         if self.has_priority
             && let Some(kept) = self.session.lock().session.data(self.id)
             && let Some(said) = kept.priority.with_response(headers)
         {
             kept.priority = said;
-            kept.is_settled = true;
+            kept.is_final = true;
         }
     }
 
@@ -146,7 +146,7 @@ impl Stream {
     fn while_sending(
         &self,
         is_last: bool,
-        act: impl FnOnce(&mut tokamak_nghttp2::Session<Kept>) -> bool,
+        act: impl FnOnce(&mut tokamak_nghttp2::Session<StreamState>) -> bool,
     ) -> bool {
         self.session.change(|session| {
             if session.data(self.id).is_none_or(|kept| kept.half != Half::Sending) {

@@ -35,7 +35,7 @@ pub type Ends = Option<(SocketAddr, SocketAddr)>;
 
 /// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct ProxyHeader {
     /// The addresses.
     pub ends: Ends,
     /// Whether the client speaks TLS with the proxy.
@@ -82,7 +82,7 @@ impl Decoder {
     ///
     /// # Errors
     /// Fails if the bytes are no header.
-    pub fn feed(&mut self, offered: &[u8]) -> Result<(usize, Option<Told>), Malformed> {
+    pub fn feed(&mut self, offered: &[u8]) -> Result<(usize, Option<ProxyHeader>), Malformed> {
         let before = self.bytes.len();
         let room = LONGEST - before;
         self.bytes.extend_from_slice(&offered[..offered.len().min(room)]);
@@ -90,14 +90,14 @@ impl Decoder {
             return Ok((self.bytes.len() - before, None));
         };
         self.bytes.truncate(length);
-        let told = match self.bytes.strip_prefix(PREFIX) {
+        let header = match self.bytes.strip_prefix(PREFIX) {
             Some(line) => {
                 let ends = line.strip_suffix(b"\r\n").and_then(ends_of_line);
-                Told { ends: ends.ok_or(Malformed::Line)?, is_tls: false }
+                ProxyHeader { ends: ends.ok_or(Malformed::Line)?, is_tls: false }
             }
-            None => told_by_block(&self.bytes)?,
+            None => parse_block(&self.bytes)?,
         };
-        Ok((length - before, Some(told)))
+        Ok((length - before, Some(header)))
     }
 }
 
@@ -150,11 +150,11 @@ fn port(text: &str) -> Option<u16> {
 }
 
 /// Reads a whole header of version 2.
-fn told_by_block(block: &[u8]) -> Result<Told, Malformed> {
+fn parse_block(block: &[u8]) -> Result<ProxyHeader, Malformed> {
     let (fixed, rest) = block.split_at(FIXED);
     match fixed[12] {
         // The proxy speaks for itself.
-        0x20 => return Ok(Told { ends: None, is_tls: false }),
+        0x20 => return Ok(ProxyHeader { ends: None, is_tls: false }),
         0x21 => {}
         _ => return Err(Malformed::Command),
     }
@@ -165,7 +165,7 @@ fn told_by_block(block: &[u8]) -> Result<Told, Malformed> {
         0x21 => rest.get(36..),
         _ => None,
     };
-    Ok(Told { ends, is_tls: extensions.is_some_and(says_tls) })
+    Ok(ProxyHeader { ends, is_tls: extensions.is_some_and(says_tls) })
 }
 
 /// Whether extensions say that the client speaks TLS with the proxy. Those that are cut short say

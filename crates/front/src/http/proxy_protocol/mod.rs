@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use crate::client::Addresses;
 use crate::log;
 
-pub use header::{Decoder, Ends, Malformed, Told};
+pub use header::{Decoder, Ends, Malformed, ProxyHeader};
 
 /// Bytes that are looked at in one go; most headers are shorter.
 const PIECE: usize = 256;
@@ -20,11 +20,11 @@ const PIECE: usize = 256;
 /// addresses of the connection from now on; `None` if it is to be closed. The caller limits the
 /// time.
 pub async fn read(stream: &TcpStream, proxy: Arc<Addresses>) -> Option<Arc<Addresses>> {
-    match told(stream).await {
-        Ok(Ok(Told { ends: Some((peer, local)), is_tls })) => {
+    match read_header(stream).await {
+        Ok(Ok(ProxyHeader { ends: Some((peer, local)), is_tls })) => {
             Some(Arc::new(Addresses::new(peer, local, proxy.listener).proxied(is_tls)))
         }
-        Ok(Ok(Told { ends: None, .. })) => Some(Arc::new(proxy.for_unnamed())),
+        Ok(Ok(ProxyHeader { ends: None, .. })) => Some(Arc::new(proxy.for_unnamed())),
         Ok(Err(malformed)) => {
             log::unproxied(&proxy.peer, malformed.reason());
             None
@@ -34,21 +34,21 @@ pub async fn read(stream: &TcpStream, proxy: Arc<Addresses>) -> Option<Arc<Addre
     }
 }
 
-async fn told(stream: &TcpStream) -> io::Result<Result<Told, Malformed>> {
+async fn read_header(stream: &TcpStream) -> io::Result<Result<ProxyHeader, Malformed>> {
     let (mut decoder, mut piece) = (Decoder::default(), [0; PIECE]);
     loop {
         let offered = stream.peek(&mut piece).await?;
         if offered == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let (used, told) = match decoder.feed(&piece[..offered]) {
+        let (used, header) = match decoder.feed(&piece[..offered]) {
             Ok(decoded) => decoded,
             Err(malformed) => return Ok(Err(malformed)),
         };
         // They are there, so this reads all of them.
         let taken = stream.try_read(&mut piece[..used])?;
         debug_assert_eq!(taken, used);
-        if let Some(told) = told {
+        if let Some(told) = header {
             return Ok(Ok(told));
         }
     }

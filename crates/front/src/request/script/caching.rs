@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use http::header::CONTENT_LENGTH;
 use tokamak_cache::{Entry, Key, Overrides, Request, StoreLookup, UrlOrigin};
 use tokamak_lua::Piece;
-use tokamak_lua::cache::{self, Kept};
+use tokamak_lua::cache::{self, CachedResponse};
 
 use super::work::Work;
 use crate::cache::Content;
@@ -71,10 +71,10 @@ fn entry(work: &Work, key: Option<&[u8]>) -> Option<Arc<Entry>> {
 }
 
 /// The entry's data for scripts.
-pub fn kept(work: &Work, key: Option<&[u8]>) -> Option<Kept> {
+pub fn kept(work: &Work, key: Option<&[u8]>) -> Option<CachedResponse> {
     let entry = entry(work, key)?;
     let now = tokamak_cost::now();
-    Some(Kept {
+    Some(CachedResponse {
         status: entry.status.as_u16(),
         age: entry.age(now),
         ttl: entry.ttl(now),

@@ -171,7 +171,7 @@ impl<'a> ScriptedRequest<'a> {
             if let Some(refused) = self.log_in(&mut decision, ledger).await {
                 return Ok(refused);
             }
-            if !decision.is_settled && !self.hooks.at(Stage::Physical).is_empty() {
+            if !decision.is_final && !self.hooks.at(Stage::Physical).is_empty() {
                 self.work().locate();
                 match self.stage(Stage::Physical, ledger).await? {
                     StageResult::GoOn => {}
@@ -185,7 +185,7 @@ impl<'a> ScriptedRequest<'a> {
                     }
                 }
             }
-            let is_open = !decision.is_settled
+            let is_open = !decision.is_final
                 && matches!(
                     decision.target,
                     Target::Script(_) | Target::Application(..) | Target::NotFound
@@ -235,7 +235,7 @@ impl<'a> ScriptedRequest<'a> {
         ledger.mark(Phase::Authorize);
         let refused = match verified {
             Ok(user) => {
-                self.work().tell_user(&user);
+                self.work().set_user(&user);
                 None
             }
             Err(refusal) => Some(phases::failed(self.arrival, &request, refusal, ledger).await),
@@ -352,7 +352,7 @@ impl<'a> ScriptedRequest<'a> {
         decision: Decision,
         ledger: &mut Ledger,
     ) -> Result<Response<Source>, Failure> {
-        let (parts, given) = self.work().lend();
+        let (parts, given) = self.work().take_parts();
         let overrides = std::mem::take(&mut self.work().overrides);
         let asks = (!self.is_asked).then_some(&overrides);
         let given =
@@ -409,7 +409,7 @@ impl<'a> ScriptedRequest<'a> {
                     scripts = hooks.at(stage).iter();
                 }
                 Outcome::GoOn => {}
-                Outcome::Interim(status) => self.work().tell_interim(status),
+                Outcome::Interim(status) => self.work().send_interim(status),
                 Outcome::Answer(status) => {
                     verdict = StageResult::Answer(status);
                     break;

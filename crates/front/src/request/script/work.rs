@@ -144,14 +144,14 @@ impl Work {
 
     /// Gives the head, the body and the scripts' overrides to the pipeline. [`Work::take_back`]
     /// returns the head.
-    pub fn lend(&mut self) -> (Parts, RequestParts<'static>) {
+    pub fn take_parts(&mut self) -> (Parts, RequestParts<'static>) {
         let mut empty = http::Request::new(()).into_parts().0;
         empty.method = self.parts.method.clone();
         empty.uri = self.parts.uri.clone();
         let variable = |(name, value): &(Vec<u8>, Vec<u8>)| {
             Some((str::from_utf8(name).ok()?.to_owned(), HeaderValue::from_bytes(value).ok()?))
         };
-        let variables = self.told().iter().filter_map(variable).collect();
+        let variables = self.all_variables().iter().filter_map(variable).collect();
         (
             std::mem::replace(&mut self.parts, empty),
             RequestParts { body: self.body.take(), variables, ..RequestParts::default() },
@@ -165,7 +165,7 @@ impl Work {
     }
 
     /// Tells scripts and applications who has logged in.
-    pub(super) fn tell_user(&mut self, variables: &Variables) {
+    pub(super) fn set_user(&mut self, variables: &Variables) {
         for (name, value) in variables {
             self.set_variable(name.as_bytes(), Some(value.as_bytes()));
         }
@@ -222,7 +222,7 @@ impl Work {
     }
 
     /// Sends an interim response with the fields that have been set, and clears them.
-    pub fn tell_interim(&mut self, status: u16) {
+    pub fn send_interim(&mut self, status: u16) {
         let fields = std::mem::take(&mut self.fields);
         if let Ok(status) = http::StatusCode::from_u16(status)
             && is_interim(status)
@@ -247,7 +247,7 @@ impl Work {
 
     /// The additional variables for the application: those that scripts have set, and those that
     /// follow from changed attributes.
-    fn told(&self) -> Cow<'_, [(Vec<u8>, Vec<u8>)]> {
+    fn all_variables(&self) -> Cow<'_, [(Vec<u8>, Vec<u8>)]> {
         let implied = self.changes.variables();
         if implied.is_empty() {
             return self.variables.as_slice().into();
@@ -281,7 +281,7 @@ impl Host for Work {
     }
 
     fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
-        let variables = self.told();
+        let variables = self.all_variables();
         if let Some((_, value)) = variables.iter().find(|(key, _)| key == name) {
             return (!value.is_empty()).then(|| value.clone());
         }
@@ -378,7 +378,7 @@ impl HttpContext for Work {
     }
 
     fn variables(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) {
-        let variables = self.told();
+        let variables = self.all_variables();
         self.origin().variables(&mut |name, value| {
             if !variables.iter().any(|(key, _)| key == name) {
                 each(name, value);
@@ -473,7 +473,7 @@ impl HttpContext for Work {
         caching::put(&mut self.overrides, with);
     }
 
-    fn kept(&mut self, key: Option<&[u8]>) -> Option<cache::Kept> {
+    fn kept(&mut self, key: Option<&[u8]>) -> Option<cache::CachedResponse> {
         caching::kept(self, key)
     }
 

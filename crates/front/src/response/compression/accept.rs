@@ -53,7 +53,7 @@ impl Weights {
 /// body should be sent as it is. That is also the answer to a client that refuses everything: a
 /// body that it can read if it wants to helps more than a 406.
 pub fn choose(headers: &HeaderMap, ours: &[Coding]) -> Option<Coding> {
-    if !is_asked(headers) {
+    if !is_accepted(headers) {
         return None;
     }
     let weights = Weights::read(headers);
@@ -65,7 +65,7 @@ pub fn choose(headers: &HeaderMap, ours: &[Coding]) -> Option<Coding> {
 }
 
 /// Whether a client may accept any coding: a program that takes none says so, or says nothing.
-pub fn is_asked(headers: &HeaderMap) -> bool {
+pub fn is_accepted(headers: &HeaderMap) -> bool {
     headers.get(ACCEPT_ENCODING).is_some_and(|first| first != "identity")
 }
 

@@ -49,24 +49,24 @@ static THREADS: LazyLock<Semaphore> = LazyLock::new(|| {
 });
 
 /// A place among [`MOST_ENCODERS`].
-struct Place;
+struct EncoderPermit;
 
-impl Place {
-    fn take() -> Option<Place> {
+impl EncoderPermit {
+    fn take() -> Option<EncoderPermit> {
         let one_more = |used| (used < MOST_ENCODERS).then_some(used + 1);
         let taken = ENCODERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        taken.ok().map(|_| Place)
+        taken.ok().map(|_| EncoderPermit)
     }
 }
 
-impl Drop for Place {
+impl Drop for EncoderPermit {
     fn drop(&mut self) {
         ENCODERS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// An encoder with its place.
-type Placed = (Encoder, Place);
+type Placed = (Encoder, EncoderPermit);
 
 type Work = Pin<Box<dyn Future<Output = io::Result<(Placed, Bytes)>> + Send>>;
 
@@ -96,7 +96,8 @@ impl Compressed {
     /// `false`: it has to be sent as it is, because too many are being compressed, or memory is
     /// short.
     pub fn begin(source: Source, coding: Coding, stored: Option<Box<Stored>>) -> (Source, bool) {
-        let encoder = Place::take().and_then(|place| Some((Encoder::new(coding).ok()?, place)));
+        let encoder =
+            EncoderPermit::take().and_then(|place| Some((Encoder::new(coding).ok()?, place)));
         let Some(encoder) = encoder else { return (source, false) };
         let compressed = Compressed {
             source,

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE};
 use http::{HeaderMap, HeaderName};
 
-use super::Found;
+use super::OpenFile;
 
 /// Last second that an HTTP date can name: the end of the year 9999.
 const LAST: i64 = 253_402_300_799;
@@ -30,7 +30,7 @@ pub(super) enum Condition {
 impl Validators {
     /// The coding is part of the tag: two representations never share one, even with equal length
     /// and time.
-    pub(super) fn of(found: &Found, coding: Option<&str>) -> Validators {
+    pub(super) fn of(found: &OpenFile, coding: Option<&str>) -> Validators {
         let modified = found.modified.clamp(0, LAST) as u64;
         let (dash, coding) = coding.map_or(("", ""), |coding| ("-", coding));
         Validators {
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn validators_stand_any_time() {
-        let found = |modified| Found {
+        let found = |modified| OpenFile {
             file: tempfile::tempfile().unwrap(),
             len: 255,
             modified,

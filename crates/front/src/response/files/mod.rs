@@ -13,7 +13,7 @@ mod slices;
 mod tests;
 mod variant;
 
-pub use open::{Found, Opened, open};
+pub use open::{OpenFile, Opened, open};
 pub use slices::FileSlices;
 
 use std::borrow::Cow;
@@ -33,7 +33,7 @@ use crate::failure::Failure;
 use crate::response::pages;
 use conditions::{Condition, Validators};
 use ranges::Ranges;
-use slices::Part;
+use slices::Slice;
 
 /// Largest body that is read at once, because streaming a small one costs more than it saves. A
 /// tenth of this would stream ordinary scripts and style sheets; ten times more would let each slow
@@ -42,7 +42,7 @@ const SMALL: u64 = 64 * 1024;
 
 /// A response for a file.
 #[derive(Debug)]
-pub struct Plan {
+pub struct FileResponse {
     /// Status.
     pub status: StatusCode,
     /// All headers that belong to the file, with `Content-Length`.
@@ -51,7 +51,7 @@ pub struct Plan {
     pub body: Body,
 }
 
-impl Plan {
+impl FileResponse {
     fn into_response<B: From<Body>>(self) -> Response<B> {
         let mut response = Response::new(B::from(self.body));
         *response.status_mut() = self.status;
@@ -77,11 +77,11 @@ pub enum Body {
 /// Fails if the method is not allowed for files, if a condition does not hold, or if the file
 /// cannot be read.
 pub fn respond<T, B: From<Body>>(
-    found: Found,
+    found: OpenFile,
     request: &Request<T>,
     charset: &FileCharset,
 ) -> Result<Response<B>, Failure> {
-    plan(found, request.method(), request.headers(), charset).map(Plan::into_response)
+    plan(found, request.method(), request.headers(), charset).map(FileResponse::into_response)
 }
 
 /// The response that says what may be asked of a file, or of a list of files.
@@ -89,9 +89,9 @@ pub fn options<B: From<Body>>() -> Response<B> {
     allowed().into_response()
 }
 
-fn allowed() -> Plan {
+fn allowed() -> FileResponse {
     let headers = HeaderMap::from_iter([(ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"))]);
-    Plan { status: StatusCode::NO_CONTENT, headers, body: Body::Empty }
+    FileResponse { status: StatusCode::NO_CONTENT, headers, body: Body::Empty }
 }
 
 /// As [`respond`], without the server's types.
@@ -99,11 +99,11 @@ fn allowed() -> Plan {
 /// # Errors
 /// Fails as [`respond`] does.
 pub fn plan(
-    found: Found,
+    found: OpenFile,
     method: &Method,
     request: &HeaderMap,
     charset: &FileCharset,
-) -> Result<Plan, Failure> {
+) -> Result<FileResponse, Failure> {
     match *method {
         Method::GET | Method::HEAD => {}
         Method::OPTIONS => return Ok(allowed()),
@@ -124,7 +124,11 @@ pub fn plan(
     match conditions::evaluate(&validators, request) {
         Condition::Go => {}
         Condition::NotModified => {
-            return Ok(Plan { status: StatusCode::NOT_MODIFIED, headers, body: Body::Empty });
+            return Ok(FileResponse {
+                status: StatusCode::NOT_MODIFIED,
+                headers,
+                body: Body::Empty,
+            });
         }
         Condition::Failed => return Err(Failure::PreconditionFailed),
     }
@@ -142,7 +146,7 @@ pub fn plan(
     let (status, parts) = match ranges {
         Ranges::Whole => {
             headers.insert(CONTENT_TYPE, text(&kind)?);
-            (StatusCode::OK, vec![Part::File { offset: 0, len: found.len }])
+            (StatusCode::OK, vec![Slice::File { offset: 0, len: found.len }])
         }
         Ranges::Some(ranges) => match ranges[..] {
             [range] => {
@@ -150,7 +154,7 @@ pub fn plan(
                 headers.insert(CONTENT_RANGE, text(&range.described(found.len))?);
                 (
                     StatusCode::PARTIAL_CONTENT,
-                    vec![Part::File { offset: range.offset, len: range.len }],
+                    vec![Slice::File { offset: range.offset, len: range.len }],
                 )
             }
             _ => {
@@ -176,7 +180,7 @@ pub fn plan(
         1..=SMALL => Body::Bytes(all(slices).map_err(|_| Failure::Internal)?),
         _ => Body::Files(slices),
     };
-    Ok(Plan { status, headers, body })
+    Ok(FileResponse { status, headers, body })
 }
 
 /// The content type of a file, by its name.
@@ -189,10 +193,10 @@ pub fn content_type(path: &Path, charset: &FileCharset) -> Cow<'static, str> {
     kind::with_charset(kind::of(path), charset)
 }
 
-fn unsatisfiable(len: u64) -> Result<Plan, Failure> {
+fn unsatisfiable(len: u64) -> Result<FileResponse, Failure> {
     let (status, mut headers, page) = pages::answer(Failure::RangeUnsatisfiable);
     headers.insert(CONTENT_RANGE, text(&format!("bytes */{len}"))?);
-    Ok(Plan { status, headers, body: Body::Bytes(page) })
+    Ok(FileResponse { status, headers, body: Body::Bytes(page) })
 }
 
 fn all(mut slices: FileSlices) -> io::Result<Bytes> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// An open regular file.
 #[derive(Debug)]
-pub struct Found {
+pub struct OpenFile {
     /// The file, open for reading.
     pub file: File,
     /// Its length in bytes.
@@ -22,7 +22,7 @@ pub struct Found {
 #[derive(Debug)]
 pub enum Opened {
     /// A file that can be sent.
-    Regular(Found),
+    Regular(OpenFile),
     /// A directory.
     Directory,
     /// A device, a socket or a pipe.
@@ -41,7 +41,7 @@ pub fn open(path: &Path) -> io::Result<Opened> {
     let meta = file.metadata()?;
     let kind = meta.file_type();
     Ok(if kind.is_file() {
-        Opened::Regular(Found {
+        Opened::Regular(OpenFile {
             file,
             len: meta.len(),
             modified: meta.mtime(),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::RANGE;
 
-use super::slices::Part;
+use super::slices::Slice;
 
 /// Most ranges in one request; with more the whole file is sent. Document viewers and resumed
 /// downloads ask for a few ranges. Ten times more would let a small request cost many reads; a
@@ -95,17 +95,17 @@ fn number(digits: &str) -> Option<Option<u64>> {
 }
 
 /// Several ranges as the parts of one body.
-pub(super) fn multipart(ranges: &[Range], len: u64, kind: &str, boundary: &str) -> Vec<Part> {
+pub(super) fn multipart(ranges: &[Range], len: u64, kind: &str, boundary: &str) -> Vec<Slice> {
     let mut parts = Vec::with_capacity(2 * ranges.len() + 1);
     for (at, range) in ranges.iter().enumerate() {
         let before = if at == 0 { "" } else { "\r\n" };
         let described = range.described(len);
-        parts.push(Part::Text(Bytes::from(format!(
+        parts.push(Slice::Text(Bytes::from(format!(
             "{before}--{boundary}\r\nContent-Type: {kind}\r\nContent-Range: {described}\r\n\r\n"
         ))));
-        parts.push(Part::File { offset: range.offset, len: range.len });
+        parts.push(Slice::File { offset: range.offset, len: range.len });
     }
-    parts.push(Part::Text(Bytes::from(format!("\r\n--{boundary}--\r\n"))));
+    parts.push(Slice::Text(Bytes::from(format!("\r\n--{boundary}--\r\n"))));
     parts
 }
 

@@ -10,18 +10,18 @@ use rustix::io::pread;
 
 /// One part of a body.
 #[derive(Debug)]
-pub(super) enum Part {
+pub(super) enum Slice {
     /// This text.
     Text(Bytes),
     /// This range of the file.
     File { offset: u64, len: u64 },
 }
 
-impl Part {
+impl Slice {
     fn len(&self) -> u64 {
         match self {
-            Part::Text(bytes) => bytes.len() as u64,
-            Part::File { len, .. } => *len,
+            Slice::Text(bytes) => bytes.len() as u64,
+            Slice::File { len, .. } => *len,
         }
     }
 }
@@ -30,19 +30,19 @@ impl Part {
 #[derive(Debug)]
 pub struct FileSlices {
     file: File,
-    parts: VecDeque<Part>,
+    parts: VecDeque<Slice>,
     left: u64,
 }
 
 impl FileSlices {
-    pub(super) fn new(file: File, parts: Vec<Part>) -> FileSlices {
-        let left = parts.iter().map(Part::len).sum();
+    pub(super) fn new(file: File, parts: Vec<Slice>) -> FileSlices {
+        let left = parts.iter().map(Slice::len).sum();
         FileSlices { file, parts: parts.into(), left }
     }
 
     /// A part of a file.
     pub fn of(file: File, offset: u64, len: u64) -> FileSlices {
-        FileSlices::new(file, vec![Part::File { offset, len }])
+        FileSlices::new(file, vec![Slice::File { offset, len }])
     }
 
     /// Bytes that have not been read yet.
@@ -59,8 +59,8 @@ impl FileSlices {
             match self.parts.front_mut() {
                 None => return Ok(Bytes::new()),
                 Some(part) if part.len() == 0 => drop(self.parts.pop_front()),
-                Some(Part::Text(text)) => break text.split_to(text.len().min(most)),
-                Some(Part::File { offset, len }) => {
+                Some(Slice::Text(text)) => break text.split_to(text.len().min(most)),
+                Some(Slice::File { offset, len }) => {
                     let wanted = usize::try_from(*len).unwrap_or(most).min(most);
                     // It is not cleared first: what is in it comes from the file.
                     let mut buffer = Vec::with_capacity(wanted);
@@ -93,11 +93,11 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"0123456789").unwrap();
         let parts = vec![
-            Part::Text(Bytes::from_static(b"<")),
-            Part::File { offset: 7, len: 3 },
-            Part::Text(Bytes::new()),
-            Part::Text(Bytes::from_static(b"--")),
-            Part::File { offset: 0, len: 5 },
+            Slice::Text(Bytes::from_static(b"<")),
+            Slice::File { offset: 7, len: 3 },
+            Slice::Text(Bytes::new()),
+            Slice::Text(Bytes::from_static(b"--")),
+            Slice::File { offset: 0, len: 5 },
         ];
         let mut slices = FileSlices::new(file, parts);
         let mut pieces = Vec::new();
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_file_that_became_shorter_is_an_error() {
         let mut slices =
-            FileSlices::new(tempfile::tempfile().unwrap(), vec![Part::File { offset: 0, len: 5 }]);
+            FileSlices::new(tempfile::tempfile().unwrap(), vec![Slice::File { offset: 0, len: 5 }]);
         assert_eq!(slices.read(9).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 }

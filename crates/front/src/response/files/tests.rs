@@ -16,14 +16,14 @@ fn write(dir: &TempDir, name: &str, content: impl AsRef<[u8]>, time: u64) {
     file.set_modified(UNIX_EPOCH + Duration::from_secs(time)).unwrap();
 }
 
-fn found(dir: &TempDir, name: &str) -> Found {
+fn found(dir: &TempDir, name: &str) -> OpenFile {
     match open(&dir.path().join(name)) {
         Ok(Opened::Regular(found)) => found,
         other => panic!("{other:?}"),
     }
 }
 
-fn ask(dir: &TempDir, name: &str, method: &str, lines: &[&str]) -> Result<Plan, Failure> {
+fn ask(dir: &TempDir, name: &str, method: &str, lines: &[&str]) -> Result<FileResponse, Failure> {
     let headers = lines.iter().map(|line| {
         let (name, value) = line.split_once(": ").unwrap();
         (name.parse::<HeaderName>().unwrap(), value.parse().unwrap())
@@ -31,7 +31,7 @@ fn ask(dir: &TempDir, name: &str, method: &str, lines: &[&str]) -> Result<Plan, 
     plan(found(dir, name), &method.parse().unwrap(), &headers.collect(), &FileCharset::UnlessNamed)
 }
 
-fn body(plan: &mut Plan) -> Vec<u8> {
+fn body(plan: &mut FileResponse) -> Vec<u8> {
     match &mut plan.body {
         Body::Empty => Vec::new(),
         Body::Bytes(bytes) => bytes.to_vec(),
@@ -46,7 +46,10 @@ fn body(plan: &mut Plan) -> Vec<u8> {
 }
 
 /// Status, the body and the headers that are asked for, which must be there.
-fn shown<const N: usize>(plan: &mut Plan, names: [HeaderName; N]) -> (u16, Vec<u8>, [String; N]) {
+fn shown<const N: usize>(
+    plan: &mut FileResponse,
+    names: [HeaderName; N],
+) -> (u16, Vec<u8>, [String; N]) {
     let headers = names.map(|name| plan.headers[name].to_str().unwrap().to_owned());
     (plan.status.as_u16(), body(plan), headers)
 }

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use http::HeaderMap;
 use tokamak_config::Coding;
 
-use super::{Found, Opened, open};
-use crate::response::compression::accept::{Weights, is_asked};
+use super::{OpenFile, Opened, open};
+use crate::response::compression::accept::{Weights, is_accepted};
 
 /// The codings, best first: compressed with much time, Brotli's files are the smallest.
 const CODINGS: [Coding; 3] = [Coding::Br, Coding::Zstd, Coding::Gzip];
 
 /// The best representation that the client accepts. A compressed file that is older than the plain
 /// one is out of date, and is ignored.
-pub(super) fn choose(found: Found, request: &HeaderMap) -> (Found, Option<&'static str>) {
-    if !is_asked(request) {
+pub(super) fn choose(found: OpenFile, request: &HeaderMap) -> (OpenFile, Option<&'static str>) {
+    if !is_accepted(request) {
         return (found, None);
     }
     for coding in Weights::read(request).preferred(CODINGS) {

@@ -18,9 +18,9 @@
 //!
 //! Limits by client (`site::limits`) come before all of this.
 
-mod asked;
 pub mod book;
 pub mod condition;
+mod input;
 pub mod meeting;
 mod target;
 
@@ -36,8 +36,8 @@ use crate::response::headers::{HeaderChanges, HeaderRule};
 use crate::route::canonical;
 use crate::route::hosts::host_of;
 use crate::route::{self, Decision, Extent, Pages, Router, Target};
-use asked::Asked;
 use condition::{fits, is_in, moves, protects};
+use input::RuleInput;
 use meeting::Meeting;
 
 /// What of a request the rules look at.
@@ -190,7 +190,7 @@ impl Rules {
         // rules, but may be a page below `/staff` for them. No browser sends it.
         let is_script = matches!(decision.target, Target::Script(_) | Target::Application(..));
         if self.has_protected && is_script && route::climbs(request.uri.path().as_bytes()) {
-            return Decision::settled(Target::BadRequest);
+            return Decision::final_target(Target::BadRequest);
         }
         decision
     }
@@ -202,22 +202,22 @@ impl Rules {
         router: &Router,
     ) -> Decision {
         if let Some(canonical) = self.elsewhere(&request, path.is_some(), router) {
-            return Decision::settled(canonical);
+            return Decision::final_target(canonical);
         }
         let path = match path {
             Some(path) => route::clean_decoded(path),
             None => route::clean(request.uri.path().as_bytes()),
         };
-        let Some(path) = path else { return Decision::settled(Target::BadRequest) };
+        let Some(path) = path else { return Decision::final_target(Target::BadRequest) };
         let path = match router.inner(path, request.uri.query()) {
             Ok(path) => path,
-            Err(target) => return Decision::settled(target),
+            Err(target) => return Decision::final_target(target),
         };
         let text = String::from_utf8_lossy(&path);
-        let asked = Asked::by(&request);
+        let asked = RuleInput::by(&request);
         for rule in self.fitting(&path, asked) {
             if let Some(refusal) = refusal(rule, asked) {
-                return Decision::settled(refusal);
+                return Decision::final_target(refusal);
             }
             if !moves(rule, &path) {
                 continue;
@@ -226,13 +226,13 @@ impl Rules {
                 continue;
             }
             if let Some((to, status)) = redirect(rule, &text, request.uri) {
-                return Decision::settled(Target::Redirect(to, status));
+                return Decision::final_target(Target::Redirect(to, status));
             }
             if let Some(to) = &rule.rewrite {
                 let (to_path, query) =
                     target::rewritten(to, &groups(rule, &text), request.uri.query());
                 let Some(rewritten_path) = route::clean_decoded(to_path) else {
-                    return Decision::settled(Target::BadRequest);
+                    return Decision::final_target(Target::BadRequest);
                 };
                 let mut rewritten = self.serve_rewritten(rewritten_path, query, asked, router);
                 // What protects a path protects it also as the way to another one.
@@ -251,14 +251,14 @@ impl Rules {
         request: RuleRequest<'_>,
         router: &Router,
     ) -> Decision {
-        self.serve(path, None, Asked::by(&request), router)
+        self.serve(path, None, RuleInput::by(&request), router)
     }
 
     fn serve_rewritten(
         &self,
         path: Vec<u8>,
         query: String,
-        asked: Asked<'_>,
+        asked: RuleInput<'_>,
         router: &Router,
     ) -> Decision {
         let mut decision = self.serve(path, Some(&query), asked, router);
@@ -272,11 +272,11 @@ impl Rules {
         &self,
         path: Vec<u8>,
         query: Option<&str>,
-        asked: Asked<'_>,
+        asked: RuleInput<'_>,
         router: &Router,
     ) -> Decision {
         match self.refusal(&path, asked) {
-            Some(refusal) => Decision::settled(refusal),
+            Some(refusal) => Decision::final_target(refusal),
             None => self.restrict(&path, query, asked, router),
         }
     }
@@ -286,7 +286,7 @@ impl Rules {
         &self,
         path: &[u8],
         query: Option<&str>,
-        asked: Asked<'_>,
+        asked: RuleInput<'_>,
         router: &Router,
     ) -> Decision {
         let extent = self.extent(path, router);
@@ -295,20 +295,20 @@ impl Rules {
         let index = router.index_of(path, &decision.target);
         if let Some(index) = &index {
             if let Some(refusal) = self.refusal(index, asked) {
-                return Decision::settled(refusal);
+                return Decision::final_target(refusal);
             }
             self.ask_to_log_in(&mut decision, index, asked);
         }
         if let Some(refusal) = self.guard_pages(&mut decision, path, asked, router) {
-            return Decision::settled(refusal);
+            return Decision::final_target(refusal);
         }
         if let Some(own) = path_before_info(&decision.target, path, router) {
             if let Some(refusal) = self.refusal(own, asked) {
-                return Decision::settled(refusal);
+                return Decision::final_target(refusal);
             }
             self.ask_to_log_in(&mut decision, own, asked);
             if !self.may_run(own, own) {
-                return Decision::settled(Target::Forbidden);
+                return Decision::final_target(Target::Forbidden);
             }
         }
         if let Target::Script(script) | Target::Application(script, _) = &decision.target {
@@ -316,7 +316,7 @@ impl Rules {
             let may_run =
                 self.may_run(path, name) && index.is_none_or(|index| self.may_run(&index, name));
             if !may_run {
-                return Decision::settled(Target::Forbidden);
+                return Decision::final_target(Target::Forbidden);
             }
         }
         decision
@@ -342,7 +342,7 @@ impl Rules {
         &self,
         decision: &mut Decision,
         path: &[u8],
-        asked: Asked<'_>,
+        asked: RuleInput<'_>,
         router: &Router,
     ) -> Option<Target> {
         if !self.has_guards {
@@ -364,19 +364,19 @@ impl Rules {
         None
     }
 
-    fn fitting(&self, path: &[u8], asked: Asked<'_>) -> impl Iterator<Item = &config::Rule> {
+    fn fitting(&self, path: &[u8], asked: RuleInput<'_>) -> impl Iterator<Item = &config::Rule> {
         self.rules.iter().filter(move |rule| fits(rule, path) && asked.fits(rule))
     }
 
     /// The refusal of a path that another one leads to.
-    fn refusal(&self, path: &[u8], asked: Asked<'_>) -> Option<Target> {
+    fn refusal(&self, path: &[u8], asked: RuleInput<'_>) -> Option<Target> {
         let mut fitting = self.fitting(path, asked).filter(|rule| !rule.internal);
         fitting.find_map(|rule| refusal(rule, asked))
     }
 
     /// Notes which rules for a path ask this client for a password.
-    fn ask_to_log_in(&self, decision: &mut Decision, path: &[u8], asked: Asked<'_>) {
-        if !self.has_logins || decision.is_settled {
+    fn ask_to_log_in(&self, decision: &mut Decision, path: &[u8], asked: RuleInput<'_>) {
+        if !self.has_logins || decision.is_final {
             return;
         }
         let asking = self.rules.iter().filter(|rule| rule.login.is_some());
@@ -430,7 +430,7 @@ impl Rules {
         let uri = request.uri;
         let path = router.inner(route::clean(uri.path().as_bytes())?, uri.query()).ok()?;
         let text = String::from_utf8_lossy(&path);
-        let asked = Asked::by(request);
+        let asked = RuleInput::by(request);
         for rule in self.fitting(&path, asked) {
             let moves = moves(rule, &path);
             // What is refused there, or is another page, is not known here.
@@ -480,7 +480,7 @@ fn redirect(rule: &config::Rule, text: &str, uri: &Uri) -> Option<(String, Statu
     Some((to, StatusCode::from_u16(rule.status).unwrap_or(StatusCode::FOUND)))
 }
 
-fn refusal(rule: &config::Rule, asked: Asked<'_>) -> Option<Target> {
+fn refusal(rule: &config::Rule, asked: RuleInput<'_>) -> Option<Target> {
     (is_refused(rule, asked.client) && !takes_either(rule)).then_some(match rule.status {
         404 => Target::NotFound,
         410 => Target::Gone,
@@ -506,7 +506,7 @@ fn takes_either(rule: &config::Rule) -> bool {
 }
 
 /// Whether a rule that asks for passwords lets a client in by its address.
-fn is_let_in(rule: &config::Rule, asked: Asked<'_>) -> bool {
+fn is_let_in(rule: &config::Rule, asked: RuleInput<'_>) -> bool {
     takes_either(rule) && !is_refused(rule, asked.client)
 }
 

@@ -418,7 +418,7 @@ fn scripts_of_sites_with_guards_get_no_path_that_climbs() {
     ] {
         assert!(open.get(target).starts_with("index.php ["), "{target}");
         assert_eq!([guarded.get(target), asking.get(target)], ["400", "400"], "{target}");
-        let is_settled = guarded.decide("192.0.2.1", target).is_settled;
+        let is_settled = guarded.decide("192.0.2.1", target).is_final;
         assert!(is_settled, "scripts cannot choose something else: {target}");
     }
     guarded.check(&[
@@ -454,7 +454,7 @@ fn what_rules_refuse_or_redirect_is_settled() {
         ("/docs", false),
         ("/none.php", false),
     ] {
-        assert_eq!(place.decide("192.0.2.1", target).is_settled, is_settled, "{target}");
+        assert_eq!(place.decide("192.0.2.1", target).is_final, is_settled, "{target}");
     }
 }
 

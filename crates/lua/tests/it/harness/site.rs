@@ -11,7 +11,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tokamak_lua::cache::{Kept, Override, Purge};
+use tokamak_lua::cache::{CachedResponse, Override, Purge};
 use tokamak_lua::{
     Attribute, Call, Engine, Host, HttpContext, Item, Limits, LuaState, Other, Outcome, Piece,
     RedisServer, Response, ScriptId, Side, Stage, Together, Value, Waiting,
@@ -237,8 +237,13 @@ impl HttpContext for Memory {
         self.overrides.push(with);
     }
 
-    fn kept(&mut self, key: Option<&[u8]>) -> Option<Kept> {
-        (key != Some(b"nothing")).then_some(Kept { status: 200, age: 5, ttl: -2, length: 7 })
+    fn kept(&mut self, key: Option<&[u8]>) -> Option<CachedResponse> {
+        (key != Some(b"nothing")).then_some(CachedResponse {
+            status: 200,
+            age: 5,
+            ttl: -2,
+            length: 7,
+        })
     }
 
     fn send_kept(&mut self, key: &[u8]) -> Option<u16> {

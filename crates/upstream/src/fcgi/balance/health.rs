@@ -53,7 +53,7 @@ pub enum HealthState {
 /// How bad a failure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// Nobody listens there: the next request would fail too.
+    /// No process listens there: the next request would fail too.
     Unreachable,
     /// A request got no answer; the next one might.
     Unanswered,

@@ -17,21 +17,21 @@ pub struct Waiter<P> {
 }
 
 #[derive(Debug)]
-pub struct Line<P> {
-    places: VecDeque<Place<P>>,
+pub struct WaitQueue<P> {
+    places: VecDeque<FlowQueue<P>>,
     len: usize,
 }
 
 #[derive(Debug)]
-struct Place<P> {
+struct FlowQueue<P> {
     flow: Option<Flow>,
     first: Waiter<P>,
     rest: VecDeque<Waiter<P>>,
 }
 
-impl<P> Line<P> {
-    pub fn new() -> Line<P> {
-        Line { places: VecDeque::new(), len: 0 }
+impl<P> WaitQueue<P> {
+    pub fn new() -> WaitQueue<P> {
+        WaitQueue { places: VecDeque::new(), len: 0 }
     }
 
     /// Requests in it, with those that have gone away.
@@ -47,10 +47,10 @@ impl<P> Line<P> {
 
     pub fn push(&mut self, flow: Option<Flow>, waiter: Waiter<P>) {
         self.len += 1;
-        let is_its = |place: &&mut Place<P>| flow.is_some() && place.flow == flow;
+        let is_its = |place: &&mut FlowQueue<P>| flow.is_some() && place.flow == flow;
         match self.places.iter_mut().find(is_its) {
             Some(place) => place.rest.push_back(waiter),
-            None => self.places.push_back(Place { flow, first: waiter, rest: VecDeque::new() }),
+            None => self.places.push_back(FlowQueue { flow, first: waiter, rest: VecDeque::new() }),
         }
     }
 
@@ -61,10 +61,10 @@ impl<P> Line<P> {
 
     /// Takes the next one out.
     pub fn pop(&mut self) -> Option<Waiter<P>> {
-        let Place { flow, first, mut rest } = self.places.pop_front()?;
+        let FlowQueue { flow, first, mut rest } = self.places.pop_front()?;
         self.len -= 1;
         if let Some(next) = rest.pop_front() {
-            self.places.push_back(Place { flow, first: next, rest });
+            self.places.push_back(FlowQueue { flow, first: next, rest });
         }
         Some(first)
     }
@@ -75,10 +75,10 @@ impl<P> Line<P> {
         let places = std::mem::take(&mut self.places);
         self.places = places
             .into_iter()
-            .filter_map(|Place { flow, first, rest }| {
+            .filter_map(|FlowQueue { flow, first, rest }| {
                 let mut left: VecDeque<_> =
                     std::iter::once(first).chain(rest).filter(is_there).collect();
-                Some(Place { flow, first: left.pop_front()?, rest: left })
+                Some(FlowQueue { flow, first: left.pop_front()?, rest: left })
             })
             .collect();
         self.len = self.waiting();

@@ -64,7 +64,7 @@ pub const ANY_BODY: u64 = i64::MAX as u64;
 
 /// What the client is sending. It decides which timeout applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum Progress {
     /// No byte of the next request has come.
     Idle,
     /// A head has begun and is not complete.
@@ -209,11 +209,11 @@ impl Screen {
     }
 
     /// What the client is sending.
-    pub fn part(&self) -> Part {
+    pub fn part(&self) -> Progress {
         match self.state {
-            State::Start | State::BlankLf | State::Blank => Part::Idle,
-            _ if self.trailers || self.state.is_payload() => Part::Body,
-            _ => Part::Head,
+            State::Start | State::BlankLf | State::Blank => Progress::Idle,
+            _ if self.trailers || self.state.is_payload() => Progress::Body,
+            _ => Progress::Head,
         }
     }
 

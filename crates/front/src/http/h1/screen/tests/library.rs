@@ -13,7 +13,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use proptest::prelude::*;
 
-use super::{LIMITS, Part, feed_all, honest, piece};
+use super::{LIMITS, Progress, feed_all, honest, piece};
 
 /// A connection whose client has sent everything already, in reads of a few bytes.
 struct Sent {
@@ -88,7 +88,7 @@ fn screened(bytes: &[u8]) -> Vec<u64> {
     let mut idle = true;
     for byte in bytes.chunks(1) {
         screen.feed(byte).unwrap();
-        let now = screen.part() == Part::Idle;
+        let now = screen.part() == Progress::Idle;
         if now && !idle {
             bodies.push(screen.body());
         }
@@ -99,7 +99,7 @@ fn screened(bytes: &[u8]) -> Vec<u64> {
 
 fn agree(bytes: &[u8], step: usize) {
     let (verdict, screen) = feed_all([bytes]);
-    if verdict.is_err() || screen.part() != Part::Idle {
+    if verdict.is_err() || screen.part() != Progress::Idle {
         return;
     }
     let (bodies, written) = library(&screen.encode(bytes), step);

@@ -5,7 +5,7 @@ mod shapes;
 
 use proptest::prelude::*;
 
-use super::{Limits, Part, Screen, Violation};
+use super::{Limits, Progress, Screen, Violation};
 
 const LIMITS: Limits = Limits { head: 2048, fields: 20, body: 1000 };
 
@@ -58,21 +58,21 @@ fn the_phase_follows_the_message() {
         screen.feed(bytes).unwrap();
         (screen.part(), screen.body())
     };
-    assert_eq!(say(b""), (Part::Idle, 0));
-    assert_eq!(say(b"\r\n"), (Part::Idle, 0));
-    assert_eq!(say(b"P"), (Part::Head, 0));
-    assert_eq!(say(b"OST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n"), (Part::Head, 0));
-    assert_eq!(say(b"\r\n"), (Part::Body, 0));
-    assert_eq!(say(b"hel"), (Part::Body, 3));
-    assert_eq!(say(b"lo"), (Part::Idle, 5));
+    assert_eq!(say(b""), (Progress::Idle, 0));
+    assert_eq!(say(b"\r\n"), (Progress::Idle, 0));
+    assert_eq!(say(b"P"), (Progress::Head, 0));
+    assert_eq!(say(b"OST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n"), (Progress::Head, 0));
+    assert_eq!(say(b"\r\n"), (Progress::Body, 0));
+    assert_eq!(say(b"hel"), (Progress::Body, 3));
+    assert_eq!(say(b"lo"), (Progress::Idle, 5));
     assert_eq!(
         say(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n"),
-        (Part::Body, 0)
+        (Progress::Body, 0)
     );
-    assert_eq!(say(b"3;a=\"b\"\r\nabc\r\n0A\r\n0123456789\r\n"), (Part::Body, 13));
-    assert_eq!(say(b"0\r\nX-Sum: 1\r\n"), (Part::Body, 13));
-    assert_eq!(say(b"\r\n"), (Part::Idle, 13));
-    assert_eq!(say(b"GET / HTTP/1.0\r\n\r\n"), (Part::Idle, 0));
+    assert_eq!(say(b"3;a=\"b\"\r\nabc\r\n0A\r\n0123456789\r\n"), (Progress::Body, 13));
+    assert_eq!(say(b"0\r\nX-Sum: 1\r\n"), (Progress::Body, 13));
+    assert_eq!(say(b"\r\n"), (Progress::Idle, 13));
+    assert_eq!(say(b"GET / HTTP/1.0\r\n\r\n"), (Progress::Idle, 0));
 }
 
 #[test]
@@ -296,7 +296,7 @@ proptest! {
     #[test]
     fn honest_requests_pass(stream in honest()) {
         prop_assert_eq!(judge(&stream), Ok(()));
-        prop_assert_eq!(feed_all([&stream[..]]).1.part(), Part::Idle);
+        prop_assert_eq!(feed_all([&stream[..]]).1.part(), Progress::Idle);
     }
 
     #[test]

@@ -20,16 +20,16 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// All connections.
 #[derive(Clone, Default)]
-pub struct Room(Arc<Mutex<Guests>>);
+pub struct Connections(Arc<Mutex<ConnectionList>>);
 
 #[derive(Default)]
-struct Guests {
+struct ConnectionList {
     last: u64,
     /// In the order in which they came.
-    list: Vec<Guest>,
+    list: Vec<Connection>,
 }
 
-struct Guest {
+struct Connection {
     number: u64,
     is_known: bool,
     /// It waits for an answer.
@@ -40,44 +40,44 @@ struct Guest {
 }
 
 /// The place of one connection.
-pub struct Seat {
-    room: Room,
+pub struct Admission {
+    room: Connections,
     number: u64,
     changed: Arc<Notify>,
 }
 
-impl Room {
+impl Connections {
     /// A place for a new connection; a stranger may lose its own.
-    pub fn enter(&self) -> Seat {
-        let mut guests = self.guests();
+    pub fn enter(&self) -> Admission {
+        let mut guests = self.lock();
         if guests.count(false) >= STRANGERS {
             guests.dismiss(|guest| !guest.is_known);
         }
         guests.last += 1;
         let (number, changed) = (guests.last, Arc::new(Notify::new()));
-        guests.list.push(Guest {
+        guests.list.push(Connection {
             number,
             is_known: false,
             is_asking: false,
             since: Instant::now(),
             changed: changed.clone(),
         });
-        Seat { room: self.clone(), number, changed }
+        Admission { room: self.clone(), number, changed }
     }
 
-    fn guests(&self) -> MutexGuard<'_, Guests> {
+    fn lock(&self) -> MutexGuard<'_, ConnectionList> {
         // Nothing panics while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Guests {
+impl ConnectionList {
     fn count(&self, is_known: bool) -> usize {
         self.list.iter().filter(|guest| guest.is_known == is_known).count()
     }
 
     /// Ends the one that has been silent the longest of those that fit; whether there is one.
-    fn dismiss(&mut self, fits: impl Fn(&Guest) -> bool) -> bool {
+    fn dismiss(&mut self, fits: impl Fn(&Connection) -> bool) -> bool {
         let fitting = self.list.iter().enumerate().filter(|(_, guest)| fits(guest));
         let Some((at, _)) = fitting.min_by_key(|(_, guest)| guest.since) else { return false };
         self.list.remove(at).changed.notify_one();
@@ -85,7 +85,7 @@ impl Guests {
     }
 }
 
-impl Seat {
+impl Admission {
     /// Its client waits for an answer.
     pub fn asks(&self) {
         self.change(|guest| guest.is_asking = true);
@@ -93,14 +93,14 @@ impl Seat {
 
     /// Its client has shown a right. False if all who have one wait for answers.
     pub fn becomes_known(&self) -> bool {
-        let mut guests = self.room.guests();
+        let mut guests = self.room.lock();
         let Some(at) = guests.list.iter().position(|guest| guest.number == self.number) else {
             return false;
         };
         if guests.list[at].is_known {
             return true;
         }
-        let is_idle = |guest: &Guest| guest.is_known && !guest.is_asking;
+        let is_idle = |guest: &Connection| guest.is_known && !guest.is_asking;
         if guests.count(true) >= KNOWN && !guests.dismiss(is_idle) {
             return false;
         }
@@ -119,7 +119,7 @@ impl Seat {
     pub async fn is_over(&self) {
         loop {
             let until = {
-                let guests = self.room.guests();
+                let guests = self.room.lock();
                 match guests.list.iter().find(|guest| guest.number == self.number) {
                     None => return,
                     Some(guest) if guest.is_asking => None,
@@ -138,17 +138,17 @@ impl Seat {
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut Guest)) {
-        let mut guests = self.room.guests();
+    fn change(&self, change: impl FnOnce(&mut Connection)) {
+        let mut guests = self.room.lock();
         if let Some(guest) = guests.list.iter_mut().find(|guest| guest.number == self.number) {
             change(guest);
         }
     }
 }
 
-impl Drop for Seat {
+impl Drop for Admission {
     fn drop(&mut self) {
-        self.room.guests().list.retain(|guest| guest.number != self.number);
+        self.room.lock().list.retain(|guest| guest.number != self.number);
     }
 }
 
@@ -156,19 +156,19 @@ impl Drop for Seat {
 mod tests {
     use super::*;
 
-    fn numbers(room: &Room, is_known: bool) -> Vec<u64> {
-        let guests = room.guests();
+    fn numbers(room: &Connections, is_known: bool) -> Vec<u64> {
+        let guests = room.lock();
         let fitting = guests.list.iter().filter(|guest| guest.is_known == is_known);
         fitting.map(|guest| guest.number).collect()
     }
 
     #[tokio::test(start_paused = true)]
     async fn strangers_push_out_strangers_alone() {
-        let room = Room::default();
+        let room = Connections::default();
         let known = room.enter();
         assert!(known.becomes_known());
         tokio::time::advance(Duration::from_millis(1)).await;
-        let strangers: Vec<Seat> = (0..STRANGERS + 3).map(|_| room.enter()).collect();
+        let strangers: Vec<Admission> = (0..STRANGERS + 3).map(|_| room.enter()).collect();
         assert_eq!(numbers(&room, true), [1]);
         assert_eq!(numbers(&room, false).len(), STRANGERS);
         assert_eq!(numbers(&room, false)[0], 5);
@@ -179,8 +179,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn those_with_a_right_push_out_idle_ones() {
-        let room = Room::default();
-        let seats: Vec<Seat> = (0..KNOWN).map(|_| room.enter()).collect();
+        let room = Connections::default();
+        let seats: Vec<Admission> = (0..KNOWN).map(|_| room.enter()).collect();
         for seat in &seats {
             assert!(seat.becomes_known());
             seat.asks();
@@ -196,7 +196,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn silence_has_one_limit() {
-        let room = Room::default();
+        let room = Connections::default();
         let (start, seat) = (Instant::now(), room.enter());
         seat.is_over().await;
         assert_eq!(start.elapsed(), PATIENCE);

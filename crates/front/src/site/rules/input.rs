@@ -9,16 +9,16 @@ use crate::route::hosts::host_of;
 
 /// The client of a request, and the request itself.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct RuleInput<'a> {
     /// The client.
     pub client: IpAddr,
     request: &'a RuleRequest<'a>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RuleInput<'a> {
     /// By this request.
-    pub fn by(request: &'a RuleRequest<'a>) -> Asked<'a> {
-        Asked { client: request.caller.addresses().peer.ip(), request }
+    pub fn by(request: &'a RuleRequest<'a>) -> RuleInput<'a> {
+        RuleInput { client: request.caller.addresses().peer.ip(), request }
     }
 
     /// Whether the conditions of a rule hold.

@@ -21,7 +21,7 @@ const EVERY: u64 = 1_000_000_000 / PER_SECOND;
 
 /// The questions of all fronts.
 #[derive(Debug, Default)]
-pub struct Asked {
+pub struct FrontQuestions {
     /// Those that are not answered yet, by generation and number.
     open: BTreeSet<(u32, u32)>,
     /// Those of them whose time has not come, as lines.
@@ -31,7 +31,7 @@ pub struct Asked {
     complaint: Reminder,
 }
 
-impl Asked {
+impl FrontQuestions {
     /// A front asks.
     ///
     /// # Errors
@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn a_front_that_asks_without_end_is_bounded() {
-        let mut asked = Asked::default();
-        let add = |asked: &mut Asked, generation, question| {
+        let mut asked = FrontQuestions::default();
+        let add = |asked: &mut FrontQuestions, generation, question| {
             asked.add(generation, question, "status json".into(), SECOND)
         };
         let refused: Vec<_> =
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn one_number_is_one_question() {
-        let mut asked = Asked::default();
+        let mut asked = FrontQuestions::default();
         assert_eq!(asked.add(1, 7, "ready".into(), 0), Ok(()));
         assert!(asked.add(1, 7, "ready".into(), 0).is_err());
         asked.is_answered(1, 7);
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn so_many_a_second_are_taken() {
-        let mut asked = Asked::default();
+        let mut asked = FrontQuestions::default();
         let mut taken = 0;
         for now in (10 * SECOND..20 * SECOND).step_by(1_000_000) {
             // One that answers at once, and is asked again at once.
