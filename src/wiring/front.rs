@@ -14,7 +14,7 @@ use tokamak_config::PoolSize;
 use tokamak_front::{Alarm, Death, Front, PoolLink, Purge, Start, Want, WantName, lost_lines};
 use tokamak_supervisor::FrontStart;
 use tokamak_sys::channel::Channel;
-use tokamak_sys::control::{self, CacheStatus, FromFront, Heard, ToFront, Why};
+use tokamak_sys::control::{self, FromFront, Heard, ToFront, Why};
 use tokamak_sys::memory_file;
 #[cfg(feature = "jemalloc")]
 use tokamak_sys::outlet::try_stderr;
@@ -212,8 +212,8 @@ fn handle(
             for (upstream, status) in front.address_statuses() {
                 send_waiting(channel, &FromFront::AddressStatus { question, upstream, status });
             }
-            if let Some(status) = cache(front) {
-                send_waiting(channel, &FromFront::Cache { question, status });
+            if let Some(figures) = front.cache() {
+                send_waiting(channel, &FromFront::Cache { question, figures });
             }
             send_waiting(channel, &FromFront::Answered { question, outcome });
         }
@@ -246,22 +246,6 @@ fn what_of(what: control::Purge) -> Result<Purge, String> {
         control::Purge::Prefix(url) => Purge::prefix(&url),
         control::Purge::Tag(tag) => Ok(Purge::Tag(tag)),
     }
-}
-
-fn cache(front: &Front) -> Option<CacheStatus> {
-    let tally = front.cache()?;
-    Some(CacheStatus {
-        entries: tally.entries,
-        bytes: tally.bytes,
-        memory: tally.memory,
-        hits: tally.hits,
-        stale: tally.stale,
-        misses: tally.misses,
-        coalesced: tally.coalesced,
-        revalidated: tally.revalidated,
-        bypassed: tally.bypassed,
-        stored: tally.stored,
-    })
 }
 
 /// Says it even if the line is full, which a long list can do: the supervisor is about to read it.

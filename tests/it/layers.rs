@@ -61,7 +61,11 @@ const RULES: &[Rule] = &[
         never: &["hyper", "http", "toml_edit", "libc"],
     },
     // It judges heads and keeps bodies; who asks, and what time it is, is the front's.
-    Rule { name: "cache", ours: &[], never: &["tokio", "hyper", "toml_edit", "serde", "libc"] },
+    Rule {
+        name: "cache",
+        ours: &["metrics"],
+        never: &["tokio", "hyper", "toml_edit", "serde", "libc"],
+    },
     // Scripts see requests through a trait; who serves them, and how, is the front's.
     Rule { name: "lua", ours: &[], never: &["tokio", "hyper", "http", "toml_edit", "serde"] },
     // Clients of other services; who asks through them, and why, is the front's.

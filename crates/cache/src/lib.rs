@@ -23,6 +23,6 @@ pub use entry::{Entry, Freshness, Lifetimes};
 pub use key::{Key, UrlOrigin};
 pub use rules::{Overrides, Received, Request, Rules, storable};
 pub use selection::Selection;
-pub use store::{Counts, Purge, Store, StoreLookup, Tally};
+pub use store::{Counts, Purge, Store, StoreLookup};
 pub use targeted::OWN_CONTROL;
 pub use wire::{Moment, decode, encode};

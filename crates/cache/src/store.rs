@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use quick_cache::sync::{Cache, DefaultLifecycle, EntryAction};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+use tokamak_metrics::CacheFigures;
 
 use crate::entry::Entry;
 use crate::key::{Key, url_key};
@@ -81,31 +82,6 @@ impl Counts {
     pub fn count(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
-}
-
-/// How the cache stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// URLs that it has something for.
-    pub entries: u64,
-    /// Bytes that they take.
-    pub bytes: u64,
-    /// Bytes that they may take.
-    pub memory: u64,
-    /// See [`Counts`].
-    pub hits: u64,
-    /// See [`Counts`].
-    pub stale: u64,
-    /// See [`Counts`].
-    pub misses: u64,
-    /// See [`Counts`].
-    pub coalesced: u64,
-    /// See [`Counts`].
-    pub revalidated: u64,
-    /// See [`Counts`].
-    pub bypassed: u64,
-    /// See [`Counts`].
-    pub stored: u64,
 }
 
 /// What is to be removed.
@@ -312,11 +288,11 @@ impl Store {
     }
 
     /// How the cache stands.
-    pub fn tally(&self) -> Tally {
+    pub fn figures(&self) -> CacheFigures {
         let sum = |of: fn(&Counts) -> &AtomicU64| {
             self.counts.iter().map(|counts| of(counts).load(Ordering::Relaxed)).sum()
         };
-        Tally {
+        CacheFigures {
             entries: self.map.len() as u64,
             bytes: self.map.weight(),
             memory: self.memory,
@@ -397,14 +373,14 @@ mod tests {
         };
         let old = entry("old", &german, &[]);
         keep(&old);
-        assert_eq!((store.tally().entries, encoded(&german)), (0, None), "it is not stored");
+        assert_eq!((store.figures().entries, encoded(&german)), (0, None), "it is not stored");
         put(&store, "a", old.clone());
         put(&store, "a", entry("english", &language("en"), &[]));
-        let before = store.tally().bytes;
+        let before = store.figures().bytes;
         keep(&old);
         assert_eq!(encoded(&german).as_deref(), Some(&b"short"[..]));
         assert_eq!(encoded(&language("en")), None);
-        assert_eq!(store.tally().bytes, before + 64 + 5, "its memory counts");
+        assert_eq!(store.figures().bytes, before + 64 + 5, "its memory counts");
         assert_eq!(find(&store, "a", &german).as_deref(), Some("old"));
         let new = entry("new", &german, &[]);
         put(&store, "a", new.clone());
@@ -412,7 +388,7 @@ mod tests {
         assert_eq!((find(&store, "a", &german).as_deref(), encoded(&german)), (Some("new"), None));
         store.purge(&Purge::All);
         keep(&new);
-        assert_eq!((store.tally().entries, find(&store, "a", &german)), (0, None));
+        assert_eq!((store.figures().entries, find(&store, "a", &german)), (0, None));
     }
 
     #[test]
@@ -456,9 +432,9 @@ mod tests {
         let body = "x".repeat(1 << 14);
         for number in 0..500 {
             assert!(put(&store, &number.to_string(), entry(&body, &language("de"), &[])));
-            assert!(store.tally().bytes <= 1 << 20);
+            assert!(store.figures().bytes <= 1 << 20);
         }
-        assert!(store.tally().entries > 40, "{:?}", store.tally());
+        assert!(store.figures().entries > 40, "{:?}", store.figures());
         for number in 0..20_000 {
             store.mark_hit_for_miss(
                 &Key::of(format!("passed-{number}").as_bytes()),
@@ -466,7 +442,7 @@ mod tests {
                 10,
             );
         }
-        let Tally { entries, bytes, .. } = store.tally();
+        let CacheFigures { entries, bytes, .. } = store.figures();
         assert!(bytes <= 1 << 20 && entries <= (1 << 20) / OVERHEAD as u64, "{entries} {bytes}");
         assert!(!put(&store, "big", entry(&"x".repeat(1 << 15), &language("de"), &[])));
     }

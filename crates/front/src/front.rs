@@ -13,10 +13,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokamak_auth::UserFiles;
-use tokamak_cache::{Purge, Tally};
+use tokamak_cache::Purge;
 use tokamak_config as config;
 use tokamak_fpm::log::Style;
 use tokamak_lua::Engine;
+use tokamak_metrics::CacheFigures;
 use tokamak_tls::Credentials;
 use tokamak_upstream::fcgi::{AddressChange, AddressStatus, Upstream};
 use tokamak_upstream::shm::{Death, OnLastDrop};
@@ -238,8 +239,8 @@ impl Front {
     }
 
     /// The statistics of the content cache, if there is one.
-    pub fn cache(&self) -> Option<Tally> {
-        self.cache.as_ref().map(|cache| cache.store.tally())
+    pub fn cache(&self) -> Option<CacheFigures> {
+        self.cache.as_ref().map(|cache| cache.store.figures())
     }
 
     /// Removes entries from the content cache. Returns how many.

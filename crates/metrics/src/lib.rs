@@ -3,6 +3,7 @@
 //! [`Row`] declares each metric once. Who counts adds [`Samples`] of rows; [`Format::write`] makes
 //! the text. The supervisor's samples reach the front as lines of [`Samples::to_lines`].
 
+mod cache;
 mod exemplar;
 mod histogram;
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod row;
 mod samples;
 mod text;
 
+pub use cache::CacheFigures;
 pub use exemplar::{Exemplar, Exemplars};
 pub use histogram::{BOUNDS, Counter, Histogram, Reading};
 pub use row::{Kind, Row};

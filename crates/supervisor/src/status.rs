@@ -11,7 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use tokamak_config::{Mode, PoolSize};
-use tokamak_sys::control::{AddressStatus, CacheStatus};
+use tokamak_metrics::CacheFigures;
+use tokamak_sys::control::AddressStatus;
 use tokamak_sys::process;
 
 use self::cache::CacheReport;
@@ -185,7 +186,7 @@ impl Report {
     /// Looks at a generation; `draining` others are older.
     pub fn new(
         generation: &Generation,
-        (heard, cache): (&[(u16, AddressStatus)], Option<CacheStatus>),
+        (heard, cache): (&[(u16, AddressStatus)], Option<CacheFigures>),
         listen: Vec<String>,
         started: u64,
         draining: usize,
@@ -208,7 +209,7 @@ impl Report {
                 .map(|one| application_report(one, now))
                 .collect(),
             upstreams: upstreams(generation.server(), None, heard).upstreams,
-            cache: cache.map(CacheReport::from),
+            cache: cache.map(CacheReport),
             certificates: Vec::new(),
         }
     }
@@ -558,7 +559,7 @@ mod tests {
                 UpstreamReport { name: "none".into(), addresses: Vec::new() },
             ],
             certificates: Vec::new(),
-            cache: Some(CacheReport::from(CacheStatus {
+            cache: Some(CacheReport(CacheFigures {
                 entries: 7,
                 bytes: 3 << 20,
                 memory: 64 << 20,

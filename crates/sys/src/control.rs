@@ -51,7 +51,7 @@ use std::time::Duration;
 
 use crate::channel::{Channel, Received};
 pub use acme::{FromAcme, LONGEST_FILE, StateFile, ToAcme};
-pub use cache::{CacheStatus, Purge};
+pub use cache::Purge;
 pub use front::{ANSWER_PART, FromFront, LostLines, ToFront, Why};
 pub use upstreams::{AddressAction, AddressChange, AddressState, AddressStatus};
 pub use zygote::{FromZygote, Newer, Signal, Status, ToZygote};

@@ -214,22 +214,22 @@ impl Figures {
     }
 
     fn add_cache(&self, samples: &mut Samples) {
-        let Some(tally) = self.cache.as_ref().map(|cache| cache.store.tally()) else { return };
+        let Some(figures) = self.cache.as_ref().map(|cache| cache.store.figures()) else { return };
         for (result, count) in [
-            ("hit", tally.hits),
-            ("stale", tally.stale),
-            ("miss", tally.misses),
-            ("coalesced", tally.coalesced),
-            ("bypassed", tally.bypassed),
+            ("hit", figures.hits),
+            ("stale", figures.stale),
+            ("miss", figures.misses),
+            ("coalesced", figures.coalesced),
+            ("bypassed", figures.bypassed),
         ] {
             samples.add(Row::CacheRequests, &[result], count as f64);
         }
         for (row, count) in [
-            (Row::CacheRevalidated, tally.revalidated),
-            (Row::CacheStored, tally.stored),
-            (Row::CacheEntries, tally.entries),
-            (Row::CacheBytes, tally.bytes),
-            (Row::CacheLimit, tally.memory),
+            (Row::CacheRevalidated, figures.revalidated),
+            (Row::CacheStored, figures.stored),
+            (Row::CacheEntries, figures.entries),
+            (Row::CacheBytes, figures.bytes),
+            (Row::CacheLimit, figures.memory),
         ] {
             samples.add(row, &[], count as f64);
         }

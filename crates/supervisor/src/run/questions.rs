@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use tokamak_sys::control::{AddressAction, AddressStatus, CacheStatus, FromFront, ToFront};
+use tokamak_metrics::CacheFigures;
+use tokamak_sys::control::{AddressAction, AddressStatus, FromFront, ToFront};
 
 use super::Supervisor;
 use crate::asker::Asker;
@@ -47,7 +48,7 @@ struct Question {
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     upstreams: Vec<(u16, AddressStatus)>,
-    cache: Option<CacheStatus>,
+    cache: Option<CacheFigures>,
     /// Responses that were removed.
     purged: u64,
 }
@@ -130,9 +131,9 @@ impl Supervisor {
                     heard.upstreams.push((upstream, status));
                 }
             }
-            FromFront::Cache { question, status } => {
+            FromFront::Cache { question, figures } => {
                 if let Some(heard) = self.questions.heard(question) {
-                    heard.cache = Some(status);
+                    heard.cache = Some(figures);
                 }
             }
             FromFront::Purged { question, count } => {

@@ -2,62 +2,18 @@
 
 use std::fmt::{self, Write};
 
-use serde::Serialize;
-use tokamak_sys::control::CacheStatus;
+use serde::{Serialize, Serializer};
+use tokamak_metrics::CacheFigures;
 
 use super::{mebibytes, row, write_table};
 
 /// The content cache now, and what it did since the front began.
-#[derive(Debug, Serialize)]
-pub struct CacheReport {
-    /// Keys that it has something for.
-    pub entries: u64,
-    /// Bytes that they take.
-    pub bytes: u64,
-    /// Bytes that they may take.
-    pub memory: u64,
-    /// Requests answered from it, fresh.
-    pub hits: u64,
-    /// Requests answered from it, stale.
-    pub stale: u64,
-    /// Requests that it was asked for and that an application answered.
-    pub misses: u64,
-    /// Requests answered with what another one had asked for.
-    pub coalesced: u64,
-    /// Responses that an application found still right.
-    pub revalidated: u64,
-    /// Requests that it has nothing to do with.
-    pub bypassed: u64,
-    /// Responses that were stored.
-    pub stored: u64,
-}
+#[derive(Debug)]
+pub struct CacheReport(pub CacheFigures);
 
-impl From<CacheStatus> for CacheReport {
-    fn from(status: CacheStatus) -> CacheReport {
-        let CacheStatus {
-            entries,
-            bytes,
-            memory,
-            hits,
-            stale,
-            misses,
-            coalesced,
-            revalidated,
-            bypassed,
-            stored,
-        } = status;
-        CacheReport {
-            entries,
-            bytes,
-            memory,
-            hits,
-            stale,
-            misses,
-            coalesced,
-            revalidated,
-            bypassed,
-            stored,
-        }
+impl Serialize for CacheReport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.named())
     }
 }
 
@@ -75,17 +31,18 @@ impl CacheReport {
             "BYPASSED",
             "STORED",
         ];
+        let CacheReport(figures) = self;
         let numbers = [
-            self.entries,
-            self.hits,
-            self.stale,
-            self.misses,
-            self.coalesced,
-            self.revalidated,
-            self.bypassed,
-            self.stored,
+            figures.entries,
+            figures.hits,
+            figures.stale,
+            figures.misses,
+            figures.coalesced,
+            figures.revalidated,
+            figures.bypassed,
+            figures.stored,
         ];
-        let sizes = [mebibytes(self.bytes), mebibytes(self.memory)];
+        let sizes = [mebibytes(figures.bytes), mebibytes(figures.memory)];
         let cells = sizes.into_iter().chain(numbers.map(|number| number.to_string())).collect();
         f.write_char('\n')?;
         write_table(f, &[row(heading), cells])

@@ -1,32 +1,9 @@
 //! The messages between the supervisor and the front about the content cache.
 
+use tokamak_metrics::CacheFigures;
+
 use super::wire::{Reader, Writer};
 use super::{BadMessage, MAX_TEXT, cut};
-
-/// The figures of the cache; what they count is documented where they are counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheStatus {
-    /// Keys that it has something for.
-    pub entries: u64,
-    /// Bytes that they take.
-    pub bytes: u64,
-    /// Bytes that they may take.
-    pub memory: u64,
-    /// Answered from the cache, fresh.
-    pub hits: u64,
-    /// Answered from the cache, stale.
-    pub stale: u64,
-    /// Answered by an application.
-    pub misses: u64,
-    /// Answered with what another request had been waiting for.
-    pub coalesced: u64,
-    /// Found still right by an application.
-    pub revalidated: u64,
-    /// Not looked for.
-    pub bypassed: u64,
-    /// Responses that were stored.
-    pub stored: u64,
-}
 
 /// What is to be removed from the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,33 +18,16 @@ pub enum Purge {
     Tag(String),
 }
 
-impl CacheStatus {
-    fn numbers(&mut self) -> [&mut u64; 10] {
-        [
-            &mut self.entries,
-            &mut self.bytes,
-            &mut self.memory,
-            &mut self.hits,
-            &mut self.stale,
-            &mut self.misses,
-            &mut self.coalesced,
-            &mut self.revalidated,
-            &mut self.bypassed,
-            &mut self.stored,
-        ]
-    }
+pub(super) fn encode(figures: &CacheFigures, to: Writer) -> Writer {
+    figures.named().fold(to, |to, (_, number)| to.u64(number))
+}
 
-    pub(super) fn encode(mut self, to: Writer) -> Writer {
-        self.numbers().into_iter().fold(to, |to, number| to.u64(*number))
+pub(super) fn decode(from: &mut Reader<'_>) -> Result<CacheFigures, BadMessage> {
+    let mut figures = CacheFigures::default();
+    for number in figures.numbers_mut() {
+        *number = from.u64()?;
     }
-
-    pub(super) fn decode(from: &mut Reader<'_>) -> Result<CacheStatus, BadMessage> {
-        let mut status = CacheStatus::default();
-        for number in status.numbers() {
-            *number = from.u64()?;
-        }
-        Ok(status)
-    }
+    Ok(figures)
 }
 
 impl Purge {

@@ -1,7 +1,9 @@
 //! The messages between the supervisor and the front.
 
+use tokamak_metrics::CacheFigures;
+
 use super::wire::{Reader, Writer};
-use super::{AddressChange, AddressStatus, BadMessage, CacheStatus, MAX_TEXT, Message, Purge, cut};
+use super::{AddressChange, AddressStatus, BadMessage, MAX_TEXT, Message, Purge, cache, cut};
 
 /// Messages of the supervisor to the front.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,7 +170,7 @@ pub enum FromFront {
         /// Question that this answers.
         question: u32,
         /// How it stands.
-        status: CacheStatus,
+        figures: CacheFigures,
     },
     /// Something was removed from the content cache.
     Purged {
@@ -309,8 +311,8 @@ impl Message for FromFront {
             FromFront::AddressStatus { question, upstream, status } => {
                 status.encode(Writer::new(6).u32(*question).u16(*upstream)).end()
             }
-            FromFront::Cache { question, status } => {
-                status.encode(Writer::new(8).u32(*question)).end()
+            FromFront::Cache { question, figures } => {
+                cache::encode(figures, Writer::new(8).u32(*question)).end()
             }
             FromFront::Purged { question, count } => {
                 Writer::new(9).u32(*question).u64(*count).end()
@@ -361,9 +363,7 @@ impl Message for FromFront {
                 question: from.u32()?,
                 outcome: if from.flag()? { Ok(()) } else { Err(from.text(MAX_TEXT)?) },
             },
-            8 => {
-                FromFront::Cache { question: from.u32()?, status: CacheStatus::decode(&mut from)? }
-            }
+            8 => FromFront::Cache { question: from.u32()?, figures: cache::decode(&mut from)? },
             9 => FromFront::Purged { question: from.u32()?, count: from.u64()? },
             _ => return Err(BadMessage("unknown tag")),
         };

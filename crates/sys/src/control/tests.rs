@@ -1,6 +1,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use tokamak_metrics::CacheFigures;
+
 use super::wire::VERSION;
 use super::*;
 
@@ -124,13 +126,13 @@ fn purge() -> impl Strategy<Value = Purge> {
     ]
 }
 
-fn cache() -> impl Strategy<Value = CacheStatus> {
-    any::<[u64; 4]>().prop_map(|[entries, bytes, hits, stored]| CacheStatus {
+fn cache() -> impl Strategy<Value = CacheFigures> {
+    any::<[u64; 4]>().prop_map(|[entries, bytes, hits, stored]| CacheFigures {
         entries,
         bytes,
         hits,
         stored,
-        ..CacheStatus::default()
+        ..CacheFigures::default()
     })
 }
 
@@ -189,7 +191,7 @@ fn from_front() -> impl Strategy<Value = FromFront> {
             FromFront::AddressStatus { question, upstream, status }
         }),
         (any::<u32>(), cache())
-            .prop_map(|(question, status)| FromFront::Cache { question, status }),
+            .prop_map(|(question, figures)| FromFront::Cache { question, figures }),
         any::<(u32, u64)>().prop_map(|(question, count)| FromFront::Purged { question, count }),
         ".{0,40}".prop_map(|name| FromFront::Wants { name }),
         (any::<u32>(), Just(Ok(())))
