@@ -12,6 +12,8 @@ mod matcher;
 mod mount;
 mod parse;
 mod path;
+mod refuse;
+mod rewrite;
 mod site;
 mod target;
 

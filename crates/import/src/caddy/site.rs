@@ -9,8 +9,8 @@ use crate::{unit, validity};
 
 use super::Reader;
 use super::fastcgi::Php;
-use super::matcher::{self, Clients, Matcher, Named};
-use super::target::{self, Target};
+use super::matcher::{self, Matcher, Named};
+use super::rewrite::status_of;
 
 /// Directives that tune Caddy, or ask for what Tokamak does anyway.
 pub(super) const TUNING: &[&str] =
@@ -18,13 +18,6 @@ pub(super) const TUNING: &[&str] =
 
 /// Directives that only change what a site says of itself, so that nothing opens without them.
 const HARMLESS: &[&str] = &["handle_errors", "map", "vars"];
-
-/// What `rewrite` calls the file that a matcher has found.
-const TRIED: &[&str] = &[
-    "{http.matchers.file.relative}",
-    "{file_match.relative}",
-    "{http.matchers.file.relative}?{query}",
-];
 
 /// What a site serves.
 #[derive(Debug, Default)]
@@ -275,214 +268,6 @@ impl Reader<'_> {
         site.refuse(&directive.place);
     }
 
-    /// Refuses what a directive is for: at least that.
-    pub(super) fn refuse(
-        &mut self,
-        directive: &Directive,
-        matcher: &Matcher,
-        status: u16,
-        site: &mut Site,
-        reason: Option<&str>,
-    ) {
-        let place = &directive.place;
-        if let Some(reason) = reason {
-            self.notes.refused(place, &directive.line(), reason);
-        } else if matcher.is_widened() {
-            let reason = "a part of its matcher is not translated, so more is refused";
-            self.notes.refused(place, &directive.line(), reason);
-        }
-        let all = || vec!["all".to_owned()];
-        let rule = Rule::at(place, Scope::default());
-        let rule = match (&matcher.clients, reason) {
-            (None, _) | (_, Some(_)) => rule.refuse_all(status),
-            (Some(Clients::Only(networks)), None) => {
-                rule.refuse(Vec::new(), networks.clone(), status)
-            }
-            (Some(Clients::Not(networks)), None) => rule.refuse(networks.clone(), all(), status),
-        };
-        site.rules.extend(matcher.guarding(&rule));
-    }
-
-    fn refusal(
-        &mut self,
-        directive: &Directive,
-        matcher: &Matcher,
-        args: &[String],
-        site: &mut Site,
-        served: &Served,
-    ) {
-        let is_status = |arg: &&String| arg.len() == 3 && arg.parse::<u16>().is_ok();
-        let status = args.iter().rfind(is_status).map_or("", String::as_str);
-        let is_refusal = directive.name != "respond" || status.starts_with(['4', '5']);
-        if !is_refusal {
-            let reason = "no rule answers with a text, so what it is for is refused";
-            return self.refuse(directive, matcher, 404, site, Some(reason));
-        }
-        if let Some(files) = &matcher.tries
-            && let Some(file) = self.maintenance(files, site)
-        {
-            let reason = format!(
-                "there is no {file} now, so it refuses nothing; to close the site, add a rule with \
-                 `deny = \"all\"`"
-            );
-            return self.notes.left(&directive.place, &directive.line(), reason);
-        }
-        if !served.handled.is_empty() {
-            let reason = "it is for what no `handle` answers; here all that fits is refused";
-            self.notes.differs(&directive.place, &directive.line(), reason);
-        }
-        let status = match status {
-            "404" => 404,
-            "410" => 410,
-            _ => 403,
-        };
-        self.refuse(directive, matcher, status, site, None);
-    }
-
-    /// A file that somebody makes to close a site, if it is not there.
-    fn maintenance(&self, files: &[String], site: &Site) -> Option<String> {
-        let root = std::path::Path::new(site.root.as_deref()?);
-        let is_missing = |file: &String| {
-            let name = file.trim_start_matches('/');
-            let is_plain = !name.is_empty() && !name.contains(['{', '*', '?', '[', '\\', '=']);
-            is_plain
-                && !name.split('/').any(|part| part == "..")
-                && !self.disk.is_file(&root.join(name))
-        };
-        files.iter().all(is_missing).then(|| files.join(", "))
-    }
-
-    fn redirect(
-        &mut self,
-        directive: &Directive,
-        matcher: &Matcher,
-        args: &[String],
-        site: &mut Site,
-    ) {
-        let (place, line) = (&directive.place, directive.line());
-        let found = args.first().and_then(|to| target::redirected(to));
-        if let (Some(target), Some(status)) = (found, status_of(args.get(1))) {
-            let rule = Rule::at(place, Scope::default()).redirect(&*target.text, status);
-            if let Some(rules) = matcher.exactly(&rule, target.needs_path) {
-                return site.rules.extend(rules);
-            }
-        }
-        if matcher.is_host {
-            let reason = "it is for some of the site's names only; see `canonical_host`";
-            return self.notes.left(place, &line, reason);
-        }
-        let reason = "the redirect is not translated, so its paths are refused";
-        self.refuse(directive, matcher, 404, site, Some(reason));
-    }
-
-    fn rewrite(
-        &mut self,
-        directive: &Directive,
-        matcher: &Matcher,
-        args: &[String],
-        site: &mut Site,
-    ) {
-        let place = &directive.place;
-        let rules = match args {
-            [to] if TRIED.contains(&&**to) => matcher.tries.as_ref().and_then(|files| {
-                let rest = matcher.without_files(self.hides_clients);
-                self.tried(directive, &rest, files)
-            }),
-            [to] => target::rewritten(to).and_then(|to| self.rewritten(place, &to, matcher)),
-            _ => None,
-        };
-        match rules {
-            Some(rules) => site.rules.extend(rules),
-            None => {
-                let reason = "the rewrite is not translated, so its paths are refused";
-                self.refuse(directive, matcher, 404, site, Some(reason));
-            }
-        }
-    }
-
-    fn rewritten(&mut self, place: &Place, to: &Target, matcher: &Matcher) -> Option<Vec<Rule>> {
-        let rule = Rule::at(place, Scope::default()).rewrite(&*to.text);
-        let rules = matcher.exactly(&rule, to.needs_path)?;
-        if to.loses_query {
-            let reason = "`{uri}` is the path without the query there";
-            self.notes.differs(place, &to.text, reason);
-        }
-        Some(rules)
-    }
-
-    /// `try_files`: what is asked for, or the last of its files. Refusals hold for that, too, so it
-    /// is a rewrite and no front controller.
-    fn try_files(
-        &mut self,
-        directive: &Directive,
-        matcher: &Matcher,
-        args: &[String],
-        site: &mut Site,
-    ) {
-        let rules = match directive.block {
-            None => self.tried(directive, matcher, args),
-            Some(_) => None,
-        };
-        match rules {
-            Some(rules) => site.rules.extend(rules),
-            None => {
-                let reason = "these files are not translated, so their paths are refused";
-                self.refuse(directive, matcher, 404, site, Some(reason));
-            }
-        }
-    }
-
-    /// Rules for paths of which the first of these files is served.
-    fn tried(
-        &mut self,
-        directive: &Directive,
-        matcher: &Matcher,
-        files: &[String],
-    ) -> Option<Vec<Rule>> {
-        let place = &directive.place;
-        // A page that a cache has written is the same as that of the application.
-        let is_cached = |file: &&String| file.contains("cache") && file.contains('{');
-        let cached = files.iter().take_while(is_cached).count();
-        if cached > 0 {
-            let reason = "pages of a cache of the application are not looked for, so it makes \
-                them anew; see the content cache";
-            self.notes.left(place, &files[..cached].join(" "), reason);
-        }
-        let files: Vec<&str> = files[cached..]
-            .iter()
-            .map(|file| file.strip_suffix("?{query}").filter(|it| it.starts_with("{path}/")))
-            .zip(&files[cached..])
-            .map(|(plain, file)| plain.unwrap_or(file))
-            .collect();
-        let known = ["{path}", "{path}/", "{path}/index.php", "{path}/index.html"];
-        let (fallback, first) = match files.split_last() {
-            Some((last, first)) if !known.contains(last) => (Some(*last), first),
-            _ => (None, &files[..]),
-        };
-        if first.first() != Some(&"{path}") || !first.iter().all(|file| known.contains(file)) {
-            return None;
-        }
-        // Folders are no files, unless they are asked for.
-        let own: &[&str] = if first.len() == 1 { &["{path}"] } else { &["{path}", "{path}/"] };
-        let missing = Directive {
-            place: place.clone(),
-            name: "not".to_owned(),
-            args: ["file"].iter().chain(own).map(|&word| word.to_owned()).collect(),
-            block: None,
-        };
-        match fallback {
-            None => Some(Vec::new()),
-            Some("=404") => {
-                let rule = Rule::at(place, Scope::default()).serve(Serve::Existing);
-                matcher.by_path(&rule)
-            }
-            Some(to) => {
-                let to = target::rewritten(to)?;
-                self.rewritten(place, &to, &matcher.and(missing, self.hides_clients))
-            }
-        }
-    }
-
     pub(super) fn header(
         &mut self,
         directive: &Directive,
@@ -646,13 +431,4 @@ fn close_folders(site: &mut Site) {
 fn order(name: &str) -> usize {
     let known = ["redir", "rewrite", "try_files", "handle", "handle_path", "route", "abort"];
     known.iter().position(|own| *own == name).unwrap_or(known.len())
-}
-
-/// The status of `redir`.
-fn status_of(arg: Option<&String>) -> Option<u16> {
-    match arg.map_or("temporary", String::as_str) {
-        "temporary" => Some(302),
-        "permanent" => Some(301),
-        status => status.parse().ok().filter(|it| matches!(it, 301 | 302 | 303 | 307 | 308)),
-    }
 }
