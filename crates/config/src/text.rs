@@ -435,6 +435,7 @@ fn raise_rule(rule: &Rule) -> Repeated<option::Rule> {
         last: plain(rule.is_last),
         keep_own: plain(*keeps_own),
         unless_file: plain(rule.unless_file),
+        folders_are_files: plain(rule.folders_are_files),
         redirect: template(&rule.redirect),
         rewrite: template(&rule.rewrite),
         status: plain(match has_status {

@@ -24,6 +24,8 @@ pub(crate) enum Subject {
 pub(crate) enum Test {
     /// There is a file or folder at its path, or none.
     File(bool),
+    /// There is a file at its path and no folder, or that is not so.
+    NoFolder(bool),
     /// An expression is found, or is not.
     Found(Subject, String, bool),
 }
@@ -32,6 +34,7 @@ impl Test {
     fn negated(&self) -> Test {
         match self {
             Test::File(is_there) => Test::File(!is_there),
+            Test::NoFolder(is_there) => Test::NoFolder(!is_there),
             Test::Found(subject, expression, is_found) => {
                 Test::Found(subject.clone(), expression.clone(), !is_found)
             }
@@ -101,13 +104,11 @@ pub(crate) fn limited(mut rule: Rule, case: &Case) -> Result<Rule, String> {
     for test in case {
         let (subject, expression, is_found) = match test {
             // What refuses holds whether there is a file or not: where none is, nothing is lost.
-            Test::File(_) if guards => continue,
-            Test::File(true) => {
-                rule.if_file = true;
-                continue;
-            }
-            Test::File(false) => {
-                rule.unless_file = true;
+            Test::File(_) | Test::NoFolder(_) if guards => continue,
+            Test::File(is_there) | Test::NoFolder(is_there) => {
+                rule.if_file |= is_there;
+                rule.unless_file |= !is_there;
+                rule.folders_are_files &= matches!(test, Test::File(_));
                 continue;
             }
             Test::Found(subject, expression, is_found) => (subject, expression, *is_found),
@@ -127,6 +128,9 @@ pub(crate) fn limited(mut rule: Rule, case: &Case) -> Result<Rule, String> {
                 rule.conditions.headers.extend(own.map(|own| (name.clone(), own)));
             }
         }
+    }
+    if rule.if_file && rule.unless_file {
+        return Err("a file that is there and is not is not translated".to_owned());
     }
     Ok(rule)
 }

@@ -363,6 +363,8 @@ pub(crate) struct Rule {
     pub except: Vec<String>,
     pub unless_file: bool,
     pub if_file: bool,
+    /// Whether a folder is there for these two.
+    pub folders_are_files: bool,
     /// What else requests have to be.
     pub conditions: Conditions,
     pub action: Option<Action>,
@@ -394,6 +396,7 @@ impl Rule {
             except: Vec::new(),
             unless_file: false,
             if_file: false,
+            folders_are_files: true,
             conditions: Conditions::default(),
             action: None,
             scripts: Vec::new(),
@@ -419,6 +422,11 @@ impl Rule {
     pub(crate) fn limit(mut self, limit: Limit) -> Rule {
         self.limit = Some(limit);
         self
+    }
+
+    /// Takes folders for paths without a file, as nginx's `-f` and `$uri` of `try_files` do.
+    pub(crate) fn ignore_folders(&mut self) {
+        self.folders_are_files &= !self.unless_file;
     }
 
     /// Whether it is for a path, if it refuses.

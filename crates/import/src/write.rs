@@ -183,6 +183,9 @@ fn rule(rule: &Rule) -> Table {
     if rule.if_file {
         table.insert("if_file", value(true));
     }
+    if !rule.folders_are_files && (rule.unless_file || rule.if_file) {
+        table.insert("folders_are_files", value(false));
+    }
     text(&mut table, "method", rule.conditions.method.as_ref());
     text(&mut table, "query", rule.conditions.query.as_ref());
     if !rule.conditions.headers.is_empty() {

@@ -31,6 +31,8 @@ pub struct Rule {
     pub unless_file: bool,
     /// Whether it redirects and rewrites only paths with a file or folder.
     pub if_file: bool,
+    /// Whether a folder is there for these two.
+    pub folders_are_files: bool,
     /// Where clients are sent.
     pub redirect: Option<Template>,
     /// What is served instead.

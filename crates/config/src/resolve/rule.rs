@@ -54,6 +54,7 @@ impl Reader<'_> {
             conditions: self.conditions(values),
             unless_file: values.unless_file.value,
             if_file: values.if_file.value,
+            folders_are_files: values.folders_are_files.value,
             redirect: self.redirect(values),
             rewrite: self.rewrite(values),
             status: self.rule_status(values),
@@ -110,6 +111,10 @@ impl Reader<'_> {
         if rule.if_file && (rule.unless_file || !is_given) {
             let problem = "is only for `redirect` and `rewrite`, without `unless_file`; remove it";
             self.complain("if_file", values.if_file.origin, problem);
+        }
+        if !rule.folders_are_files && !rule.if_file && !rule.unless_file {
+            let problem = "is only for `unless_file` and `if_file`; remove it";
+            self.complain("folders_are_files", values.folders_are_files.origin, problem);
         }
         if matches!(status.value, Auto::Is(_)) && !rule.refuses() && values.redirect.value.is_none()
         {

@@ -107,6 +107,10 @@ fn a_wrong_rule_is_told_with_its_line() {
         ),
         ("unless_file = true\ndeny = 'all'", &["site.rule.unless_file: is only for `redirect`"]),
         (
+            "rewrite = '/a'\nfolders_are_files = false",
+            &["site.rule.folders_are_files: is only for `unless_file`"],
+        ),
+        (
             "serve = 'nothing'",
             &["site.rule.serve: `nothing` is unknown; use all, existing or files"],
         ),

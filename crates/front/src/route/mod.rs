@@ -346,13 +346,19 @@ impl Router {
         self.find_cleaned(path, query, extent, tokamak_cost::coarse())
     }
 
-    /// Whether the site has a file, a script or a directory of a [clean] path.
+    /// Whether the site has a file or a script of a [clean] path, or a directory if these count.
     ///
     /// [clean]: clean
-    pub fn has(&self, path: &[u8]) -> bool {
-        let now = tokamak_cost::coarse();
-        path::refuse_hidden(path).is_ok()
-            && !matches!(self.decide(path, None, Extent::EXISTING, now), Target::NotFound)
+    pub fn has(&self, path: &[u8], directories_count: bool) -> bool {
+        if path::refuse_hidden(path).is_err() || (!directories_count && path.ends_with(b"/")) {
+            return false;
+        }
+        match self.decide(path, None, Extent::EXISTING, tokamak_cost::coarse()) {
+            Target::NotFound => false,
+            // That of a directory whose path lacks the slash.
+            Target::Redirect(..) => directories_count,
+            _ => true,
+        }
     }
 
     /// Decides what answers a request for a file anywhere on the disk. A file below the root is

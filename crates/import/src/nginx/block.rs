@@ -154,6 +154,15 @@ impl Block {
     }
 }
 
+impl Block {
+    /// Whether index files and lists answer for folders, and not scripts or what `try_files` says.
+    pub(super) fn serves_folders(&self) -> bool {
+        let tried = self.try_files.as_ref().and_then(|it| it.args.split_last());
+        self.fastcgi.is_none()
+            && tried.is_none_or(|(_, files)| files.iter().any(|file| file.ends_with('/')))
+    }
+}
+
 impl Reader<'_> {
     /// Reads directives into a block, which has what it inherits already.
     pub(super) fn read(&mut self, directives: &[Directive], block: &mut Block) {

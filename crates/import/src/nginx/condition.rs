@@ -64,8 +64,10 @@ pub(super) fn maps(directives: &[Directive]) -> Maps {
 /// The requests for which a condition holds, if rules can say it.
 pub(super) fn cases(words: &[&str], maps: &Maps, flags: &Flags) -> Option<Cases> {
     let test = match words {
-        ["-e" | "-f", file] if FILES.contains(file) => Test::File(true),
-        ["!-e" | "!-f", file] if FILES.contains(file) => Test::File(false),
+        ["-e", file] if FILES.contains(file) => Test::File(true),
+        ["!-e", file] if FILES.contains(file) => Test::File(false),
+        ["-f", file] if FILES.contains(file) => Test::NoFolder(true),
+        ["!-f", file] if FILES.contains(file) => Test::NoFolder(false),
         [variable, ..] if maps.contains_key(*variable) => return of_map(maps, variable, words),
         [variable, ..] if flags.contains_key(*variable) => return of_flag(flags, variable, words),
         // A variable that has one value.

@@ -29,24 +29,21 @@ impl Reader<'_> {
         if directive.args.iter().any(|file| file == "$uri/") {
             return;
         }
-        // Folders are not served then, and no path of a file ends with a slash.
-        if plan.fallback.len() == before
-            && found.scope().is_all()
+        // Folders are not served then.
+        if plan.fallback.len() > before {
+            plan.fallback[before..].iter_mut().for_each(Rule::ignore_folders);
+        } else if found.scope().is_all()
             && let Some(script) = &site.front_controller
         {
-            let mut folders = region.clone();
+            let mut rule = missing(&directive.place, region).rewrite(format!("/{script}"));
+            rule.ignore_folders();
+            plan.fallback.push(rule);
+        } else if found.scope().extensions().is_none() {
+            // Neither as a list nor by an index file.
+            let mut folders = region.refusing();
             folders.and.push("/$".to_owned());
-            let rule = Rule::at(&directive.place, folders);
-            plan.fallback.push(rule.rewrite(format!("/{script}")));
-            return;
+            site.rules.push(Rule::at(&directive.place, folders).refuse_all(404));
         }
-        let folders = plan.fallback[before..].iter().map(|rule| {
-            let mut rule = Rule { unless_file: false, ..rule.clone() };
-            rule.scope.and.push("/$".to_owned());
-            rule
-        });
-        let folders: Vec<Rule> = folders.collect();
-        plan.fallback.extend(folders);
     }
 
     /// The last argument says what a path without a file becomes.
@@ -103,12 +100,6 @@ impl Reader<'_> {
                     }
                     site.rules.push(Rule::at(place, found.refused()).refuse_all(404));
                 }
-            }
-            if !files.iter().any(|file| file == "$uri/") && scope.pattern.is_none() {
-                // Nor are folders: neither as a list nor by an index file.
-                let mut folders = region.refusing();
-                folders.and.push("/$".to_owned());
-                site.rules.push(Rule::at(place, folders).refuse_all(404));
             }
             return;
         }

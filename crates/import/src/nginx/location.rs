@@ -57,6 +57,15 @@ impl Match {
         }
     }
 
+    /// Whether it may be for a path that ends with a slash.
+    fn has_folders(&self) -> bool {
+        match self {
+            Match::Exact(path) => path.ends_with('/'),
+            Match::Prefix(..) => true,
+            Match::Pattern(_) => self.scope().extensions().is_none(),
+        }
+    }
+
     /// Whether it is for scripts, wherever they are.
     pub(super) fn runs_scripts(&self) -> bool {
         matches!(self, Match::Pattern(own) if pattern::is_in(own, "/a.php"))
@@ -439,7 +448,7 @@ impl Reader<'_> {
                 "one charset is for a whole site",
             );
         }
-        if matches!(found, Match::Prefix(..)) && !is_main {
+        if !is_main && found.has_folders() && block.serves_folders() {
             self.index_of(place, &region, &block, &name, site);
         }
         self.types(place, directives, &scope, &block, site);

@@ -7,7 +7,7 @@ use crate::source::Place;
 
 use super::Reader;
 use super::block::Block;
-use super::location::{Locations, Match, describe};
+use super::location::{Locations, Match, default_index, describe};
 use super::regions;
 use super::server::Plan;
 use super::sizes;
@@ -30,7 +30,7 @@ impl Reader<'_> {
         let mut mount = Site::new(place.clone());
         mount.path = Some(path.to_owned());
         mount.root = Some(folder);
-        mount.index = block.index.clone().or_else(|| site.index.clone());
+        mount.index = Some(block.index.clone().unwrap_or_else(default_index));
         mount.index_listing = block.index_listing;
         mount.charset = block.charset.clone();
         mount.body = Some(block.body.as_ref().map_or(sizes::BODY, |body| body.most));

@@ -49,6 +49,7 @@ impl Reader<'_> {
                 (Match::Pattern(outer), Match::Pattern(_)) if !runs(directives) => {
                     let mut own = Site::new(place.clone());
                     own.root.clone_from(&site.root);
+                    own.index.clone_from(&site.index);
                     let around = Block { root: site.root.clone(), ..block.clone() };
                     let none = Locations::default();
                     let mut inner_plan = Plan::default();
@@ -102,6 +103,7 @@ impl Reader<'_> {
     ) {
         let mut inner = Site::new(place.clone());
         inner.root = site.root.clone();
+        inner.index = site.index.clone();
         let mut own = Plan::default();
         let around = Block { root: site.root.clone(), ..block.clone() };
         let none = Locations::default();

@@ -268,7 +268,7 @@ impl Reader<'_> {
             |rule: &&Rule| rule.unless_file && matches!(rule.action, Some(Action::Rewrite(_)));
         let fallbacks = site.rules.iter().chain(&plan.fallback).filter(is_fallback);
         let behind = fallbacks.map(|rule| {
-            let mut rule = Rule { unless_file: false, ..rule.clone() };
+            let mut rule = Rule { unless_file: false, folders_are_files: true, ..rule.clone() };
             rule.scope.and.push(BEHIND.to_owned());
             rule.scope.and.extend(elsewhere.iter().cloned());
             rule

@@ -259,10 +259,15 @@ impl Reader<'_> {
                     return end;
                 }
             }
-            (["!-e", "$request_filename"] | ["!-f", "$request_filename"], body)
+            ([test @ ("!-e" | "!-f"), "$request_filename"], body)
                 if body.iter().all(|it| it.name == "rewrite" || it.name == "break") =>
             {
-                return self.steps(body, scope, true, site);
+                let before = site.rules.len();
+                let end = self.steps(body, scope, true, site);
+                if *test == "!-f" {
+                    site.rules[before..].iter_mut().for_each(Rule::ignore_folders);
+                }
+                return end;
             }
             // No file has a slash at the end of its path.
             (["!-d", "$request_filename"], body) if body.iter().all(is_of_folders) => {

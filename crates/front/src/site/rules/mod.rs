@@ -490,7 +490,7 @@ fn refusal(rule: &config::Rule, asked: RuleInput<'_>) -> Option<Target> {
 
 /// Whether there is a file or folder at a path, or none, as a rule wants it.
 fn is_there(rule: &config::Rule, path: &[u8], router: &Router) -> bool {
-    !(rule.unless_file || rule.if_file) || router.has(path) == rule.if_file
+    !(rule.unless_file || rule.if_file) || router.has(path, rule.folders_are_files) == rule.if_file
 }
 
 /// Whether a rule refuses a client by its address.

@@ -183,6 +183,26 @@ fn rewrites_choose_another_path_and_what_is_refused_stays_refused() {
         ("/some/page?rev=2", "index.php [/info] id=some/page&rev=2"),
         ("/.page", "index.php [/info] id=.page"),
     ]);
+    let place = Place::new(
+        r#"
+        [[site.rule]]
+        path = "/images"
+        unless_file = true
+        folders_are_files = false
+        rewrite = "/index.php/none"
+        [[site.rule]]
+        path = "/lib"
+        if_file = true
+        folders_are_files = false
+        rewrite = "/index.php/there"
+        "#,
+    );
+    place.check(&[
+        ("/images", "index.php [/none] -"),
+        ("/images/", "index.php [/none] -"),
+        ("/lib", "index.php [] -"),
+        ("/lib/exe/fetch.php", "index.php [/there] -"),
+    ]);
 }
 
 #[test]
