@@ -3,6 +3,7 @@
 
 mod chosen;
 mod compared;
+mod folders;
 mod invented;
 mod limits;
 mod listings;

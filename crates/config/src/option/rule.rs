@@ -47,7 +47,8 @@ section! {
         /// Whether it redirects and rewrites only paths with a file or folder.
         if_file: bool = "false", ANY, Live;
         /// Whether a folder is there for `unless_file` and `if_file`. With `false` only files
-        /// and scripts are, as for `-f` of nginx: no path that ends with a slash.
+        /// and scripts are, as for `-f` of nginx: no path that ends with a slash, or goes on behind
+        /// the name of a script.
         folders_are_files: bool = "true", ANY, Live;
         /// Where clients are sent instead: a path, or a URL with scheme and host. The query is
         /// kept, unless this ends with `?`.

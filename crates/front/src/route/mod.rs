@@ -346,7 +346,8 @@ impl Router {
         self.find_cleaned(path, query, extent, tokamak_cost::coarse())
     }
 
-    /// Whether the site has a file or a script of a [clean] path, or a directory if these count.
+    /// Whether the site has a file or a script of a [clean] path, or a directory if these count:
+    /// if not, there is no script either of which a path only begins with the name.
     ///
     /// [clean]: clean
     pub fn has(&self, path: &[u8], directories_count: bool) -> bool {
@@ -357,6 +358,7 @@ impl Router {
             Target::NotFound => false,
             // That of a directory whose path lacks the slash.
             Target::Redirect(..) => directories_count,
+            Target::Script(script) => directories_count || script.path_info().is_empty(),
             _ => true,
         }
     }

@@ -398,7 +398,11 @@ impl Reader<'_> {
         }
         if block.fastcgi.is_some() {
             // A script that does not exist is 404 anyway.
+            let before = block.steps.len();
             block.steps.retain(|step| !refuses_missing(step));
+            if block.steps.len() < before {
+                plan.files.push((place.clone(), region.clone()));
+            }
         }
         let before = site.rules.len();
         let end = self.steps(&block.steps, &region, false, site);
@@ -594,7 +598,9 @@ impl Reader<'_> {
         if block.is_internal {
             plan.internal.push((place.clone(), found.refused()));
         }
-        if let Some(directive) = &block.try_files {
+        // What php-fpm answers for those that do not exist is replaced only if it is intercepted.
+        let missing = block.missing.as_ref().filter(|_| block.intercepts);
+        if let Some(directive) = block.try_files.as_ref().or(missing) {
             self.missing_script(directive, region, plan);
         }
         if let Some(rule) = hidden_headers(place, block, &Block::default()) {
@@ -656,14 +662,15 @@ impl Reader<'_> {
         let args = directive.args.iter().map(String::as_str);
         let mut others = args.filter(|file| !OWN.contains(file));
         match others.next() {
-            Some("=404") => {}
+            Some("=404") => plan.files.push((directive.place.clone(), region.clone())),
             Some(fallback) if is_script(fallback) => {
                 let (script, passes) = target::without_query(fallback);
                 // Only the last one leads to another location, and names its query.
                 let is_last = directive.args.last().is_some_and(|last| last == fallback);
                 let end = if passes || !is_last { "" } else { "?" };
                 let rule = Rule::at(&directive.place, region.clone());
-                let rule = Rule { unless_file: true, ..rule };
+                let mut rule = Rule { unless_file: true, ..rule };
+                rule.ignore_folders();
                 plan.fallback.push(rule.rewrite(format!("{script}{end}")));
             }
             _ => {

@@ -119,6 +119,10 @@ impl Reader<'_> {
         );
         plan.intercepts.extend(own.intercepts);
         plan.internal.extend(own.internal);
+        plan.files.extend(own.files.into_iter().map(|(place, scope)| {
+            let path = scope.path.or_else(|| Some(format!("{path}*")));
+            (place, Scope { path, ..scope })
+        }));
         plan.fallback.extend(own.fallback.into_iter().map(|mut rule| {
             rule.scope.path.get_or_insert_with(|| format!("{path}*"));
             rule

@@ -27,6 +27,8 @@ pub(super) struct Plan {
     pub rest: Option<Scope>,
     /// Rewrites for paths without a file.
     pub fallback: Vec<Rule>,
+    /// Where a path that only begins with the name of a script is 404.
+    pub files: Vec<(Place, Scope)>,
     /// Scripts that clients cannot ask for by their names.
     pub internal: Vec<(Place, Scope)>,
     /// The headers of the locations.
@@ -202,6 +204,13 @@ impl Reader<'_> {
             self.no_path_info(place, &mut plan, site);
         }
         self.missing_scripts(place, &mut plan, site);
+        if plan.php.iter().any(|scripts| scripts.has_path_info) {
+            site.rules.extend(plan.files.iter().map(|(place, files)| {
+                let and = files.and.iter().chain(&files.pattern).cloned().collect();
+                let behind = Scope { pattern: Some(BEHIND.to_owned()), and, ..files.clone() };
+                Rule::at(place, behind).refuse_all(404)
+            }));
+        }
         for (place, scope) in &plan.internal {
             let rule = Rule::at(place, scope.clone()).refuse_all(404);
             site.rules.push(Rule { internal: true, ..rule });

@@ -195,6 +195,11 @@ fn rewrites_choose_another_path_and_what_is_refused_stays_refused() {
         if_file = true
         folders_are_files = false
         rewrite = "/index.php/there"
+        [[site.rule]]
+        path = "/load.php"
+        unless_file = true
+        folders_are_files = false
+        rewrite = "/index.php/none"
         "#,
     );
     place.check(&[
@@ -202,6 +207,9 @@ fn rewrites_choose_another_path_and_what_is_refused_stays_refused() {
         ("/images/", "index.php [/none] -"),
         ("/lib", "index.php [] -"),
         ("/lib/exe/fetch.php", "index.php [/there] -"),
+        ("/lib/exe/fetch.php/a", "lib/exe/fetch.php [/a] -"),
+        ("/load.php", "load.php [] -"),
+        ("/load.php/a", "index.php [/none] -"),
     ]);
 }
 

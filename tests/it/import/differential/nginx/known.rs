@@ -1,6 +1,6 @@
 //! How nginx differs.
 
-use super::super::known::{FOLDERS, is_folder_without_index};
+use super::super::known::is_folder_without_index;
 use super::super::outcome::{Difference, Pair, Reply};
 use regex_lite::RegexBuilder;
 
@@ -11,7 +11,26 @@ pub(super) const DIFFERENCES: &[Difference] = &[
             let path = pair.asked.path();
             // After many wrong passwords, clients get 429.
             matches!(pair.ours.status, 401 | 403 | 404 | 410 | 429)
-                && refusals(&pair.site.text).any(|head| is_for(head, &path))
+                && refusals(&pair.site.text).any(|head| {
+                    // Whom an index file is for, its folder is for.
+                    ["", "index.php", "index.html", "guide.html"].iter().any(|index| {
+                        (index.is_empty() || path.ends_with('/'))
+                            && is_for(head, &format!("{path}{index}"))
+                    })
+                })
+        },
+    },
+    Difference {
+        name: "an error page behind a password is left out",
+        explains: |pair| {
+            let (text, path) = (&pair.site.text, pair.asked.path());
+            let before = text.split("location ").next().unwrap_or_default();
+            pair.theirs.status == 401
+                && pair.is_entrance()
+                && path.contains("/.")
+                && text.contains("error_page 403 404 /docs/guide.html")
+                && !before.contains("auth_basic")
+                && !refusals(text).any(|head| is_for(head, &path))
         },
     },
     Difference {
@@ -77,21 +96,6 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         explains: |Pair { theirs, ours, .. }| {
             matches!(ours.status, 301..=308)
                 && (theirs.status, &theirs.location) == (ours.status, &ours.location)
-        },
-    },
-    Difference {
-        name: "where `location /` serves no folders, these are redirected or refused",
-        explains: |Pair { site, asked, theirs, ours }| {
-            let serves_none =
-                ["try_files $uri /", "try_files $uri @", "if (!-f $request_filename)"];
-            let path = asked.path();
-            let to = ours.location.as_ref().and_then(|to| to.split('?').next());
-            serves_none.iter().any(|line| site.text.contains(line))
-                && FOLDERS.contains(&&path[1..])
-                && (to == Some(&*format!("{path}/")) || ours.status == 404)
-                && (theirs.is_refused()
-                    || matches!(theirs.file.as_deref(), Some("index.php" | "docs/index.html"))
-                    || theirs.status == 200 && asked.method == "HEAD")
         },
     },
     Difference {

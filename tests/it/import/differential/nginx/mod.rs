@@ -17,7 +17,7 @@ pub(super) const PEER: Peer = Peer {
     openings: &[
         "index files answer all methods",
         "a condition for the query of a whole server is asked for the client's alone",
-        "where `location /` serves no folders, these are redirected or refused",
+        "an error page behind a password is left out",
     ],
 };
 
