@@ -96,7 +96,7 @@ impl Match {
     }
 
     /// What nginx prefers comes first: rules are asked in their order.
-    fn rank(&self) -> (u8, std::cmp::Reverse<usize>) {
+    pub(super) fn rank(&self) -> (u8, std::cmp::Reverse<usize>) {
         use std::cmp::Reverse;
         match self {
             Match::Exact(_) => (0, Reverse(0)),
@@ -240,95 +240,6 @@ impl Locations {
 }
 
 impl Reader<'_> {
-    /// Sorts locations. One with an expression that is not translated becomes a refusal of all.
-    pub(super) fn locations(&mut self, place: &Place, directives: &[Directive]) -> Locations {
-        let mut locations = Locations::default();
-        for directive in directives {
-            let block = directive.inner().to_vec();
-            let (kind, text) = kind(&directive.args);
-            let found = match kind {
-                "@" => {
-                    locations.named.push((text.to_owned(), block));
-                    continue;
-                }
-                "=" => Match::Exact(text.to_owned()),
-                "^~" => Match::Prefix(text.to_owned(), true),
-                "~" | "~*" => match self.expression(directive, text, kind == "~*") {
-                    Ok(expression) => Match::Pattern(expression),
-                    Err(problem) => {
-                        let reason = format!("{problem}; the whole site is refused instead");
-                        self.notes.refused(&directive.place, &directive.line(), reason);
-                        let deny = Directive {
-                            place: directive.place.clone(),
-                            name: "deny".to_owned(),
-                            args: vec!["all".to_owned()],
-                            block: None,
-                        };
-                        let all = Match::Pattern("^/".to_owned());
-                        locations.all.push((directive.place.clone(), all, vec![deny]));
-                        continue;
-                    }
-                },
-                _ => Match::Prefix(text.to_owned(), false),
-            };
-            if found == Match::Prefix("/".to_owned(), false) {
-                let root = block.iter().find(|it| it.name == "root");
-                locations.root = root.map(|root| root.arg(0).to_owned());
-                let index = block.iter().find(|it| it.name == "index");
-                locations.index = index.map(|index| index.args.clone());
-            }
-            locations.all.push((directive.place.clone(), found, block));
-        }
-        locations.all.sort_by_key(|(_, found, _)| found.rank());
-        if let Some(well_known) = self.well_known(place, &locations) {
-            locations.all[well_known].1 =
-                Match::Pattern(pattern::translate("/\\.(?!well-known)", false).unwrap_or_default());
-        }
-        locations
-    }
-
-    /// The expression of a location, or one that is found in more paths, if no more is served then.
-    fn expression(
-        &mut self,
-        location: &Directive,
-        text: &str,
-        ignores_case: bool,
-    ) -> Result<String, String> {
-        let serves_less = |it: &Directive| match &*it.name {
-            "fastcgi_pass" | "rewrite" | "if" | "root" | "alias" | "location" | "error_page" => {
-                false
-            }
-            "return" => it.arg(0).starts_with('4'),
-            "try_files" => it.args.last().is_some_and(|last| last.starts_with('=')),
-            _ => true,
-        };
-        pattern::translate(text, ignores_case).or_else(|problem| {
-            let wider = pattern::without_assertions(text)
-                .filter(|_| location.inner().iter().all(serves_less))
-                .and_then(|wider| pattern::translate(&wider, ignores_case).ok())
-                .ok_or(problem)?;
-            let reason = "what it looks at, ahead or behind, is left out, so it is for more paths, \
-                and what it refuses is refused there, too";
-            self.notes.refused(&location.place, &location.line(), reason);
-            Ok(wider)
-        })
-    }
-
-    /// `location ~ /\. { deny all; }` beside one that nginx prefers for `/.well-known`.
-    fn well_known(&mut self, _place: &Place, locations: &Locations) -> Option<usize> {
-        let is_hidden = |found: &Match| {
-            let hidden = ["/\\.", "/\\..*", "/\\.(.*)", "(^|/)\\.", "(?:^|/)\\."];
-            matches!(found, Match::Pattern(own) if hidden.contains(&&**own))
-        };
-        let at = locations.all.iter().position(|(_, found, _)| is_hidden(found))?;
-        let is_open = |found: &Match| match found {
-            Match::Exact(path) | Match::Prefix(path, true) => path.starts_with("/.well-known"),
-            Match::Pattern(own) => own.contains("/\\.well-known"),
-            Match::Prefix(_, false) => false,
-        };
-        locations.all[..at].iter().any(|(_, found, _)| is_open(found)).then_some(at)
-    }
-
     #[expect(clippy::too_many_arguments, reason = "what is around a location")]
     pub(super) fn location(
         &mut self,
@@ -598,10 +509,17 @@ impl Reader<'_> {
         if block.is_internal {
             plan.internal.push((place.clone(), found.refused()));
         }
-        // What php-fpm answers for those that do not exist is replaced only if it is intercepted.
-        let missing = block.missing.as_ref().filter(|_| block.intercepts);
-        if let Some(directive) = block.try_files.as_ref().or(missing) {
+        if let Some(directive) = &block.try_files {
             self.missing_script(directive, region, plan);
+        } else if let Some(page) = block.missing.as_ref().filter(|_| block.intercepts) {
+            // php-fpm may run another script then, or refuse it.
+            let reason = "scripts that do not exist are 404, also where their answers are \
+                intercepted; write `try_files` into their location";
+            self.notes.left(
+                place,
+                &format!("error_page 404 = {}", page.args.last().map_or("", String::as_str)),
+                reason,
+            );
         }
         if let Some(rule) = hidden_headers(place, block, &Block::default()) {
             site.rules.push(rule);
@@ -611,73 +529,6 @@ impl Reader<'_> {
         }
         plan.intercepts.push((place.clone(), block.intercepts));
         plan.php.push(scripts);
-    }
-
-    /// What an expression for scripts is also for: php-fpm runs none of that by default.
-    fn others(&mut self, place: &Place, found: &Match, expression: &str, site: &mut Site) {
-        let (has_others, is_meant) = php::has_others(expression);
-        if is_meant {
-            let reason = "only names that end in `.php` run, as php-fpm wants it by default; the \
-                others of these are refused";
-            self.notes.refused(place, &describe(found), reason);
-        }
-        if has_others {
-            let mut scope = found.refused();
-            scope.and.push(format!("!(?i){}", php::NAMES));
-            site.rules.push(Rule::at(place, scope).refuse_all(403));
-        }
-    }
-
-    /// One script that answers for all paths of a location.
-    fn one_script(
-        &mut self,
-        place: &Place,
-        region: &Scope,
-        script: String,
-        block: &Block,
-        site: &mut Site,
-        plan: &mut Plan,
-    ) {
-        if !self.params(place, block, site) {
-            site.rules.push(Rule::at(place, closed(region)).refuse_all(404));
-            return;
-        }
-        if block.params.get("SCRIPT_NAME").is_none_or(|(_, name)| *name != script) {
-            let line = format!("SCRIPT_FILENAME of {script}");
-            self.notes.differs(place, &line, "its SCRIPT_NAME is its own path");
-        }
-        let rule = match &block.try_files {
-            Some(_) => Rule { unless_file: true, ..Rule::at(place, region.clone()) },
-            None => Rule::at(place, region.clone()),
-        };
-        site.rules.push(rule.rewrite(script.clone()));
-        plan.intercepts.push((place.clone(), block.intercepts));
-        plan.php.push(php::Scripts::named(vec![script], false));
-    }
-
-    /// `try_files` of scripts: what answers for those that do not exist.
-    fn missing_script(&mut self, directive: &Directive, region: &Scope, plan: &mut Plan) {
-        const OWN: [&str; 4] =
-            ["$uri", "$uri/", "$fastcgi_script_name", "$document_root$fastcgi_script_name"];
-        let args = directive.args.iter().map(String::as_str);
-        let mut others = args.filter(|file| !OWN.contains(file));
-        match others.next() {
-            Some("=404") => plan.files.push((directive.place.clone(), region.clone())),
-            Some(fallback) if is_script(fallback) => {
-                let (script, passes) = target::without_query(fallback);
-                // Only the last one leads to another location, and names its query.
-                let is_last = directive.args.last().is_some_and(|last| last == fallback);
-                let end = if passes || !is_last { "" } else { "?" };
-                let rule = Rule::at(&directive.place, region.clone());
-                let mut rule = Rule { unless_file: true, ..rule };
-                rule.ignore_folders();
-                plan.fallback.push(rule.rewrite(format!("{script}{end}")));
-            }
-            _ => {
-                let reason = "scripts that do not exist are 404";
-                self.notes.left(&directive.place, &directive.line(), reason);
-            }
-        }
     }
 }
 
@@ -771,7 +622,7 @@ pub(super) fn describe(found: &Match) -> String {
 }
 
 /// How a location is compared, and with what; nginx also takes both as one word.
-fn kind(args: &[String]) -> (&str, &str) {
+pub(super) fn kind(args: &[String]) -> (&str, &str) {
     let first = args.first().map_or("", String::as_str);
     if let [kind, text, ..] = args {
         return (kind, text);

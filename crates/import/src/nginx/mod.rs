@@ -14,8 +14,10 @@ mod nested;
 mod parse;
 mod php;
 mod regions;
+mod scripts;
 mod server;
 mod sizes;
+mod sorting;
 mod steps;
 mod target;
 

@@ -110,8 +110,11 @@ fn a_path_behind_a_script_is_not_run_where_only_files_are() {
 }
 
 #[test]
-fn scripts_that_do_not_exist_are_for_the_page_of_404_if_answers_are_intercepted() {
+fn a_note_tells_of_scripts_that_do_not_exist_if_answers_are_intercepted() {
     let lines = "error_page 404 = /index.php; location ~ \\.php$ { fastcgi_pass unix:/php; }";
-    assert_eq!(without_folders(lines), 0);
-    assert_eq!(without_folders(&format!("fastcgi_intercept_errors on; {lines}")), 1);
+    assert_eq!(nginx(lines).notes.len(), 0);
+    let import = nginx(&format!("fastcgi_intercept_errors on; {lines}"));
+    let is_told = |note: &crate::Note| note.reason.starts_with("scripts that do not exist are 404");
+    assert!(import.notes.iter().any(is_told), "{:?}", import.notes);
+    assert_eq!(without_folders(&format!("fastcgi_intercept_errors on; {lines}")), 0);
 }
