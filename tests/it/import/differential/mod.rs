@@ -38,6 +38,10 @@ const SITES: usize = 50;
 /// Requests for a site in a row: more find little that is new.
 const EACH: usize = 200;
 
+/// Tokamak listens when the PHP of all sites has started, which took more than 20 seconds beside
+/// other builds. Ten times as long would only delay a failure.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Clients at the same time: as many as keep both servers and their PHP busy on two processors.
 const CLIENTS: usize = 4;
 
@@ -241,7 +245,7 @@ fn serve(desk: &mut Desk, language: &str, file: &Path, sites: &str) -> Vec<Noted
             assert!(ended.is_none(), "{ended:?}: {}", desk.log());
             std::net::TcpStream::connect(address).ok().map(drop)
         };
-        eventually(Duration::from_secs(20), listens).expect("a server listens");
+        eventually(PATIENCE, listens).expect("a server listens");
     }
     let whole = fs::read_to_string(file).unwrap();
     let first = sites.split(['$', '\n']).next().unwrap_or_default();
