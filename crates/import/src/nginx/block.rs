@@ -7,7 +7,7 @@ use crate::source::Place;
 use crate::{unit, validity};
 
 use super::sizes::{self, Size};
-use super::{Reader, is_missing, known, limits, target};
+use super::{Reader, constants, is_missing, known, limits, target};
 
 /// Directives that hand requests to something else than PHP.
 const FOREIGN: &[&str] = &[
@@ -311,7 +311,8 @@ impl Reader<'_> {
     }
 
     fn header(&mut self, directive: &Directive, block: &mut Block) {
-        let (name, value) = (directive.arg(0), directive.arg(1));
+        let name = directive.arg(0);
+        let value = &*self.header_value(directive);
         let problem = match validity::field(name, value) {
             _ if value.contains('$') => Some("variables are not translated; write its value"),
             Err(problem) => Some(problem),
@@ -329,6 +330,22 @@ impl Reader<'_> {
             value: value.to_owned(),
             always: directive.arg(2) == "always",
         });
+    }
+
+    /// The value of a header, with that of each `map` for requests that lack what it looks at.
+    fn header_value(&mut self, directive: &Directive) -> String {
+        let value = directive.arg(1);
+        let maps = self.maps.iter().filter_map(|(name, map)| Some((name, map.of_absent()?)));
+        let values = maps.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let plain = constants::replaced(value, &values);
+        if plain == value || plain.contains('$') {
+            return value.to_owned();
+        }
+        let plain = plain.trim_end_matches([',', ' ']).to_owned();
+        let reason = format!("for all requests it is `{plain}`, which nginx sends where what the \
+            `map` looks at is missing");
+        self.notes.differs(&directive.place, &directive.line(), reason);
+        plain
     }
 
     fn expires(&mut self, directive: &Directive, block: &mut Block) {

@@ -134,7 +134,7 @@ fn replaced_in(directive: &Directive, values: &Values) -> Directive {
 }
 
 /// A text with the values of the variables that are known.
-fn replaced(text: &str, values: &Values) -> String {
+pub(super) fn replaced(text: &str, values: &Values) -> String {
     let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';
     let (mut whole, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once('$') {

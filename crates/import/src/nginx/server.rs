@@ -208,6 +208,7 @@ impl Reader<'_> {
         }
         self.intercepts(&plan.intercepts, site);
         site.rules.extend(plan.fallback);
+        folders_of_script(site);
         listings(&plan.listings, site);
     }
 
@@ -310,6 +311,28 @@ impl Reader<'_> {
             let rest = locations.region(&main);
             self.try_files(directive, (&main, &rest), locations, site, plan);
         }
+    }
+}
+
+/// The script that `index` names last, by its whole path, answers for folders without an index file
+/// if it is that of paths without a file.
+fn folders_of_script(site: &mut Site) {
+    let last = site.index.as_ref().and_then(|index| index.last());
+    let Some((script, _)) = last.and_then(|last| last.strip_prefix('/')?.split_once(".php")) else {
+        return;
+    };
+    let script = format!("{script}.php");
+    let leads_there = |rule: &Rule| match &rule.action {
+        Some(Action::Rewrite(to)) => {
+            let rest = to.strip_prefix('/').and_then(|to| to.strip_prefix(&*script));
+            rule.unless_file && rest.is_some_and(|it| it.is_empty() || it.starts_with(['/', '?']))
+        }
+        _ => false,
+    };
+    let answers = site.front_controller.as_ref() == Some(&script);
+    if answers || (site.front_controller.is_none() && site.rules.iter().any(leads_there)) {
+        site.front_controller = Some(script);
+        site.index.as_mut().and_then(Vec::pop);
     }
 }
 
