@@ -6,6 +6,9 @@ use regex_lite::{Regex, escape};
 /// What the expressions of a rule do not have.
 const UNKNOWN: [&str; 9] = ["(?=", "(?<=", "(?<!", "(?>", "(?|", "(?#", "\\K", "++", "*+"];
 
+/// Expressions that are found in all paths.
+pub(crate) const ANY: [&str; 7] = ["^", ".*", "^.*$", "^(.*)$", "^/", "^/(.*)$", "^(.*)"];
+
 /// The same expression for a rule.
 ///
 /// # Errors

@@ -210,7 +210,7 @@ impl Reader<'_> {
         match &*directive.name {
             "listen" => block.listen.push(directive.clone()),
             "server_name" => block.names.extend(directive.args.iter().cloned()),
-            "root" => block.root = Some(self.path(first)),
+            "root" => block.root = Some(self.folder(first)),
             "alias" => block.alias = Some(self.path(first)),
             "index" => block.index = Some(directive.args.clone()),
             "allow" | "deny" => {
@@ -269,7 +269,8 @@ impl Reader<'_> {
             "try_files" => block.try_files = Some(directive.clone()),
             // It only serves `fastcgi_param PATH_INFO`, which PHP gets anyway.
             "set" if directive.arg(1) == "$fastcgi_path_info" => {}
-            "rewrite" | "return" | "if" | "break" | "set" => block.steps.push(directive.clone()),
+            "rewrite" => block.steps.push(target::numbered(directive)),
+            "return" | "if" | "break" | "set" => block.steps.push(directive.clone()),
             "fastcgi_pass" => block.fastcgi = Some(directive.clone()),
             "location" if directive.block.is_some() => block.locations.push(directive.clone()),
             "access_log" => {
@@ -355,7 +356,7 @@ impl Reader<'_> {
             "max" => Some(Expires::Seconds(10 * 365 * 86_400)),
             "epoch" => Some(Expires::Never),
             negative if negative.starts_with('-') => Some(Expires::Never),
-            time => match unit::nginx_time(time) {
+            time => match unit::nginx_time(time.strip_prefix('+').unwrap_or(time)) {
                 Some(0) => Some(Expires::Never),
                 Some(seconds) => Some(Expires::Seconds(seconds)),
                 None => {

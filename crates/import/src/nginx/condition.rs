@@ -119,7 +119,7 @@ fn compared(operator: &str, value: &str) -> Option<(String, bool)> {
 }
 
 /// Whether a condition holds for a value of its variable; nothing if that cannot be known.
-fn holds(words: &[&str], value: &str) -> Option<bool> {
+pub(super) fn holds(words: &[&str], value: &str) -> Option<bool> {
     if value.contains('$') {
         return None;
     }

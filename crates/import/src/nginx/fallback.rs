@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::directive::Directive;
 use crate::model::{Rule, Scope, Serve, Site};
+use crate::pattern;
 use crate::source::Place;
 
 use super::Reader;
@@ -45,7 +46,17 @@ impl Reader<'_> {
             rule.scope.and.push("/$".to_owned());
             rule
         });
-        let folders: Vec<Rule> = folders.collect();
+        let mut folders: Vec<Rule> = folders.collect();
+        // The folder itself may be asked for without its slash.
+        if let Match::Prefix(path, _) = found
+            && self.is_folder_of(path, site)
+        {
+            folders.extend(plan.fallback[before..].iter().map(|rule| {
+                let mut rule = Rule { unless_file: false, ..rule.clone() };
+                rule.scope.and.push(pattern::exact(path));
+                rule
+            }));
+        }
         plan.fallback.extend(folders);
     }
 
@@ -155,6 +166,15 @@ impl Reader<'_> {
         let root = site.root.as_deref().unwrap_or_default();
         let is_fixed = file.starts_with('/') && !file.contains('$');
         is_fixed && self.disk.is_file(&Path::new(root).join(file.trim_start_matches('/')))
+    }
+
+    /// Whether a path is that of a folder of the site, now.
+    fn is_folder_of(&self, path: &str, site: &Site) -> bool {
+        let folder = Path::new(site.root.as_deref().unwrap_or_default());
+        let folder = folder.join(path.trim_start_matches('/'));
+        let is_plain = !path.ends_with('/') && !path.contains(['*', '?', '[']);
+        let is_there = !self.disk.glob(&folder.to_string_lossy()).is_empty();
+        is_plain && is_there && !self.disk.is_file(&folder)
     }
 
     /// The rewrites of a location `@name`, or the one script that it runs.

@@ -237,6 +237,13 @@ impl Reader<'_> {
         }
     }
 
+    /// The same for a folder, without a slash at its end.
+    fn folder(&self, name: &str) -> String {
+        let path = self.path(name);
+        let end = path.trim_end_matches('/').len().max(1);
+        path[..end].to_owned()
+    }
+
     /// A name of a file as nginx resolves it.
     fn path(&self, name: &str) -> String {
         self.prefix.join(name).to_string_lossy().into_owned()

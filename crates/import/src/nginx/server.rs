@@ -68,7 +68,7 @@ impl Reader<'_> {
             return;
         }
         let locations = self.locations(place, &block.locations);
-        site.root = block.root.clone().or_else(|| locations.root.clone().map(|it| self.path(&it)));
+        site.root = block.root.clone().or_else(|| locations.root.clone().map(|it| self.folder(&it)));
         let index = locations.index.clone().or_else(|| block.index.clone());
         site.index = Some(index.unwrap_or_else(default_index));
         site.index_listing = block.index_listing;
@@ -225,6 +225,7 @@ impl Reader<'_> {
             rule.scope = Scope::pattern("\\.php$");
             rule.scope.and = php.iter().flat_map(Scripts::elsewhere).collect();
             rule = rule.refuse_all(403);
+            rule.is_of_scripts = true;
         }
         site.rules.push(rule);
     }
@@ -277,7 +278,8 @@ impl Reader<'_> {
         let behind: Vec<Rule> = behind.collect();
         plan.fallback.extend(behind);
         let behind = Scope { and: elsewhere, ..Scope::pattern(BEHIND) };
-        plan.fallback.push(Rule::at(place, behind).refuse_all(404));
+        let behind = Rule::at(place, behind).refuse_all(404);
+        plan.fallback.push(Rule { is_of_scripts: true, ..behind });
     }
 
     /// Whether error pages replace what scripts answer, which is so for all of a site or for none.
