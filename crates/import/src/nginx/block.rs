@@ -343,8 +343,10 @@ impl Reader<'_> {
             return value.to_owned();
         }
         let plain = plain.trim_end_matches([',', ' ']).to_owned();
-        let reason = format!("for all requests it is `{plain}`, which nginx sends where what the \
-            `map` looks at is missing");
+        let reason = format!(
+            "for all requests it is `{plain}`, which nginx sends where what the \
+            `map` looks at is missing"
+        );
         self.notes.differs(&directive.place, &directive.line(), reason);
         plain
     }

@@ -741,6 +741,9 @@ fn except(rules: &mut Vec<Rule>, from: usize, scripts: &[php::Scripts], open: &[
         }
         let others = |own: &php::Scripts| own.expression.as_ref().map(|own| format!("!{own}"));
         rule.except.extend(scripts.iter().flat_map(|own| own.names.clone()));
+        let longer = scripts.iter().filter(|own| own.has_path_info).flat_map(|own| &own.names);
+        let longer = longer.filter(|name| !name.ends_with('*'));
+        rule.except.extend(longer.map(|name| format!("{name}/*")));
         rule.scope.and.extend(scripts.iter().filter_map(others));
         let is_for = |path: &&String| rule.scope.fits(path);
         let paths: Vec<String> = open.iter().filter(is_for).map(|path| exactly_not(path)).collect();

@@ -68,7 +68,8 @@ impl Reader<'_> {
             return;
         }
         let locations = self.locations(place, &block.locations);
-        site.root = block.root.clone().or_else(|| locations.root.clone().map(|it| self.folder(&it)));
+        site.root =
+            block.root.clone().or_else(|| locations.root.clone().map(|it| self.folder(&it)));
         let index = locations.index.clone().or_else(|| block.index.clone());
         site.index = Some(index.unwrap_or_else(default_index));
         site.index_listing = block.index_listing;

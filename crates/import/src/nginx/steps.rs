@@ -125,7 +125,8 @@ impl Reader<'_> {
         let expression = looked_at(step.arg(0));
         let target = target::rewritten(&target::on_own_host(to, &site.hosts));
         // All paths of a location with an expression, which is the only one that a rule can have.
-        let is_whole = scope.pattern.is_some() && pattern::ANY.contains(&step.arg(0)) && !to.contains('$');
+        let is_whole =
+            scope.pattern.is_some() && pattern::ANY.contains(&step.arg(0)) && !to.contains('$');
         let problem = if flag == "break" && !scope.is_rest() {
             Some("`break` within a location is not translated".to_owned())
         } else if status.is_none() && goes_on {

@@ -235,7 +235,12 @@ mod tests {
     fn names_of_groups_become_numbers() {
         let args = |expression: &str, to: &str| vec![expression.to_owned(), to.to_owned()];
         for (expression, to, plain, numbers) in [
-            ("^/v(?<id>[0-9]+)/(?<idea>.*)$", "/x?a=$id&b=$idea", "^/v([0-9]+)/(.*)$", "/x?a=$1&b=$2"),
+            (
+                "^/v(?<id>[0-9]+)/(?<idea>.*)$",
+                "/x?a=$id&b=$idea",
+                "^/v([0-9]+)/(.*)$",
+                "/x?a=$1&b=$2",
+            ),
             ("^/(a|b)\\((?:c)(?P<d>.)", "/$1/$d", "^/(a|b)\\((?:c)(.)", "/$1/$2"),
             ("^/(.*)$", "/$id", "^/(.*)$", "/$id"),
         ] {
