@@ -631,6 +631,8 @@ impl Reader<'_> {
         if scripts.expression.is_some() {
             plan.fallback.push(super::steps::only(place, region, Serve::Existing));
         }
+        let path_info = block.params.get("PATH_INFO").map(|(_, value)| self.path_info_of(value));
+        plan.path_infos.extend(path_info.unwrap_or_default());
         plan.intercepts.push((place.clone(), block.intercepts));
         plan.php.push(scripts);
     }

@@ -12,6 +12,7 @@ mod location;
 mod mount;
 mod nested;
 mod parse;
+mod path_info;
 mod php;
 mod regions;
 mod server;
@@ -31,6 +32,7 @@ use block::Block;
 use condition::{Flags, Maps};
 use limits::Zone;
 use parse::MISSING;
+use path_info::PathInfos;
 use sizes::Waits;
 
 /// Reads a configuration of nginx.
@@ -57,6 +59,7 @@ pub(crate) fn read(
         has_log: has_log(&directives),
         maps: condition::maps(&directives),
         flags: Flags::new(),
+        path_infos: PathInfos::new(),
         disk,
         notes,
     };
@@ -118,6 +121,8 @@ struct Reader<'a> {
     maps: Maps,
     /// What `set` gives to variables, and for which requests.
     flags: Flags,
+    /// Which variables are a part of the path.
+    path_infos: PathInfos,
     disk: &'a dyn Disk,
     notes: &'a mut Notes,
 }

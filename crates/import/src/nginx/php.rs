@@ -177,6 +177,14 @@ impl Reader<'_> {
                     let reason = "see `listen_tls`, or `trusted_proxies` behind a proxy";
                     self.notes.left(place, &line, reason);
                 }
+                "PATH_INFO"
+                    if value.starts_with('$')
+                        && !value.contains("fastcgi_path_info")
+                        && self.path_info_of(value).is_empty() =>
+                {
+                    let reason = "scripts get what goes on behind their names";
+                    self.notes.left(place, &line, reason);
+                }
                 name if STANDARD.contains(&name) => {}
                 _ if value.contains('$') => {
                     let reason = "variables are not translated";

@@ -9,6 +9,7 @@ use super::Reader;
 use super::block::Block;
 use super::constants::Values;
 use super::location::{Locations, Match, default_index, describe};
+use super::path_info::{self, PathInfos};
 use super::php::Scripts;
 use super::regions::{self, Region};
 use super::sizes;
@@ -27,6 +28,8 @@ pub(super) struct Plan {
     pub rest: Option<Scope>,
     /// Rewrites for paths without a file.
     pub fallback: Vec<Rule>,
+    /// What is handed to scripts as `PATH_INFO`, if that is a part of the path.
+    pub path_infos: PathInfos,
     /// Scripts that clients cannot ask for by their names.
     pub internal: Vec<(Place, Scope)>,
     /// The headers of the locations.
@@ -45,6 +48,7 @@ impl Reader<'_> {
         let constants: Values = constants.collect();
         let directives = &self.settled(directives, &constants);
         self.flags.clear();
+        self.path_infos.clear();
         let mut block = outer.inherited();
         self.read(directives, &mut block);
         // Who only answers with a redirect has clients for no longer than that.
@@ -198,6 +202,8 @@ impl Reader<'_> {
             site.rules.push(only(place, &Scope::default(), Serve::Existing));
         }
         self.which_scripts(place, &plan.php, site);
+        let path_infos = std::mem::take(&mut plan.path_infos);
+        path_info::hand_on(&path_infos, &mut plan, site);
         let is_everywhere = |it: &Scripts| it.has_path_info && it.are_all();
         if !plan.php.is_empty() && !plan.php.iter().any(is_everywhere) {
             self.no_path_info(place, &mut plan, site);

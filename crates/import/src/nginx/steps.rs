@@ -8,7 +8,7 @@ use crate::pattern;
 use crate::source::Place;
 
 use super::target;
-use super::{Reader, condition, known};
+use super::{Reader, condition, known, path_info};
 
 /// What steps did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +90,7 @@ impl Reader<'_> {
 
     /// Remembers what variables become for some requests.
     fn flag(&mut self, step: &Directive) {
+        self.path_infos.extend(path_info::set_by_path(step));
         let cases = condition::cases(&words(step), &self.maps, &self.flags);
         for set in step.inner() {
             let (name, value) = (set.arg(0).to_owned(), set.arg(1).to_owned());

@@ -169,3 +169,32 @@ fn how_long_files_are_kept_may_depend_on_a_variable_with_one_value() {
     assert_has(&site("live"), "cache_control = \"max-age=3600\"");
     assert!(!site("test").toml.contains("cache_control"));
 }
+
+#[test]
+fn a_part_of_the_path_is_handed_on_to_scripts() {
+    let sets = "set $more \"\";\n\
+        if ($request_uri ~ \"^/api(/[^\\?]+)\") { set $more $1; }\n\
+        if ($request_uri ~ \"^/.*\\.php(/[^\\?]+)\") { set $more $1; }\n";
+    let rest = "location ~ ^/api/ { try_files $uri /index.php?$args; }\n\
+        location ~ \\.php$ { fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;\n\
+        fastcgi_param PATH_INFO $more; fastcgi_pass unix:/x; }";
+    let import = nginx(&format!("{sets} {rest}"));
+    let longer = rules(&import, &["rewrite = \"/index.php$1\"", "unless_file"]);
+    // The last one that fits sets it.
+    assert!(longer[0].contains("\\.php(/[^?]+)") || longer[0].contains("\\.php(/[^\\?]+)"));
+    assert!(longer[1].contains("^/api(/"), "{}", longer[1]);
+    assert!(
+        rules(&import, &["pattern = '\\.php/'", "deny"])[0].contains("!^/index\\.php"),
+        "{}",
+        import.toml
+    );
+    assert!(import.notes.is_empty(), "{:?}", import.notes);
+    // What clients ask for behind its name is no path of it, unless a location says so.
+    assert_eq!(rules(&import, &["^/index\\.php/", "internal = true"]).len(), 1);
+    let own = "location ~ ^/index.php/ { try_files $uri /index.php; }";
+    let import = nginx(&format!("{sets} {own} {rest}"));
+    assert_eq!(rules(&import, &["serve = \"files\"", "!^/index\\.php/"]).len(), 1);
+    // Nothing is known of another variable.
+    let import = nginx(rest);
+    assert!(import.notes.iter().any(|note| note.line.contains("PATH_INFO")), "{:?}", import.notes);
+}
