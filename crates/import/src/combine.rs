@@ -43,9 +43,14 @@ fn roots(sites: &mut Vec<Site>, notes: &mut Notes) {
             return true;
         }
         if !site.refuses_all() || other.is_none() {
-            notes.refused(&site.place, "", "the site has no document root, so all is refused");
-            let place = site.place.clone();
-            site.refuse(&place);
+            let is_redirect = |rule: &Rule| matches!(rule.action, Some(Action::Redirect { .. }));
+            if other.is_none() || !site.rules.iter().any(|it| is_redirect(it) && it.is_for_all()) {
+                let reason = "the site has no document root, so all but its redirects is refused";
+                notes.refused(&site.place, "", reason);
+            }
+            // Nothing of the other root is ever served.
+            site.rules.retain(|rule| is_redirect(rule) || rule.guards());
+            site.rules.push(Rule::at(&site.place, Scope::default()).refuse_all(404));
         }
         site.root.clone_from(&other);
         site.front_controller = None;
@@ -259,7 +264,8 @@ pub(crate) fn hand_down(site: &mut Site, notes: &mut Notes) {
         let mut own = Vec::new();
         let is_own =
             |rule: &&Rule| rule.of_answer || (mount.owns_headers && !rule.headers.is_empty());
-        let rules = site.rules.iter().filter(|rule| refuses(rule) || is_of_all(rule));
+        let rules = site.rules.iter().filter(|rule| !rule.is_of_scripts);
+        let rules = rules.filter(|rule| refuses(rule) || is_of_all(rule));
         let is_elsewhere = |rule: &&Rule| {
             let found = rule.scope.and.iter().filter(|own| !own.starts_with('!'));
             found.map(|own| expression_behind(own, &path)).any(|own| own == Within::Nowhere)
@@ -285,7 +291,11 @@ pub(crate) fn hand_down(site: &mut Site, notes: &mut Notes) {
                 (within, found) => {
                     // Without one of them the rule holds for more.
                     let mut and = rule.scope.and.clone();
-                    and.retain(|own| !own.starts_with('!') && holds_behind(own, &path));
+                    and.retain(|own| match own.strip_prefix('!') {
+                        // What is not found in the whole path is not found in a part of it.
+                        Some(own) => !["^", "\\b", "\\B", "\\A"].iter().any(|it| own.contains(it)),
+                        None => holds_behind(own, &path),
+                    });
                     Scope { path: within.text(), pattern: found.text(), and }
                 }
             };

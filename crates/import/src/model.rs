@@ -372,6 +372,8 @@ pub(crate) struct Rule {
     pub serve: Serve,
     /// Whether folders without an index file are listed, if it says so.
     pub index_listing: Option<bool>,
+    /// Whether it refuses the scripts that no location runs: a mounted site has its own.
+    pub is_of_scripts: bool,
     pub limit: Option<Limit>,
     /// Largest request body, in bytes.
     pub body: Option<u64>,
@@ -402,6 +404,7 @@ impl Rule {
             scripts: Vec::new(),
             serve: Serve::All,
             index_listing: None,
+            is_of_scripts: false,
             limit: None,
             body: None,
             is_unlogged: false,
@@ -481,6 +484,19 @@ impl Rule {
     pub(crate) fn list(mut self, lists: bool) -> Rule {
         self.index_listing = Some(lists);
         self
+    }
+
+    /// Whether it is for all requests.
+    pub(crate) fn is_for_all(&self) -> bool {
+        let Scope { path, pattern, and } = &self.scope;
+        let finds_all = pattern.as_deref().is_none_or(|own| pattern::ANY.contains(&own));
+        finds_all
+            && path.is_none()
+            && and.is_empty()
+            && self.except.is_empty()
+            && !self.unless_file
+            && !self.if_file
+            && self.conditions.is_empty()
     }
 
     /// Whether it does nothing.

@@ -6,6 +6,9 @@ use regex_lite::{Regex, escape};
 /// What the expressions of a rule do not have.
 const UNKNOWN: [&str; 9] = ["(?=", "(?<=", "(?<!", "(?>", "(?|", "(?#", "\\K", "++", "*+"];
 
+/// Expressions that are found in all paths.
+pub(crate) const ANY: [&str; 7] = ["^", ".*", "^.*$", "^(.*)$", "^/", "^/(.*)$", "^(.*)"];
+
 /// The same expression for a rule.
 ///
 /// # Errors
@@ -238,8 +241,8 @@ fn without_lookahead(expression: &str) -> Result<String, String> {
     let problem = || "a lookahead is translated only at the end, as in `/\\.(?!well-known)`".into();
     let close = closing(rest).ok_or_else(problem)?;
     let (text, after) = (rest[..close].replace("\\-", "-"), &rest[close + 1..]);
-    // Some text is not to follow, so there is none or another one: that is found anyway.
-    let after = if after == "." { "" } else { after };
+    // Another text has to follow.
+    let (is_some, after) = if after == "." { (true, "") } else { (false, after) };
     // What has to follow the text so that it counts: a slash or the end.
     let bounds = ["(/|$)", "(?:/|$)", "($|/)", "(?:$|/)"];
     let bounded = bounds.iter().find_map(|bound| text.strip_suffix(bound));
@@ -258,6 +261,9 @@ fn without_lookahead(expression: &str) -> Result<String, String> {
             true => format!("(?:$|[^{char}])"),
             false => format!("(?:$|[^{char}]|{char}{complement})"),
         };
+    }
+    if is_some && let Some(rest) = complement.strip_prefix("(?:$|") {
+        complement = format!("(?:{rest}");
     }
     let after = without_lookahead(after)?;
     Ok(format!("{before}{complement}{after}"))

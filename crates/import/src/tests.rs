@@ -1,6 +1,7 @@
 //! Whole configurations: what they become, what the notes say, and that `tokamak check` accepts
 //! whatever is written.
 
+mod applications;
 mod chosen;
 mod compared;
 mod folders;

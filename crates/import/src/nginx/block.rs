@@ -7,7 +7,7 @@ use crate::source::Place;
 use crate::{unit, validity};
 
 use super::sizes::{self, Size};
-use super::{Reader, is_missing, known, limits, target};
+use super::{Reader, constants, is_missing, known, limits, target};
 
 /// Directives that hand requests to something else than PHP.
 const FOREIGN: &[&str] = &[
@@ -219,7 +219,7 @@ impl Reader<'_> {
         match &*directive.name {
             "listen" => block.listen.push(directive.clone()),
             "server_name" => block.names.extend(directive.args.iter().cloned()),
-            "root" => block.root = Some(self.path(first)),
+            "root" => block.root = Some(self.folder(first)),
             "alias" => block.alias = Some(self.path(first)),
             "index" => block.index = Some(directive.args.clone()),
             "allow" | "deny" => {
@@ -278,7 +278,8 @@ impl Reader<'_> {
             "try_files" => block.try_files = Some(directive.clone()),
             // It only serves `fastcgi_param PATH_INFO`, which PHP gets anyway.
             "set" if directive.arg(1) == "$fastcgi_path_info" => {}
-            "rewrite" | "return" | "if" | "break" | "set" => block.steps.push(directive.clone()),
+            "rewrite" => block.steps.push(target::numbered(directive)),
+            "return" | "if" | "break" | "set" => block.steps.push(directive.clone()),
             "fastcgi_pass" => block.fastcgi = Some(directive.clone()),
             "location" if directive.block.is_some() => block.locations.push(directive.clone()),
             "access_log" => {
@@ -320,7 +321,8 @@ impl Reader<'_> {
     }
 
     fn header(&mut self, directive: &Directive, block: &mut Block) {
-        let (name, value) = (directive.arg(0), directive.arg(1));
+        let name = directive.arg(0);
+        let value = &*self.header_value(directive);
         let problem = match validity::field(name, value) {
             _ if value.contains('$') => Some("variables are not translated; write its value"),
             Err(problem) => Some(problem),
@@ -340,6 +342,24 @@ impl Reader<'_> {
         });
     }
 
+    /// The value of a header, with that of each `map` for requests that lack what it looks at.
+    fn header_value(&mut self, directive: &Directive) -> String {
+        let value = directive.arg(1);
+        let maps = self.maps.iter().filter_map(|(name, map)| Some((name, map.of_absent()?)));
+        let values = maps.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let plain = constants::replaced(value, &values);
+        if plain == value || plain.contains('$') {
+            return value.to_owned();
+        }
+        let plain = plain.trim_end_matches([',', ' ']).to_owned();
+        let reason = format!(
+            "for all requests it is `{plain}`, which nginx sends where what the \
+            `map` looks at is missing"
+        );
+        self.notes.differs(&directive.place, &directive.line(), reason);
+        plain
+    }
+
     fn expires(&mut self, directive: &Directive, block: &mut Block) {
         let text = directive.args.join(" ");
         block.expires = match &*text {
@@ -347,7 +367,7 @@ impl Reader<'_> {
             "max" => Some(Expires::Seconds(10 * 365 * 86_400)),
             "epoch" => Some(Expires::Never),
             negative if negative.starts_with('-') => Some(Expires::Never),
-            time => match unit::nginx_time(time) {
+            time => match unit::nginx_time(time.strip_prefix('+').unwrap_or(time)) {
                 Some(0) => Some(Expires::Never),
                 Some(seconds) => Some(Expires::Seconds(seconds)),
                 None => {

@@ -29,6 +29,28 @@ impl Map {
     pub(super) fn constant(&self) -> Option<&String> {
         Some(&self.default).filter(|it| self.values.is_empty() && !it.contains('$'))
     }
+
+    /// Its value for requests that lack what it looks at, if that is a plain text.
+    pub(super) fn of_absent(&self) -> Option<&String> {
+        const LACKING: [&str; 4] = ["$arg_", "$cookie_", "$http_", "$args"];
+        if !LACKING.iter().any(|start| self.source.starts_with(start)) {
+            return None;
+        }
+        let mut found = None;
+        for (key, value) in &self.values {
+            let (expression, ignores_case) = match (key.strip_prefix("~*"), key.strip_prefix('~')) {
+                (Some(own), _) => (own, true),
+                (_, Some(own)) => (own, false),
+                // A plain text counts before expressions.
+                _ if key.is_empty() => return Some(value).filter(|it| !it.contains('$')),
+                _ => continue,
+            };
+            let expression = pattern::translate(expression, ignores_case).ok()?;
+            found = found.or(pattern::is_in(&expression, "").then_some(value));
+        }
+        let found = found.unwrap_or(&self.default);
+        Some(found).filter(|it| !it.contains('$'))
+    }
 }
 
 /// The `map` of each variable.
@@ -99,7 +121,7 @@ fn compared(operator: &str, value: &str) -> Option<(String, bool)> {
 }
 
 /// Whether a condition holds for a value of its variable; nothing if that cannot be known.
-fn holds(words: &[&str], value: &str) -> Option<bool> {
+pub(super) fn holds(words: &[&str], value: &str) -> Option<bool> {
     if value.contains('$') {
         return None;
     }

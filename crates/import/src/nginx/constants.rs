@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::directive::Directive;
 
-use super::Reader;
+use super::{Reader, condition};
 
 /// Variables that stand for the same in each place where they are named.
 const STABLE: [&str; 4] =
@@ -53,7 +53,8 @@ impl Reader<'_> {
                 continue;
             }
             let root = root.map(|root| self.path(&replaced(root.arg(0), values)));
-            match self.asked(directive, root.as_deref(), values) {
+            let known = constantly(directive, values);
+            match known.or_else(|| self.asked(directive, root.as_deref(), values)) {
                 Some(true) => self.settle(directive.inner(), elsewhere, values, kept),
                 Some(false) => {}
                 None => kept.push(directive.clone()),
@@ -83,6 +84,16 @@ impl Reader<'_> {
         self.notes.differs(&step.place, &line, reason);
         Some(holds != test.starts_with('!'))
     }
+}
+
+/// Whether the condition of an `if` holds, if it compares a variable that has one value, and does
+/// nothing but say how long files may be kept.
+fn constantly(step: &Directive, values: &Values) -> Option<bool> {
+    let words = super::steps::words(step);
+    let (name, rest) = words.split_first()?;
+    let is_plain = step.inner().iter().all(|it| it.name == "expires");
+    let value = values.get(*name).filter(|_| is_plain && !rest.is_empty())?;
+    condition::holds(&words, value)
 }
 
 /// What an `if` asks of a file, and its name.
@@ -134,7 +145,7 @@ fn replaced_in(directive: &Directive, values: &Values) -> Directive {
 }
 
 /// A text with the values of the variables that are known.
-fn replaced(text: &str, values: &Values) -> String {
+pub(super) fn replaced(text: &str, values: &Values) -> String {
     let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';
     let (mut whole, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once('$') {

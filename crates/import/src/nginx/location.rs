@@ -6,12 +6,13 @@
 //! notes say so where that can be seen.
 
 use crate::directive::Directive;
-use crate::model::{Rule, Scope, Serve, Site};
+use crate::model::{Action, Rule, Scope, Serve, Site};
 use crate::pattern;
 use crate::source::Place;
 
 use super::Reader;
 use super::block::Block;
+use super::known;
 use super::mount::mounted;
 use super::php;
 use super::regions::Region;
@@ -180,6 +181,30 @@ impl Locations {
         }
     }
 
+    /// The expressions by which locations that nginx prefers to another one send files, by their
+    /// extensions.
+    fn sent_before(&self, found: &Match) -> Vec<Scope> {
+        let is_quiet = |it: &Directive| match &*it.name {
+            "allow" => it.arg(0) == "all",
+            "try_files" => it.args.last().is_some_and(|last| last.starts_with('=')),
+            name => {
+                matches!(name, "access_log" | "log_not_found" | "expires" | "add_header" | "etag")
+                    || known::is_silent(it)
+            }
+        };
+        if !matches!(found, Match::Pattern(_)) {
+            return Vec::new();
+        }
+        let before = self.all.iter().take_while(|(_, other, _)| other != found);
+        let before = before.filter(|(_, _, inner)| inner.iter().all(is_quiet));
+        let scopes = before.filter(|(_, other, _)| matches!(other, Match::Pattern(_)));
+        let is_of_files = |scope: &Scope| {
+            let of_scripts = |one: &String| one.starts_with("ph");
+            scope.extensions().is_some_and(|own| !own.iter().any(of_scripts))
+        };
+        scopes.map(|(_, other, _)| other.scope()).filter(is_of_files).collect()
+    }
+
     /// The paths that a location takes: those that it is for, without those that nginx gives to one
     /// that it prefers.
     pub(super) fn region(&self, found: &Match) -> Scope {
@@ -299,6 +324,8 @@ impl Reader<'_> {
         let runs_elsewhere = found.scripts_before(locations);
         let open = locations.open_paths(found);
         except(&mut refusals, 0, &runs_elsewhere, &open);
+        let sent = locations.sent_before(found);
+        except_sent(&mut refusals, 0, &sent);
         self.precedence(place, found, &refusals, locations, &name);
         let is_refused = refusals
             .iter()
@@ -318,6 +345,7 @@ impl Reader<'_> {
         let before = site.rules.len();
         let end = self.steps(&block.steps, &region, false, site);
         except(&mut site.rules, before, &runs_elsewhere, &open);
+        except_sent(&mut site.rules, before, &sent);
         if end == End::Answered {
             return;
         }
@@ -398,6 +426,15 @@ impl Reader<'_> {
     ) {
         let own = block.index.clone().unwrap_or_else(default_index);
         if site.index.as_ref().is_none_or(|index| index.is_empty() || *index == own) {
+            return;
+        }
+        // Those that come first are the same.
+        if let Some(more) = site.index.as_ref().and_then(|index| own.strip_prefix(&index[..])) {
+            let reason = format!(
+                "an index file {} is not looked for there, as it is not one of the whole site",
+                more.join(" or ")
+            );
+            self.notes.left(place, name, reason);
             return;
         }
         let reason = format!(
@@ -527,6 +564,8 @@ impl Reader<'_> {
         if scripts.expression.is_some() {
             plan.fallback.push(super::steps::only(place, region, Serve::Existing));
         }
+        let path_info = block.params.get("PATH_INFO").map(|(_, value)| self.path_info_of(value));
+        plan.path_infos.extend(path_info.unwrap_or_default());
         plan.intercepts.push((place.clone(), block.intercepts));
         plan.php.push(scripts);
     }
@@ -571,10 +610,35 @@ fn except(rules: &mut Vec<Rule>, from: usize, scripts: &[php::Scripts], open: &[
         }
         let others = |own: &php::Scripts| own.expression.as_ref().map(|own| format!("!{own}"));
         rule.except.extend(scripts.iter().flat_map(|own| own.names.clone()));
+        let longer = scripts.iter().filter(|own| own.has_path_info).flat_map(|own| &own.names);
+        let longer = longer.filter(|name| !name.ends_with('*'));
+        rule.except.extend(longer.map(|name| format!("{name}/*")));
         rule.scope.and.extend(scripts.iter().filter_map(others));
         let is_for = |path: &&String| rule.scope.fits(path);
         let paths: Vec<String> = open.iter().filter(is_for).map(|path| exactly_not(path)).collect();
         rule.scope.and.extend(paths);
+    }
+    rules.extend(behind);
+}
+
+/// Leaves out of refusals the files that other locations send, but not what stands behind the name
+/// of a script.
+fn except_sent(rules: &mut Vec<Rule>, from: usize, sent: &[Scope]) {
+    let mut behind = Vec::new();
+    let refuses = |rule: &&mut Rule| matches!(rule.action, Some(Action::Refuse { .. }));
+    for rule in rules[from..].iter_mut().filter(refuses) {
+        // Names that begin with a dot are not sent in any case.
+        let is_hidden = rule.scope.pattern.as_ref().is_some_and(|own| own.starts_with("/\\."));
+        let meets = |scope: &&Scope| !is_hidden && rule.scope.may_meet(scope);
+        let others: Vec<&String> =
+            sent.iter().filter(meets).filter_map(|scope| scope.pattern.as_ref()).collect();
+        if others.is_empty() {
+            continue;
+        }
+        let mut own = rule.clone();
+        own.scope.and.push(BEHIND.to_owned());
+        behind.push(own);
+        rule.scope.and.extend(others.iter().map(|own| format!("!{own}")));
     }
     rules.extend(behind);
 }

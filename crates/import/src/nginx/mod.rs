@@ -12,6 +12,7 @@ mod location;
 mod mount;
 mod nested;
 mod parse;
+mod path_info;
 mod php;
 mod regions;
 mod scripts;
@@ -33,6 +34,7 @@ use block::Block;
 use condition::{Flags, Maps};
 use limits::Zone;
 use parse::MISSING;
+use path_info::PathInfos;
 use sizes::Waits;
 
 /// Reads a configuration of nginx.
@@ -59,6 +61,7 @@ pub(crate) fn read(
         has_log: has_log(&directives),
         maps: condition::maps(&directives),
         flags: Flags::new(),
+        path_infos: PathInfos::new(),
         disk,
         notes,
     };
@@ -120,6 +123,8 @@ struct Reader<'a> {
     maps: Maps,
     /// What `set` gives to variables, and for which requests.
     flags: Flags,
+    /// Which variables are a part of the path.
+    path_infos: PathInfos,
     disk: &'a dyn Disk,
     notes: &'a mut Notes,
 }
@@ -237,6 +242,13 @@ impl Reader<'_> {
                 self.notes.left(&directive.place, &directive.line(), reason);
             }
         }
+    }
+
+    /// The same for a folder, without a slash at its end.
+    fn folder(&self, name: &str) -> String {
+        let path = self.path(name);
+        let end = path.trim_end_matches('/').len().max(1);
+        path[..end].to_owned()
     }
 
     /// A name of a file as nginx resolves it.

@@ -99,8 +99,11 @@ pub(super) fn has_others(expression: &str) -> (bool, bool) {
     let has = |paths: &[&str]| paths.iter().any(|path| pattern::is_in(expression, path));
     let is_meant = has(&OTHERS);
     let is_listed = listed(expression).is_some();
+    let is_longer = listed(expression).is_some_and(|own| {
+        own.names.iter().any(|name| pattern::is_in(expression, &format!("{name}5")))
+    });
     let is_known = is_listed || SCRIPTS.iter().all(|path| pattern::is_in(expression, path));
-    (is_meant || has(&LONGER) || !is_known, is_meant)
+    (is_meant || has(&LONGER) || is_longer || !is_known, is_meant)
 }
 
 /// The scripts that an expression names one by one.
@@ -108,7 +111,7 @@ fn listed(expression: &str) -> Option<Scripts> {
     let expression = expression.strip_prefix("(?i)").unwrap_or(expression);
     let has = |path: &str| pattern::is_in(expression, path);
     let rest = expression.strip_prefix("^/")?;
-    let (names, end) = rest.split_once("\\.php")?;
+    let (names, end) = rest.split_once("\\.php").or_else(|| rest.split_once(".php"))?;
     let is_end = matches!(end, "$" | "(/|$)" | "(?:/|$)" | "($|/)" | "(?:$|/)" | "(/.*)?$" | "");
     let names = match names.strip_suffix(')') {
         Some(group) => group.strip_prefix("(?:").or_else(|| group.strip_prefix('('))?,
@@ -119,7 +122,7 @@ fn listed(expression: &str) -> Option<Scripts> {
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-/".contains(&byte))
     };
     let names: Vec<&str> = names.split('|').collect();
-    if !is_end || end.is_empty() || !names.iter().all(|name| is_name(name)) {
+    if !is_end || !names.iter().all(|name| is_name(name)) {
         return None;
     }
     let has_path_info = has(&format!("/{}.php/b", names[0]));
@@ -174,6 +177,14 @@ impl Reader<'_> {
                     let reason = "see `listen_tls`, or `trusted_proxies` behind a proxy";
                     self.notes.left(place, &line, reason);
                 }
+                "PATH_INFO"
+                    if value.starts_with('$')
+                        && !value.contains("fastcgi_path_info")
+                        && self.path_info_of(value).is_empty() =>
+                {
+                    let reason = "scripts get what goes on behind their names";
+                    self.notes.left(place, &line, reason);
+                }
                 name if STANDARD.contains(&name) => {}
                 _ if value.contains('$') => {
                     let reason = "variables are not translated";
@@ -213,6 +224,7 @@ mod tests {
             (r"^/(index|app/dev)\.php$", named(&["/index.php", "/app/dev.php"], false)),
             (r"^/(?:index|api)\.php(?:$|/)", named(&["/index.php", "/api.php"], true)),
             (r"(?i)^/(index|api)\.php$", named(&["/index.php", "/api.php"], false)),
+            (r"^/setup/index.php", named(&["/setup/index.php"], true)),
             (r"\.(php|html)$", all(false)),
             (r"^/app/.*\.php$", fitting(r"^/app/.*\.php$")),
             (r"^/(index|.+/x)\.php$", fitting(r"^/(index|.+/x)\.php$")),

@@ -9,6 +9,7 @@ use super::Reader;
 use super::block::Block;
 use super::constants::Values;
 use super::location::{Locations, Match, default_index, describe};
+use super::path_info::{self, PathInfos};
 use super::php::Scripts;
 use super::regions::{self, Region};
 use super::sizes;
@@ -29,6 +30,8 @@ pub(super) struct Plan {
     pub fallback: Vec<Rule>,
     /// Where a path that only begins with the name of a script is 404.
     pub files: Vec<(Place, Scope)>,
+    /// What is handed to scripts as `PATH_INFO`, if that is a part of the path.
+    pub path_infos: PathInfos,
     /// Scripts that clients cannot ask for by their names.
     pub internal: Vec<(Place, Scope)>,
     /// The headers of the locations.
@@ -47,6 +50,7 @@ impl Reader<'_> {
         let constants: Values = constants.collect();
         let directives = &self.settled(directives, &constants);
         self.flags.clear();
+        self.path_infos.clear();
         let mut block = outer.inherited();
         self.read(directives, &mut block);
         // Who only answers with a redirect has clients for no longer than that.
@@ -70,7 +74,8 @@ impl Reader<'_> {
             return;
         }
         let locations = self.locations(place, &block.locations);
-        site.root = block.root.clone().or_else(|| locations.root.clone().map(|it| self.path(&it)));
+        site.root =
+            block.root.clone().or_else(|| locations.root.clone().map(|it| self.folder(&it)));
         let index = locations.index.clone().or_else(|| block.index.clone());
         site.index = Some(index.unwrap_or_else(default_index));
         site.index_listing = block.index_listing;
@@ -199,6 +204,8 @@ impl Reader<'_> {
             site.rules.push(only(place, &Scope::default(), Serve::Existing));
         }
         self.which_scripts(place, &plan.php, site);
+        let path_infos = std::mem::take(&mut plan.path_infos);
+        path_info::hand_on(&path_infos, &mut plan, site);
         let is_everywhere = |it: &Scripts| it.has_path_info && it.are_all();
         if !plan.php.is_empty() && !plan.php.iter().any(is_everywhere) {
             self.no_path_info(place, &mut plan, site);
@@ -217,6 +224,7 @@ impl Reader<'_> {
         }
         self.intercepts(&plan.intercepts, site);
         site.rules.extend(plan.fallback);
+        folders_of_script(site);
         listings(&plan.listings, site);
     }
 
@@ -233,6 +241,7 @@ impl Reader<'_> {
             rule.scope = Scope::pattern("\\.php$");
             rule.scope.and = php.iter().flat_map(Scripts::elsewhere).collect();
             rule = rule.refuse_all(403);
+            rule.is_of_scripts = true;
         }
         site.rules.push(rule);
     }
@@ -285,7 +294,8 @@ impl Reader<'_> {
         let behind: Vec<Rule> = behind.collect();
         plan.fallback.extend(behind);
         let behind = Scope { and: elsewhere, ..Scope::pattern(BEHIND) };
-        plan.fallback.push(Rule::at(place, behind).refuse_all(404));
+        let behind = Rule::at(place, behind).refuse_all(404);
+        plan.fallback.push(Rule { is_of_scripts: true, ..behind });
     }
 
     /// Whether error pages replace what scripts answer, which is so for all of a site or for none.
@@ -319,6 +329,28 @@ impl Reader<'_> {
             let rest = locations.region(&main);
             self.try_files(directive, (&main, &rest), locations, site, plan);
         }
+    }
+}
+
+/// The script that `index` names last, by its whole path, answers for folders without an index file
+/// if it is that of paths without a file.
+fn folders_of_script(site: &mut Site) {
+    let last = site.index.as_ref().and_then(|index| index.last());
+    let Some((script, _)) = last.and_then(|last| last.strip_prefix('/')?.split_once(".php")) else {
+        return;
+    };
+    let script = format!("{script}.php");
+    let leads_there = |rule: &Rule| match &rule.action {
+        Some(Action::Rewrite(to)) => {
+            let rest = to.strip_prefix('/').and_then(|to| to.strip_prefix(&*script));
+            rule.unless_file && rest.is_some_and(|it| it.is_empty() || it.starts_with(['/', '?']))
+        }
+        _ => false,
+    };
+    let answers = site.front_controller.as_ref() == Some(&script);
+    if answers || (site.front_controller.is_none() && site.rules.iter().any(leads_there)) {
+        site.front_controller = Some(script);
+        site.index.as_mut().and_then(Vec::pop);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::pattern;
 use crate::source::Place;
 
 use super::target;
-use super::{Reader, condition, known};
+use super::{Reader, condition, known, path_info};
 
 /// What steps did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +42,6 @@ const OF_ADDRESS: [&str; 7] = [
     "$server_port",
     "$http_x_forwarded_proto",
 ];
-
-/// Expressions that are found in all paths.
-const ANY: [&str; 7] = ["^", ".*", "^.*$", "^(.*)$", "^/", "^/(.*)$", "^(.*)"];
 
 /// Names of the path of a request.
 const OF_PATH: [&str; 3] = ["$request_uri", "$uri", "$document_uri"];
@@ -93,6 +90,7 @@ impl Reader<'_> {
 
     /// Remembers what variables become for some requests.
     fn flag(&mut self, step: &Directive) {
+        self.path_infos.extend(path_info::set_by_path(step));
         let cases = condition::cases(&words(step), &self.maps, &self.flags);
         for set in step.inner() {
             let (name, value) = (set.arg(0).to_owned(), set.arg(1).to_owned());
@@ -117,7 +115,7 @@ impl Reader<'_> {
         let (to, flag) = (step.arg(1), step.arg(2));
         let status = redirect_status(step);
         if let Some(status) = status
-            && ANY.contains(&step.arg(0))
+            && pattern::ANY.contains(&step.arg(0))
             && scope.is_rest()
             && !unless_file
             && let Some(moved) = moved(to.trim_end_matches('?'), status, &site.hosts)
@@ -126,9 +124,10 @@ impl Reader<'_> {
             return;
         }
         let expression = looked_at(step.arg(0));
-        let target = target::rewritten(to);
+        let target = target::rewritten(&target::on_own_host(to, &site.hosts));
         // All paths of a location with an expression, which is the only one that a rule can have.
-        let is_whole = scope.pattern.is_some() && ANY.contains(&step.arg(0)) && !to.contains('$');
+        let is_whole =
+            scope.pattern.is_some() && pattern::ANY.contains(&step.arg(0)) && !to.contains('$');
         let problem = if flag == "break" && !scope.is_rest() {
             Some("`break` within a location is not translated".to_owned())
         } else if status.is_none() && goes_on {
@@ -210,7 +209,8 @@ impl Reader<'_> {
                     site.moved = Some(moved);
                     return;
                 }
-                let Some(rule) = redirect(place, scope, to, status) else {
+                let to = target::on_own_host(to, &site.hosts);
+                let Some(rule) = redirect(place, scope, &to, status) else {
                     let reason = "its target is not translated, so its paths are 404";
                     self.notes.refused(place, &step.line(), reason);
                     site.rules.push(Rule::at(place, closed(scope)).refuse_all(404));
@@ -337,6 +337,13 @@ impl Reader<'_> {
             let status = if matches!(only.arg(0), "404" | "410") { only.arg(0) } else { "403" };
             let rule = Rule::at(&only.place, closed(scope));
             own.rules.push(rule.refuse_all(status.parse().unwrap_or(403)));
+        } else if let [only] = body
+            && let Some(status) = whole_status(only)
+            && let Some(to) = target::whole(only, &site.hosts)
+        {
+            let and = scope.and.iter().chain(&scope.pattern).cloned().collect();
+            let scope = Scope { pattern: Some("^/(.*)$".to_owned()), and, ..scope.clone() };
+            own.rules.push(Rule::at(&only.place, scope).redirect(to, status));
         } else {
             self.steps(body, scope, false, &mut own);
         }
@@ -393,7 +400,7 @@ fn looked_at(text: &str) -> Result<(String, Option<String>), String> {
 }
 
 /// The words of the condition of an `if`.
-fn words(step: &Directive) -> Vec<&str> {
+pub(super) fn words(step: &Directive) -> Vec<&str> {
     let last = step.args.len().saturating_sub(1);
     let inner = step.args.iter().enumerate().map(|(at, word)| {
         let word = if at == 0 { word.trim_start_matches('(') } else { word };
@@ -438,6 +445,15 @@ fn redirect_status(step: &Directive) -> Option<u16> {
     match step.arg(2) {
         "permanent" => Some(301),
         _ if step.arg(2) == "redirect" || is_url => Some(302),
+        _ => None,
+    }
+}
+
+/// The status of a redirect of all paths.
+fn whole_status(step: &Directive) -> Option<u16> {
+    match &*step.name {
+        "return" => step.arg(0).parse().ok(),
+        "rewrite" if pattern::ANY.contains(&step.arg(0)) => redirect_status(step),
         _ => None,
     }
 }

@@ -1,5 +1,10 @@
 //! Targets of nginx's redirects and rewrites, in the form of rules.
 
+use crate::directive::Directive;
+
+/// Variables that stand for the name by which a client comes.
+const HOSTS: [&str; 3] = ["$http_host", "$host", "$server_name"];
+
 /// The variables that stand for the query of the request.
 const QUERIES: [&str; 2] = ["$args", "$query_string"];
 
@@ -58,6 +63,66 @@ pub(super) fn fallback(target: &str) -> Option<Fallback> {
     is_known.then_some(Fallback { to, needs_path, has_query_within })
 }
 
+/// A target without variables for the host: a path where that stays, with its scheme, and the one
+/// name of the site where the scheme is another one.
+pub(super) fn on_own_host(target: &str, hosts: &[String]) -> String {
+    let Some((scheme, rest)) = target.split_once("://") else { return target.to_owned() };
+    let Some(rest) = HOSTS.iter().find_map(|host| rest.strip_prefix(host)) else {
+        return target.to_owned();
+    };
+    match hosts {
+        _ if scheme == "$scheme" && rest.starts_with(['/', '$']) => rest.to_owned(),
+        [only] if !only.contains('*') => format!("{scheme}://{only}{rest}"),
+        _ => target.to_owned(),
+    }
+}
+
+/// Where a step sends all its paths with their queries, as the target of a rule with the pattern
+/// `^/(.*)$`, if the name of the host is known.
+pub(super) fn whole(step: &Directive, hosts: &[String]) -> Option<String> {
+    let to = on_own_host(step.arg(1), hosts);
+    let start = to.strip_suffix('?').unwrap_or(&to).strip_suffix("$request_uri")?;
+    (!start.is_empty() && !start.contains('$')).then(|| format!("{start}/$1"))
+}
+
+/// A `rewrite` with numbers in place of the names of its groups.
+pub(super) fn numbered(step: &Directive) -> Directive {
+    let (mut names, mut plain) = (Vec::new(), String::new());
+    let (mut count, mut rest) = (0, step.arg(0));
+    while let Some((before, after)) = rest.split_once('(') {
+        let is_escaped = before.len() - before.trim_end_matches('\\').len() == 1;
+        let name = ["?<", "?P<"].iter().find_map(|start| after.strip_prefix(start));
+        let name = name.and_then(|inner| inner.split_once('>')).filter(|(name, _)| is_name(name));
+        count += usize::from(!is_escaped && (name.is_some() || !after.starts_with('?')));
+        plain.push_str(before);
+        plain.push('(');
+        rest = match name {
+            Some((name, inner)) => {
+                names.push((name, count));
+                inner
+            }
+            None => after,
+        };
+    }
+    plain.push_str(rest);
+    // A longer name may begin like a shorter one.
+    names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+    let mut step = step.clone();
+    if let [expression, to, ..] = &mut step.args[..]
+        && !names.is_empty()
+    {
+        *expression = plain;
+        for (name, number) in names {
+            *to = to.replace(&format!("${name}"), &format!("${number}"));
+        }
+    }
+    step
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
 /// The target of `rewrite`, which passes the query on unless it ends with `?`. `$request_uri` at
 /// its end becomes a group of the pattern `^/(.*)$`; says whether that is needed.
 pub(super) fn rewritten(target: &str) -> Option<(String, bool)> {
@@ -67,7 +132,7 @@ pub(super) fn rewritten(target: &str) -> Option<(String, bool)> {
         return Some((format!("{start}/$1"), true));
     }
     let (target, _) = without_query(target);
-    Some((groups_only(target)?, false))
+    Some((format!("{}{}", groups_only(target)?, slash_of(target)), false))
 }
 
 /// The target of `return`, which does not pass the query on. `$request_uri` and `$uri` at the end
@@ -82,12 +147,14 @@ pub(super) fn returned(target: &str) -> Option<(String, bool)> {
         return Some((format!("{}/$1{end}", groups_only(start)?), true));
     }
     let target = groups_only(target)?;
-    let slash = match target.split_once("://") {
-        Some((_, rest)) if !rest.contains('/') => "/",
-        _ => "",
-    };
     let end = if has_query { "" } else { "?" };
-    Some((format!("{target}{slash}{end}"), false))
+    Some((format!("{target}{}{end}", slash_of(&target)), false))
+}
+
+/// The slash that a target with nothing but a host needs.
+fn slash_of(target: &str) -> &'static str {
+    let rest = target.split_once("://").map(|(_, rest)| rest);
+    if rest.is_some_and(|rest| !rest.contains(['/', '$', '?'])) { "/" } else { "" }
 }
 
 /// A target in which every dollar sign begins the number of a group.
@@ -139,10 +206,51 @@ mod tests {
             ("/doku.php?id=$1&$args", Some(("/doku.php?id=$1", false))),
             ("/index.php$request_uri", Some(("/index.php/$1", true))),
             ("https://a.test$request_uri?", Some(("https://a.test/$1", true))),
+            ("https://a.test", Some(("https://a.test/", false))),
+            ("https://a.test$1", Some(("https://a.test$1", false))),
             ("/a/$name", None),
         ] {
             let found = rewritten(target);
             assert_eq!(found.as_ref().map(|(to, needs)| (&**to, *needs)), expected, "{target}");
+        }
+    }
+    #[test]
+    fn the_own_host_is_a_path_or_the_one_name_of_a_site() {
+        let one = ["a.test".to_owned()];
+        let two = ["a.test".to_owned(), "b.test".to_owned()];
+        for (target, hosts, expected) in [
+            ("$scheme://$host/x", &two[..], "/x"),
+            ("$scheme://$http_host$request_uri", &two, "$request_uri"),
+            ("$scheme://$host.b.test/x", &two, "$scheme://$host.b.test/x"),
+            ("https://$server_name/x", &one, "https://a.test/x"),
+            ("https://$host/x", &two, "https://$host/x"),
+            ("https://b.test/x", &one, "https://b.test/x"),
+            ("/x", &one, "/x"),
+        ] {
+            assert_eq!(on_own_host(target, hosts), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn names_of_groups_become_numbers() {
+        let args = |expression: &str, to: &str| vec![expression.to_owned(), to.to_owned()];
+        for (expression, to, plain, numbers) in [
+            (
+                "^/v(?<id>[0-9]+)/(?<idea>.*)$",
+                "/x?a=$id&b=$idea",
+                "^/v([0-9]+)/(.*)$",
+                "/x?a=$1&b=$2",
+            ),
+            ("^/(a|b)\\((?:c)(?P<d>.)", "/$1/$d", "^/(a|b)\\((?:c)(.)", "/$1/$2"),
+            ("^/(.*)$", "/$id", "^/(.*)$", "/$id"),
+        ] {
+            let step = Directive {
+                place: crate::source::Place::start(std::path::Path::new("a")),
+                name: "rewrite".to_owned(),
+                args: args(expression, to),
+                block: None,
+            };
+            assert_eq!(numbered(&step).args, args(plain, numbers));
         }
     }
 }

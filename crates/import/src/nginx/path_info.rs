@@ -1,0 +1,79 @@
+//! `PATH_INFO` by a variable that `if` sets to a part of the path, where `try_files` leads from there
+//! to a script.
+
+use crate::directive::Directive;
+use crate::model::{Action, Rule, Scope, Serve, Site};
+use crate::pattern;
+
+use super::Reader;
+use super::php::Scripts;
+use super::server::Plan;
+use super::steps::words;
+
+/// Variables, and the expressions whose first group they are.
+pub(super) type PathInfos = Vec<(String, String)>;
+
+/// `if ($request_uri ~ "^/api(/[^?]+)") { set $path_info $1; }`: its variable and its expression.
+pub(super) fn set_by_path(step: &Directive) -> Option<(String, String)> {
+    let [set] = step.inner() else { return None };
+    let words = words(step);
+    let ["$request_uri" | "$uri" | "$document_uri", operator @ ("~" | "~*"), value @ ..] =
+        &words[..]
+    else {
+        return None;
+    };
+    let expression = pattern::translate(&value.join(" "), *operator == "~*").ok()?;
+    let begins = expression.find('(').is_some_and(|at| expression[at..].starts_with("(/"));
+    let is_part = set.name == "set" && set.arg(1) == "$1" && begins;
+    is_part.then(|| (set.arg(0).to_owned(), expression))
+}
+
+impl Reader<'_> {
+    /// What a location tells its scripts, if that is a part of the path.
+    pub(super) fn path_info_of(&self, value: &str) -> PathInfos {
+        self.path_infos.iter().filter(|(name, _)| name == value).cloned().collect()
+    }
+}
+
+/// Hands that part on to the scripts that answer for other paths.
+pub(super) fn hand_on(own: &PathInfos, plan: &mut Plan, site: &mut Site) {
+    if own.is_empty() {
+        return;
+    }
+    let mut fallback = Vec::new();
+    for rule in std::mem::take(&mut plan.fallback) {
+        if let Some(Action::Rewrite(to)) = &rule.action
+            && let Some((script, query)) = to.split_once(".php")
+            && (query.is_empty() || query.starts_with('?'))
+            && !script.contains('$')
+        {
+            // Of several that fit, the last one has set it.
+            for (_, expression) in own.iter().rev() {
+                let and = rule.scope.and.iter().chain(&rule.scope.pattern).cloned().collect();
+                let pattern = Some(expression.clone());
+                let scope = Scope { pattern, and, ..rule.scope.clone() };
+                let longer = Rule { scope, ..rule.clone() };
+                fallback.push(longer.rewrite(format!("{script}.php$1{query}")));
+            }
+            let script = format!("{script}.php");
+            let behind = format!("^{}/", regex_lite::escape(&script));
+            let scripts = Scripts::named(vec![script.clone()], true);
+            match rule.scope.fits(&format!("{script}/a")) {
+                _ if plan.php.contains(&scripts) => {}
+                // No file lies below another one, so all of these paths are the script's.
+                true => {
+                    let restricts = |rule: &&mut Rule| {
+                        rule.serve != Serve::All && rule.scope.fits(&format!("{script}/a"))
+                    };
+                    for rule in site.rules.iter_mut().filter(restricts) {
+                        rule.scope.and.push(format!("!{behind}"));
+                    }
+                }
+                false => plan.internal.push((rule.place.clone(), Scope::pattern(behind))),
+            }
+            plan.php.push(scripts);
+        }
+        fallback.push(rule);
+    }
+    plan.fallback = fallback;
+}
