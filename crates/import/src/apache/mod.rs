@@ -71,6 +71,7 @@ pub(crate) fn read(
         settings: Settings::default(),
         changed: Vec::new(),
         unexpired: Vec::new(),
+        late: Vec::new(),
         unseen: Unseen::default(),
         notes,
     };
@@ -114,6 +115,8 @@ struct Reader<'a> {
     changed: Vec<Changed>,
     /// Where `ExpiresActive Off` holds, in a part of the site.
     unexpired: Vec<Scope>,
+    /// Redirects of folders, with the path under which their site is mounted.
+    late: Vec<(Option<String>, Rule)>,
     /// What the rewrites of folders do not see, in the site that is read.
     unseen: Unseen,
     notes: &'a mut Notes,
@@ -303,6 +306,8 @@ impl Reader<'_> {
 
     /// What holds for each site of Apache, if nothing else is said.
     fn conclude(&mut self, site: &mut Site) {
+        self.settle_redirects(site);
+        self.settle_lifetimes(site);
         self.settle_logins(site);
         self.settle_expiry(site);
         listing::refuse_unlisted(site);

@@ -10,8 +10,8 @@ use super::area::Area;
 use super::folder::is_folder;
 use super::overriding::overrides;
 use super::rewrite::Rewriting;
-use super::unseen::{self, Before};
-use super::{Reader, listing, name, parse, remote};
+use super::unseen;
+use super::{Reader, field, listing, name, parse, remote};
 
 /// Directives that tune Apache, or ask for what Tokamak does anyway.
 const TUNING: &[&str] = &[
@@ -133,10 +133,10 @@ impl Reader<'_> {
             match (&*directive.name, &directive.block) {
                 ("rewritecond", None) => rewriting.condition(directive),
                 ("rewriterule", None) => {
-                    let before = Before::of(site);
+                    let before = site.front_controller.clone();
                     self.rewrite(directive, &mut rewriting, site);
                     if let Some(folder) = &area.folder {
-                        self.leave_out(folder, &directive.place, &before, site);
+                        self.leave_out(folder, &directive.place, before.as_ref(), site);
                     }
                 }
                 ("directory" | "directorymatch", Some(_)) => {}
@@ -154,6 +154,10 @@ impl Reader<'_> {
         // Its index files are not known here, and Apache lists no folder that has one.
         if !area.scope.is_all() && directives.iter().any(|it| it.name == "directoryindex") {
             site.rules.push(Rule::at(&place, area.scope.clone()).list(false));
+        }
+        if area.scope.is_all() && area.folder.is_none() {
+            // Up to here nothing is of a folder.
+            site.mounts.iter_mut().for_each(|mount| field::hand_down(&site.rules, mount));
         }
         if directives.iter().any(is_folder) {
             self.directories(directives, site);
