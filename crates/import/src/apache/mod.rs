@@ -6,7 +6,9 @@
 mod access;
 mod area;
 mod condition;
+mod denied;
 mod directory;
+mod expression;
 mod field;
 mod flags;
 mod folder;
@@ -72,6 +74,7 @@ pub(crate) fn read(
         changed: Vec::new(),
         unexpired: Vec::new(),
         late: Vec::new(),
+        setters: Vec::new(),
         unseen: Unseen::default(),
         notes,
     };
@@ -117,6 +120,8 @@ struct Reader<'a> {
     unexpired: Vec<Scope>,
     /// Redirects of folders, with the path under which their site is mounted.
     late: Vec<(Option<String>, Rule)>,
+    /// What gives variables by what a request carries, in the site that is read.
+    setters: Vec<Directive>,
     /// What the rewrites of folders do not see, in the site that is read.
     unseen: Unseen,
     notes: &'a mut Notes,
@@ -306,6 +311,7 @@ impl Reader<'_> {
 
     /// What holds for each site of Apache, if nothing else is said.
     fn conclude(&mut self, site: &mut Site) {
+        self.setters.clear();
         self.settle_redirects(site);
         self.settle_lifetimes(site);
         self.settle_logins(site);

@@ -36,6 +36,12 @@ impl Unseen {
         self.proxied.iter().cloned().chain(inner).collect()
     }
 
+    /// The folder with rewrites of its own, below another one, in which a path is.
+    pub(super) fn rewriting_around(&self, path: &str, folder: &str) -> Option<&String> {
+        let mut inner = self.rewriting.iter().filter(|it| it.len() > folder.len());
+        inner.find(|it| path.starts_with(&***it))
+    }
+
     /// Whether `ProxyPassMatch` takes a path.
     pub(super) fn is_proxied(&self, path: &str) -> bool {
         self.proxied.iter().any(|expression| pattern::is_in(expression, path))
