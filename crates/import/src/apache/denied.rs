@@ -58,7 +58,7 @@ impl Reader<'_> {
         let order = all.iter().rfind(|it| it.name == "order");
         // Otherwise what is allowed counts more.
         let denies = order.is_some_and(|it| it.arg(0).eq_ignore_ascii_case("allow,deny"));
-        if !(denies || !has("allow")) || has("satisfy") {
+        if has("satisfy") || !denies && has("allow") {
             return None;
         }
         let (variables, rest): (Vec<&String>, Vec<&String>) =

@@ -46,13 +46,20 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         name: "what a section within opens stays refused",
         explains: |Pair { site, asked, theirs, ours }| {
             let path = asked.path().to_ascii_lowercase();
+            let has = |text: &str| site.text.contains(text);
             let is_there = path.starts_with("/docs")
                 || path.starts_with("/manual")
                 || theirs.file.as_deref() == Some("docs/guide.html");
-            let opens = is_there && site.text.contains("<Files guide.html>\nRequire all granted");
+            let opens = is_there && has("<Files guide.html>\nRequire all granted");
+            let data =
+                ["<Files secret.txt>\nAllow", "<FilesMatch \"\\.txt$\">\nRequire all granted"];
+            let opens = opens || path.starts_with("/data") && data.into_iter().any(has);
             let inner = ["<Location /admin", "<FilesMatch \"^(info|tool)", "<Files tool.php>"];
-            let has_both = path.starts_with("/admin")
-                && inner.iter().any(|section| site.text.contains(section));
+            let has_both = path.starts_with("/admin") && inner.into_iter().any(has);
+            // What a folder says of all requests comes in place of what is said of some.
+            let of_some =
+                asked.field.is_some() && has("env") || !asked.reads() && has("<LimitExcept");
+            let has_both = has_both || of_some && !theirs.is_refused();
             matches!(ours.status, 401 | 403) && (opens || has_both)
         },
     },
