@@ -340,7 +340,7 @@ fn holds_behind(own: &str, mount: &str) -> bool {
 }
 
 /// A path of a rule below the path of a mounted site.
-fn path_behind(own: &str, mount: &str) -> Within {
+pub(crate) fn path_behind(own: &str, mount: &str) -> Within {
     let plain = own.trim_end_matches('*').trim_end_matches('/');
     let is_around = match own.ends_with('*') {
         true => mount.starts_with(plain),

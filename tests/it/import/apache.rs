@@ -37,6 +37,7 @@ pub(super) fn start(desk: &mut Desk, site: &str) -> PathBuf {
         "proxy_fcgi",
         "remoteip",
         "rewrite",
+        "setenvif",
     ];
     let modules: String = modules
         .iter()

@@ -118,23 +118,10 @@ fn one(condition: &Directive, mount: Option<&str>, in_folder: bool) -> Result<Ca
     }
     let name = what.strip_prefix("%{").and_then(|it| it.strip_suffix('}')).ok_or_else(problem)?;
     let subject = match name {
-        "REQUEST_URI" => Subject::Path,
         "REQUEST_FILENAME" | "SCRIPT_FILENAME" if in_folder && !value.contains('^') => {
             Subject::Path
         }
-        "QUERY_STRING" => Subject::Query,
-        "REQUEST_METHOD" => Subject::Method,
-        "HTTP_USER_AGENT" => Subject::Header("User-Agent".to_owned()),
-        "HTTP_REFERER" => Subject::Header("Referer".to_owned()),
-        "HTTP_COOKIE" => Subject::Header("Cookie".to_owned()),
-        "HTTP_ACCEPT" => Subject::Header("Accept".to_owned()),
-        "HTTP_HOST" => Subject::Header("Host".to_owned()),
-        _ => {
-            let header = name.strip_prefix("HTTP:").ok_or_else(problem)?;
-            let is_plain = header.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-            let known = Some(header).filter(|header| !header.is_empty() && is_plain);
-            Subject::Header(known.ok_or_else(problem)?.to_owned())
-        }
+        name => subject(name).ok_or_else(problem)?,
     };
     let (value, is_found) = match value.strip_prefix('!') {
         Some(rest) => (rest, false),
@@ -153,6 +140,27 @@ fn one(condition: &Directive, mount: Option<&str>, in_folder: bool) -> Result<Ca
         _ => expression,
     };
     Ok(Cases::of(Test::Found(subject, expression, is_found)))
+}
+
+/// What a variable of a request is.
+pub(super) fn subject(name: &str) -> Option<Subject> {
+    Some(match name {
+        "REQUEST_URI" => Subject::Path,
+        "QUERY_STRING" => Subject::Query,
+        "REQUEST_METHOD" => Subject::Method,
+        "HTTP_USER_AGENT" => header("User-Agent")?,
+        "HTTP_REFERER" => header("Referer")?,
+        "HTTP_COOKIE" => header("Cookie")?,
+        "HTTP_ACCEPT" => header("Accept")?,
+        "HTTP_HOST" => header("Host")?,
+        _ => header(name.strip_prefix("HTTP:")?)?,
+    })
+}
+
+/// A header field, if that is its whole name.
+pub(super) fn header(name: &str) -> Option<Subject> {
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    (!name.is_empty() && is_plain).then(|| Subject::Header(name.to_owned()))
 }
 
 /// The value that a rule gives to a variable with one of the two ways to find out under which path

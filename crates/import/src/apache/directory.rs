@@ -56,17 +56,17 @@ impl Reader<'_> {
                 inner.push((Area::folder(Scope::path(path), &format!("{path}/")), section));
             } else {
                 self.unasked(section.inner(), &Scope::default());
-                let own = own_access(section);
+                let inner = self.denied(section.inner(), &Area::server(), site);
+                let own = access(&inner, &Settings::default().with(&inner));
                 // What an expression of folders opens is not known.
                 if own != Access::Unsaid && (own != Access::Open || length != LAST) {
                     deciding = match deciding {
                         Some((before, _)) if before > length => deciding,
-                        _ => Some((length, section)),
+                        _ => Some((length, (&section.place, own))),
                     };
                 }
-                let own = section.inner().iter();
-                let own: Vec<Directive> =
-                    own.filter(|it| !OF_ACCESS.contains(&&*it.name)).cloned().collect();
+                let own = inner.into_iter().filter(|it| !OF_ACCESS.contains(&&*it.name));
+                let own: Vec<Directive> = own.collect();
                 // Names of files in it have its settings.
                 let settings = Settings::default().with(section.inner());
                 let around = std::mem::replace(&mut self.settings, settings);
@@ -81,9 +81,8 @@ impl Reader<'_> {
         if let Some(lists) = listing::of_folders(around.collect()) {
             site.index_listing = lists;
         }
-        let closed = deciding.map(|(_, section)| own_access(section));
-        if let (Some(access), Some((_, section))) = (closed, deciding) {
-            self.access(&section.place, access, &Area::server(), site);
+        if let Some((_, (place, access))) = deciding {
+            self.access(place, access, &Area::server(), site);
         }
         for (area, section) in inner {
             self.directives(section.inner(), &area, site);
@@ -153,11 +152,6 @@ impl Reader<'_> {
             }
         }
     }
-}
-
-/// What the section of a folder says of access by itself.
-fn own_access(section: &Directive) -> Access {
-    access(section.inner(), &Settings::default().with(section.inner()))
 }
 
 /// Whether paths are rewritten within.

@@ -1,5 +1,6 @@
 //! `Header` and `Expires…`: fields of responses.
 
+use crate::combine::{Within, expression_behind, path_behind};
 use crate::directive::Directive;
 use crate::model::{Headers, Rule, Scope, Site};
 use crate::validity;
@@ -90,5 +91,30 @@ impl Reader<'_> {
             rule.content_types = vec![kind];
         }
         site.rules.push(rule);
+    }
+}
+
+/// Adds the fields that sections of the whole server have for paths and names to what is mounted.
+pub(super) fn hand_down(rules: &[Rule], mount: &mut Site) {
+    let path = mount.path.clone().unwrap_or_default();
+    for rule in rules.iter().filter(|it| it.of_answer && !it.headers.is_empty()) {
+        let within = |own: &Option<String>, behind: fn(&str, &str) -> Within| match own {
+            None => Some(None),
+            Some(own) => match behind(own, &path) {
+                Within::At(own) => Some(Some(own)),
+                Within::Everywhere => Some(None),
+                Within::Nowhere | Within::Unknown => None,
+            },
+        };
+        let Some(own) = within(&rule.scope.path, path_behind) else { continue };
+        let Some(found) = within(&rule.scope.pattern, expression_behind) else { continue };
+        let is_same = |own: &String| {
+            let plain = own.trim_start_matches('!');
+            expression_behind(plain, &path) == Within::At(plain.to_owned())
+        };
+        if rule.scope.and.iter().all(is_same) {
+            let scope = Scope { path: own, pattern: found, and: rule.scope.and.clone() };
+            mount.rules.push(Rule { scope, ..rule.clone() });
+        }
     }
 }

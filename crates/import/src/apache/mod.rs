@@ -6,7 +6,9 @@
 mod access;
 mod area;
 mod condition;
+mod denied;
 mod directory;
+mod expression;
 mod field;
 mod flags;
 mod folder;
@@ -71,6 +73,8 @@ pub(crate) fn read(
         settings: Settings::default(),
         changed: Vec::new(),
         unexpired: Vec::new(),
+        late: Vec::new(),
+        setters: Vec::new(),
         unseen: Unseen::default(),
         notes,
     };
@@ -114,6 +118,10 @@ struct Reader<'a> {
     changed: Vec<Changed>,
     /// Where `ExpiresActive Off` holds, in a part of the site.
     unexpired: Vec<Scope>,
+    /// Redirects of folders, with the path under which their site is mounted.
+    late: Vec<(Option<String>, Rule)>,
+    /// What gives variables by what a request carries, in the site that is read.
+    setters: Vec<Directive>,
     /// What the rewrites of folders do not see, in the site that is read.
     unseen: Unseen,
     notes: &'a mut Notes,
@@ -303,6 +311,9 @@ impl Reader<'_> {
 
     /// What holds for each site of Apache, if nothing else is said.
     fn conclude(&mut self, site: &mut Site) {
+        self.setters.clear();
+        self.settle_redirects(site);
+        self.settle_lifetimes(site);
         self.settle_logins(site);
         self.settle_expiry(site);
         listing::refuse_unlisted(site);

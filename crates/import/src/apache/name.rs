@@ -37,6 +37,18 @@ pub(super) fn of_expression(expression: &str) -> Option<Names> {
     Some(Names { found, but })
 }
 
+/// Paths of files with names of a pattern of the shell, and of nothing that follows them.
+pub(super) fn exactly(text: &str) -> String {
+    format!("/{}$", value::of_shell(text))
+}
+
+/// Paths of files with names in which an expression is found, and of nothing that follows them;
+/// nothing if rules cannot say it.
+pub(super) fn exactly_found(expression: &str) -> Option<String> {
+    let own = exact(&pattern::translate(expression, false).ok()?)?;
+    Some(format!("(?:{})[^/]*$", own.join("|")))
+}
+
 /// What finds alternatives in a part of a path: the file's name may be any of them.
 fn any_of(exact: &[String]) -> String {
     let own = exact.join("|").replace("\\z", "(?:/|$)");
@@ -117,6 +129,24 @@ fn class(rest: &mut std::str::Chars<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_are_opened_are_no_folders() {
+        let is_in = |own: &str, path: &str| pattern::is_in(own, path);
+        for (own, opened, closed) in [
+            (exactly("*.txt"), &["/a/b.txt", "/.txt"][..], &["/a.txt/b", "/a.txt/", "/a.txt2"][..]),
+            (
+                exactly_found(r"\.(css|js)").unwrap(),
+                &["/a/b.css", "/b.js2"],
+                &["/a.css/b", "/a.css/", "/a"],
+            ),
+            (exactly_found(r"^a.$|b$").unwrap(), &["/x/ab", "/xb"], &["/a/", "/a/c", "/xa."]),
+        ] {
+            assert_eq!(opened.iter().find(|path| !is_in(&own, path)), None, "{own}");
+            assert_eq!(closed.iter().find(|path| is_in(&own, path)), None, "{own}");
+        }
+        assert_eq!(exactly_found(r"^(?!a).*\.php$"), None);
+    }
 
     #[test]
     fn names_are_the_last_part_of_a_path() {

@@ -1,10 +1,11 @@
 //! `Redirect` and `RedirectMatch`.
 
+use crate::combine::{Within, expression_behind};
 use crate::directive::Directive;
-use crate::model::{Rule, Scope, Site};
+use crate::model::{Action, Rule, Scope, Site};
 use crate::pattern;
 
-use super::area::Area;
+use super::area::{Area, HIDDEN};
 use super::{Reader, value};
 
 impl Reader<'_> {
@@ -33,16 +34,25 @@ impl Reader<'_> {
             }
         };
         let place = &directive.place;
+        // A rule of what is mounted sees the path behind the mount.
+        let within = expression.map(|expression| match &site.path {
+            Some(mount) => expression_behind(&expression, mount),
+            None => Within::At(expression),
+        });
+        // A folder's are for nothing outside of it.
+        let scope = Scope { path: area.scope.path.clone(), ..Scope::default() };
+        let scope = match within {
+            Ok(Within::At(expression)) => Ok(Scope { pattern: Some(expression), ..scope }),
+            Ok(Within::Nowhere) => return,
+            _ => Err(scope),
+        };
         if status >= 400 {
-            let scope = match expression {
-                Ok(expression) => Scope::pattern(pattern::refusing(&expression)),
-                Err(_) => Scope::default(),
-            };
+            let scope = scope.unwrap_or_else(|whole| whole).refusing();
             let status = if matches!(status, 404 | 410) { status } else { 403 };
-            site.guard(Rule::at(place, scope).refuse_all(status));
+            self.lead(Rule::at(place, scope).refuse_all(status), area, site);
             return;
         }
-        let Ok(expression) = expression else {
+        let Ok(scope) = scope else {
             self.notes.left(place, &directive.line(), "its expression is not translated");
             return;
         };
@@ -55,18 +65,70 @@ impl Reader<'_> {
             return;
         }
         // A URL needs a slash behind its host, which the group may not have.
-        let to = match to.split_once("://") {
-            Some((_, rest)) if rest.trim_end_matches("$1").contains('/') => to,
-            Some((scheme, rest)) => {
+        let (scope, to) = match to.split_once("://") {
+            Some((scheme, rest)) if !rest.trim_end_matches("$1").contains('/') => {
                 let host = rest.trim_end_matches("$1");
-                let scope =
-                    Scope::pattern(expression.replace("(/.*)", "/?(.*)").replace("?$", "$"));
-                let rule = Rule::at(place, scope);
-                site.guard(rule.redirect(format!("{scheme}://{host}/$1"), status));
-                return;
+                let wider = |it: String| it.replace("(/.*)", "/?(.*)").replace("?$", "$");
+                let scope = Scope { pattern: scope.pattern.map(wider), ..scope };
+                (scope, format!("{scheme}://{host}/$1"))
             }
-            None => to,
+            _ => (scope, to),
         };
-        site.guard(Rule::at(place, Scope::pattern(expression)).redirect(to, status));
+        self.lead(Rule::at(place, scope).redirect(to, status), area, site);
+    }
+
+    /// Adds what a redirect has become. Apache asks those of folders behind all that refuses.
+    fn lead(&mut self, rule: Rule, area: &Area, site: &mut Site) {
+        match area.folder {
+            Some(_) => self.late.push((site.path.clone(), rule)),
+            None => site.guard(rule),
+        }
+    }
+
+    /// Adds the redirects of a site's folders.
+    pub(super) fn settle_redirects(&mut self, site: &mut Site) {
+        let late = std::mem::take(&mut self.late);
+        for (path, rule) in late {
+            let rules = match site.mounts.iter_mut().find(|mount| mount.path == path) {
+                Some(mount) => &mut mount.rules,
+                None => &mut site.rules,
+            };
+            // What leads to nowhere refuses, too.
+            let leads = |it: &Rule| {
+                let is_rewrite = matches!(&it.action, Some(Action::Rewrite(to)) if to != HIDDEN);
+                is_rewrite && it.scope.may_meet(&rule.scope)
+            };
+            let at = rules.iter().position(leads).unwrap_or(rules.len());
+            rules.insert(at, rule);
+        }
+    }
+
+    /// Sends what a site redirects without the lifetimes of pages, as caches that many share would
+    /// keep it for what Apache does not say it.
+    pub(super) fn settle_lifetimes(&self, site: &mut Site) {
+        for rules in
+            std::iter::once(&mut site.rules).chain(site.mounts.iter_mut().map(|it| &mut it.rules))
+        {
+            let is_kept = |rule: &&Rule| {
+                let fields = rule.headers.set.keys().chain(rule.headers.add.keys());
+                rule.of_answer
+                    && fields.into_iter().any(|it| it.eq_ignore_ascii_case("cache-control"))
+            };
+            let kept: Vec<Scope> =
+                rules.iter().filter(is_kept).map(|it| it.scope.clone()).collect();
+            let moves = |rule: &&Rule| {
+                matches!(rule.action, Some(Action::Redirect { .. }))
+                    && !rule.if_file
+                    && !rule.unless_file
+                    && rule.conditions.is_empty()
+                    && kept.iter().any(|scope| scope.may_meet(&rule.scope))
+            };
+            let ends = |rule: &Rule| {
+                let rule = Rule::at(&rule.place, rule.scope.clone());
+                Rule { of_answer: true, is_last: true, ..rule }
+            };
+            let ends: Vec<Rule> = rules.iter().filter(moves).map(ends).collect();
+            rules.splice(..0, ends);
+        }
     }
 }

@@ -269,6 +269,15 @@ impl Reader<'_> {
                 .to_owned(),
             _ => target,
         };
+        if let (None, Some((folder, _)), true) = (status, &rewriting.folder, target.contains('$'))
+            && let Some(inner) = self.unseen.rewriting_around(&target, folder)
+        {
+            let reason = format!(
+                "{inner} has rewrites of its own, which are not asked for what this leads to; if \
+                 all of the site is there, make that folder its `root`"
+            );
+            self.notes.differs(place, &directive.line(), reason);
+        }
         let plain = target.trim_start_matches('/');
         let is_script = plain.ends_with(".php") && !plain.contains(['$', '?', '%']);
         if is_script && status.is_none() {

@@ -8,10 +8,11 @@ use crate::source::Place;
 use super::access::{Access, OF_ACCESS, access};
 use super::area::Area;
 use super::folder::is_folder;
+use super::login::Settings;
 use super::overriding::overrides;
 use super::rewrite::Rewriting;
-use super::unseen::{self, Before};
-use super::{Reader, listing, name, parse, remote};
+use super::unseen;
+use super::{Reader, field, listing, name, parse, remote};
 
 /// Directives that tune Apache, or ask for what Tokamak does anyway.
 const TUNING: &[&str] = &[
@@ -123,8 +124,11 @@ impl Reader<'_> {
     /// The directives of an area, and the sections in it.
     pub(super) fn directives(&mut self, directives: &[Directive], area: &Area, site: &mut Site) {
         let place = directives.first().map_or(&site.place, |it| &it.place).clone();
+        let directives = &*self.denied(directives, area, site);
         let settings = self.settings.with(directives);
-        self.access(&place, access(directives, &settings), area, site);
+        let mut closed = area.clone();
+        closed.scope.and.extend(opened(directives).into_iter().map(|own| format!("!{own}")));
+        self.access(&place, access(directives, &settings), &closed, site);
         self.unasked(directives, &area.scope);
         let around = std::mem::replace(&mut self.settings, settings);
         let base = directives.iter().rfind(|it| it.name == "rewritebase");
@@ -133,10 +137,10 @@ impl Reader<'_> {
             match (&*directive.name, &directive.block) {
                 ("rewritecond", None) => rewriting.condition(directive),
                 ("rewriterule", None) => {
-                    let before = Before::of(site);
+                    let before = site.front_controller.clone();
                     self.rewrite(directive, &mut rewriting, site);
                     if let Some(folder) = &area.folder {
-                        self.leave_out(folder, &directive.place, &before, site);
+                        self.leave_out(folder, &directive.place, before.as_ref(), site);
                     }
                 }
                 ("directory" | "directorymatch", Some(_)) => {}
@@ -154,6 +158,10 @@ impl Reader<'_> {
         // Its index files are not known here, and Apache lists no folder that has one.
         if !area.scope.is_all() && directives.iter().any(|it| it.name == "directoryindex") {
             site.rules.push(Rule::at(&place, area.scope.clone()).list(false));
+        }
+        if area.scope.is_all() && area.folder.is_none() {
+            // Up to here nothing is of a folder.
+            site.mounts.iter_mut().for_each(|mount| field::hand_down(&site.rules, mount));
         }
         if directives.iter().any(is_folder) {
             self.directories(directives, site);
@@ -187,12 +195,7 @@ impl Reader<'_> {
     }
 
     fn section(&mut self, section: &Directive, inner: &[Directive], area: &Area, site: &mut Site) {
-        // `<Files ~ "expression">` is the older `<FilesMatch "expression">`.
-        let (kind, name) = match (&*section.name, section.arg(0)) {
-            ("files", "~") => ("filesmatch", section.arg(1)),
-            ("location", "~") => ("locationmatch", section.arg(1)),
-            (kind, name) => (kind, name),
-        };
+        let (kind, name) = kind_of(section);
         let within = match kind {
             "files" => Some(area.files(name::of_shell(name))),
             "filesmatch" => name::of_expression(name).map(|names| area.files(names)),
@@ -237,6 +240,7 @@ impl Reader<'_> {
     ) {
         let (place, line) = (&directive.place, directive.line());
         let is_all = area.scope.is_all();
+        let is_off = directive.arg(0).eq_ignore_ascii_case("off");
         match &*directive.name {
             "sslverifyclient" if directive.arg(0).eq_ignore_ascii_case("none") => {}
             "sslprotocol" => {
@@ -289,6 +293,8 @@ impl Reader<'_> {
                 site.env.insert(name.to_owned(), value.to_owned());
             }
             name if TUNING.contains(&name) => {}
+            // A filter that is off refuses nothing.
+            name if name.starts_with("sec") && directive.args.len() == 1 && is_off => {}
             "indexignore" => self.notes.differs(place, &line, listing::IGNORED),
             name if listing::LOOKS.contains(&name) => {
                 self.notes.left(place, &line, listing::LOOK);
@@ -343,6 +349,39 @@ impl Reader<'_> {
         let scope = scope.unwrap_or_else(|| area.scope.clone());
         site.rules.push(Rule::at(&directive.place, scope).refuse_all(404));
     }
+}
+
+/// The kind of a section, and what it is for. `<Files ~ "expression">` is the older `<FilesMatch
+/// "expression">`.
+fn kind_of(section: &Directive) -> (&str, &str) {
+    match (&*section.name, section.arg(0)) {
+        ("files", "~") => ("filesmatch", section.arg(1)),
+        ("location", "~") => ("locationmatch", section.arg(1)),
+        (kind, name) => (kind, name),
+    }
+}
+
+/// The names of files that sections open again in what is closed around them, as expressions.
+fn opened(directives: &[Directive]) -> Vec<String> {
+    // Apache holds to both of its ways to say it.
+    let says = |all: &[Directive], newer: bool| {
+        let is_own = |name: &str| match newer {
+            true => name.starts_with("require"),
+            false => matches!(name, "order" | "allow" | "deny"),
+        };
+        all.iter().any(|it| is_own(&it.name))
+    };
+    let opens = |section: &&Directive| {
+        let inner = section.inner();
+        access(inner, &Settings::default()) == Access::Open
+            && [true, false].iter().all(|newer| says(inner, *newer) || !says(directives, *newer))
+    };
+    let names = |section: &Directive| match kind_of(section) {
+        ("files", name) => Some(name::exactly(name)),
+        ("filesmatch", expression) => name::exactly_found(expression),
+        _ => None,
+    };
+    directives.iter().filter(opens).filter_map(names).collect()
 }
 
 /// Whether anything within may refuse.

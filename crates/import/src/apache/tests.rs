@@ -1,6 +1,9 @@
 //! What Apache refuses or does not run is refused or not run by what is written: tables of
 //! configurations, each with paths. That Apache answers so is told by its manual.
 
+mod denied;
+mod order;
+
 use std::fs;
 
 use toml_edit::{DocumentMut, Item, Table};

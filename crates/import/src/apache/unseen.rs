@@ -15,18 +15,6 @@ use super::folder::{below, folder_of, is_folder};
 use super::overriding::Overriding;
 use super::{Reader, parse};
 
-/// What a site had before a directive.
-pub(super) struct Before {
-    rules: usize,
-    front_controller: Option<String>,
-}
-
-impl Before {
-    pub(super) fn of(site: &Site) -> Before {
-        Before { rules: site.rules.len(), front_controller: site.front_controller.clone() }
-    }
-}
-
 /// What the rewrites of folders do not see, by expressions of paths.
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
@@ -46,6 +34,12 @@ impl Unseen {
         let inner = inner
             .map(|inner| format!("^{}(?:/|$)", regex_lite::escape(inner.trim_end_matches('/'))));
         self.proxied.iter().cloned().chain(inner).collect()
+    }
+
+    /// The folder with rewrites of its own, below another one, in which a path is.
+    pub(super) fn rewriting_around(&self, path: &str, folder: &str) -> Option<&String> {
+        let mut inner = self.rewriting.iter().filter(|it| it.len() > folder.len());
+        inner.find(|it| path.starts_with(&***it))
     }
 
     /// Whether `ProxyPassMatch` takes a path.
@@ -120,14 +114,21 @@ impl Reader<'_> {
         }
     }
 
-    /// Lets rules that a folder's rewrite has become leave out what it does not see.
-    pub(super) fn leave_out(&self, folder: &str, place: &Place, before: &Before, site: &mut Site) {
+    /// Lets rules that a folder's rewrite has become leave out what it does not see. `before`: the
+    /// front controller without it.
+    pub(super) fn leave_out(
+        &self,
+        folder: &str,
+        place: &Place,
+        before: Option<&String>,
+        site: &mut Site,
+    ) {
         let unseen = self.unseen.below(folder);
         if unseen.is_empty() {
             return;
         }
         // One by `FallbackResource` is for all folders.
-        let is_new = site.front_controller != before.front_controller;
+        let is_new = site.front_controller.as_ref() != before;
         if let Some(script) = site.front_controller.take_if(|_| is_new) {
             let rule = Rule { unless_file: true, ..Rule::at(place, Scope::default()) };
             site.rules.push(rule.rewrite(format!("/{script}")));
@@ -137,7 +138,9 @@ impl Reader<'_> {
             use Action::{Redirect, Refuse, Rewrite};
             matches!(rule.action, Some(Redirect { .. } | Rewrite(_) | Refuse { .. }))
         };
-        for rule in site.rules.iter_mut().skip(before.rules).filter(is_leading) {
+        // What refuses stands before other rules.
+        let is_own = |rule: &&mut Rule| rule.place == *place;
+        for rule in site.rules.iter_mut().filter(is_own).filter(is_leading) {
             let unseen = unseen.iter().map(|expression| format!("!{expression}"));
             let new = unseen.filter(|expression| !rule.scope.and.contains(expression));
             rule.scope.and.extend(new.collect::<Vec<_>>());

@@ -87,7 +87,7 @@ pub(super) struct Asked {
     pub has_password: bool,
     is_wrong: bool,
     /// A field that conditions look at.
-    field: Option<(&'static str, &'static str)>,
+    pub field: Option<(&'static str, &'static str)>,
 }
 
 impl Asked {

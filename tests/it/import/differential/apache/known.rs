@@ -2,6 +2,7 @@
 
 use super::super::known::is_folder_without_index;
 use super::super::outcome::{Difference, Pair};
+use super::super::requests::FILES;
 
 pub(super) const DIFFERENCES: &[Difference] = &[
     Difference {
@@ -19,7 +20,11 @@ pub(super) const DIFFERENCES: &[Difference] = &[
             let Some(file) = pair.behind() else { return false };
             let is_admin =
                 pair.ours.file.as_deref() == Some("admin/index.php") && !file.ends_with(".php");
-            matches!(pair.theirs.status, 404 | 405) && (pair.is_entrance() || is_admin)
+            // Apache itself answers `OPTIONS` then.
+            let is_told = pair.asked.method == "OPTIONS" && pair.theirs.status == 200;
+            let is_none =
+                matches!(pair.theirs.status, 404 | 405) || is_told && pair.theirs.file.is_none();
+            is_none && (pair.is_entrance() || is_admin)
         },
     },
     Difference {
@@ -39,12 +44,33 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "what a section within opens stays refused",
-        explains: |Pair { site, asked, ours, .. }| {
+        explains: |Pair { site, asked, theirs, ours }| {
             let path = asked.path().to_ascii_lowercase();
-            let opens = site.text.contains("<Files guide.html>\nRequire all granted")
-                && (path.starts_with("/docs") || path.starts_with("/manual"));
-            let has_both = site.text.contains("<Location /admin") && path.starts_with("/admin");
+            let has = |text: &str| site.text.contains(text);
+            let is_there = path.starts_with("/docs")
+                || path.starts_with("/manual")
+                || theirs.file.as_deref() == Some("docs/guide.html");
+            let opens = is_there && has("<Files guide.html>\nRequire all granted");
+            let data =
+                ["<Files secret.txt>\nAllow", "<FilesMatch \"\\.txt$\">\nRequire all granted"];
+            let opens = opens || path.starts_with("/data") && data.into_iter().any(has);
+            let inner = ["<Location /admin", "<FilesMatch \"^(info|tool)", "<Files tool.php>"];
+            let has_both = path.starts_with("/admin") && inner.into_iter().any(has);
+            // What a folder says of all requests comes in place of what is said of some.
+            let of_some =
+                asked.field.is_some() && has("env") || !asked.reads() && has("<LimitExcept");
+            let has_both = has_both || of_some && !theirs.is_refused();
             matches!(ours.status, 401 | 403) && (opens || has_both)
+        },
+    },
+    Difference {
+        name: "a section for names is also for what follows a name that is missing",
+        explains: |Pair { site, asked, ours, .. }| {
+            let path = asked.path();
+            let folder = path.trim_end_matches('/').rsplit_once('/').map_or("", |(it, _)| it);
+            let is_there = |file: &&str| file.starts_with(&format!("{}/", &folder[1..]));
+            let is_missing = !folder.is_empty() && !FILES.iter().any(|file| is_there(&file));
+            is_missing && matches!(ours.status, 401 | 403) && site.text.contains("<Files")
         },
     },
     Difference {

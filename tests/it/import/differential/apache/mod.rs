@@ -95,7 +95,15 @@ const FRONT: [&str; 9] = [
 ];
 
 /// Other lines of a site's own `.htaccess`.
-const OVERRIDES: [&str; 33] = [
+const OVERRIDES: [&str; 38] = [
+    "SetEnvIfNoCase User-Agent evilbot bad\nOrder allow,deny\nAllow from all\nDeny from env=bad",
+    "SetEnvIf X-Forwarded-Proto ^http$ plain\n<RequireAll>\nRequire all granted\n\
+     Require not env plain\n</RequireAll>",
+    "<LimitExcept GET POST>\nDeny from all\n</LimitExcept>",
+    "<If \"%{HTTP_USER_AGENT} =~ /EvilBot/ || %{REQUEST_METHOD} == 'DELETE'\">\n\
+     Require all denied\n</If>",
+    "<If \"%{QUERY_STRING} =~ /^a=/ && %{REQUEST_URI} =~ m#^/(docs|p)/#\">\n\
+     Require all denied\n</If>",
     "<FilesMatch \"^[^.]+\\.(txt|md)$\">\nRequire all denied\n</FilesMatch>",
     "<FilesMatch \"(?i)(\\.ini|(?<!robots)\\.txt)\">\nRequire all denied\n</FilesMatch>",
     "RewriteEngine On\nRewriteRule ^(?!docs|admin)(\\.?[^.]+)$ - [F]",
@@ -157,7 +165,9 @@ const DOCS: [&str; 5] = [
     "RewriteEngine On\nRewriteRule ^(.*)\\.html$ run.php?page=$1 [L]",
 ];
 
-const DATA: [&str; 4] = [
+const DATA: [&str; 6] = [
+    "Deny from all\n<Files secret.txt>\nAllow from all\n</Files>",
+    "Require all denied\n<FilesMatch \"\\.txt$\">\nRequire all granted\n</FilesMatch>",
     "Require all denied",
     "Deny from all",
     "Order deny,allow\nDeny from all\nAllow from 192.0.2.1",

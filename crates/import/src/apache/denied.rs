@@ -1,0 +1,180 @@
+//! Refusals by more than paths and addresses: by method (`<LimitExcept>`), by what a request
+//! carries (`SetEnvIf` with `Deny from env=`), and by `<If>`.
+
+use crate::condition::{Cases, Subject, Test, limited};
+use crate::directive::Directive;
+use crate::model::{Rule, Site};
+use crate::pattern;
+
+use super::access::{Access, OF_ACCESS, access};
+use super::area::Area;
+use super::login::Settings;
+use super::{Reader, condition, expression};
+
+/// Directives that give a variable by what a request carries.
+const SETTERS: [&str; 4] = ["setenvif", "setenvifnocase", "browsermatch", "browsermatchnocase"];
+
+impl Reader<'_> {
+    /// Refuses what directives refuse by conditions that rules have, too; gives the directives that
+    /// are left.
+    pub(super) fn denied(
+        &mut self,
+        directives: &[Directive],
+        area: &Area,
+        site: &mut Site,
+    ) -> Vec<Directive> {
+        // Those of other folders, too: more is refused then, and never less.
+        let setters = directives.iter().filter(|it| SETTERS.contains(&&*it.name));
+        self.setters.extend(setters.cloned());
+        let mut left = Vec::new();
+        for directive in directives {
+            let found = match &*directive.name {
+                "limit" | "limitexcept" => by_method(directive),
+                "if" => by_expression(directive),
+                "deny" => self.by_variable(directive, directives),
+                "requireall" => self.by_required_variable(directive, directives),
+                _ => None,
+            };
+            let rules =
+                found.as_ref().and_then(|(cases, _)| refusals(directive, cases, area, site));
+            match (found, rules) {
+                (Some((_, rest)), Some(rules)) => {
+                    rules.into_iter().for_each(|rule| site.guard(rule));
+                    left.extend(rest);
+                }
+                _ => left.push(directive.clone()),
+            }
+        }
+        left
+    }
+
+    /// `Deny from env=name`, with what else it denies.
+    fn by_variable(
+        &self,
+        directive: &Directive,
+        all: &[Directive],
+    ) -> Option<(Cases, Option<Directive>)> {
+        let has = |name: &str| all.iter().any(|it| it.name == name);
+        let order = all.iter().rfind(|it| it.name == "order");
+        // Otherwise what is allowed counts more.
+        let denies = order.is_some_and(|it| it.arg(0).eq_ignore_ascii_case("allow,deny"));
+        if has("satisfy") || !denies && has("allow") {
+            return None;
+        }
+        let (variables, rest): (Vec<&String>, Vec<&String>) =
+            directive.args.iter().partition(|it| it.starts_with("env="));
+        let names = variables.iter().filter_map(|it| it.strip_prefix("env="));
+        let cases = self.given(names, all).filter(|_| !variables.is_empty())?;
+        let args: Vec<String> = rest.into_iter().cloned().collect();
+        let rest = (args.len() > 1).then(|| Directive { args, ..directive.clone() });
+        Some((cases, rest))
+    }
+
+    /// `Require not env name` within the only `<RequireAll>`.
+    fn by_required_variable(
+        &self,
+        directive: &Directive,
+        all: &[Directive],
+    ) -> Option<(Cases, Option<Directive>)> {
+        let is_variable = |it: &&Directive| it.arg(0) == "not" && it.arg(1) == "env";
+        let (variables, rest): (Vec<&Directive>, Vec<&Directive>) =
+            directive.inner().iter().partition(is_variable);
+        let is_only = all.iter().filter(|it| it.name.starts_with("require")).count() == 1;
+        // What only says whom it does not let in lets nobody in.
+        let lets_in = rest.iter().any(|it| it.arg(0) != "not");
+        if variables.is_empty() || !is_only || !lets_in {
+            return None;
+        }
+        let names = variables.iter().flat_map(|it| it.args.iter().skip(2).map(String::as_str));
+        let cases = self.given(names, all)?;
+        let block = Some(rest.into_iter().cloned().collect());
+        Some((cases, Some(Directive { block, ..directive.clone() })))
+    }
+
+    /// The requests that have one of some variables; nothing if that is not known.
+    fn given<'b>(
+        &self,
+        mut names: impl Iterator<Item = &'b str>,
+        all: &[Directive],
+    ) -> Option<Cases> {
+        names.try_fold(Cases::none(), |cases, name| {
+            let is_rewritten = |it: &Directive| {
+                let set = format!("={}", name.to_ascii_lowercase());
+                it.name == "rewriterule" && it.arg(2).to_ascii_lowercase().contains(&set)
+            };
+            let mut own = self.setters.iter().filter(|it| variables(it).any(|it| it == name));
+            let mut found = Cases::none();
+            for setter in own.by_ref() {
+                found = found.or(self.by_setter(setter)?);
+            }
+            let is_known = !found.0.is_empty()
+                && !all.iter().any(is_rewritten)
+                && !self.setters.iter().any(|it| it.args.contains(&format!("!{name}")));
+            is_known.then(|| cases.or(found))
+        })
+    }
+
+    /// The requests to which a directive gives its variables.
+    fn by_setter(&self, setter: &Directive) -> Option<Cases> {
+        let (attribute, text) = match setter.name.starts_with("browser") {
+            true => ("User-Agent", setter.arg(0)),
+            false => (setter.arg(0), setter.arg(1)),
+        };
+        let subject = match &*attribute.to_ascii_lowercase() {
+            "request_uri" => Subject::Path,
+            "request_method" => Subject::Method,
+            // A variable that is set before.
+            _ if self.setters.iter().any(|it| variables(it).any(|it| it == attribute)) => {
+                return None;
+            }
+            _ => condition::header(attribute)?,
+        };
+        let expression = pattern::translate(text, setter.name.ends_with("nocase")).ok()?;
+        Some(Cases::of(Test::Found(subject, expression, true)))
+    }
+}
+
+/// The variables that a directive sets.
+fn variables(setter: &Directive) -> impl Iterator<Item = &str> {
+    let before = if setter.name.starts_with("browser") { 1 } else { 2 };
+    let set = setter.args.iter().skip(before);
+    set.map(|it| it.split_once('=').map_or(it.as_str(), |(name, _)| name))
+}
+
+/// `<Limit>` and `<LimitExcept>` that let nobody in.
+fn by_method(section: &Directive) -> Option<(Cases, Option<Directive>)> {
+    let is_name = |name: &String| name.bytes().all(|byte| byte.is_ascii_uppercase());
+    let is_known = !section.args.is_empty() && section.args.iter().all(is_name);
+    if !is_known || !closes(section) {
+        return None;
+    }
+    // `GET` is both.
+    let head = section.args.iter().any(|name| name == "GET").then_some("HEAD");
+    let names: Vec<&str> = section.args.iter().map(String::as_str).chain(head).collect();
+    let expression = format!("^(?:{})$", names.join("|"));
+    let is_found = section.name == "limit";
+    Some((Cases::of(Test::Found(Subject::Method, expression, is_found)), None))
+}
+
+/// `<If>` that lets nobody in.
+fn by_expression(section: &Directive) -> Option<(Cases, Option<Directive>)> {
+    let cases = expression::cases(&section.args.join(" "))?;
+    closes(section).then_some((cases, None))
+}
+
+/// Whether a section lets nobody in, and says nothing else.
+fn closes(section: &Directive) -> bool {
+    let is_access = section.inner().iter().all(|it| OF_ACCESS.contains(&&*it.name));
+    let access = access(section.inner(), &Settings::default());
+    is_access && matches!(access, Access::Closed { but } if but.is_empty())
+}
+
+/// The rules that refuse cases; nothing if rules cannot say it.
+fn refusals(directive: &Directive, cases: &Cases, area: &Area, site: &Site) -> Option<Vec<Rule>> {
+    let rule = Rule::at(&directive.place, area.scope.refusing()).refuse_all(403);
+    let is_of_path = |test: &Test| matches!(test, Test::Found(Subject::Path, ..));
+    // There the path begins behind the mount.
+    let is_else = site.path.is_some() && cases.0.iter().flatten().any(is_of_path);
+    let rules = cases.0.iter().filter(|_| !is_else).map(|case| limited(rule.clone(), case).ok());
+    rules.collect::<Option<Vec<_>>>().filter(|rules| !rules.is_empty())
+}
