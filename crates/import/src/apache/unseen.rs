@@ -48,6 +48,12 @@ impl Unseen {
     }
 }
 
+/// Lists no folder of a site.
+fn close_listings(site: &mut Site) {
+    site.index_listing = false;
+    site.rules.iter_mut().for_each(|rule| rule.index_listing = None);
+}
+
 /// Whether a directive hands scripts to php-fpm by their paths.
 pub(super) fn hands_scripts(directive: &Directive) -> bool {
     directive.name == "proxypassmatch"
@@ -153,8 +159,7 @@ impl Reader<'_> {
         let mount = site.path.as_deref().unwrap_or_default();
         let index = site.index.iter().flatten();
         if index.into_iter().any(|name| self.unseen.is_proxied(&format!("{mount}/{name}"))) {
-            site.index_listing = false;
-            site.rules.iter_mut().for_each(|rule| rule.index_listing = None);
+            close_listings(site);
         }
     }
 
@@ -237,8 +242,19 @@ impl Reader<'_> {
             );
             self.notes.left(&mount.place, &file.to_string_lossy(), reason);
         }
+        // Apache lists no folder if a rewrite refuses one of its index files, also without the file.
+        let named = directives.iter().filter(|it| it.name == "directoryindex");
+        let names = named.flat_map(|it| &it.args).chain(mount.index.iter().flatten());
+        let indexes: Vec<String> = names.map(|name| format!("{path}/{name}")).collect();
+        let refuses = |rule: &Rule| {
+            matches!(&rule.action, Some(Action::Rewrite(to)) if to == HIDDEN)
+                && indexes.iter().any(|index| rule.scope.fits(index))
+        };
+        if around.rules.iter().any(refuses) {
+            close_listings(mount);
+        }
         for rule in &mut around.rules {
-            // What lies at these paths may be for nobody.
+            // Apache may refuse what lies at these paths.
             if is_rewrite(rule) && !rule.unless_file {
                 *rule = rule.clone().refuse_all(404);
                 rule.if_file = false;

@@ -89,3 +89,19 @@ fn refusals_of_a_folder_leave_out_those_with_rewrites_of_their_own() {
     assert_order(&import, &[own]);
     assert_order(&import, &["path = \"/data\"\ndeny"]);
 }
+
+#[test]
+fn what_is_mounted_is_listed_unless_a_rewrite_around_refuses_its_index_file() {
+    let main = "<VirtualHost *:80>\nDocumentRoot $TOP/site\nAlias /manual $TOP/site/deep\n\
+        <Directory $TOP/site>\nOptions Indexes FollowSymLinks\nAllowOverride All\n\
+        Require all granted\n</Directory>\n</VirtualHost>\n";
+    for (names, is_listed) in [("\\.png$", true), ("\\.php$", false)] {
+        let text = format!(
+            "DirectoryIndex index.php\nRewriteEngine On\n\
+             RewriteCond %{{REQUEST_FILENAME}} !-f\nRewriteRule {names} - [F]"
+        );
+        let import = Case { htaccess: &[("", &text)], main }.import();
+        let mount = import.toml.split("path = \"/manual\"").nth(1).unwrap_or_default();
+        assert_eq!(mount.contains("index_listing = true"), is_listed, "{}", import.toml);
+    }
+}

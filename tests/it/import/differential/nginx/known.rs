@@ -27,7 +27,7 @@ pub(super) const DIFFERENCES: &[Difference] = &[
             let before = text.split("location ").next().unwrap_or_default();
             pair.theirs.status == 401
                 && pair.is_entrance()
-                && path.contains("/.")
+                && (path.contains("/.") || path.ends_with('/'))
                 && text.contains("error_page 403 404 /docs/guide.html")
                 && !before.contains("auth_basic")
                 && !refusals(text).any(|head| is_for(head, &path))
