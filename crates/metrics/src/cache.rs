@@ -1,5 +1,5 @@
-//! The figures of the content cache, declared once: the cache fills them, the front sends them to the
-//! supervisor, and status shows them.
+//! The figures of the content cache, declared once: the cache fills them, the front sends them to
+//! the supervisor, and status shows them.
 
 /// Declares the figures: their fields, their names in JSON, and their order in messages.
 macro_rules! figures {

@@ -325,7 +325,7 @@ impl EventLoop {
     }
 
     /// Runs a connection's task, and watches its timeouts.
-    fn watch<F>(self: &Arc<Self>, watched: Watched, converse: impl FnOnce(OpenConnection) -> F)
+    fn watch<F>(self: &Arc<Self>, watched: Watched, serve: impl FnOnce(OpenConnection) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -334,7 +334,7 @@ impl EventLoop {
         let position = self.connections().reserve();
         let open = OpenConnection { event_loop: self.clone(), position, is_client };
         // Boxed, because it is large, and copied several times on its way into the runtime.
-        let task = tokio::spawn(attended(self.clone(), Box::pin(converse(open))));
+        let task = tokio::spawn(attended(self.clone(), Box::pin(serve(open))));
         self.connections().open[position] = Some((task.abort_handle(), watched));
     }
 
