@@ -242,7 +242,7 @@ impl Reader<'_> {
             );
             self.notes.left(&mount.place, &file.to_string_lossy(), reason);
         }
-        // Apache lists no folder if a rewrite refuses one of its index files, also without the file.
+        // Apache lists no folder if a rewrite refuses one of its index files, even a missing one.
         let named = directives.iter().filter(|it| it.name == "directoryindex");
         let names = named.flat_map(|it| &it.args).chain(mount.index.iter().flatten());
         let indexes: Vec<String> = names.map(|name| format!("{path}/{name}")).collect();

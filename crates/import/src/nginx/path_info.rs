@@ -1,5 +1,5 @@
-//! `PATH_INFO` by a variable that `if` sets to a part of the path, where `try_files` leads from there
-//! to a script.
+//! `PATH_INFO` by a variable that `if` sets to a part of the path, where `try_files` leads from
+//! there to a script.
 
 use crate::directive::Directive;
 use crate::model::{Action, Rule, Scope, Serve, Site};

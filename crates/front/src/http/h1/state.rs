@@ -193,7 +193,8 @@ impl Client for ConnState {
         None
     }
 
-    // The HTTP library does not check for this while a request is answered (see `h1::serve_connection`).
+    // The HTTP library does not check for this while a request is answered (see
+    // `h1::serve_connection`).
     fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.write.poll_gone(cx)
     }
