@@ -71,3 +71,52 @@ fn every_metric_is_filled() {
     let empty: Vec<&&str> = names.iter().filter(|name| !is_filled(name)).collect();
     assert!(names.len() > 30 && empty.is_empty(), "{empty:?} of {names:?}");
 }
+
+/// A row of the table that restores something without a name that sees it may be taken out, or may
+/// stop working, and no test fails.
+#[test]
+fn what_sealed_mode_puts_back_is_seen_by_a_test() {
+    let rows = fs::read_to_string(root().join("crates/php/c/sealed/channels.c")).expect("the rows");
+    let (_, table) = rows.split_once("} channels[] = {").expect("the table");
+    let (table, _) = table.split_once("\n};").expect("its end");
+    let mut canaries = String::new();
+    for entry in fs::read_dir(root().join("tests/canary/channels")).expect("the folder") {
+        let path = entry.expect("an entry").path();
+        canaries.push_str(&fs::read_to_string(path).expect("channels"));
+    }
+    let is_there = |name: &str| match name.strip_prefix('\'') {
+        Some(_) => canaries.contains(&format!("    {name} => ")),
+        None => ["tests/it", "crates/php/tests/it"].iter().any(|folder| {
+            let module = root().join(folder).join(name);
+            module.is_dir() || module.with_extension("rs").is_file()
+        }),
+    };
+    let mut seen = 0;
+    let (mut before, mut rows) = (0, 0);
+    for (at, _) in table.match_indices("    {.") {
+        let row = table[at..].split('}').next().unwrap_or_default();
+        let comment = &table[before..at];
+        before = at;
+        if !row.contains(".restore") && !row.contains(".refusal") {
+            continue;
+        }
+        rows += 1;
+        let (_, names) = comment.split_once("Seen by: ").unwrap_or_else(|| panic!("{row}"));
+        let names = names.split(" */").next().unwrap_or_default();
+        let missing: Vec<&str> = split_names(names).filter(|name| !is_there(name)).collect();
+        assert!(missing.is_empty(), "{missing:?} of {row}");
+        seen += split_names(names).count();
+    }
+    assert!(rows >= 5 && seen >= rows, "{seen} names of {rows} rows");
+}
+
+/// Names between commas, but for commas between apostrophes.
+fn split_names(names: &str) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    names
+        .split(move |letter| {
+            is_quoted ^= letter == '\'';
+            letter == ',' && !is_quoted
+        })
+        .map(str::trim)
+}

@@ -1,7 +1,7 @@
 /* What sealed mode does with state that is outside of the image of memory, a row for each kind: how
- * it is learnt at the boot, and how it is put back after a request. The canary does not read these
- * rows: a new one needs its own test in tests/canary/channels, from which docs/isolation.md is
- * written.
+ * it is learnt at the boot, and how it is put back after a request. "Seen by" names what fails when
+ * a row is taken out: channels of tests/canary/channels, from which docs/isolation.md is written,
+ * or a module of tests/it. A test reads these names.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,24 +50,29 @@ static const struct {
     void (*restore)(int closely); /* after a request; closely: it has called C by itself */
     void (*check)(bool is_first); /* now and then: notes a taint if something is wrong */
 } channels[] = {
-    /* The first, so that peers work while the rest is put back. */
+    /* The first, so that peers work while the rest is put back. Seen by: kept */
     {.size = connections_size, .learn = connections_learn, .restore = restore_connections},
+    /* Seen by: 'semaphore, acquired' */
     {.size = semaphores_size,
      .learn = semaphores_learn,
      .refusal = semaphores_refusal,
      .restore = restore_semaphores},
+    /* Seen by: 'descriptor, open in a library', 'directory of the boot, read' */
     {.size = descriptors_size,
      .learn = descriptors_learn,
      .refusal = descriptors_refusal,
      .begin = descriptors_begin,
      .restore = descriptors_restore,
      .check = check_descriptors},
+    /* Seen by: 'umask, past the C library', 'signal, waiting' */
     {.size = process_state_size,
      .learn = process_state_learn,
      .begin = process_state_begin,
      .restore = process_state_restore},
+    /* Two caches, which a worker hands to the zygote. They put nothing back. */
     {.size = patterns_size, .learn = patterns_begin},
     {.size = paths_size, .learn = paths_begin},
+    /* Seen by: descriptors */
     {.refusal = refused_objects_refusal},
 };
 

@@ -142,7 +142,7 @@ pub(super) const DIFFERENCES: &[Difference] = &[
             };
             let query = ours.split_once('?').map(|(_, query)| query);
             let path = theirs.split_once("://").map_or(&**theirs, |(_, path)| path);
-            let is_raw = path.contains("/../") || path.contains("//");
+            let is_raw = path.contains("/../") || path.contains("//") || path.contains("%2e");
             is_raw || query.is_some_and(|query| *theirs == format!("{ours}?{query}"))
         },
     },
