@@ -69,7 +69,7 @@ pub(super) const DIFFERENCES: &[Difference] = &[
             let path = asked.path();
             let folder = path.trim_end_matches('/').rsplit_once('/').map_or("", |(it, _)| it);
             let is_there = |file: &&str| file.starts_with(&format!("{}/", &folder[1..]));
-            let is_missing = !folder.is_empty() && !FILES.iter().any(|file| is_there(&file));
+            let is_missing = !folder.is_empty() && !FILES.iter().any(is_there);
             is_missing && matches!(ours.status, 401 | 403) && site.text.contains("<Files")
         },
     },
