@@ -1,11 +1,9 @@
 //! A running server, and how a test talks to it.
 
-use std::collections::VecDeque;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::connection::Connection;
@@ -164,29 +162,17 @@ impl Drop for Server {
 
 /// An address on the loopback interface that nobody listens on.
 ///
-/// The ports are below the range from which the kernel takes ports for outgoing connections. Other
-/// test programs may run at the same time, and a server may take seconds until it listens: until
-/// then a socket of UDP keeps them off the port.
+/// The ports are below the range from which the kernel takes ports for outgoing connections, and
+/// two test programs start at different places, so nobody takes the port before the server does.
 pub fn free_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    static CLAIMS: Mutex<VecDeque<UdpSocket>> = Mutex::new(VecDeque::new());
     let (first, count) = (12_000u32, 20_000u32);
     loop {
         let step = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
         let port = first + (std::process::id().wrapping_mul(127) + step) % count;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port as u16));
-        let Ok(claim) = UdpSocket::bind(address) else { continue };
         if TcpListener::bind(address).is_ok() {
-            let mut claims = CLAIMS.lock().unwrap_or_else(PoisonError::into_inner);
-            claims.push_back(claim);
-            if claims.len() > CLAIMED {
-                claims.pop_front();
-            }
             return address;
         }
     }
 }
-
-/// Ports that are kept free at the same time. With a tenth, a slow server would lose its port to
-/// another program while many tests run; with ten times as many, files could not be opened.
-const CLAIMED: usize = 200;
