@@ -26,7 +26,7 @@ pub struct Connections(Arc<Mutex<ConnectionList>>);
 struct ConnectionList {
     last: u64,
     /// In the order in which they came.
-    list: Vec<Connection>,
+    open: Vec<Connection>,
 }
 
 struct Connection {
@@ -41,7 +41,7 @@ struct Connection {
 
 /// The place of one connection.
 pub struct Admission {
-    room: Connections,
+    connections: Connections,
     number: u64,
     changed: Arc<Notify>,
 }
@@ -49,20 +49,20 @@ pub struct Admission {
 impl Connections {
     /// A place for a new connection; a stranger may lose its own.
     pub fn enter(&self) -> Admission {
-        let mut guests = self.lock();
-        if guests.count(false) >= STRANGERS {
-            guests.dismiss(|guest| !guest.is_known);
+        let mut list = self.lock();
+        if list.count(false) >= STRANGERS {
+            list.dismiss(|connection| !connection.is_known);
         }
-        guests.last += 1;
-        let (number, changed) = (guests.last, Arc::new(Notify::new()));
-        guests.list.push(Connection {
+        list.last += 1;
+        let (number, changed) = (list.last, Arc::new(Notify::new()));
+        list.open.push(Connection {
             number,
             is_known: false,
             is_asking: false,
             since: Instant::now(),
             changed: changed.clone(),
         });
-        Admission { room: self.clone(), number, changed }
+        Admission { connections: self.clone(), number, changed }
     }
 
     fn lock(&self) -> MutexGuard<'_, ConnectionList> {
@@ -73,14 +73,16 @@ impl Connections {
 
 impl ConnectionList {
     fn count(&self, is_known: bool) -> usize {
-        self.list.iter().filter(|guest| guest.is_known == is_known).count()
+        self.open.iter().filter(|connection| connection.is_known == is_known).count()
     }
 
     /// Ends the one that has been silent the longest of those that fit; whether there is one.
     fn dismiss(&mut self, fits: impl Fn(&Connection) -> bool) -> bool {
-        let fitting = self.list.iter().enumerate().filter(|(_, guest)| fits(guest));
-        let Some((at, _)) = fitting.min_by_key(|(_, guest)| guest.since) else { return false };
-        self.list.remove(at).changed.notify_one();
+        let fitting = self.open.iter().enumerate().filter(|(_, connection)| fits(connection));
+        let Some((at, _)) = fitting.min_by_key(|(_, connection)| connection.since) else {
+            return false;
+        };
+        self.open.remove(at).changed.notify_one();
         true
     }
 }
@@ -88,30 +90,33 @@ impl ConnectionList {
 impl Admission {
     /// Its client waits for an answer.
     pub fn asks(&self) {
-        self.change(|guest| guest.is_asking = true);
+        self.change(|connection| connection.is_asking = true);
     }
 
     /// Its client has shown a right. False if all who have one wait for answers.
     pub fn becomes_known(&self) -> bool {
-        let mut guests = self.room.lock();
-        let Some(at) = guests.list.iter().position(|guest| guest.number == self.number) else {
+        let mut list = self.connections.lock();
+        let Some(at) = list.open.iter().position(|connection| connection.number == self.number)
+        else {
             return false;
         };
-        if guests.list[at].is_known {
+        if list.open[at].is_known {
             return true;
         }
-        let is_idle = |guest: &Connection| guest.is_known && !guest.is_asking;
-        if guests.count(true) >= KNOWN && !guests.dismiss(is_idle) {
+        let is_idle = |connection: &Connection| connection.is_known && !connection.is_asking;
+        if list.count(true) >= KNOWN && !list.dismiss(is_idle) {
             return false;
         }
-        let own = guests.list.iter_mut().filter(|guest| guest.number == self.number);
-        own.for_each(|guest| guest.is_known = true);
+        let own = list.open.iter_mut().filter(|connection| connection.number == self.number);
+        own.for_each(|connection| connection.is_known = true);
         true
     }
 
     /// Its client is about to get an answer.
     pub fn is_answered(&self) {
-        self.change(|guest| (guest.is_asking, guest.since) = (false, Instant::now()));
+        self.change(|connection| {
+            (connection.is_asking, connection.since) = (false, Instant::now())
+        });
         self.changed.notify_one();
     }
 
@@ -119,12 +124,12 @@ impl Admission {
     pub async fn is_over(&self) {
         loop {
             let until = {
-                let guests = self.room.lock();
-                match guests.list.iter().find(|guest| guest.number == self.number) {
+                let list = self.connections.lock();
+                match list.open.iter().find(|connection| connection.number == self.number) {
                     None => return,
-                    Some(guest) if guest.is_asking => None,
-                    Some(guest) if guest.since.elapsed() >= PATIENCE => return,
-                    Some(guest) => Some(guest.since + PATIENCE),
+                    Some(connection) if connection.is_asking => None,
+                    Some(connection) if connection.since.elapsed() >= PATIENCE => return,
+                    Some(connection) => Some(connection.since + PATIENCE),
                 }
             };
             match until {
@@ -139,16 +144,18 @@ impl Admission {
     }
 
     fn change(&self, change: impl FnOnce(&mut Connection)) {
-        let mut guests = self.room.lock();
-        if let Some(guest) = guests.list.iter_mut().find(|guest| guest.number == self.number) {
-            change(guest);
+        let mut list = self.connections.lock();
+        if let Some(connection) =
+            list.open.iter_mut().find(|connection| connection.number == self.number)
+        {
+            change(connection);
         }
     }
 }
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        self.room.lock().list.retain(|guest| guest.number != self.number);
+        self.connections.lock().open.retain(|connection| connection.number != self.number);
     }
 }
 
@@ -156,51 +163,51 @@ impl Drop for Admission {
 mod tests {
     use super::*;
 
-    fn numbers(room: &Connections, is_known: bool) -> Vec<u64> {
-        let guests = room.lock();
-        let fitting = guests.list.iter().filter(|guest| guest.is_known == is_known);
-        fitting.map(|guest| guest.number).collect()
+    fn numbers(connections: &Connections, is_known: bool) -> Vec<u64> {
+        let list = connections.lock();
+        let fitting = list.open.iter().filter(|connection| connection.is_known == is_known);
+        fitting.map(|connection| connection.number).collect()
     }
 
     #[tokio::test(start_paused = true)]
     async fn strangers_push_out_strangers_alone() {
-        let room = Connections::default();
-        let known = room.enter();
+        let connections = Connections::default();
+        let known = connections.enter();
         assert!(known.becomes_known());
         tokio::time::advance(Duration::from_millis(1)).await;
-        let strangers: Vec<Admission> = (0..STRANGERS + 3).map(|_| room.enter()).collect();
-        assert_eq!(numbers(&room, true), [1]);
-        assert_eq!(numbers(&room, false).len(), STRANGERS);
-        assert_eq!(numbers(&room, false)[0], 5);
+        let strangers: Vec<Admission> = (0..STRANGERS + 3).map(|_| connections.enter()).collect();
+        assert_eq!(numbers(&connections, true), [1]);
+        assert_eq!(numbers(&connections, false).len(), STRANGERS);
+        assert_eq!(numbers(&connections, false)[0], 5);
         strangers[2].is_over().await;
         drop(strangers);
-        assert!(numbers(&room, false).is_empty());
+        assert!(numbers(&connections, false).is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn those_with_a_right_push_out_idle_ones() {
-        let room = Connections::default();
-        let seats: Vec<Admission> = (0..KNOWN).map(|_| room.enter()).collect();
-        for seat in &seats {
+        let connections = Connections::default();
+        let admissions: Vec<Admission> = (0..KNOWN).map(|_| connections.enter()).collect();
+        for seat in &admissions {
             assert!(seat.becomes_known());
             seat.asks();
         }
-        let late = room.enter();
+        let late = connections.enter();
         assert!(!late.becomes_known(), "all wait for answers");
-        seats[7].is_answered();
+        admissions[7].is_answered();
         assert!(late.becomes_known());
-        seats[7].is_over().await;
-        assert!(!numbers(&room, true).contains(&8));
-        assert!(!seats[7].becomes_known(), "it has lost its place");
+        admissions[7].is_over().await;
+        assert!(!numbers(&connections, true).contains(&8));
+        assert!(!admissions[7].becomes_known(), "it has lost its place");
     }
 
     #[tokio::test(start_paused = true)]
     async fn silence_has_one_limit() {
-        let room = Connections::default();
-        let (start, seat) = (Instant::now(), room.enter());
+        let connections = Connections::default();
+        let (start, seat) = (Instant::now(), connections.enter());
         seat.is_over().await;
         assert_eq!(start.elapsed(), PATIENCE);
-        let (start, seat) = (Instant::now(), room.enter());
+        let (start, seat) = (Instant::now(), connections.enter());
         seat.asks();
         let other = async {
             tokio::time::sleep(PATIENCE * 3).await;

@@ -109,14 +109,14 @@ async fn accept(start: AdminStart, figures: Figures, mut stopped: watch::Receive
     let (questions, began) = (Questions::new(ask), tokamak_cost::now());
     let profiles = Profiles::new(stopped.clone());
     let service = Arc::new(Service { access, questions, profiles, figures, began });
-    let (room, for_connection) = (Connections::default(), stopped.clone());
+    let (admissions, for_connection) = (Connections::default(), stopped.clone());
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok(socket) => {
                     let (service, stopped) = (service.clone(), for_connection.clone());
-                    connections.spawn(serve_connection(socket, room.enter(), service, stopped));
+                    connections.spawn(serve_connection(socket, admissions.enter(), service, stopped));
                 }
                 // Out of descriptors or memory: to try again at once would be a busy loop.
                 Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
