@@ -396,7 +396,7 @@ impl Reader<'_> {
         }
         self.types(place, directives, &scope, &block, site);
         let before = plan.php.len();
-        self.nested(place, found, &block, site, plan);
+        self.nested(found, &block, site, plan);
         // After those within it, which nginx prefers.
         plan.listings.push((place.clone(), scope.clone(), block.index_listing));
         // Others than those of its own locations do not run there either.

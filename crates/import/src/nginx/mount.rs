@@ -51,7 +51,7 @@ impl Reader<'_> {
             self.notes.refused(place, &step.unwrap_or_default(), reason);
             mount.refuse(place);
         }
-        let mut inner = self.locations(place, &block.locations);
+        let mut inner = self.locations(&block.locations);
         inner.all.retain_mut(|(place, found, _)| {
             let within = match &*found {
                 Match::Exact(own) => behind(own, path).map(Match::Exact),

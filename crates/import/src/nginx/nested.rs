@@ -15,13 +15,12 @@ use super::server::Plan;
 impl Reader<'_> {
     pub(super) fn nested(
         &mut self,
-        place: &Place,
         found: &Match,
         block: &Block,
         site: &mut Site,
         plan: &mut Plan,
     ) {
-        let locations = self.locations(place, &block.locations);
+        let locations = self.locations(&block.locations);
         // nginx asks the expressions of an inner block before those around it.
         let mut is_before_php = true;
         self.depth += 1;

@@ -73,7 +73,7 @@ impl Reader<'_> {
             self.notes.refused(place, &block.names.join(" "), reason);
             return;
         }
-        let locations = self.locations(place, &block.locations);
+        let locations = self.locations(&block.locations);
         site.root =
             block.root.clone().or_else(|| locations.root.clone().map(|it| self.folder(&it)));
         let index = locations.index.clone().or_else(|| block.index.clone());

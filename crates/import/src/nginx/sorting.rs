@@ -2,14 +2,13 @@
 
 use crate::directive::Directive;
 use crate::pattern;
-use crate::source::Place;
 
 use super::Reader;
 use super::location::{Locations, Match, kind};
 
 impl Reader<'_> {
     /// Sorts locations. One with an expression that is not translated becomes a refusal of all.
-    pub(super) fn locations(&mut self, place: &Place, directives: &[Directive]) -> Locations {
+    pub(super) fn locations(&mut self, directives: &[Directive]) -> Locations {
         let mut locations = Locations::default();
         for directive in directives {
             let block = directive.inner().to_vec();
@@ -48,7 +47,7 @@ impl Reader<'_> {
             locations.all.push((directive.place.clone(), found, block));
         }
         locations.all.sort_by_key(|(_, found, _)| found.rank());
-        if let Some(well_known) = self.well_known(place, &locations) {
+        if let Some(well_known) = well_known(&locations) {
             locations.all[well_known].1 =
                 Match::Pattern(pattern::translate("/\\.(?!well-known)", false).unwrap_or_default());
         }
@@ -81,19 +80,19 @@ impl Reader<'_> {
             Ok(wider)
         })
     }
+}
 
-    /// `location ~ /\. { deny all; }` beside one that nginx prefers for `/.well-known`.
-    fn well_known(&mut self, _place: &Place, locations: &Locations) -> Option<usize> {
-        let is_hidden = |found: &Match| {
-            let hidden = ["/\\.", "/\\..*", "/\\.(.*)", "(^|/)\\.", "(?:^|/)\\."];
-            matches!(found, Match::Pattern(own) if hidden.contains(&&**own))
-        };
-        let at = locations.all.iter().position(|(_, found, _)| is_hidden(found))?;
-        let is_open = |found: &Match| match found {
-            Match::Exact(path) | Match::Prefix(path, true) => path.starts_with("/.well-known"),
-            Match::Pattern(own) => own.contains("/\\.well-known"),
-            Match::Prefix(_, false) => false,
-        };
-        locations.all[..at].iter().any(|(_, found, _)| is_open(found)).then_some(at)
-    }
+/// `location ~ /\. { deny all; }` beside one that nginx prefers for `/.well-known`.
+fn well_known(locations: &Locations) -> Option<usize> {
+    let is_hidden = |found: &Match| {
+        let hidden = ["/\\.", "/\\..*", "/\\.(.*)", "(^|/)\\.", "(?:^|/)\\."];
+        matches!(found, Match::Pattern(own) if hidden.contains(&&**own))
+    };
+    let at = locations.all.iter().position(|(_, found, _)| is_hidden(found))?;
+    let is_open = |found: &Match| match found {
+        Match::Exact(path) | Match::Prefix(path, true) => path.starts_with("/.well-known"),
+        Match::Pattern(own) => own.contains("/\\.well-known"),
+        Match::Prefix(_, false) => false,
+    };
+    locations.all[..at].iter().any(|(_, found, _)| is_open(found)).then_some(at)
 }
