@@ -203,13 +203,13 @@ fn rewrites_choose_another_path_and_what_is_refused_stays_refused() {
         "#,
     );
     place.check(&[
-        ("/images", "index.php [/none] -"),
-        ("/images/", "index.php [/none] -"),
+        ("/images", "index.php [/none] "),
+        ("/images/", "index.php [/none] "),
         ("/lib", "index.php [] -"),
-        ("/lib/exe/fetch.php", "index.php [/there] -"),
+        ("/lib/exe/fetch.php", "index.php [/there] "),
         ("/lib/exe/fetch.php/a", "lib/exe/fetch.php [/a] -"),
         ("/load.php", "load.php [] -"),
-        ("/load.php/a", "index.php [/none] -"),
+        ("/load.php/a", "index.php [/none] "),
     ]);
 }
 
