@@ -105,7 +105,8 @@ const RULES: &[Rule] = &[
         never: &["tokio", "hyper", "http", "libc", "socket2", "serde"],
     },
     // What the kernel shows of processes; whose they are, and why they are looked at, others know.
-    Rule { name: "observe", ours: &[], never: &["tokio", "hyper", "http", "libc", "serde"] },
+    // Of sys it needs what `/proc` says.
+    Rule { name: "observe", ours: &["sys"], never: &["tokio", "hyper", "http", "libc", "serde"] },
     // Text in, text and bytes out.
     Rule {
         name: "profile",
@@ -118,7 +119,7 @@ const RULES: &[Rule] = &[
         name: "front",
         ours: &[
             "auth", "cache", "config", "cost", "fastcgi", "fpm", "lua", "metrics", "nghttp2",
-            "outbound", "profile", "tls", "trace", "upstream",
+            "outbound", "profile", "sys", "tls", "trace", "upstream",
         ],
         never: &["toml_edit", "serde"],
     },
@@ -133,7 +134,8 @@ const RULES: &[Rule] = &[
     // It plays the supervisor to one worker, and tells it what the supervisor would.
     Rule { name: "report", ours: &["config", "observe", "supervisor", "sys"], never: REACTOR },
     // A client of any server: it knows Tokamak only as its report for programs shows it.
-    Rule { name: "load", ours: &["observe"], never: &["libc", "toml_edit", "serde"] },
+    // Of sys it needs what `/proc` says.
+    Rule { name: "load", ours: &["observe", "sys"], never: &["libc", "toml_edit", "serde"] },
     // It watches servers of any make, so it knows none of ours; of sys it needs how to start a
     // program that ends with it.
     Rule {
@@ -312,6 +314,24 @@ fn unsafe_code_stays_in_its_rooms() {
     }
     let text = std::fs::read_to_string(root().join("Cargo.toml")).expect("a readable manifest");
     assert!(text.contains("unsafe_code = \"forbid\""), "the workspace forbids unsafe code");
+}
+
+/// The formats of `/proc` are known to one module, in `sys`.
+#[test]
+fn nothing_but_sys_reads_proc() {
+    let reads = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).expect("a source file");
+        let code = text.split("#[cfg(test)]\nmod ").next().expect("the first part");
+        ["(\"/proc", "c\"/proc", "[\"/proc"].iter().any(|opened| code.contains(opened))
+    };
+    let (sys, others): (Vec<_>, Vec<_>) = manifests()
+        .into_iter()
+        .flat_map(|(_, manifest)| crate::circles::sources(&manifest.with_file_name("src")))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .filter(reads)
+        .partition(|path| path.starts_with(root().join("crates/sys/src")));
+    assert!(sys.contains(&root().join("crates/sys/src/proc.rs")), "the test finds nothing");
+    assert!(others.is_empty(), "tokamak_sys::proc reads for others, too: {others:?}");
 }
 
 /// Every file that git tracks, relative to the root.

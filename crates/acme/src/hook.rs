@@ -140,8 +140,8 @@ mod tests {
         });
         let child = child.expect("it has begun");
         let is_over = || {
-            let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-            stat.is_empty() || stat.contains(") Z ")
+            let stat = tokamak_sys::proc::stat(tokamak_sys::proc::Task::Process(child));
+            stat.is_none_or(|stat| stat.state == 'Z')
         };
         let waited = (0..1000).any(|_| {
             std::thread::sleep(Duration::from_millis(10));

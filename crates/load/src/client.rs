@@ -1,7 +1,6 @@
 //! The load generator: it sends each request at its time, whatever became of the others.
 
 use std::cell::{Cell, RefCell};
-use std::fs;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
+use tokamak_sys::proc::{self, Task};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
@@ -184,9 +184,7 @@ impl Visitor {
 
 /// CPU time of the calling thread.
 fn cpu_time() -> Duration {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let first = text.split_whitespace().next().and_then(|word| word.parse().ok());
-    Duration::from_nanos(first.unwrap_or(0))
+    Duration::from_nanos(proc::scheduled(Task::Current).unwrap_or_default().ran)
 }
 
 /// One thread's connections and answers.

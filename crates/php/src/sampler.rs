@@ -3,14 +3,13 @@
 //! meanwhile, and the workers notice nothing.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use tokamak_sys::channel::{Channel, Received, Watch, poll};
+use tokamak_sys::proc::StateFile;
 
 use crate::engine;
 
@@ -41,22 +40,18 @@ pub struct Target {
     pid: libc::pid_t,
     memory: Option<OwnedFd>,
     /// Says whether it runs; none: it cannot be read.
-    state: Option<File>,
+    state: Option<StateFile>,
 }
 
 impl Target {
     /// A worker, by its process id and a descriptor of its memory.
     pub fn new(pid: libc::pid_t, memory: Option<OwnedFd>) -> Target {
-        Target { pid, memory, state: File::open(format!("/proc/{pid}/stat")).ok() }
+        Target { pid, memory, state: StateFile::open(pid.unsigned_abs()) }
     }
 
     /// Whether it runs or waits for a processor.
     fn is_runnable(&self) -> bool {
-        let mut text = [0; 64];
-        let len = self.state.as_ref().and_then(|file| file.read_at(&mut text, 0).ok());
-        // The state follows the name, in which there may be anything.
-        let name = text[..len.unwrap_or(0)].windows(2).rposition(|pair| pair == b") ");
-        name.is_some_and(|at| text.get(at + 2) == Some(&b'R'))
+        self.state.as_ref().and_then(StateFile::read) == Some('R')
     }
 }
 

@@ -19,6 +19,7 @@ use tokamak_sys::control::{
     self, EXIT_BOOT_FAILED, EXIT_MISMATCH, EXIT_NO_FORK, EXIT_OUTDATED, EXIT_RETIRED, FromZygote,
     Heard, Newer, Signal, Status, ToZygote, ZYGOTE_BELLS, ZYGOTE_CHANNEL, ZYGOTE_SEGMENT,
 };
+use tokamak_sys::proc;
 use tokamak_sys::process::{self, reap};
 use tokamak_sys::queue::{Consumer, Segment};
 use tokamak_sys::signal::Signals;
@@ -185,7 +186,7 @@ fn start(channel: &Channel) -> Result<(Settings, Output, bool), String> {
 
 /// A descriptor of the map of this process's pages for C, or the number of the error below 0.
 pub fn page_map() -> c_int {
-    match process::open_own(c"/proc/self/pagemap") {
+    match process::open_own(proc::OWN_PAGEMAP) {
         Ok(fd) => fd.into_raw_fd(),
         Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
     }
@@ -466,7 +467,7 @@ impl Zygote {
         self.workers.clear();
         self.sampler = None;
         self.spare = None;
-        if let Ok(memory) = process::open_own(c"/proc/self/mem") {
+        if let Ok(memory) = process::open_own(proc::OWN_MEMORY) {
             // Without it the zygote asks by a signal.
             let _ = line.send(b"memory", &[memory.as_fd()]);
         }

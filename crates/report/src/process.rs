@@ -1,63 +1,46 @@
 //! What the system knows of a worker, from `/proc`: the process itself sees it badly, or would
 //! change it by looking.
 
-use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::path::Path;
+
+use tokamak_sys::proc::{self, Task};
 
 use crate::listing::Listing;
 
 /// Adds descriptors, directory, umask and signals to a listing.
 pub fn add(listing: &mut Listing, pid: u32) {
-    let proc = Path::new("/proc").join(pid.to_string());
     let root = listing.add_root("descriptors");
-    let mut open: Vec<(u32, String)> = fs::read_dir(proc.join("fd"))
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| {
-            let entry = entry.ok()?;
-            let number = entry.file_name().to_str()?.parse().ok()?;
-            Some((number, fs::read_link(entry.path()).ok()?.to_string_lossy().into_owned()))
-        })
-        .collect();
+    let open = proc::descriptors(pid).filter_map(|(number, target)| Some((number, target?)));
+    let mut open: Vec<(u32, String)> = open.collect();
     open.sort_unstable();
     for (number, target) in open {
-        let target = peer(&proc, &target).unwrap_or(target);
+        let target = peer(pid, &target).unwrap_or(target);
         // One byte each, so that more of them are growth.
         listing.add(root, &format!("{number}: {target}"), 1, "");
     }
     let root = listing.add_root("process");
-    let directory = fs::read_link(proc.join("cwd")).unwrap_or_default();
+    let directory = proc::directory(pid).unwrap_or_default();
     listing.add(root, "cwd", 0, &directory.to_string_lossy());
-    let status = fs::read_to_string(proc.join("status")).unwrap_or_default();
+    let status = proc::values(Task::Process(pid), "status").unwrap_or_default();
     for (name, title) in [
         ("Umask:", "umask"),
         ("SigBlk:", "blocked signals"),
         ("SigCgt:", "signal handlers"),
         ("SigIgn:", "ignored signals"),
     ] {
-        let value = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("").trim();
-        listing.add(root, title, 0, value);
+        listing.add(root, title, 0, proc::value(&status, name).unwrap_or(""));
     }
     listing.sum_up();
 }
 
 /// `socket:[1234]` as the address of its peer.
-fn peer(proc: &Path, target: &str) -> Option<String> {
-    let inode = target.strip_prefix("socket:[")?.strip_suffix(']')?;
-    for table in ["net/tcp", "net/tcp6"] {
-        let text = fs::read_to_string(proc.join(table)).unwrap_or_default();
-        let mut rows = text.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
-        if let Some(row) = rows.find(|row| row.get(9) == Some(&inode)) {
-            return Some(format!("connection to {}", address(row[2])?));
-        }
+fn peer(pid: u32, target: &str) -> Option<String> {
+    let inode = target.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u64>().ok()?;
+    if let Some(socket) = proc::inet_sockets(pid).into_iter().find(|it| it.inode == inode) {
+        return Some(format!("connection to {}", address(&socket.remote)?));
     }
-    let text = fs::read_to_string(proc.join("net/unix")).unwrap_or_default();
-    let path = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let path = path
-        .filter(|row| row.get(6) == Some(&inode))
-        .find_map(|row| row.get(7).map(|p| (*p).to_owned()));
-    Some(path.map_or("socket".to_owned(), |path| format!("connection to {path}")))
+    let path = proc::unix_sockets(pid).into_iter().find(|(of, _)| *of == inode);
+    Some(path.map_or("socket".to_owned(), |(_, path)| format!("connection to {path}")))
 }
 
 /// `0100007F:1F90`: the address in words of the machine's order.
@@ -77,14 +60,13 @@ fn address(text: &str) -> Option<String> {
 
 /// CPU nanoseconds that a process has used.
 pub fn cpu(pid: u32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
-    text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0)
+    proc::scheduled(Task::Process(pid)).unwrap_or_default().ran
 }
 
 /// Bytes that a process would not share with a second one like it: pages that it has written to.
 /// Those of an image that it has not count for none of the two.
 pub fn private(pid: u32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
+    let text = proc::values(Task::Process(pid), "smaps").unwrap_or_default();
     let (mut sum, mut private) = (0, 0);
     for line in text.lines() {
         let mut words = line.split_whitespace();

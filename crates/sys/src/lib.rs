@@ -10,6 +10,7 @@ pub mod file_lock;
 pub mod log_file;
 pub mod memory_file;
 pub mod outlet;
+pub mod proc;
 pub mod process;
 pub mod queue;
 pub mod signal;

@@ -14,6 +14,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::control::Status;
+use crate::proc;
 
 mod bounds;
 mod companion;
@@ -432,7 +433,7 @@ fn exit_now(code: libc::c_int) -> ! {
 /// waits.
 fn is_alone() -> bool {
     let most = if cfg!(test) { 2 } else { 1 };
-    fs::read_dir("/proc/self/task").map_or(true, |entries| entries.count() <= most)
+    proc::own_threads().is_none_or(|count| count <= most)
 }
 
 /// Makes this process the new parent of descendants whose own parent has died, so that it can

@@ -2,9 +2,9 @@
 //! its control groups leave it of them, and how long a thread has waited for one.
 
 use std::fs;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
+
+use tokamak_sys::proc::{self, Processor, Task};
 
 /// The kernel counts in hundredths of a second (`USER_HZ`), whatever its own clock.
 const HUNDREDTH: f64 = 1e7;
@@ -61,11 +61,9 @@ impl Spare {
 
 impl Reading {
     fn take() -> Option<Reading> {
-        let status = fs::read_to_string("/proc/thread-self/status").ok()?;
-        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-        let idle = idle(&fs::read_to_string("/proc/stat").ok()?, allowed)?;
-        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        Some(Reading { idle, groups: limited(Path::new(GROUPS), &groups) })
+        let status = proc::values(Task::Current, "status")?;
+        let idle = idle(&proc::processors()?, proc::value(&status, "Cpus_allowed_list:")?)?;
+        Some(Reading { idle, groups: limited(Path::new(GROUPS), &proc::own_control_groups()) })
     }
 
     /// The processors that were idle for the `passed` nanoseconds since `before`, as far as each
@@ -82,23 +80,14 @@ impl Reading {
 /// Nanoseconds for which the calling thread has waited for a processor since it began. `None` if
 /// the kernel does not provide the number.
 pub fn waited() -> Option<u64> {
-    let mut text = [0; 96];
-    let read =
-        File::open("/proc/thread-self/schedstat").and_then(|mut file| file.read(&mut text)).ok()?;
-    str::from_utf8(&text[..read]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
+    proc::scheduled(Task::Current).map(|times| times.waited)
 }
 
-/// Idle time of the processors in the list `allowed`, from the text of `/proc/stat`: `idle` and
-/// `iowait` together.
-fn idle(stat: &str, allowed: &str) -> Option<u64> {
-    let of_allowed = stat.lines().filter_map(|line| {
-        let (number, times) = line.strip_prefix("cpu")?.split_once(' ')?;
-        let number: usize = number.parse().ok()?;
-        let mut times = times.split_ascii_whitespace().map(|time| time.parse::<u64>().ok());
-        contains(allowed, number).then(|| Some(times.nth(3)?? + times.next()??))
-    });
+/// Idle time of the processors in the list `allowed`.
+fn idle(rows: &[Processor], allowed: &str) -> Option<u64> {
+    let is_allowed = |row: &&Processor| row.number.is_some_and(|number| contains(allowed, number));
     // None of them found is no number, rather than none idle.
-    of_allowed.reduce(|sum, one| Some(sum? + one?))?
+    rows.iter().filter(is_allowed).map(|row| row.idle).reduce(|sum, one| sum + one)
 }
 
 /// Whether a number is in a list like `0-3,8`.
@@ -161,18 +150,15 @@ fn old_group(root: &Path, path: &Path) -> Option<Group> {
 mod tests {
     use super::*;
 
-    const STAT: &str = "cpu  7 0 7 1110 1 0 0 0 0 0\ncpu0 1 0 1 10 1 0 0 0 0 0\n\
-                        cpu1 2 0 2 100 0 0 0 0 0 0\ncpu10 4 0 4 1000 0 0 0 0 0 0\nintr 1 2 3";
-
     #[test]
     fn idle_time_is_that_of_the_processors_that_may_be_used() {
-        assert_eq!(idle(STAT, "\t0-63"), Some(1111));
-        assert_eq!(idle(STAT, "\t0,10\n"), Some(1011));
-        assert_eq!(idle(STAT, "1-9"), Some(100));
-        assert_eq!(idle(STAT, "11"), None);
-        for text in ["", "cpu", "cpu0 1 2 3 4", "cpu0 1 2 3 x 5", "intr 1 2 3 4 5 6"] {
-            assert_eq!(idle(text, "0-63"), None, "{text}");
-        }
+        let row = |number, idle| Processor { number, idle, all: 2000 };
+        let rows = [row(None, 1111), row(Some(0), 11), row(Some(1), 100), row(Some(10), 1000)];
+        assert_eq!(idle(&rows, "0-63"), Some(1111));
+        assert_eq!(idle(&rows, "0,10"), Some(1011));
+        assert_eq!(idle(&rows, "1-9"), Some(100));
+        assert_eq!(idle(&rows, "11"), None);
+        assert_eq!(idle(&[], "0-63"), None);
     }
 
     #[test]

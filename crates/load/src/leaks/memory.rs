@@ -1,7 +1,8 @@
 //! The memory of a server's processes: what they have filled themselves, and by how much that grew.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+
+use tokamak_sys::proc::{self, Task};
 
 /// What a process has filled itself.
 #[derive(Clone, Copy, Debug)]
@@ -19,24 +20,20 @@ pub struct Filled {
 /// `smaps_rollup` counts pages, and only its owner and root may read it. `status`, which all may
 /// read, may be some hundred kilobytes behind.
 pub fn of(pid: u32) -> Option<Filled> {
-    let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
-    let exact = read("smaps_rollup").and_then(|text| {
-        let held = value(&text, "Anonymous:")? + value(&text, "Swap:")?;
-        let bytes = held.saturating_sub(value(&text, "LazyFree:")?);
+    let task = Task::Process(pid);
+    let exact = proc::values(task, "smaps_rollup").and_then(|text| {
+        let value = |name| proc::value_in_bytes(&text, name);
+        let held = value("Anonymous:")? + value("Swap:")?;
+        let bytes = held.saturating_sub(value("LazyFree:")?);
         Some(Filled { bytes, is_exact: true })
     });
     let rough = || {
-        let text = read("status")?;
-        let bytes = value(&text, "RssAnon:")? + value(&text, "VmSwap:")?;
+        let text = proc::values(task, "status")?;
+        let value = |name| proc::value_in_bytes(&text, name);
+        let bytes = value("RssAnon:")? + value("VmSwap:")?;
         Some(Filled { bytes, is_exact: false })
     };
     exact.or_else(rough)
-}
-
-/// A row such as `Anonymous:   1024 kB`, in bytes.
-fn value(text: &str, key: &str) -> Option<u64> {
-    let row = text.lines().find_map(|line| line.strip_prefix(key))?;
-    Some(row.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
 /// By how much the processes of a server grew since the first look. A process counts from the first

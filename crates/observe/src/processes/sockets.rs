@@ -1,13 +1,9 @@
 //! Sockets: which ones listen, where, and who has them open.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use super::process::numbers;
-
-/// What `/proc/net/tcp` has for a socket that listens.
-const LISTENS: &str = "0A";
+use tokamak_sys::proc::{self, InetSocket};
 
 /// The socket that listens on a port, as the kernel's table has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,9 +13,6 @@ pub struct Listener {
     /// Connections that wait to be accepted.
     pub waiting: u64,
 }
-
-/// A socket of `/proc/net/tcp` that listens, and its port.
-type Row = (u16, Listener);
 
 /// The sockets of this machine that listen where this address leads; none if it leads to another
 /// machine.
@@ -33,9 +26,8 @@ pub fn listeners(address: SocketAddr) -> Vec<Listener> {
 
 /// Where each listening socket listens, by inode: the path of a Unix socket, or the port.
 pub fn places() -> BTreeMap<u64, String> {
-    let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let ports = all_listeners().into_iter().map(|(port, it)| (it.inode, port.to_string()));
-    table.lines().filter_map(unix_socket).chain(ports).collect()
+    proc::unix_sockets(std::process::id()).into_iter().chain(ports).collect()
 }
 
 /// Whether an address is one of this machine: then it is also the one that packets to it are from.
@@ -58,30 +50,14 @@ pub fn is_local(address: SocketAddr) -> bool {
     own.is_ok_and(|own| own.ip() == ip)
 }
 
-fn all_listeners() -> Vec<Row> {
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
-    tables.iter().flatten().flat_map(|table| table.lines().filter_map(row)).collect()
-}
-
-/// What a row of `/proc/net/tcp` says, if its socket listens; its first row names the columns.
-fn row(line: &str) -> Option<Row> {
-    let fields: Vec<&str> = line.split_whitespace().collect();
-    if *fields.get(3)? != LISTENS {
-        return None;
-    }
-    let (_, port) = fields.get(1)?.rsplit_once(':')?;
-    let (_, waiting) = fields.get(4)?.split_once(':')?;
-    let listener = Listener {
-        inode: fields.get(9)?.parse().ok()?,
-        waiting: u64::from_str_radix(waiting, 16).ok()?,
+/// The sockets of this machine that listen, with their ports.
+fn all_listeners() -> Vec<(u16, Listener)> {
+    let listens = |socket: InetSocket| {
+        let (_, port) = socket.local.rsplit_once(':').filter(|_| socket.is_listening)?;
+        let listener = Listener { inode: socket.inode, waiting: socket.waiting };
+        Some((u16::from_str_radix(port, 16).ok()?, listener))
     };
-    Some((u16::from_str_radix(port, 16).ok()?, listener))
-}
-
-/// Inode and path in a row of `/proc/net/unix`.
-fn unix_socket(line: &str) -> Option<(u64, String)> {
-    let mut fields = line.split_whitespace().skip(6);
-    Some((fields.next()?.parse().ok()?, fields.next()?.to_owned()))
+    proc::inet_sockets(std::process::id()).into_iter().filter_map(listens).collect()
 }
 
 /// The processes that have one of these sockets open.
@@ -89,17 +65,12 @@ pub fn holders(sockets: &[Listener]) -> BTreeSet<u32> {
     let names: Vec<String> =
         sockets.iter().map(|socket| format!("socket:[{}]", socket.inode)).collect();
     let has = |pid: &u32| {
-        fs::read_dir(format!("/proc/{pid}/fd"))
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|entry| fs::read_link(entry.path()).ok())
-            .any(|link| link.to_str().is_some_and(|link| names.iter().any(|name| name == link)))
+        proc::descriptors(*pid).any(|(_, target)| target.is_some_and(|it| names.contains(&it)))
     };
     if names.is_empty() {
         return BTreeSet::new();
     }
-    numbers("/proc").filter(has).collect()
+    proc::processes().filter(has).collect()
 }
 
 #[cfg(test)]
@@ -107,19 +78,6 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
-
-    #[test]
-    fn rows_of_sockets_that_listen_are_read_and_others_are_not() {
-        let listens =
-            "0: 0100007F:1F90 00000000:0000 0A 00000000:00000003 00:00000000 0 0 0 4711 1";
-        assert_eq!(row(listens), Some((8080, Listener { inode: 4711, waiting: 3 })));
-        assert_eq!(row(&listens.replace(" 0A ", " 01 ")), None);
-        assert_eq!(row("  sl  local_address rem_address st tx_queue:rx_queue"), None);
-        assert_eq!(row(""), None);
-        let line = "0000000000000000: 00000002 00000000 00010000 0001 01 4712 /run/php.sock";
-        assert_eq!(unix_socket(line), Some((4712, "/run/php.sock".to_owned())));
-        assert_eq!(unix_socket("Num       RefCount Protocol Flags Type St Inode Path"), None);
-    }
 
     #[test]
     fn a_listener_of_this_machine_is_not_that_of_another() {

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
+use tokamak_sys::proc::{self, Task};
+
 use crate::engine;
 
 /// How often a worker is looked at, a millisecond apart: one that uses such memory all the time is
@@ -104,14 +106,12 @@ impl DeadLocks {
 
 /// What a process does, as a letter of the kernel's.
 fn state(pid: libc::pid_t) -> Option<char> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.chars().next()
+    Some(proc::stat(Task::Process(pid.unsigned_abs()))?.state)
 }
 
 /// Nanoseconds that a process has been on a processor.
 fn ran(pid: libc::pid_t) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
-    text.split(' ').next()?.parse().ok()
+    Some(proc::scheduled(Task::Process(pid.unsigned_abs()))?.ran)
 }
 
 fn is_stopped(pid: libc::pid_t) -> bool {

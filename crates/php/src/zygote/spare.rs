@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokamak_sys::channel::{Channel, Received, Watch, poll};
 use tokamak_sys::control::{EXIT_MISMATCH, Signal};
+use tokamak_sys::proc;
 use tokamak_sys::process::{self, reap};
 use tokamak_sys::queue::Consumer;
 use tokamak_sys::signal::Signals;
@@ -155,7 +156,7 @@ impl Zygote {
         let Some(line) = fds.next().and_then(|fd| Channel::from_fd(fd).ok()) else {
             end(EXIT_MISMATCH);
         };
-        let memory = process::open_own(c"/proc/self/mem").ok();
+        let memory = process::open_own(proc::OWN_MEMORY).ok();
         let memory: Vec<_> = memory.iter().map(AsFd::as_fd).collect();
         let is_sent = line.send(&std::process::id().to_le_bytes(), &memory).is_ok();
         drop(line);

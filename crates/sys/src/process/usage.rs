@@ -1,7 +1,8 @@
 //! What a process takes of the machine's memory and processors.
 
-use std::fs;
 use std::time::Duration;
+
+use crate::proc::{self, Task};
 
 /// Memory of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,12 +13,10 @@ pub struct Memory {
     pub shared: u64,
 }
 
-/// The memory of a process, if it exists. The number may come from anybody: it is only looked at.
+/// The memory of a process, if it exists.
 pub fn memory(pid: u32) -> Option<Memory> {
-    let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
-    let mut pages = text.split(' ').skip(1).map_while(|field| field.parse::<u64>().ok());
+    let (resident, shared) = proc::pages(pid)?;
     let page = rustix::param::page_size() as u64;
-    let (resident, shared) = (pages.next()?, pages.next()?);
     Some(Memory { resident: resident * page, shared: shared * page })
 }
 
@@ -32,22 +31,17 @@ pub struct Demand {
 
 /// The demand of a process's first thread, if it exists and the kernel accounts for that.
 pub fn demand(pid: u32) -> Option<Demand> {
-    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
-    let mut times = text.split(' ').map_while(|field| field.parse::<u64>().ok());
-    let time = times.next()? + times.next()?;
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The state follows the name, in which there may be anything.
-    let is_runnable = stat.rsplit_once(") ")?.1.starts_with('R');
+    let task = Task::Process(pid);
+    let times = proc::scheduled(task)?;
+    let time = times.ran + times.waited;
+    let is_runnable = proc::stat(task)?.state == 'R';
     (time > 0).then_some(Demand { time, is_runnable })
 }
 
 /// The time for which processors have worked for a process and for the children that it has waited
 /// for, if it exists; in steps of a hundredth of a second.
 pub fn processor_time(pid: u32) -> Option<Duration> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // utime, stime, cutime, cstime; the state, the third field, follows the name.
-    let fields = stat.rsplit_once(") ")?.1.split(' ').skip(11).take(4);
-    let ticks = fields.map(|field| field.parse::<u64>().ok()).sum::<Option<u64>>()?;
-    let second = rustix::param::clock_ticks_per_second().max(1);
-    Some(Duration::from_secs_f64(ticks as f64 / second as f64))
+    let stat = proc::stat(Task::Process(pid))?;
+    let ticks = stat.ticks + stat.ticks_of_children;
+    Some(Duration::from_secs_f64(ticks as f64 / proc::ticks_per_second() as f64))
 }
