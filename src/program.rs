@@ -1,6 +1,7 @@
 //! Finds and starts the programs beside the server, which are never linked: `tokamak-php` runs
 //! PHP, and `tokamak-import` reads configurations of other servers.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -42,55 +43,105 @@ impl Program {
             };
         }
         let own = std::env::current_exe()?;
-        let directory = own.parent().unwrap_or(Path::new("/"));
-        let libexec = directory.join("../libexec/tokamak");
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let places = [directory, &libexec].map(Path::to_owned).into_iter();
-        let mut files = places.chain(std::env::split_paths(&path)).map(|place| place.join(name));
+        let places = places(&own);
+        let mut files = places.iter().map(|place| place.join(name));
         files.find(|file| file.is_file()).ok_or_else(|| {
             missing(format!(
                 "cannot find {name} beside {}, in {}, nor in PATH; `make install` puts it there, \
                  or set {variable} to its path",
                 own.display(),
-                libexec.display()
+                places[1].display()
             ))
         })
     }
-
-    /// Becomes the program, with this variable of the environment. Returns only if it cannot.
-    fn exec<A: AsRef<OsStr>>(
-        &self,
-        arguments: impl IntoIterator<Item = A>,
-        variable: Option<(&str, PathBuf)>,
-    ) -> io::Result<()> {
-        let file = self.find()?;
-        let error = Command::new(&file).args(arguments).envs(variable).exec();
-        Err(io::Error::new(error.kind(), format!("cannot start {}: {error}", file.display())))
-    }
 }
 
-/// Where `tokamak-php` is.
-pub fn tokamak_php() -> io::Result<PathBuf> {
-    PHP.find()
+/// Becomes a program, with this variable of the environment. Returns only if it cannot.
+fn exec<A: AsRef<OsStr>>(
+    file: &Path,
+    arguments: impl IntoIterator<Item = A>,
+    variable: Option<(&str, PathBuf)>,
+) -> io::Result<()> {
+    let error = Command::new(file).args(arguments).envs(variable).exec();
+    Err(io::Error::new(error.kind(), format!("cannot start {}: {error}", file.display())))
+}
+
+/// Where the program of a version of PHP is, such as `8.4`: `tokamak-php8.4`. Of no version:
+/// `tokamak-php`, else the newest that is installed.
+///
+/// # Errors
+/// Fails if it is not installed; the message names those that are.
+pub fn tokamak_php(version: Option<&str>) -> io::Result<PathBuf> {
+    let mut installed = installed()?;
+    let Some(version) = version else {
+        return PHP.find().or_else(|none| match installed.pop_last() {
+            Some((_, newest)) if std::env::var_os(PHP.variable).is_none() => Ok(newest),
+            _ => Err(none),
+        });
+    };
+    let found = parse_version(version).and_then(|version| installed.remove(&version));
+    found.ok_or_else(|| {
+        let others = installed.keys().map(|(major, minor)| format!("{major}.{minor}"));
+        let others = match others.collect::<Vec<_>>() {
+            none if none.is_empty() => "no other version is".to_owned(),
+            others => format!("installed: {}", others.join(", ")),
+        };
+        missing(format!(
+            "there is no program for PHP {version}, tokamak-php{version}; {others}; install the \
+             package tokamak-php{version}, or choose another version by the key `php`"
+        ))
+    })
+}
+
+/// The programs of versions of PHP, each at the first place where it is found.
+fn installed() -> io::Result<BTreeMap<(u8, u8), PathBuf>> {
+    let mut found = BTreeMap::new();
+    for place in places(&std::env::current_exe()?) {
+        for file in std::fs::read_dir(place).into_iter().flatten().flatten() {
+            let name = file.file_name();
+            let version = name.to_str().and_then(|name| name.strip_prefix(PHP.name));
+            if let Some(version) = version.and_then(parse_version)
+                && file.path().is_file()
+            {
+                found.entry(version).or_insert(file.path());
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn parse_version(text: &str) -> Option<(u8, u8)> {
+    let (major, minor) = text.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// Where programs are looked for: beside `own`, in the `libexec/tokamak` next to its directory, and
+/// in the search path.
+fn places(own: &Path) -> Vec<PathBuf> {
+    let beside = own.parent().unwrap_or(Path::new("/"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let first = [beside.to_owned(), beside.join("../libexec/tokamak")];
+    first.into_iter().chain(std::env::split_paths(&path)).collect()
 }
 
 /// Becomes `tokamak-php --info`, which prints what PHP says about itself. Returns only if it
 /// cannot.
 pub fn show_php_info() -> io::Result<()> {
-    PHP.exec(["--info"], None)
+    exec(&tokamak_php(None)?, ["--info"], None)
 }
 
 /// Becomes `tokamak-php --show`, which prints what php-fpm does with `-v`, `-m` and `-i`. Returns
 /// only if it cannot.
 pub fn show_php(what: &str, settings: &[(String, String)]) -> io::Result<()> {
     let settings = settings.iter().map(|(name, value)| format!("{name}={value}"));
-    PHP.exec(["--show".to_owned(), what.to_owned()].into_iter().chain(settings), None)
+    let arguments = ["--show".to_owned(), what.to_owned()];
+    exec(&tokamak_php(None)?, arguments.into_iter().chain(settings), None)
 }
 
 /// Becomes `tokamak-import`, which is told where `tokamak-php` is: it compares settings of PHP.
 /// Returns only if it cannot.
 pub fn import(arguments: [impl AsRef<OsStr>; 4]) -> io::Result<()> {
-    IMPORT.exec(arguments, PHP.find().ok().map(|php| (PHP.variable, php)))
+    exec(&IMPORT.find()?, arguments, tokamak_php(None).ok().map(|php| (PHP.variable, php)))
 }
 
 fn missing(what: String) -> io::Error {

@@ -87,10 +87,10 @@ impl SealReport {
     }
 
     fn look(self, server: &Server) -> Result<Report, String> {
-        let php = program::tokamak_php().map_err(|error| error.to_string())?;
         let server = settings::resolve(server).map_err(|error| error.to_string())?;
         let site: &Site = server.sites.first().ok_or("the configuration has no site")?;
         let targets = if self.targets.is_empty() { vec!["/".to_owned()] } else { self.targets };
+        let php = program::tokamak_php(site.php.as_deref()).map_err(|error| error.to_string())?;
         let test = SealTest { php: &php, site, targets: &targets, rounds: self.rounds.into() };
         tokamak_report::run(&test).map_err(|error| error.to_string())
     }

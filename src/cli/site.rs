@@ -32,6 +32,8 @@ pub struct Serve {
     user: Option<String>,
     #[arg(long, value_parser = choices("--mode"), help = help("--mode"))]
     mode: Option<String>,
+    #[arg(long, value_name = "VERSION", help = help("--php"))]
+    php: Option<String>,
     #[arg(long, value_name = "FILE", help = help("--worker"))]
     worker: Option<String>,
     #[arg(long, value_name = "FILE", help = help("--boot"))]
@@ -132,6 +134,7 @@ impl Serve {
             ("--domain", joined(self.domain)),
             ("--user", self.user),
             ("--mode", self.mode),
+            ("--php", self.php),
             ("--worker", self.worker),
             ("--boot", self.boot),
             ("--workers", self.workers),
@@ -172,6 +175,10 @@ fn verify(server: &Server) -> Result<(), String> {
     tokamak_supervisor::verify_users(server)?;
     if let Some(folder) = &server.temp_dir {
         tokamak_front::verify_temp_dir(folder).map_err(|error| error.to_string())?;
+    }
+    for site in server.sites.iter().filter(|site| site.php.is_some() && site.has_workers()) {
+        let found = crate::program::tokamak_php(site.php.as_deref());
+        found.map_err(|error| format!("site {}: {error}", site.name))?;
     }
     let certificates = tokamak_supervisor::verify_certificates(server)?;
     for warning in closed.into_iter().chain(certificates).chain(tokamak_config::warnings(server)) {

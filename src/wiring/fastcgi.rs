@@ -95,6 +95,7 @@ pub fn site(name: &str, root: PathBuf) -> Site {
         front_controller: None,
         front_controller_for: Vec::new(),
         mode: Mode::Classic,
+        php: None,
         concurrency: 1,
         worker: None,
         boot: None,

@@ -29,7 +29,9 @@ fn supervise(
     server: Server,
     reread: Box<dyn Fn() -> Result<Server, String>>,
 ) -> Result<(), String> {
-    let php = crate::program::tokamak_php().map_err(|error| error.to_string())?;
+    let php = Box::new(|version: Option<&str>| {
+        crate::program::tokamak_php(version).map_err(|error| error.to_string())
+    });
     let tickets = Box::new(|start: TicketsStart| {
         let secret = start.secret.as_ref().map(Secret::reveal);
         tokamak_acme::tickets::run(&start.tier, secret, &start.line)

@@ -117,6 +117,8 @@ mod personalised;
 /// What PHP scripts see and do, one script per behaviour, under classic mode, worker mode and
 /// php-fpm.
 mod php;
+/// A site chooses the version of PHP that runs it.
+mod php_versions;
 /// phpMyAdmin as Debian packages it.
 mod phpmyadmin;
 /// Nobody looks into the memory of the server's processes.

@@ -510,6 +510,7 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> RawSite {
             front_controller: plain(Auto::Is(front_controller)),
             front_controller_for: plain(site.front_controller_for.clone()),
             mode: plain(Auto::Is(site.mode)),
+            php: text(&site.php),
             worker: plain(site.worker.clone()),
             concurrency: plain(match site.mode {
                 Mode::Async => Auto::Is(Count(site.concurrency as u64)),

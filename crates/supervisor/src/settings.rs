@@ -327,6 +327,7 @@ pub(crate) mod tests {
             inherit_env: true,
             tls: tokamak_config::SiteTls::default(),
             dumpable: false,
+            php: None,
             count_calls: false,
             server_timing: false,
             fpm: None,

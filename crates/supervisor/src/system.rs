@@ -14,6 +14,7 @@ use crate::front::{self, FrontMain};
 use crate::listen::Listeners;
 use crate::log;
 use crate::means::{FrontPlan, Means, Started, ZygoteStart};
+use crate::programs::Programs;
 use crate::settings;
 use crate::sockets::Sockets;
 use crate::users::UserFilesWatch;
@@ -21,8 +22,8 @@ use crate::users::UserFilesWatch;
 /// The means of a server that runs.
 #[derive(Clone, Copy)]
 pub struct System<'a> {
-    /// The worker program.
-    pub php: &'a Executable,
+    /// The programs that run PHP.
+    pub programs: &'a Programs,
     /// The listening sockets.
     pub listeners: &'a Listeners,
     /// The certificates.
@@ -39,13 +40,13 @@ pub struct System<'a> {
 
 impl Means for System<'_> {
     fn zygote(&self, start: ZygoteStart<'_>) -> io::Result<Started> {
+        let php = self.programs.of(start.site).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::NotFound, "the program that runs PHP is not open")
+        })?;
         let name = |error: io::Error| {
-            io::Error::new(
-                error.kind(),
-                format!("cannot start {}: {error}", self.php.path().display()),
-            )
+            io::Error::new(error.kind(), format!("cannot start {}: {error}", php.path().display()))
         };
-        execute(self.php, start).map_err(name)
+        execute(php, start).map_err(name)
     }
 
     fn front(&self, plan: FrontPlan<'_>) -> io::Result<Started> {

@@ -89,9 +89,9 @@ impl Leaks {
         };
         let targets = self.targets(target)?;
         let targets = if targets.is_empty() { vec!["/".to_owned()] } else { targets };
-        let php = program::tokamak_php().map_err(|error| error.to_string())?;
         let server = settings::resolve(&server).map_err(|error| error.to_string())?;
         let site = server.sites.first().ok_or("the configuration has no site")?;
+        let php = program::tokamak_php(site.php.as_deref()).map_err(|error| error.to_string())?;
         let requests = self.requests.unwrap_or(OF_A_SCRIPT) as usize;
         let test = LeakTest { php: &php, site, targets: &targets, requests };
         let pages = run(&test).map_err(|error| error.to_string())?;

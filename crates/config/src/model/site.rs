@@ -112,6 +112,8 @@ pub struct Site {
     pub tls: SiteTls,
     /// How requests are served.
     pub mode: Mode,
+    /// The version of PHP that runs its scripts, such as `8.4`; absent: the one that is found.
+    pub php: Option<String>,
     /// Requests that each worker serves at once: 1, but for [`Mode::Async`].
     pub concurrency: usize,
     /// The worker script (absolute): always for [`Mode::Worker`] and [`Mode::Async`], perhaps for

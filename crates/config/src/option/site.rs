@@ -107,6 +107,9 @@ section! {
         /// `"auto"` is `"fastcgi"` if an `upstream` is set, `"worker"` if a `worker`
         /// script is, else `"classic"`.
         mode: Auto<Mode> = "auto", ANY, Live, env "TOKAMAK_MODE", flag "--mode";
+        /// The version of PHP that runs its scripts, such as `"8.4"`, where several are installed;
+        /// not set: the program `tokamak-php` if there is one, else the newest that is installed.
+        php: Option<Text> = "", ANY, Live, env "TOKAMAK_PHP_VERSION", flag "--php";
         /// The worker script: it boots the application once, then handles requests in a loop. In
         /// sealed mode the image is taken where it first asks for a request.
         worker: Option<PathBuf> = "", ANY, Live, env "TOKAMAK_WORKER", flag "--worker";

@@ -119,6 +119,7 @@ impl Reader<'_> {
             front_controller_for: site.front_controller_for.value.clone(),
             tls: self.site_tls(site),
             mode,
+            php: self.php_version(&site.php),
             concurrency: self.concurrency(site, mode),
             worker,
             boot,
@@ -270,6 +271,22 @@ impl Reader<'_> {
             self.report("site", "mode", site.mode.origin, problem);
         }
         script
+    }
+
+    /// Whether that version is installed, only a look at the machine shows.
+    fn php_version(&mut self, given: &Given<Option<Text>>) -> Option<String> {
+        let version = text(given)?;
+        let is_number = |part: &str| {
+            (1..=3).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        if !version
+            .split_once('.')
+            .is_some_and(|(major, minor)| [major, minor].map(is_number) == [true; 2])
+        {
+            let problem = "must be a version of two numbers, such as \"8.4\"";
+            self.report("site", "php", given.origin, problem.into());
+        }
+        Some(version)
     }
 
     /// Requests at once in a worker.

@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use tokamak_config::Server;
-use tokamak_sys::process::Executable;
 
 use super::Setup;
 use super::admin::Owed;
@@ -20,6 +19,7 @@ use crate::identities::Identities;
 use crate::listen::Listeners;
 use crate::log::{self, Level};
 use crate::notify::{self, Notice};
+use crate::programs::Programs;
 use crate::settings;
 use crate::sockets::Sockets;
 use crate::system::System;
@@ -28,9 +28,7 @@ use crate::users::UserFilesWatch;
 /// Sockets, files and programs of the server.
 pub(super) struct Host {
     pub setup: Setup,
-    /// The worker program. All zygotes are started from the file that was found at the start, since
-    /// another version may lay out the memory that it shares with this one differently.
-    pub php: Executable,
+    pub programs: Programs,
     /// Standard error as it was at the start; `log.error` may have put a file in its place.
     pub stderr: OwnedFd,
     pub listeners: Listeners,
@@ -49,7 +47,7 @@ impl Host {
     /// What processes are started with.
     pub fn means(&self) -> System<'_> {
         System {
-            php: &self.php,
+            programs: &self.programs,
             listeners: &self.listeners,
             certificates: &self.certificates,
             users: &self.users,
@@ -89,6 +87,7 @@ impl Outside for Host {
 
     fn open(&mut self, server: &Server) -> Result<(), String> {
         let addresses = [&server.listen[..], &server.listen_tls].concat();
+        self.programs.open(server, &*self.setup.php)?;
         self.listeners.open(&addresses).map_err(|wrong| wrong.to_string())?;
         self.sockets.open(server).map_err(|wrong| wrong.to_string())?;
         self.certificates.load(server)?;
@@ -98,6 +97,7 @@ impl Outside for Host {
     fn keep(&mut self, servers: &[&Server]) {
         let listens = servers.iter().flat_map(|server| [&server.listen[..], &server.listen_tls]);
         self.listeners.keep(&listens.collect::<Vec<_>>());
+        self.programs.keep(servers);
         self.certificates.keep(servers);
         self.users.keep(servers);
         self.sockets.keep(servers);
@@ -136,8 +136,8 @@ impl Outside for Host {
         for warning in tokamak_config::warnings(new) {
             log::line(Level::Warn, format_args!("{warning}"));
         }
-        if self.php.is_replaced() {
-            let path = self.php.path().display();
+        for program in self.programs.replaced() {
+            let path = program.path().display();
             log::line(
                 Level::Warn,
                 format_args!(

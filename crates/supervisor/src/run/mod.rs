@@ -17,7 +17,7 @@ use tokamak_config::Server;
 use tokamak_fpm as fpm;
 use tokamak_sys::channel::{Watch, poll};
 use tokamak_sys::control::{FromFront, ToFront};
-use tokamak_sys::process::{self, Executable};
+use tokamak_sys::process;
 use tokamak_sys::signal::{Signal, Signals};
 
 use crate::acme::{Acme, AcmeMain};
@@ -38,6 +38,7 @@ use crate::listen::Listeners;
 use crate::log::{self, Level};
 use crate::notify::{self, Notice};
 use crate::pool::Pool;
+use crate::programs::{FindPhp, Programs};
 use crate::settings;
 use crate::shared_tickets::{SharedTickets, TicketsMain};
 use crate::sockets::Sockets;
@@ -52,8 +53,8 @@ pub struct Setup {
     /// Reads the configuration again, for a reload; on failure says everything that is wrong with
     /// it.
     pub reread: Box<dyn Fn() -> Result<Server, String>>,
-    /// The worker program.
-    pub php: PathBuf,
+    /// Finds the programs that run PHP.
+    pub php: Box<FindPhp>,
     /// The code of the front, run in a child of its own.
     pub front: Box<FrontMain>,
     /// The code of the process that shares keys of session tickets, run in a child of its own.
@@ -122,8 +123,8 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     if let Some(fpm) = &setup.server.fpm {
         log::write_as_fpm(&fpm.global);
     }
-    let php = Executable::open(&setup.php)
-        .map_err(|error| failure(format_args!("cannot open {}: {error}", setup.php.display())))?;
+    let mut programs = Programs::default();
+    programs.open(&setup.server, &*setup.php).map_err(failure)?;
     let passed = process::passed_sockets();
     let mut certificates = Certificates::new(&setup.server.state_dir, tokamak_cost::now());
     certificates.load(&setup.server).map_err(failure)?;
@@ -201,7 +202,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     let mut fleet = Fleet::new(setup.server.clone());
     let mut host = Host {
         setup,
-        php,
+        programs,
         stderr,
         listeners,
         certificates,

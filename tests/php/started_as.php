@@ -1,0 +1,2 @@
+<?php
+echo getenv('STARTED_AS');
