@@ -279,10 +279,8 @@ impl Reader<'_> {
         let is_number = |part: &str| {
             (1..=3).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
         };
-        if !version
-            .split_once('.')
-            .is_some_and(|(major, minor)| [major, minor].map(is_number) == [true; 2])
-        {
+        let is_version = |(major, minor): (&str, &str)| is_number(major) && is_number(minor);
+        if version.split_once('.').is_none_or(|parts| !is_version(parts)) {
             let problem = "must be a version of two numbers, such as \"8.4\"";
             self.report("site", "php", given.origin, problem.into());
         }
