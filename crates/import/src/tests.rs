@@ -11,6 +11,7 @@ mod listings;
 mod logs;
 mod matchers;
 mod mounts;
+mod nested;
 mod passwords;
 mod sizes;
 

@@ -106,6 +106,9 @@ pub(super) struct Block {
     pub key: Vec<String>,
     pub params: BTreeMap<String, (Place, String)>,
     pub hidden_headers: Vec<String>,
+    /// The expression of `fastcgi_split_path_info`, which takes what goes on behind the name of a
+    /// script off `$fastcgi_script_name`.
+    pub split: Option<String>,
     /// The proxies that name the client, and by which header: `X-Real-IP` if nothing says another.
     pub proxies: BTreeSet<String>,
     pub client_header: Option<String>,
@@ -253,6 +256,7 @@ impl Reader<'_> {
                 let value = directive.arg(1).to_owned();
                 block.params.insert(first.to_owned(), (directive.place.clone(), value));
             }
+            "fastcgi_split_path_info" => block.split = Some(first.to_owned()),
             "fastcgi_hide_header" => block.hidden_headers.push(first.to_owned()),
             "client_max_body_size" => self.body_size(directive, block),
             name if sizes::timeout(name).is_some() => self.timeout(directive, block),

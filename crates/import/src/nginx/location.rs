@@ -113,8 +113,6 @@ impl Match {
 pub(super) struct Locations {
     /// In the order in which nginx prefers them.
     pub all: Vec<(Place, Match, Vec<Directive>)>,
-    /// Those with a name, `@name`.
-    pub named: Vec<(String, Vec<Directive>)>,
     /// The root that `location /` names, and its index files.
     pub root: Option<String>,
     pub index: Option<Vec<String>>,
@@ -336,10 +334,10 @@ impl Reader<'_> {
         }
         if block.fastcgi.is_some() {
             // A script that does not exist is 404 anyway.
-            let before = block.steps.len();
-            block.steps.retain(|step| !refuses_missing(step));
-            if block.steps.len() < before {
-                plan.files.push((place.clone(), region.clone()));
+            let is_of_missing = |step: &mut Directive| refuses_missing(step).is_some();
+            for step in block.steps.extract_if(.., is_of_missing) {
+                let name = refuses_missing(&step).unwrap_or_default();
+                plan.asks_for(place, &region, &name, block.split.as_deref());
             }
         }
         let before = site.rules.len();
@@ -371,7 +369,6 @@ impl Reader<'_> {
                 site.rules.push(only(place, &region, Serve::Files));
             }
             self.try_files(directive, (found, &region), locations, site, plan);
-            plan.has_fallback |= is_main;
         } else if !is_main && !matches!(found, Match::Exact(path) if path.ends_with('/')) {
             let is_closed = runs_nothing && !has_inner;
             let serve = if is_closed { Serve::Files } else { Serve::Existing };
@@ -522,6 +519,9 @@ impl Reader<'_> {
                 Some(php::Scripts::named(vec![path.clone()], false))
             }
             Match::Prefix(path, _) if path.ends_with(".php") => {
+                // php-fpm refuses names that only begin so.
+                let longer = Scope::pattern(format!("^{}[^/]", regex_lite::escape(path)));
+                site.rules.push(Rule::at(place, longer).refuse_all(403));
                 Some(php::Scripts::named(vec![path.clone()], true))
             }
             // A list of expressions is that of a whole site.
@@ -547,7 +547,7 @@ impl Reader<'_> {
             plan.internal.push((place.clone(), found.refused()));
         }
         if let Some(directive) = &block.try_files {
-            self.missing_script(directive, region, plan);
+            self.missing_script(directive, region, block, site, plan);
         } else if let Some(page) = block.missing.as_ref().filter(|_| block.intercepts) {
             // php-fpm may run another script then, or refuse it.
             let reason = "scripts that do not exist are 404, also where their answers are \
@@ -576,15 +576,16 @@ pub(super) fn default_index() -> Vec<String> {
     vec!["index.html".to_owned()]
 }
 
-/// A region without the paths that the expressions within it take.
+/// A region without the paths that the locations within it take.
 fn within(mut region: Scope, inner: &[Directive]) -> Scope {
     for directive in inner {
         let (kind, text) = kind(&directive.args);
-        if matches!(kind, "~" | "~*")
-            && let Ok(expression) = pattern::translate(text, kind == "~*")
-        {
-            region.and.extend(Match::Pattern(expression).elsewhere());
-        }
+        let found = match kind {
+            "~" | "~*" => pattern::translate(text, kind == "~*").ok().map(Match::Pattern),
+            "=" => Some(Match::Exact(text.to_owned())),
+            _ => Some(Match::Prefix(text.to_owned(), false)),
+        };
+        region.and.extend(found.and_then(|found| found.elsewhere()));
     }
     region
 }
@@ -653,17 +654,24 @@ pub(super) fn has_fastcgi(directive: &Directive) -> bool {
     block.clone().any(|inner| inner.name == "fastcgi_pass")
 }
 
-/// Whether it is `if (!-f $document_root$fastcgi_script_name) { return 404; }`.
-fn refuses_missing(step: &Directive) -> bool {
+/// The file of `if (!-f $document_root$fastcgi_script_name) { return 404; }`.
+fn refuses_missing(step: &Directive) -> Option<String> {
     let condition = step.args.join(" ");
     let condition = condition.trim_start_matches('(').trim_end_matches(')').trim();
-    let names = ["$document_root$fastcgi_script_name", "$realpath_root$fastcgi_script_name"];
-    let is_missing = condition.split_once(' ').is_some_and(|(test, file)| {
-        let file = file.trim().replacen("_root/$", "_root$", 1);
-        matches!(test, "!-f" | "!-e") && (names.contains(&&*file) || file == "$request_filename")
-    });
+    let (test, file) = condition.split_once(' ')?;
+    let file = file.trim().replacen("_root/$", "_root$", 1);
+    let names = [
+        "$document_root$fastcgi_script_name",
+        "$realpath_root$fastcgi_script_name",
+        "$request_filename",
+    ];
     let refuses = |it: &Directive| it.name == "return" && matches!(it.arg(0), "403" | "404");
-    step.name == "if" && is_missing && !step.inner().is_empty() && step.inner().iter().all(refuses)
+    let is_of_missing = step.name == "if"
+        && matches!(test, "!-f" | "!-e")
+        && names.contains(&&*file)
+        && !step.inner().is_empty()
+        && step.inner().iter().all(refuses);
+    is_of_missing.then_some(file)
 }
 
 /// Whether it is a location that runs all scripts.

@@ -83,7 +83,6 @@ impl Reader<'_> {
             }
             let region = inner.region(&found);
             self.try_files(&directive, (&found, &region), &inner, &mut mount, &mut plan);
-            plan.has_fallback = true;
         }
         let mut is_before_php = true;
         for (place, found, directives) in &inner.all {
@@ -104,7 +103,7 @@ impl Reader<'_> {
         }
         self.depth -= 1;
         regions::settle(place, &plan.regions, &[], block, &mut mount);
-        self.conclude(place, &Block::default(), plan, &mut mount);
+        self.conclude(place, plan, &mut mount);
         // Of `location /pics` and `location /pics/` the latter answers below the folder.
         let Some(other) = site.mounts.iter_mut().find(|other| other.path == mount.path) else {
             site.mounts.push(mount);

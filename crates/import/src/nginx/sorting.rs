@@ -15,7 +15,7 @@ impl Reader<'_> {
             let (kind, text) = kind(&directive.args);
             let found = match kind {
                 "@" => {
-                    locations.named.push((text.to_owned(), block));
+                    self.named.push((text.to_owned(), block));
                     continue;
                 }
                 "=" => Match::Exact(text.to_owned()),

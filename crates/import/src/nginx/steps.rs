@@ -68,8 +68,7 @@ impl Reader<'_> {
                     End::Open => {}
                 },
                 "rewrite" => {
-                    let goes_on = step.args.len() < 3
-                        && steps[at + 1..].iter().any(|next| next.name == "rewrite");
+                    let goes_on = step.args.len() < 3 && goes_on(step, &steps[at + 1..]);
                     self.rewrite(step, scope, unless_file, goes_on, site);
                 }
                 _ => {}
@@ -386,6 +385,19 @@ impl Reader<'_> {
             && rest.last().is_some_and(|last| last.name == "return");
         Some(if is_last { End::Answered } else { End::Open })
     }
+}
+
+/// Whether a later `rewrite` may be for what a `rewrite` makes.
+fn goes_on(step: &Directive, later: &[Directive]) -> bool {
+    let (path, _) = step.arg(1).split_once('?').unwrap_or((step.arg(1), ""));
+    later.iter().any(|next| match &*next.name {
+        "rewrite" => {
+            let expression = pattern::translate(next.arg(0), false);
+            path.contains('$') || expression.map_or(true, |own| pattern::is_in(&own, path))
+        }
+        "if" => goes_on(step, next.inner()),
+        _ => false,
+    })
 }
 
 /// An expression, and one that must not be found, too.

@@ -1,0 +1,108 @@
+//! Locations within locations, with names, and those that nginx asks for a file first.
+
+use super::{assert_has, nginx};
+
+const PHP: &str = "fastcgi_pass unix:/x;";
+
+#[test]
+fn what_goes_on_behind_a_script_is_no_file_unless_it_was_taken_off() {
+    let own = "location / { try_files $uri /index.php/$uri; }";
+    let behind = "pattern = '\\.php/'\nand_pattern = ['\\.php(/|$)']\ndeny";
+    for (asks, split, refused) in [
+        ("try_files $uri =404;", "^(.+?\\.php)(/.*)$", Some(behind)),
+        ("try_files $fastcgi_script_name =404;", "^(.+?\\.php)(/.*)$", None),
+        ("if (!-f $document_root$fastcgi_script_name) { return 404; }", "^(.+\\.php)(/.*)$", None),
+        ("if (!-f $request_filename) { return 404; }", "^(.+\\.php)(/.*)$", Some(behind)),
+        ("try_files $fastcgi_script_name =404;", "", Some(behind)),
+        (
+            "try_files $fastcgi_script_name =404;",
+            "^(.+\\.php)(/.+)$",
+            Some("pattern = '\\.php/+$'\nand_pattern = ['\\.php(/|$)']\ndeny"),
+        ),
+    ] {
+        let split = match split {
+            "" => String::new(),
+            split => format!("fastcgi_split_path_info {split};"),
+        };
+        let import = nginx(&format!("{own} location ~ \\.php(/|$) {{ {split} {asks} {PHP} }}"));
+        match refused {
+            Some(part) => assert_has(&import, part),
+            None => assert!(!import.toml.contains("deny"), "{asks}: {}", import.toml),
+        }
+    }
+}
+
+#[test]
+fn a_location_leaves_out_the_paths_of_those_within_it() {
+    let import = nginx(
+        "location ^~ /meta {\n location = /meta/a { return 301 /b; }\n\
+         location /meta/files/ { try_files $uri =404; }\n return 301 /c;\n }",
+    );
+    let outer = import.toml.split("[[site.rule]]").find(|rule| rule.contains("redirect = \"/c"));
+    let outer = outer.unwrap_or_else(|| panic!("{}", import.toml));
+    for part in ["!^/meta/a$", "!^/meta/files/"] {
+        assert!(outer.contains(part), "no {part} in {outer}");
+    }
+}
+
+#[test]
+fn a_location_with_a_name_is_that_of_the_whole_server() {
+    let named = "location @front { rewrite ^/(.*)$ /index.php?q=$1 last; break; }";
+    let inner = "location ~ \\.png$ { try_files $uri @front; }";
+    let import = nginx(&format!("location / {{ {inner} }} {named}"));
+    assert_has(&import, "rewrite = \"/index.php?q=$1\"");
+    assert!(import.notes.is_empty(), "{:?}", import.notes);
+    // It may also answer for scripts that are not there.
+    let script = format!(
+        "location @all {{ {PHP} fastcgi_param SCRIPT_FILENAME $document_root/404.php; \
+            fastcgi_param SCRIPT_NAME /404.php; }}"
+    );
+    let import = nginx(&format!("location ~ \\.php$ {{ try_files $uri @all; {PHP} }} {script}"));
+    assert_has(&import, "unless_file = true\nrewrite = \"/404.php\"");
+    assert!(import.notes.is_empty(), "{:?}", import.notes);
+}
+
+#[test]
+fn try_files_of_a_server_counts_where_no_location_is_for_all() {
+    let own = format!("try_files $uri $uri/ /index.php?$args; location ~ \\.php$ {{ {PHP} }}");
+    assert_has(&nginx(&own), "front_controller = \"index.php\"");
+    let import = nginx(&format!("{own} location / {{ }}"));
+    assert!(!import.toml.contains("front_controller = \"index"), "{}", import.toml);
+    assert!(import.notes.is_empty(), "{:?}", import.notes);
+}
+
+#[test]
+fn names_that_only_begin_like_that_of_a_script_are_refused() {
+    let import = nginx(&format!("location /index.php {{ {PHP} }}"));
+    assert_has(&import, "pattern = '^/index\\.php[^/]'\ndeny");
+}
+
+#[test]
+fn scripts_that_a_location_names_are_404_if_they_are_missing() {
+    let import = nginx(&format!(
+        "location / {{ try_files $uri $uri/ /index.php?$args; }} \
+         location ~ ^/(index|setup)\\.php$ {{ {PHP} }}"
+    ));
+    assert_has(&import, "path = \"/setup.php\"\nserve = \"existing\"");
+}
+
+#[test]
+fn what_is_no_folder_is_a_file_or_missing() {
+    let import = nginx("if (!-d $request_filename) { rewrite ^/([^.]+)/?$ /index.php?c=$1 last; }");
+    let rule = |more: &str| format!("{more}\nrewrite = \"/index.php?c=$1\"");
+    assert_has(&import, &rule("unless_file = true"));
+    assert_has(&import, &rule("if_file = true\nfolders_are_files = false"));
+    assert!(import.notes.is_empty(), "{:?}", import.notes);
+}
+
+#[test]
+fn a_rewrite_without_last_is_the_last_one_if_no_other_is_for_its_target() {
+    let later = "rewrite ^/b/(.*)$ /index.php?b=$1;";
+    let import = nginx(&format!("location / {{ rewrite ^/a/(.*)$ /index.php?a=$1; {later} }}"));
+    assert_has(&import, "rewrite = \"/index.php?a=$1\"");
+    assert!(import.notes.is_empty(), "{:?}", import.notes);
+    for to in ["/b/x", "/$1"] {
+        let import = nginx(&format!("location / {{ rewrite ^/a/(.*)$ {to}; {later} }}"));
+        assert!(import.notes.iter().any(|note| note.reason.contains("later rewrites")), "{to}");
+    }
+}
