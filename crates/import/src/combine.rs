@@ -45,7 +45,9 @@ fn roots(sites: &mut Vec<Site>, notes: &mut Notes) {
         if !site.refuses_all() || other.is_none() {
             let is_redirect = |rule: &Rule| matches!(rule.action, Some(Action::Redirect { .. }));
             if other.is_none() || !site.rules.iter().any(|it| is_redirect(it) && it.is_for_all()) {
-                let reason = "the site has no document root, so all but its redirects is refused";
+                let reason = "the site has no document root, so all but its redirects is refused; \
+                    name the folder of its files there, and import it again, or write `root` into \
+                    its `[[site]]`";
                 notes.refused(&site.place, "", reason);
             }
             // Nothing of the other root is ever served.

@@ -158,6 +158,15 @@ impl Block {
 }
 
 impl Block {
+    /// Where `try_files` ends with `=404`, the page of `error_page 404 =` answers.
+    pub(super) fn settle_missing(&mut self) {
+        let page = self.missing.as_ref().and_then(|missing| missing.args.last());
+        let last = self.try_files.as_mut().and_then(|own| own.args.last_mut());
+        if let (Some(page), Some(last)) = (page, last.filter(|last| *last == "=404")) {
+            last.clone_from(page);
+        }
+    }
+
     /// Whether index files and lists answer for folders, and not scripts or what `try_files` says.
     pub(super) fn serves_folders(&self) -> bool {
         let tried = self.try_files.as_ref().and_then(|it| it.args.split_last());
@@ -313,8 +322,7 @@ impl Reader<'_> {
         if is_missing(directive) {
             block.closed.push((directive.clone(), "what it includes is missing".to_owned()));
         } else if FOREIGN.contains(&name) {
-            let reason = "Tokamak serves files and PHP; nothing else answers here";
-            block.closed.push((directive.clone(), reason.to_owned()));
+            block.closed.push((directive.clone(), known::instead(name).to_owned()));
         } else if known::is_silent(directive) || OF_FOREIGN.iter().any(|it| name.starts_with(it)) {
         } else if GUARDS.iter().any(|part| name.contains(part)) {
             let reason = "it may refuse requests, and there is no such rule";

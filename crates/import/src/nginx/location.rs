@@ -93,7 +93,7 @@ impl Match {
             _ => None,
         });
         let inner = locations.scripts_within_prefixes();
-        scripts.chain(locations.exact_within_main()).chain(inner).collect()
+        scripts.chain(locations.within_main()).chain(inner).collect()
     }
 
     /// What nginx prefers comes first: rules are asked in their order.
@@ -146,13 +146,18 @@ impl Locations {
         })
     }
 
-    /// The scripts of exact locations within `location /`: no expression is asked for these either.
-    fn exact_within_main(&self) -> impl Iterator<Item = php::Scripts> {
+    /// The scripts of locations within `location /`: exact ones, for which no expression is asked,
+    /// and expressions, which nginx asks before those beside all.
+    fn within_main(&self) -> impl Iterator<Item = php::Scripts> {
         let main = Match::Prefix("/".to_owned(), false);
         let main = self.all.iter().filter(move |(_, found, _)| *found == main);
         main.flat_map(|(_, _, inner)| inner).filter_map(|inner| match kind(&inner.args) {
             ("=", path) if inner.name == "location" && has_fastcgi(inner) => {
                 Some(php::Scripts::named(vec![path.to_owned()], false))
+            }
+            (kind @ ("~" | "~*"), text) if inner.name == "location" && has_fastcgi(inner) => {
+                let own = pattern::translate(text, kind == "~*").ok()?;
+                php::of_expression(&own).filter(|scripts| !scripts.are_all())
             }
             _ => None,
         })
@@ -279,6 +284,8 @@ impl Reader<'_> {
         self.in_location = true;
         self.read(directives, &mut block);
         self.in_location = false;
+        block.settle_missing();
+        self.stays_missing(&block);
         let is_main = *found == Match::Prefix("/".to_owned(), false);
         let scope = found.scope();
         let region = within(locations.region(found), &block.locations);
@@ -655,7 +662,7 @@ pub(super) fn has_fastcgi(directive: &Directive) -> bool {
 }
 
 /// The file of `if (!-f $document_root$fastcgi_script_name) { return 404; }`.
-fn refuses_missing(step: &Directive) -> Option<String> {
+pub(super) fn refuses_missing(step: &Directive) -> Option<String> {
     let condition = step.args.join(" ");
     let condition = condition.trim_start_matches('(').trim_end_matches(')').trim();
     let (test, file) = condition.split_once(' ')?;

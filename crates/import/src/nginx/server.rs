@@ -74,6 +74,8 @@ impl Reader<'_> {
         self.named.clear();
         let mut block = outer.inherited();
         self.read(directives, &mut block);
+        block.settle_missing();
+        self.stays_missing(&block);
         // Who only answers with a redirect has clients for no longer than that.
         if block.steps.iter().all(|step| step.name != "return") {
             self.waits.push(block.timeouts.clone());

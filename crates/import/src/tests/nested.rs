@@ -106,3 +106,33 @@ fn a_rewrite_without_last_is_the_last_one_if_no_other_is_for_its_target() {
         assert!(import.notes.iter().any(|note| note.reason.contains("later rewrites")), "{to}");
     }
 }
+
+#[test]
+fn a_page_of_error_page_answers_for_what_try_files_misses() {
+    let page = "error_page 404 = /index.php;";
+    let import = nginx(&format!("{page} location ~ \\.css$ {{ try_files $uri =404; }}"));
+    assert_has(&import, "pattern = '\\.css$'\nunless_file = true");
+    assert!(!import.toml.contains("serve = \"existing\""), "{}", import.toml);
+    // What is refused stays so.
+    let import = nginx(&format!("{page} if ($uri ~ \"^/data/\") {{ return 404; }}"));
+    assert_has(&import, "and_pattern = [\"^/data/\"]\ndeny");
+    let is_said = |note: &crate::Note| note.reason.contains("with `rewrite` in place of");
+    assert!(import.notes.iter().any(is_said), "{:?}", import.notes);
+}
+
+#[test]
+fn notes_say_what_to_do_instead() {
+    let import = nginx("location = /_.gif { empty_gif; }");
+    assert!(import.notes[0].reason.contains("a GIF of one pixel"), "{:?}", import.notes);
+    assert_has(&import, "path = \"/_.gif\"\ndeny");
+}
+
+#[test]
+fn an_expression_within_location_slash_runs_its_scripts_before_a_refusal_of_all() {
+    let import = nginx(&format!(
+        "location / {{ try_files $uri /index.php; location ~ ^/(index|api)\\.php$ {{ {PHP} }} }} \
+         location ~ \\.php$ {{ return 404; }}"
+    ));
+    assert_has(&import, "except = [\"/index.php\", \"/api.php\"]");
+    assert!(import.notes.is_empty(), "{:?}", import.notes);
+}
