@@ -222,18 +222,6 @@ fn literal(expression: &str) -> (String, &str) {
     }
 }
 
-/// An expression without what it begins with, if that is found before each text anyway.
-pub(crate) fn without_filler(expression: &str) -> &str {
-    let any = ["(.*)", ".*"].iter().find_map(|filler| expression.strip_prefix(filler));
-    if let Some(rest) = any {
-        return rest;
-    }
-    let some = ["[^/]+", "[^/]*", "[^/]", "(.+)", ".+"];
-    let some = some.iter().find_map(|filler| expression.strip_prefix(filler));
-    // A slash may be the first character behind a mount: before it there would be nothing.
-    some.filter(|rest| !rest.starts_with('/')).unwrap_or(expression)
-}
-
 /// Writes `(?!text)` at an end of the expression, or before `.*`, without the lookahead: the
 /// alternatives of all texts that do not begin so.
 fn without_lookahead(expression: &str) -> Result<String, String> {

@@ -1,9 +1,9 @@
 //! Locations whose folder is not below the root: sites that are mounted.
 
-use crate::combine::{Within, expression_behind};
 use crate::directive::Directive;
 use crate::model::{Rule, Scope, Site};
 use crate::source::Place;
+use crate::within::{Within, expression_behind};
 
 use super::Reader;
 use super::block::Block;
