@@ -95,6 +95,8 @@ impl Reader<'_> {
                 plan.fallback.push(rule.rewrite(format!("{script}{end}")));
             }
             _ => {
+                let own = own.unwrap_or_default();
+                plan.asks_for(&directive.place, region, own, block.split.as_deref());
                 let reason = "scripts that do not exist are 404";
                 self.notes.left(&directive.place, &directive.line(), reason);
             }

@@ -277,6 +277,11 @@ impl Reader<'_> {
             false => {
                 let hidden = Scope::pattern("/\\..*\\.php$");
                 plan.fallback.push(only(place, &hidden, Serve::Existing));
+                // Also those whose names are in upper case, if an expression is for them.
+                if plan.rest.as_ref().is_some_and(|rest| !rest.fits("/none/of/these.PHP")) {
+                    let upper = Scope::pattern("(?i)\\.php$");
+                    plan.fallback.push(only(place, &upper, Serve::Existing));
+                }
             }
         }
     }

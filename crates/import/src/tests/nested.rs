@@ -136,3 +136,28 @@ fn an_expression_within_location_slash_runs_its_scripts_before_a_refusal_of_all(
     assert_has(&import, "except = [\"/index.php\", \"/api.php\"]");
     assert!(import.notes.is_empty(), "{:?}", import.notes);
 }
+
+#[test]
+fn a_rewrite_names_the_path_and_groups_of_its_location() {
+    let import = nginx("location ~ -p-(?<id>[0-9]+)\\.html$ { rewrite ^ /product.php?id=$id; }");
+    assert_has(&import, "pattern = '-p-(?<id>[0-9]+)\\.html$'\nrewrite = \"/product.php?id=$1\"");
+    assert!(import.notes.is_empty(), "{:?}", import.notes);
+    let front = "location / { try_files $uri @front; } location @front";
+    let import = nginx(&format!("{front} {{ rewrite ^ /index.php?q=$uri last; }}"));
+    assert_has(&import, "rewrite = \"/index.php?q=/$1\"");
+    assert!(import.notes.is_empty(), "{:?}", import.notes);
+    // The query is there twice for nginx.
+    let import = nginx(&format!("{front} {{ rewrite ^ /index.php?/$request_uri last; }}"));
+    assert_has(&import, "rewrite = \"/index.php?/$1\"");
+    assert!(import.notes.iter().any(|note| note.reason.contains("behind `&`")));
+}
+
+#[test]
+fn missing_scripts_in_upper_case_are_404_where_an_expression_is_for_them() {
+    let front = "location / { try_files $uri $uri/ /index.php?$args; }";
+    for (kind, is_there) in [("~*", true), ("~", false)] {
+        let import = nginx(&format!("{front} location {kind} \\.php$ {{ {PHP} }}"));
+        let has = import.toml.contains("pattern = '(?i)\\.php$'\nserve = \"existing\"");
+        assert_eq!(has, is_there, "{}", import.toml);
+    }
+}
