@@ -4,6 +4,7 @@
 mod addresses;
 mod bodies;
 mod logins;
+mod mounts;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -30,6 +31,7 @@ pub(crate) fn combine(description: &mut Description, disk: &dyn Disk, notes: &mu
     for site in sites.iter_mut() {
         hsts::settle(site);
         hand_down(site, notes);
+        mounts::close_to_rewrites(site, notes);
         finish(site, disk, notes);
     }
     description.divides_addresses = addresses::differ(sites);

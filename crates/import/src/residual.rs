@@ -51,6 +51,14 @@ pub(crate) fn behind(expression: &str, text: &str) -> Option<BTreeSet<String>> {
     let mut unanchored = alternatives(&plain);
     unanchored.retain(|own| !own.starts_with('^'));
     left.retain(|own| !unanchored.contains(&&**own));
+    // What follows begins with a slash.
+    for own in left.clone() {
+        let mut next = BTreeSet::new();
+        step(&own, '/', flag, &mut next)?;
+        if next.is_empty() {
+            left.remove(&own);
+        }
+    }
     let left = left.iter().map(|own| format!("{flag}^{own}"));
     Some(left.chain(unanchored.iter().map(|own| format!("{flag}{own}"))).collect())
 }

@@ -27,6 +27,11 @@ impl Reader<'_> {
     ) {
         let is_longer = path.ends_with('/');
         let path = path.trim_end_matches('/');
+        if !is_longer {
+            // nginx looks for these beside the folder.
+            let beside = Scope::pattern(format!("^{}[^/]", regex_lite::escape(path)));
+            site.rules.push(Rule::at(place, beside).refuse_all(404));
+        }
         let mut mount = Site::new(place.clone());
         mount.path = Some(path.to_owned());
         mount.root = Some(folder);
