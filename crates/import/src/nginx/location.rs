@@ -72,12 +72,15 @@ impl Match {
         matches!(self, Match::Pattern(own) if pattern::is_in(own, "/a.php"))
     }
 
-    /// The scripts that locations which nginx prefers to this one run, if this one is for scripts,
-    /// and whether these run with more behind their names, too.
+    /// The scripts that locations which nginx prefers to this one run, and whether these run with
+    /// more behind their names, too: if this one is for all scripts, or for these by their names.
     fn scripts_before(&self, locations: &Locations) -> Vec<php::Scripts> {
-        if !self.runs_scripts() {
-            return Vec::new();
-        }
+        let Match::Pattern(_) = self else { return Vec::new() };
+        let scope = self.scope();
+        let is_for = |scripts: &php::Scripts| {
+            let mut names = scripts.names.iter();
+            self.runs_scripts() || names.any(|name| !name.ends_with('*') && scope.fits(name))
+        };
         let finals = locations.final_prefixes();
         let before = locations.all.iter().take_while(|(_, found, _)| found != self);
         let scripts = before.filter_map(|(_, found, inner)| match found {
@@ -93,7 +96,7 @@ impl Match {
             _ => None,
         });
         let inner = locations.scripts_within_prefixes();
-        scripts.chain(locations.within_main()).chain(inner).collect()
+        scripts.chain(locations.within_main()).chain(inner).filter(is_for).collect()
     }
 
     /// What nginx prefers comes first: rules are asked in their order.

@@ -161,3 +161,14 @@ fn missing_scripts_in_upper_case_are_404_where_an_expression_is_for_them() {
         assert_eq!(has, is_there, "{}", import.toml);
     }
 }
+
+#[test]
+fn a_script_with_a_location_of_its_own_runs_before_a_refusal_by_expression() {
+    let tool = format!("location ~ ^/(tool|x\\.phar)\\.php(/|$) {{ {PHP} }}");
+    let refuse = "location ~ \\.phar(\\.|/|$) { deny all; }";
+    assert_has(&nginx(&format!("{tool} {refuse}")), "\"/x.phar.php\"");
+    // nginx asks expressions in their order.
+    assert!(!nginx(&format!("{refuse} {tool}")).toml.contains("except"));
+    let plain = nginx(&format!("{tool} location ~ /\\.ht {{ deny all; }}"));
+    assert!(!plain.toml.contains("except"), "{}", plain.toml);
+}
