@@ -325,8 +325,7 @@ impl Reader<'_> {
             block.closed.push((directive.clone(), known::instead(name).to_owned()));
         } else if known::is_silent(directive) || OF_FOREIGN.iter().any(|it| name.starts_with(it)) {
         } else if GUARDS.iter().any(|part| name.contains(part)) {
-            let reason = "it may refuse requests, and there is no such rule";
-            block.closed.push((directive.clone(), reason.to_owned()));
+            block.closed.push((directive.clone(), known::guard(name).to_owned()));
         } else {
             self.notes.left(&directive.place, &line, known::advice(name));
         }

@@ -214,6 +214,16 @@ pub(super) fn instead(name: &str) -> &'static str {
     }
 }
 
+/// Why what may refuse requests closes its block, and what to do instead.
+pub(super) fn guard(name: &str) -> &'static str {
+    match name {
+        "valid_referers" => {
+            "it may refuse requests by their `Referer`; write a rule with `header` and `deny`"
+        }
+        _ => "it may refuse requests, and there is no such rule",
+    }
+}
+
 /// What to write in place of a directive, where that is known.
 pub(super) fn advice(name: &str) -> &'static str {
     match name {

@@ -325,7 +325,13 @@ impl Reader<'_> {
             return;
         }
         if block.alias.is_some() || (is_other_root && !block.is_internal) {
-            refuse(self, place, "root, alias", "only a folder can lie elsewhere");
+            refuse(
+                self,
+                place,
+                "root, alias",
+                "only a folder can lie elsewhere; \
+                    write a `[[site]]` with its `path` and its `root`",
+            );
             return;
         }
         let mut refusals = self.access(place, &found.refused(), &block, outer);
@@ -355,6 +361,8 @@ impl Reader<'_> {
         except(&mut site.rules, before, &runs_elsewhere, &open);
         except_sent(&mut site.rules, before, &sent);
         if end == End::Answered {
+            // Not what the locations within it take.
+            self.nested(found, &block, site, plan);
             return;
         }
         if block.is_internal && block.fastcgi.is_none() {

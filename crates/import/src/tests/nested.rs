@@ -43,6 +43,8 @@ fn a_location_leaves_out_the_paths_of_those_within_it() {
     for part in ["!^/meta/a$", "!^/meta/files/"] {
         assert!(outer.contains(part), "no {part} in {outer}");
     }
+    assert_has(&import, "pattern = \"^/meta/a$\"\nredirect = \"/b");
+    assert_has(&import, "path = \"/meta/files/*\"\nserve = \"existing\"");
 }
 
 #[test]
