@@ -55,6 +55,8 @@ pub(crate) fn refusing(expression: &str) -> String {
             ']' => in_class = false,
             // It is for these already.
             '$' if wide.ends_with("/|") || expression[at..].starts_with("$|/") => {}
+            // What must not be followed by a slash.
+            '$' if expression[at..].starts_with("$|[^/]") => {}
             // Before a slash it would end in each folder.
             '$' if goes_on(&expression[..at]) => {}
             '$' if !in_class => {
@@ -483,6 +485,9 @@ mod tests {
         let pattern = refusing(r"\.php$|\.bak$");
         assert!(is_in(&pattern, "/a.php/b"), "{pattern}");
         assert_eq!(refusing(r"a($|/)"), r"a($|/)");
+        let pattern = refusing(&translate(r"/\.(?!well-known\/)", false).unwrap());
+        assert!(is_in(&pattern, "/.git/a") && is_in(&pattern, "/.well-known"), "{pattern}");
+        assert!(!is_in(&pattern, "/.well-known/a"), "{pattern}");
         assert_eq!(refusing(r"^/(\.?[^\.]+)$"), r"^/(\.?[^\.]+)$");
         assert_eq!(refusing(r"^/[^/]+$"), r"^/[^/]+(?:/|$)");
     }

@@ -135,6 +135,15 @@ impl Locations {
         finals.map(|(path, _)| format!("{path}*")).collect()
     }
 
+    /// What begins with `/.well-known` among these, if this location is an expression: hidden names
+    /// are refused by many, and these are for authorities of certificates.
+    fn well_known(&self, found: &Match) -> Vec<String> {
+        let finals = self.final_prefixes();
+        let paths = finals.iter().map(|path| path.trim_end_matches('*').to_owned());
+        let is_asked = matches!(found, Match::Pattern(_));
+        paths.filter(|path| is_asked && path.starts_with("/.well-known")).collect()
+    }
+
     /// The scripts of expressions within prefixes, which nginx asks before those beside all.
     fn scripts_within_prefixes(&self) -> impl Iterator<Item = php::Scripts> {
         let is_prefix = |found: &Match, start: &str| match found {
@@ -340,6 +349,8 @@ impl Reader<'_> {
         except(&mut refusals, 0, &runs_elsewhere, &open);
         let sent = locations.sent_before(found);
         except_sent(&mut refusals, 0, &sent);
+        let finals = locations.well_known(found);
+        except_final(&mut refusals, &finals);
         self.precedence(place, found, &refusals, locations, &name);
         let is_refused = refusals
             .iter()
@@ -360,6 +371,7 @@ impl Reader<'_> {
         let end = self.steps(&block.steps, &region, false, site);
         except(&mut site.rules, before, &runs_elsewhere, &open);
         except_sent(&mut site.rules, before, &sent);
+        except_final(&mut site.rules[before..], &finals);
         if end == End::Answered {
             // Not what the locations within it take.
             self.nested(found, &block, site, plan);
@@ -638,6 +650,15 @@ fn except(rules: &mut Vec<Rule>, from: usize, scripts: &[php::Scripts], open: &[
         rule.scope.and.extend(paths);
     }
     rules.extend(behind);
+}
+
+/// Leaves out of refusals by an expression the paths for which nginx asks none.
+fn except_final(rules: &mut [Rule], finals: &[String]) {
+    for rule in rules.iter_mut().filter(|rule| rule.guards()) {
+        let own = finals.iter().filter(|path| rule.scope.fits(path));
+        let own: Vec<String> = own.map(|it| format!("!^{}", regex_lite::escape(it))).collect();
+        rule.scope.and.extend(own);
+    }
 }
 
 /// Leaves out of refusals the files that other locations send, but not what stands behind the name

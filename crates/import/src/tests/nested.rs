@@ -174,3 +174,13 @@ fn a_script_with_a_location_of_its_own_runs_before_a_refusal_by_expression() {
     let plain = nginx(&format!("{tool} location ~ /\\.ht {{ deny all; }}"));
     assert!(!plain.toml.contains("except"), "{}", plain.toml);
 }
+
+#[test]
+fn what_authorities_ask_for_is_not_refused_with_hidden_names() {
+    let open = "location ^~ /.well-known { try_files $uri =404; }";
+    let refuse = "location ~ ^/(?:\\.|console) { return 404; }";
+    assert_has(&nginx(&format!("{open} {refuse}")), "and_pattern = ['!^/\\.well\\-known']\ndeny");
+    // Expressions are asked for what a prefix alone has.
+    let import = nginx(&format!("{} {refuse}", open.replace("^~ ", "")));
+    assert!(!import.toml.contains("!^/\\.well\\-known']\ndeny"), "{}", import.toml);
+}
