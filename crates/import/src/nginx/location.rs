@@ -6,13 +6,15 @@
 //! notes say so where that can be seen.
 
 use crate::directive::Directive;
-use crate::model::{Action, Rule, Scope, Serve, Site};
+use crate::model::{Rule, Scope, Serve, Site};
 use crate::pattern;
 use crate::source::Place;
 
 use super::Reader;
 use super::block::Block;
+use super::exceptions::{except, except_final, except_sent};
 use super::known;
+use super::missing::refuses_missing;
 use super::mount::mounted;
 use super::php;
 use super::regions::Region;
@@ -620,69 +622,6 @@ fn within(mut region: Scope, inner: &[Directive]) -> Scope {
     region
 }
 
-/// The condition of all paths but one.
-fn exactly_not(path: &str) -> String {
-    format!("!{}", pattern::exact(path))
-}
-
-/// Leaves out of refusals files that have a location of their own, and scripts that other locations
-/// run, but not what stands behind their names
-/// if nobody runs that.
-fn except(rules: &mut Vec<Rule>, from: usize, scripts: &[php::Scripts], open: &[String]) {
-    let mut behind = Vec::new();
-    for rule in rules[from..].iter_mut().filter(|rule| rule.guards()) {
-        for own in scripts.iter().filter(|own| !own.has_path_info) {
-            for name in &own.names {
-                if rule.scope.fits(&format!("{name}/a")) {
-                    let pattern = format!("^{}/", regex_lite::escape(name));
-                    behind.push(Rule { scope: Scope::pattern(pattern), ..rule.clone() });
-                }
-            }
-        }
-        let others = |own: &php::Scripts| own.expression.as_ref().map(|own| format!("!{own}"));
-        rule.except.extend(scripts.iter().flat_map(|own| own.names.clone()));
-        let longer = scripts.iter().filter(|own| own.has_path_info).flat_map(|own| &own.names);
-        let longer = longer.filter(|name| !name.ends_with('*'));
-        rule.except.extend(longer.map(|name| format!("{name}/*")));
-        rule.scope.and.extend(scripts.iter().filter_map(others));
-        let is_for = |path: &&String| rule.scope.fits(path);
-        let paths: Vec<String> = open.iter().filter(is_for).map(|path| exactly_not(path)).collect();
-        rule.scope.and.extend(paths);
-    }
-    rules.extend(behind);
-}
-
-/// Leaves out of refusals by an expression the paths for which nginx asks none.
-fn except_final(rules: &mut [Rule], finals: &[String]) {
-    for rule in rules.iter_mut().filter(|rule| rule.guards()) {
-        let own = finals.iter().filter(|path| rule.scope.fits(path));
-        let own: Vec<String> = own.map(|it| format!("!^{}", regex_lite::escape(it))).collect();
-        rule.scope.and.extend(own);
-    }
-}
-
-/// Leaves out of refusals the files that other locations send, but not what stands behind the name
-/// of a script.
-fn except_sent(rules: &mut Vec<Rule>, from: usize, sent: &[Scope]) {
-    let mut behind = Vec::new();
-    let refuses = |rule: &&mut Rule| matches!(rule.action, Some(Action::Refuse { .. }));
-    for rule in rules[from..].iter_mut().filter(refuses) {
-        // Names that begin with a dot are not sent in any case.
-        let is_hidden = rule.scope.pattern.as_ref().is_some_and(|own| own.starts_with("/\\."));
-        let meets = |scope: &&Scope| !is_hidden && rule.scope.may_meet(scope);
-        let others: Vec<&String> =
-            sent.iter().filter(meets).filter_map(|scope| scope.pattern.as_ref()).collect();
-        if others.is_empty() {
-            continue;
-        }
-        let mut own = rule.clone();
-        own.scope.and.push(BEHIND.to_owned());
-        behind.push(own);
-        rule.scope.and.extend(others.iter().map(|own| format!("!{own}")));
-    }
-    rules.extend(behind);
-}
-
 pub(super) fn is_script(target: &str) -> bool {
     let (path, _) = target::without_query(target);
     path.starts_with('/') && path.ends_with(".php") && !path.contains('$')
@@ -691,26 +630,6 @@ pub(super) fn is_script(target: &str) -> bool {
 pub(super) fn has_fastcgi(directive: &Directive) -> bool {
     let block = directive.block.iter().flatten();
     block.clone().any(|inner| inner.name == "fastcgi_pass")
-}
-
-/// The file of `if (!-f $document_root$fastcgi_script_name) { return 404; }`.
-pub(super) fn refuses_missing(step: &Directive) -> Option<String> {
-    let condition = step.args.join(" ");
-    let condition = condition.trim_start_matches('(').trim_end_matches(')').trim();
-    let (test, file) = condition.split_once(' ')?;
-    let file = file.trim().replacen("_root/$", "_root$", 1);
-    let names = [
-        "$document_root$fastcgi_script_name",
-        "$realpath_root$fastcgi_script_name",
-        "$request_filename",
-    ];
-    let refuses = |it: &Directive| it.name == "return" && matches!(it.arg(0), "403" | "404");
-    let is_of_missing = step.name == "if"
-        && matches!(test, "!-f" | "!-e")
-        && names.contains(&&*file)
-        && !step.inner().is_empty()
-        && step.inner().iter().all(refuses);
-    is_of_missing.then_some(file)
 }
 
 /// Whether it is a location that runs all scripts.

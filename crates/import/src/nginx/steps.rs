@@ -7,8 +7,6 @@ use crate::model::{Moved, Rule, Scope, Serve, Site};
 use crate::pattern;
 use crate::source::Place;
 
-use super::block::Block;
-use super::location::refuses_missing;
 use super::target;
 use super::{Reader, condition, known, path_info};
 
@@ -77,21 +75,6 @@ impl Reader<'_> {
             }
         }
         End::Open
-    }
-
-    /// Says where `error_page 404 =` would answer for what is refused.
-    pub(super) fn stays_missing(&mut self, block: &Block) {
-        let Some(page) = block.missing.as_ref().and_then(|missing| missing.args.last()) else {
-            return;
-        };
-        let steps = block.steps.iter().filter(|step| refuses_missing(step).is_none());
-        for step in refused_as_missing(&steps.cloned().collect::<Vec<_>>()) {
-            let reason = format!(
-                "it stays 404, where `error_page 404 =` has {page} answer; if that is to be, write \
-                    a rule with `rewrite` in place of the one that refuses these paths"
-            );
-            self.notes.differs(&step.place, &step.line(), reason);
-        }
     }
 
     /// Remembers what a variable is.
@@ -410,15 +393,6 @@ impl Reader<'_> {
             && rest.last().is_some_and(|last| last.name == "return");
         Some(if is_last { End::Answered } else { End::Open })
     }
-}
-
-/// The steps that say 404, also within conditions.
-fn refused_as_missing(steps: &[Directive]) -> Vec<&Directive> {
-    let own = steps.iter().flat_map(|step| match &*step.name {
-        "return" if step.arg(0) == "404" => vec![step],
-        _ => refused_as_missing(step.inner()),
-    });
-    own.collect()
 }
 
 /// Whether a later `rewrite` may be for what a `rewrite` makes.
