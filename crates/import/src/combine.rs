@@ -4,6 +4,7 @@
 mod addresses;
 mod bodies;
 mod logins;
+mod mounts;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +12,8 @@ use std::path::Path;
 use crate::model::{Action, Description, Listen, Moved, Rule, Scope, Serve, Site};
 use crate::note::Notes;
 use crate::source::{Disk, Place};
-use crate::{hsts, pattern, validity};
+use crate::within::{Within, expression_behind, holds_behind, path_behind};
+use crate::{hsts, validity};
 
 /// Completes the sites of a description.
 pub(crate) fn combine(description: &mut Description, disk: &dyn Disk, notes: &mut Notes) {
@@ -29,6 +31,7 @@ pub(crate) fn combine(description: &mut Description, disk: &dyn Disk, notes: &mu
     for site in sites.iter_mut() {
         hsts::settle(site);
         hand_down(site, notes);
+        mounts::close_to_rewrites(site, notes);
         finish(site, disk, notes);
     }
     description.divides_addresses = addresses::differ(sites);
@@ -45,7 +48,9 @@ fn roots(sites: &mut Vec<Site>, notes: &mut Notes) {
         if !site.refuses_all() || other.is_none() {
             let is_redirect = |rule: &Rule| matches!(rule.action, Some(Action::Redirect { .. }));
             if other.is_none() || !site.rules.iter().any(|it| is_redirect(it) && it.is_for_all()) {
-                let reason = "the site has no document root, so all but its redirects is refused";
+                let reason = "the site has no document root, so all but its redirects is refused; \
+                    name the folder of its files there, and import it again, or write `root` into \
+                    its `[[site]]`";
                 notes.refused(&site.place, "", reason);
             }
             // Nothing of the other root is ever served.
@@ -310,102 +315,6 @@ pub(crate) fn hand_down(site: &mut Site, notes: &mut Notes) {
         own.append(&mut mount.rules);
         mount.rules = own;
     }
-}
-
-/// What of a rule's paths lies below a path.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Within {
-    /// All that is below it.
-    Everywhere,
-    /// What this path or expression says, as it is below it.
-    At(String),
-    /// Nothing.
-    Nowhere,
-    /// Nobody can know.
-    Unknown,
-}
-
-impl Within {
-    fn text(self) -> Option<String> {
-        match self {
-            Within::At(text) => Some(text),
-            _ => None,
-        }
-    }
-}
-
-/// Whether an expression says the same of a path below a mount.
-fn holds_behind(own: &str, mount: &str) -> bool {
-    expression_behind(own, mount) == Within::At(own.to_owned())
-}
-
-/// A path of a rule below the path of a mounted site.
-pub(crate) fn path_behind(own: &str, mount: &str) -> Within {
-    let plain = own.trim_end_matches('*').trim_end_matches('/');
-    let is_around = match own.ends_with('*') {
-        true => mount.starts_with(plain),
-        false => mount.strip_prefix(plain).is_some_and(|it| it.is_empty() || it.starts_with('/')),
-    };
-    match own.strip_prefix(mount) {
-        _ if is_around => Within::Everywhere,
-        Some(rest) if rest.starts_with('/') => Within::At(rest.to_owned()),
-        _ => Within::Nowhere,
-    }
-}
-
-/// An expression below the path of a mounted site.
-pub(crate) fn expression_behind(own: &str, mount: &str) -> Within {
-    let plain = own.trim_start_matches("(?i)");
-    let alternatives = pattern::alternatives(plain);
-    let [only] = &alternatives[..] else {
-        // As it stands it would be found behind the mount only where all of it is.
-        let is_apart = |one: &&str| !one.starts_with('^') && !touches_before(one, mount);
-        return match alternatives.iter().all(is_apart) {
-            true => Within::At(own.to_owned()),
-            false => Within::Unknown,
-        };
-    };
-    let Some(anchored) = only.strip_prefix('^') else {
-        return match touches_before(only, mount) {
-            true => Within::Unknown,
-            false => Within::At(own.to_owned()),
-        };
-    };
-    let is_literal = |c: &char| c.is_ascii_alphanumeric() || "/-_".contains(*c);
-    let start: String = anchored.chars().take_while(is_literal).collect();
-    if start.len() > mount.len() && start.starts_with(mount) {
-        let flag = if own.starts_with("(?i)") { "(?i)" } else { "" };
-        return Within::At(format!("{flag}^{}", &anchored[mount.len()..]));
-    }
-    if start.len() == anchored.len() && mount.starts_with(&start) {
-        return Within::Everywhere;
-    }
-    // A refusal is for both cases of a letter.
-    let mount = mount.to_ascii_lowercase();
-    let touches = |begin: &String| {
-        let begin = begin.to_ascii_lowercase();
-        mount.starts_with(&begin) || begin.starts_with(&mount)
-    };
-    match pattern::begins(anchored).iter().any(touches) {
-        true => Within::Unknown,
-        false => Within::Nowhere,
-    }
-}
-
-/// Whether what an expression without `^` finds may begin within the path of a mount.
-fn touches_before(expression: &str, mount: &str) -> bool {
-    // Both are the same as `/\.` in a path.
-    let hidden = ["(^|/)", "(?:^|/)"].iter().find_map(|start| expression.strip_prefix(start));
-    let begins = match hidden {
-        Some(rest) => pattern::begins(&format!("/{rest}")),
-        None => pattern::begins(pattern::without_filler(expression)),
-    };
-    let mount = mount.to_ascii_lowercase();
-    begins.iter().any(|begin| {
-        let begin = begin.to_ascii_lowercase();
-        let mut ends = mount.char_indices().map(|(at, _)| &mount[at..]);
-        ends.any(|end| end.starts_with(&begin) || begin.starts_with(end))
-    })
 }
 
 /// Whether a site has a root that can be written.

@@ -18,6 +18,7 @@ mod model;
 mod nginx;
 mod note;
 mod pattern;
+mod residual;
 mod settings;
 mod source;
 #[cfg(test)]
@@ -25,6 +26,7 @@ mod tests;
 mod unit;
 mod users;
 mod validity;
+mod within;
 mod write;
 
 use std::path::Path;

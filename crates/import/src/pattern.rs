@@ -55,6 +55,8 @@ pub(crate) fn refusing(expression: &str) -> String {
             ']' => in_class = false,
             // It is for these already.
             '$' if wide.ends_with("/|") || expression[at..].starts_with("$|/") => {}
+            // What must not be followed by a slash.
+            '$' if expression[at..].starts_with("$|[^/]") => {}
             // Before a slash it would end in each folder.
             '$' if goes_on(&expression[..at]) => {}
             '$' if !in_class => {
@@ -220,18 +222,6 @@ fn literal(expression: &str) -> (String, &str) {
         text.push(char);
         rest = after;
     }
-}
-
-/// An expression without what it begins with, if that is found before each text anyway.
-pub(crate) fn without_filler(expression: &str) -> &str {
-    let any = ["(.*)", ".*"].iter().find_map(|filler| expression.strip_prefix(filler));
-    if let Some(rest) = any {
-        return rest;
-    }
-    let some = ["[^/]+", "[^/]*", "[^/]", "(.+)", ".+"];
-    let some = some.iter().find_map(|filler| expression.strip_prefix(filler));
-    // A slash may be the first character behind a mount: before it there would be nothing.
-    some.filter(|rest| !rest.starts_with('/')).unwrap_or(expression)
 }
 
 /// Writes `(?!text)` at an end of the expression, or before `.*`, without the lookahead: the
@@ -495,6 +485,9 @@ mod tests {
         let pattern = refusing(r"\.php$|\.bak$");
         assert!(is_in(&pattern, "/a.php/b"), "{pattern}");
         assert_eq!(refusing(r"a($|/)"), r"a($|/)");
+        let pattern = refusing(&translate(r"/\.(?!well-known\/)", false).unwrap());
+        assert!(is_in(&pattern, "/.git/a") && is_in(&pattern, "/.well-known"), "{pattern}");
+        assert!(!is_in(&pattern, "/.well-known/a"), "{pattern}");
         assert_eq!(refusing(r"^/(\.?[^\.]+)$"), r"^/(\.?[^\.]+)$");
         assert_eq!(refusing(r"^/[^/]+$"), r"^/[^/]+(?:/|$)");
     }

@@ -5,6 +5,7 @@
 mod apache;
 mod caddy;
 mod differential;
+mod nested;
 mod nginx;
 
 use std::fs;

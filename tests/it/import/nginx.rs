@@ -7,7 +7,7 @@ use crate::harness::{Connection, get, is_root};
 
 /// Starts nginx with this `server` block, and Tokamak with what was imported from it.
 #[track_caller]
-fn serve(desk: &mut Desk, server: &str, exit_status: i32) -> String {
+pub(super) fn serve(desk: &mut Desk, server: &str, exit_status: i32) -> String {
     desk.start_fpm();
     let user = if is_root() { "user www-data;" } else { "" };
     let text = format!(

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::combine::{Within, expression_behind};
 use crate::condition::{Cases, Subject, Test};
 use crate::directive::Directive;
 use crate::pattern;
 use crate::validity;
+use crate::within::{Within, expression_behind};
 
 /// Tests of a file that is there. An empty one is rare enough to be taken for any other.
 const THERE: [&str; 5] = ["-f", "-s", "-l", "-F", "-d"];

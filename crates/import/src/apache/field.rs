@@ -1,9 +1,9 @@
 //! `Header` and `Expires…`: fields of responses.
 
-use crate::combine::{Within, expression_behind, path_behind};
 use crate::directive::Directive;
 use crate::model::{Headers, Rule, Scope, Site};
 use crate::validity;
+use crate::within::{Within, expression_behind, path_behind};
 
 use super::area::Area;
 use super::{Reader, value};

@@ -1,9 +1,9 @@
 //! `Redirect` and `RedirectMatch`.
 
-use crate::combine::{Within, expression_behind};
 use crate::directive::Directive;
 use crate::model::{Action, Rule, Scope, Site};
 use crate::pattern;
+use crate::within::{Within, expression_behind};
 
 use super::area::{Area, HIDDEN};
 use super::{Reader, value};
@@ -36,7 +36,11 @@ impl Reader<'_> {
         let place = &directive.place;
         // A rule of what is mounted sees the path behind the mount.
         let within = expression.map(|expression| match &site.path {
-            Some(mount) => expression_behind(&expression, mount),
+            Some(mount) => match expression_behind(&expression, mount) {
+                // Its groups would be others.
+                Within::At(own) if !is_same_in_groups(&own, &expression) => Within::Unknown,
+                within => within,
+            },
             None => Within::At(expression),
         });
         // A folder's are for nothing outside of it.
@@ -131,4 +135,12 @@ impl Reader<'_> {
             rules.splice(..0, ends);
         }
     }
+}
+
+/// Whether the groups of an expression that is left of another one are the same.
+fn is_same_in_groups(own: &str, expression: &str) -> bool {
+    let groups = pattern::groups(expression);
+    own == expression
+        || groups == 0
+        || (pattern::groups(own) == groups && pattern::alternatives(own).len() == 1)
 }

@@ -1,11 +1,35 @@
 //! What `respond`, `error` and `abort` refuse, and what is refused because it is not translated.
 
 use crate::directive::Directive;
-use crate::model::{Rule, Scope, Site};
+use crate::model::{Action, Rule, Scope, Site};
 
 use super::Reader;
 use super::matcher::{Clients, Matcher};
 use super::site::Served;
+
+/// Refuses the front controller by the name that clients ask for alone: Caddy asks for what is
+/// refused before `php_fastcgi` finds a script, and behind all other rewrites.
+pub(super) fn by_client(refused: &[Rule], directives: &[Directive], site: &mut Site) {
+    let Some(script) = site.front_controller.as_ref().map(|script| format!("/{script}")) else {
+        return;
+    };
+    let is_of_all =
+        |rule: &Rule| matches!(&rule.action, Some(Action::Refuse { deny, .. }) if deny == &["all"]);
+    let is_for = |rule: &Rule| !rule.scope.is_all() && is_of_all(rule) && rule.is_for(&script);
+    if !directives.iter().any(rewrites) {
+        let rules = site.rules.iter_mut().filter(|rule| is_for(rule) && refused.contains(rule));
+        rules.for_each(|rule| rule.internal = rule.conditions.is_empty());
+    }
+}
+
+/// Whether it changes the path, or something within it does.
+fn rewrites(directive: &Directive) -> bool {
+    let names = ["rewrite", "try_files", "uri", "handle_path", "method"];
+    names.contains(&&*directive.name) && !directive.args.is_empty()
+        || directive.name != "php_fastcgi"
+            && directive.name != "php_server"
+            && directive.inner().iter().any(rewrites)
+}
 
 impl Reader<'_> {
     /// Refuses what a directive is for: at least that.
@@ -42,7 +66,7 @@ impl Reader<'_> {
         matcher: &Matcher,
         args: &[String],
         site: &mut Site,
-        served: &Served,
+        served: &mut Served,
     ) {
         let is_status = |arg: &&String| arg.len() == 3 && arg.parse::<u16>().is_ok();
         let status = args.iter().rfind(is_status).map_or("", String::as_str);
@@ -69,7 +93,9 @@ impl Reader<'_> {
             "410" => 410,
             _ => 403,
         };
+        let before = site.rules.len();
         self.refuse(directive, matcher, status, site, None);
+        served.refused.extend(site.rules[before..].iter().cloned());
     }
 
     /// A file that somebody makes to close a site, if it is not there.

@@ -10,6 +10,7 @@ use crate::{unit, validity};
 use super::Reader;
 use super::fastcgi::Php;
 use super::matcher::{self, Matcher, Named};
+use super::refuse;
 use super::rewrite::status_of;
 
 /// Directives that tune Caddy, or ask for what Tokamak does anyway.
@@ -26,6 +27,8 @@ pub(super) struct Served {
     php: Option<Php>,
     /// What a `handle` of its own answers.
     pub handled: Vec<Matcher>,
+    /// What `respond`, `error` and `abort` refuse.
+    pub refused: Vec<Rule>,
     /// `file_server` for some paths.
     some_files: Vec<Directive>,
     /// What runs in some of these.
@@ -56,6 +59,7 @@ impl Reader<'_> {
         if directives.iter().any(looks_for_folders) {
             close_folders(site);
         }
+        refuse::by_client(&served.refused, &directives, site);
         self.hide(site);
         let place = site.place.clone();
         if !served.files {

@@ -106,6 +106,9 @@ pub(super) struct Block {
     pub key: Vec<String>,
     pub params: BTreeMap<String, (Place, String)>,
     pub hidden_headers: Vec<String>,
+    /// The expression of `fastcgi_split_path_info`, which takes what goes on behind the name of a
+    /// script off `$fastcgi_script_name`.
+    pub split: Option<String>,
     /// The proxies that name the client, and by which header: `X-Real-IP` if nothing says another.
     pub proxies: BTreeSet<String>,
     pub client_header: Option<String>,
@@ -155,6 +158,15 @@ impl Block {
 }
 
 impl Block {
+    /// Where `try_files` ends with `=404`, the page of `error_page 404 =` answers.
+    pub(super) fn settle_missing(&mut self) {
+        let page = self.missing.as_ref().and_then(|missing| missing.args.last());
+        let last = self.try_files.as_mut().and_then(|own| own.args.last_mut());
+        if let (Some(page), Some(last)) = (page, last.filter(|last| *last == "=404")) {
+            last.clone_from(page);
+        }
+    }
+
     /// Whether index files and lists answer for folders, and not scripts or what `try_files` says.
     pub(super) fn serves_folders(&self) -> bool {
         let tried = self.try_files.as_ref().and_then(|it| it.args.split_last());
@@ -253,6 +265,7 @@ impl Reader<'_> {
                 let value = directive.arg(1).to_owned();
                 block.params.insert(first.to_owned(), (directive.place.clone(), value));
             }
+            "fastcgi_split_path_info" => block.split = Some(first.to_owned()),
             "fastcgi_hide_header" => block.hidden_headers.push(first.to_owned()),
             "client_max_body_size" => self.body_size(directive, block),
             name if sizes::timeout(name).is_some() => self.timeout(directive, block),
@@ -309,12 +322,10 @@ impl Reader<'_> {
         if is_missing(directive) {
             block.closed.push((directive.clone(), "what it includes is missing".to_owned()));
         } else if FOREIGN.contains(&name) {
-            let reason = "Tokamak serves files and PHP; nothing else answers here";
-            block.closed.push((directive.clone(), reason.to_owned()));
+            block.closed.push((directive.clone(), known::instead(name).to_owned()));
         } else if known::is_silent(directive) || OF_FOREIGN.iter().any(|it| name.starts_with(it)) {
         } else if GUARDS.iter().any(|part| name.contains(part)) {
-            let reason = "it may refuse requests, and there is no such rule";
-            block.closed.push((directive.clone(), reason.to_owned()));
+            block.closed.push((directive.clone(), known::guard(name).to_owned()));
         } else {
             self.notes.left(&directive.place, &line, known::advice(name));
         }

@@ -90,6 +90,13 @@ pub(super) fn cases(words: &[&str], maps: &Maps, flags: &Flags) -> Option<Cases>
         ["!-e", file] if FILES.contains(file) => Test::File(false),
         ["-f", file] if FILES.contains(file) => Test::NoFolder(true),
         ["!-f", file] if FILES.contains(file) => Test::NoFolder(false),
+        // A folder is there, and no file.
+        ["-d", file] if FILES.contains(file) => {
+            return Cases::of(Test::File(true)).and(&Cases::of(Test::NoFolder(false)));
+        }
+        ["!-d", file] if FILES.contains(file) => {
+            return Some(Cases::of(Test::File(false)).or(Cases::of(Test::NoFolder(true))));
+        }
         [variable, ..] if maps.contains_key(*variable) => return of_map(maps, variable, words),
         [variable, ..] if flags.contains_key(*variable) => return of_flag(flags, variable, words),
         // A variable that has one value.

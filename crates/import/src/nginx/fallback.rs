@@ -8,6 +8,7 @@ use crate::source::Place;
 
 use super::Reader;
 use super::block::Block;
+use super::known;
 use super::location::{Locations, Match, is_script};
 use super::php;
 use super::server::Plan;
@@ -103,10 +104,8 @@ impl Reader<'_> {
             }
             return;
         }
-        if let Some(name) = fallback.strip_prefix('@') {
-            let named = locations.named.iter().find(|(own, _)| own == name);
-            let steps = named.map(|(_, steps)| steps.clone()).unwrap_or_default();
-            self.named(directive, &steps, (region, served), site, plan);
+        if fallback.starts_with('@') {
+            self.named(directive, fallback, (region, served), site, plan);
             return;
         }
         let Some(to) = target::fallback(fallback) else {
@@ -149,15 +148,17 @@ impl Reader<'_> {
     }
 
     /// The rewrites of a location `@name`, or the one script that it runs.
-    fn named(
+    pub(super) fn named(
         &mut self,
         directive: &Directive,
-        steps: &[Directive],
+        name: &str,
         (scope, served): (&Scope, bool),
         site: &mut Site,
         plan: &mut Plan,
     ) {
         let place = &directive.place;
+        let named = self.named.iter().find(|(own, _)| name.strip_prefix('@') == Some(own));
+        let steps = &*named.map(|(_, steps)| steps.clone()).unwrap_or_default();
         if let Some(script) = self.script_of_named(steps, site) {
             let rule = Rule { unless_file: served, ..Rule::at(place, scope.clone()) };
             plan.fallback.push(rule.rewrite(script.clone()));
@@ -165,7 +166,12 @@ impl Reader<'_> {
             plan.php.push(php::Scripts::named(vec![script], false));
             return;
         }
-        if steps.is_empty() || !steps.iter().all(|step| step.name == "rewrite") {
+        let rewrites = |step: &Directive| step.name == "rewrite";
+        let is_quiet = |step: &Directive| {
+            matches!(&*step.name, "break" | "access_log" | "log_not_found")
+                || known::is_silent(step)
+        };
+        if !steps.iter().any(rewrites) || !steps.iter().all(|it| rewrites(it) || is_quiet(it)) {
             let reason = "the location of that name does more than rewrite; paths without a file \
                 are 404";
             self.notes.left(place, &directive.line(), reason);

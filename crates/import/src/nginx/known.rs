@@ -201,6 +201,29 @@ pub(super) fn is_silent(directive: &Directive) -> bool {
     SILENT.iter().any(|group| group.directives.iter().any(&fits)) || AS_HERE.iter().any(is_as_here)
 }
 
+/// Why what answers in place of files and PHP is refused, and what to do instead.
+pub(super) fn instead(name: &str) -> &'static str {
+    match name {
+        "empty_gif" => {
+            "no picture is made up; put a GIF of one pixel at that path, and delete the line and \
+                the rule that refuses it"
+        }
+        "stub_status" | "status" => "see `admin`, which says how the server is doing",
+        "flv" | "mp4" => "files are sent from a byte, and not from a second; delete the line",
+        _ => "Tokamak serves files and PHP; nothing else answers here",
+    }
+}
+
+/// Why what may refuse requests closes its block, and what to do instead.
+pub(super) fn guard(name: &str) -> &'static str {
+    match name {
+        "valid_referers" => {
+            "it may refuse requests by their `Referer`; write a rule with `header` and `deny`"
+        }
+        _ => "it may refuse requests, and there is no such rule",
+    }
+}
+
 /// What to write in place of a directive, where that is known.
 pub(super) fn advice(name: &str) -> &'static str {
     match name {

@@ -6,13 +6,15 @@
 //! notes say so where that can be seen.
 
 use crate::directive::Directive;
-use crate::model::{Action, Rule, Scope, Serve, Site};
+use crate::model::{Rule, Scope, Serve, Site};
 use crate::pattern;
 use crate::source::Place;
 
 use super::Reader;
 use super::block::Block;
+use super::exceptions::{except, except_final, except_sent};
 use super::known;
+use super::missing::refuses_missing;
 use super::mount::mounted;
 use super::php;
 use super::regions::Region;
@@ -72,12 +74,15 @@ impl Match {
         matches!(self, Match::Pattern(own) if pattern::is_in(own, "/a.php"))
     }
 
-    /// The scripts that locations which nginx prefers to this one run, if this one is for scripts,
-    /// and whether these run with more behind their names, too.
+    /// The scripts that locations which nginx prefers to this one run, and whether these run with
+    /// more behind their names, too: if this one is for all scripts, or for these by their names.
     fn scripts_before(&self, locations: &Locations) -> Vec<php::Scripts> {
-        if !self.runs_scripts() {
-            return Vec::new();
-        }
+        let Match::Pattern(_) = self else { return Vec::new() };
+        let scope = self.scope();
+        let is_for = |scripts: &php::Scripts| {
+            let mut names = scripts.names.iter();
+            self.runs_scripts() || names.any(|name| !name.ends_with('*') && scope.fits(name))
+        };
         let finals = locations.final_prefixes();
         let before = locations.all.iter().take_while(|(_, found, _)| found != self);
         let scripts = before.filter_map(|(_, found, inner)| match found {
@@ -93,7 +98,7 @@ impl Match {
             _ => None,
         });
         let inner = locations.scripts_within_prefixes();
-        scripts.chain(locations.exact_within_main()).chain(inner).collect()
+        scripts.chain(locations.within_main()).chain(inner).filter(is_for).collect()
     }
 
     /// What nginx prefers comes first: rules are asked in their order.
@@ -113,8 +118,6 @@ impl Match {
 pub(super) struct Locations {
     /// In the order in which nginx prefers them.
     pub all: Vec<(Place, Match, Vec<Directive>)>,
-    /// Those with a name, `@name`.
-    pub named: Vec<(String, Vec<Directive>)>,
     /// The root that `location /` names, and its index files.
     pub root: Option<String>,
     pub index: Option<Vec<String>>,
@@ -134,6 +137,15 @@ impl Locations {
         finals.map(|(path, _)| format!("{path}*")).collect()
     }
 
+    /// What begins with `/.well-known` among these, if this location is an expression: hidden names
+    /// are refused by many, and these are for authorities of certificates.
+    fn well_known(&self, found: &Match) -> Vec<String> {
+        let finals = self.final_prefixes();
+        let paths = finals.iter().map(|path| path.trim_end_matches('*').to_owned());
+        let is_asked = matches!(found, Match::Pattern(_));
+        paths.filter(|path| is_asked && path.starts_with("/.well-known")).collect()
+    }
+
     /// The scripts of expressions within prefixes, which nginx asks before those beside all.
     fn scripts_within_prefixes(&self) -> impl Iterator<Item = php::Scripts> {
         let is_prefix = |found: &Match, start: &str| match found {
@@ -148,13 +160,18 @@ impl Locations {
         })
     }
 
-    /// The scripts of exact locations within `location /`: no expression is asked for these either.
-    fn exact_within_main(&self) -> impl Iterator<Item = php::Scripts> {
+    /// The scripts of locations within `location /`: exact ones, for which no expression is asked,
+    /// and expressions, which nginx asks before those beside all.
+    fn within_main(&self) -> impl Iterator<Item = php::Scripts> {
         let main = Match::Prefix("/".to_owned(), false);
         let main = self.all.iter().filter(move |(_, found, _)| *found == main);
         main.flat_map(|(_, _, inner)| inner).filter_map(|inner| match kind(&inner.args) {
             ("=", path) if inner.name == "location" && has_fastcgi(inner) => {
                 Some(php::Scripts::named(vec![path.to_owned()], false))
+            }
+            (kind @ ("~" | "~*"), text) if inner.name == "location" && has_fastcgi(inner) => {
+                let own = pattern::translate(text, kind == "~*").ok()?;
+                php::of_expression(&own).filter(|scripts| !scripts.are_all())
             }
             _ => None,
         })
@@ -281,6 +298,8 @@ impl Reader<'_> {
         self.in_location = true;
         self.read(directives, &mut block);
         self.in_location = false;
+        block.settle_missing();
+        self.stays_missing(&block);
         let is_main = *found == Match::Prefix("/".to_owned(), false);
         let scope = found.scope();
         let region = within(locations.region(found), &block.locations);
@@ -317,7 +336,13 @@ impl Reader<'_> {
             return;
         }
         if block.alias.is_some() || (is_other_root && !block.is_internal) {
-            refuse(self, place, "root, alias", "only a folder can lie elsewhere");
+            refuse(
+                self,
+                place,
+                "root, alias",
+                "only a folder can lie elsewhere; \
+                    write a `[[site]]` with its `path` and its `root`",
+            );
             return;
         }
         let mut refusals = self.access(place, &found.refused(), &block, outer);
@@ -326,6 +351,8 @@ impl Reader<'_> {
         except(&mut refusals, 0, &runs_elsewhere, &open);
         let sent = locations.sent_before(found);
         except_sent(&mut refusals, 0, &sent);
+        let finals = locations.well_known(found);
+        except_final(&mut refusals, &finals);
         self.precedence(place, found, &refusals, locations, &name);
         let is_refused = refusals
             .iter()
@@ -336,17 +363,20 @@ impl Reader<'_> {
         }
         if block.fastcgi.is_some() {
             // A script that does not exist is 404 anyway.
-            let before = block.steps.len();
-            block.steps.retain(|step| !refuses_missing(step));
-            if block.steps.len() < before {
-                plan.files.push((place.clone(), region.clone()));
+            let is_of_missing = |step: &mut Directive| refuses_missing(step).is_some();
+            for step in block.steps.extract_if(.., is_of_missing) {
+                let name = refuses_missing(&step).unwrap_or_default();
+                plan.asks_for(place, &region, &name, block.split.as_deref());
             }
         }
         let before = site.rules.len();
         let end = self.steps(&block.steps, &region, false, site);
         except(&mut site.rules, before, &runs_elsewhere, &open);
         except_sent(&mut site.rules, before, &sent);
+        except_final(&mut site.rules[before..], &finals);
         if end == End::Answered {
+            // Not what the locations within it take.
+            self.nested(found, &block, site, plan);
             return;
         }
         if block.is_internal && block.fastcgi.is_none() {
@@ -371,7 +401,6 @@ impl Reader<'_> {
                 site.rules.push(only(place, &region, Serve::Files));
             }
             self.try_files(directive, (found, &region), locations, site, plan);
-            plan.has_fallback |= is_main;
         } else if !is_main && !matches!(found, Match::Exact(path) if path.ends_with('/')) {
             let is_closed = runs_nothing && !has_inner;
             let serve = if is_closed { Serve::Files } else { Serve::Existing };
@@ -522,6 +551,9 @@ impl Reader<'_> {
                 Some(php::Scripts::named(vec![path.clone()], false))
             }
             Match::Prefix(path, _) if path.ends_with(".php") => {
+                // php-fpm refuses names that only begin so.
+                let longer = Scope::pattern(format!("^{}[^/]", regex_lite::escape(path)));
+                site.rules.push(Rule::at(place, longer).refuse_all(403));
                 Some(php::Scripts::named(vec![path.clone()], true))
             }
             // A list of expressions is that of a whole site.
@@ -547,7 +579,7 @@ impl Reader<'_> {
             plan.internal.push((place.clone(), found.refused()));
         }
         if let Some(directive) = &block.try_files {
-            self.missing_script(directive, region, plan);
+            self.missing_script(directive, region, block, site, plan);
         } else if let Some(page) = block.missing.as_ref().filter(|_| block.intercepts) {
             // php-fpm may run another script then, or refuse it.
             let reason = "scripts that do not exist are 404, also where their answers are \
@@ -576,71 +608,18 @@ pub(super) fn default_index() -> Vec<String> {
     vec!["index.html".to_owned()]
 }
 
-/// A region without the paths that the expressions within it take.
+/// A region without the paths that the locations within it take.
 fn within(mut region: Scope, inner: &[Directive]) -> Scope {
     for directive in inner {
         let (kind, text) = kind(&directive.args);
-        if matches!(kind, "~" | "~*")
-            && let Ok(expression) = pattern::translate(text, kind == "~*")
-        {
-            region.and.extend(Match::Pattern(expression).elsewhere());
-        }
+        let found = match kind {
+            "~" | "~*" => pattern::translate(text, kind == "~*").ok().map(Match::Pattern),
+            "=" => Some(Match::Exact(text.to_owned())),
+            _ => Some(Match::Prefix(text.to_owned(), false)),
+        };
+        region.and.extend(found.and_then(|found| found.elsewhere()));
     }
     region
-}
-
-/// The condition of all paths but one.
-fn exactly_not(path: &str) -> String {
-    format!("!{}", pattern::exact(path))
-}
-
-/// Leaves out of refusals files that have a location of their own, and scripts that other locations
-/// run, but not what stands behind their names
-/// if nobody runs that.
-fn except(rules: &mut Vec<Rule>, from: usize, scripts: &[php::Scripts], open: &[String]) {
-    let mut behind = Vec::new();
-    for rule in rules[from..].iter_mut().filter(|rule| rule.guards()) {
-        for own in scripts.iter().filter(|own| !own.has_path_info) {
-            for name in &own.names {
-                if rule.scope.fits(&format!("{name}/a")) {
-                    let pattern = format!("^{}/", regex_lite::escape(name));
-                    behind.push(Rule { scope: Scope::pattern(pattern), ..rule.clone() });
-                }
-            }
-        }
-        let others = |own: &php::Scripts| own.expression.as_ref().map(|own| format!("!{own}"));
-        rule.except.extend(scripts.iter().flat_map(|own| own.names.clone()));
-        let longer = scripts.iter().filter(|own| own.has_path_info).flat_map(|own| &own.names);
-        let longer = longer.filter(|name| !name.ends_with('*'));
-        rule.except.extend(longer.map(|name| format!("{name}/*")));
-        rule.scope.and.extend(scripts.iter().filter_map(others));
-        let is_for = |path: &&String| rule.scope.fits(path);
-        let paths: Vec<String> = open.iter().filter(is_for).map(|path| exactly_not(path)).collect();
-        rule.scope.and.extend(paths);
-    }
-    rules.extend(behind);
-}
-
-/// Leaves out of refusals the files that other locations send, but not what stands behind the name
-/// of a script.
-fn except_sent(rules: &mut Vec<Rule>, from: usize, sent: &[Scope]) {
-    let mut behind = Vec::new();
-    let refuses = |rule: &&mut Rule| matches!(rule.action, Some(Action::Refuse { .. }));
-    for rule in rules[from..].iter_mut().filter(refuses) {
-        // Names that begin with a dot are not sent in any case.
-        let is_hidden = rule.scope.pattern.as_ref().is_some_and(|own| own.starts_with("/\\."));
-        let meets = |scope: &&Scope| !is_hidden && rule.scope.may_meet(scope);
-        let others: Vec<&String> =
-            sent.iter().filter(meets).filter_map(|scope| scope.pattern.as_ref()).collect();
-        if others.is_empty() {
-            continue;
-        }
-        let mut own = rule.clone();
-        own.scope.and.push(BEHIND.to_owned());
-        behind.push(own);
-        rule.scope.and.extend(others.iter().map(|own| format!("!{own}")));
-    }
-    rules.extend(behind);
 }
 
 pub(super) fn is_script(target: &str) -> bool {
@@ -651,19 +630,6 @@ pub(super) fn is_script(target: &str) -> bool {
 pub(super) fn has_fastcgi(directive: &Directive) -> bool {
     let block = directive.block.iter().flatten();
     block.clone().any(|inner| inner.name == "fastcgi_pass")
-}
-
-/// Whether it is `if (!-f $document_root$fastcgi_script_name) { return 404; }`.
-fn refuses_missing(step: &Directive) -> bool {
-    let condition = step.args.join(" ");
-    let condition = condition.trim_start_matches('(').trim_end_matches(')').trim();
-    let names = ["$document_root$fastcgi_script_name", "$realpath_root$fastcgi_script_name"];
-    let is_missing = condition.split_once(' ').is_some_and(|(test, file)| {
-        let file = file.trim().replacen("_root/$", "_root$", 1);
-        matches!(test, "!-f" | "!-e") && (names.contains(&&*file) || file == "$request_filename")
-    });
-    let refuses = |it: &Directive| it.name == "return" && matches!(it.arg(0), "403" | "404");
-    step.name == "if" && is_missing && !step.inner().is_empty() && step.inner().iter().all(refuses)
 }
 
 /// Whether it is a location that runs all scripts.

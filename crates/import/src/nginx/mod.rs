@@ -5,10 +5,12 @@ mod access;
 mod block;
 mod condition;
 mod constants;
+mod exceptions;
 mod fallback;
 mod known;
 mod limits;
 mod location;
+mod missing;
 mod mount;
 mod nested;
 mod parse;
@@ -59,6 +61,7 @@ pub(crate) fn read(
         in_location: false,
         waits: Vec::new(),
         has_log: has_log(&directives),
+        named: Vec::new(),
         maps: condition::maps(&directives),
         flags: Flags::new(),
         path_infos: PathInfos::new(),
@@ -119,6 +122,8 @@ struct Reader<'a> {
     waits: Vec<Waits>,
     /// Whether anything says where requests are logged.
     has_log: bool,
+    /// The locations `@name` of a server.
+    named: Vec<(String, Vec<Directive>)>,
     /// What each `map` makes of its variable.
     maps: Maps,
     /// What `set` gives to variables, and for which requests.

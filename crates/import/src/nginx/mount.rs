@@ -1,9 +1,9 @@
 //! Locations whose folder is not below the root: sites that are mounted.
 
-use crate::combine::{Within, expression_behind};
 use crate::directive::Directive;
 use crate::model::{Rule, Scope, Site};
 use crate::source::Place;
+use crate::within::{Within, expression_behind};
 
 use super::Reader;
 use super::block::Block;
@@ -27,6 +27,11 @@ impl Reader<'_> {
     ) {
         let is_longer = path.ends_with('/');
         let path = path.trim_end_matches('/');
+        if !is_longer {
+            // nginx looks for these beside the folder.
+            let beside = Scope::pattern(format!("^{}[^/]", regex_lite::escape(path)));
+            site.rules.push(Rule::at(place, beside).refuse_all(404));
+        }
         let mut mount = Site::new(place.clone());
         mount.path = Some(path.to_owned());
         mount.root = Some(folder);
@@ -83,7 +88,6 @@ impl Reader<'_> {
             }
             let region = inner.region(&found);
             self.try_files(&directive, (&found, &region), &inner, &mut mount, &mut plan);
-            plan.has_fallback = true;
         }
         let mut is_before_php = true;
         for (place, found, directives) in &inner.all {
@@ -104,7 +108,7 @@ impl Reader<'_> {
         }
         self.depth -= 1;
         regions::settle(place, &plan.regions, &[], block, &mut mount);
-        self.conclude(place, &Block::default(), plan, &mut mount);
+        self.conclude(place, plan, &mut mount);
         // Of `location /pics` and `location /pics/` the latter answers below the folder.
         let Some(other) = site.mounts.iter_mut().find(|other| other.path == mount.path) else {
             site.mounts.push(mount);

@@ -122,9 +122,10 @@ fn listed(expression: &str) -> Option<Scripts> {
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-/".contains(&byte))
     };
     let names: Vec<&str> = names.split('|').collect();
-    if !is_end || !names.iter().all(|name| is_name(name)) {
+    if !is_end || !names.iter().all(|name| is_name(&name.replace("\\.", ""))) {
         return None;
     }
+    let names: Vec<String> = names.iter().map(|name| name.replace("\\.", ".")).collect();
     let has_path_info = has(&format!("/{}.php/b", names[0]));
     let names = names.iter().map(|name| format!("/{name}.php")).collect();
     Some(Scripts::named(names, has_path_info))
@@ -224,6 +225,8 @@ mod tests {
             (r"^/(index|app/dev)\.php$", named(&["/index.php", "/app/dev.php"], false)),
             (r"^/(?:index|api)\.php(?:$|/)", named(&["/index.php", "/api.php"], true)),
             (r"(?i)^/(index|api)\.php$", named(&["/index.php", "/api.php"], false)),
+            (r"^/(a|b\.phar)\.php$", named(&["/a.php", "/b.phar.php"], false)),
+            (r"^/(a|b.phar)\.php$", fitting(r"^/(a|b.phar)\.php$")),
             (r"^/setup/index.php", named(&["/setup/index.php"], true)),
             (r"\.(php|html)$", all(false)),
             (r"^/app/.*\.php$", fitting(r"^/app/.*\.php$")),

@@ -67,14 +67,23 @@ impl Reader<'_> {
         &mut self,
         directive: &Directive,
         region: &Scope,
+        block: &Block,
+        site: &mut Site,
         plan: &mut Plan,
     ) {
         const OWN: [&str; 4] =
             ["$uri", "$uri/", "$fastcgi_script_name", "$document_root$fastcgi_script_name"];
         let args = directive.args.iter().map(String::as_str);
+        let own = args.clone().rfind(|file| OWN.contains(file) && file.contains("script_name"));
         let mut others = args.filter(|file| !OWN.contains(file));
         match others.next() {
-            Some("=404") => plan.files.push((directive.place.clone(), region.clone())),
+            Some("=404") => {
+                let own = own.unwrap_or_default();
+                plan.asks_for(&directive.place, region, own, block.split.as_deref());
+            }
+            Some(name) if name.starts_with('@') => {
+                self.named(directive, name, (region, true), site, plan);
+            }
             Some(fallback) if is_script(fallback) => {
                 let (script, passes) = target::without_query(fallback);
                 // Only the last one leads to another location, and names its query.
@@ -86,6 +95,8 @@ impl Reader<'_> {
                 plan.fallback.push(rule.rewrite(format!("{script}{end}")));
             }
             _ => {
+                let own = own.unwrap_or_default();
+                plan.asks_for(&directive.place, region, own, block.split.as_deref());
                 let reason = "scripts that do not exist are 404";
                 self.notes.left(&directive.place, &directive.line(), reason);
             }

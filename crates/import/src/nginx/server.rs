@@ -20,15 +20,13 @@ use super::steps::{End, only};
 pub(super) struct Plan {
     /// Which scripts run.
     pub php: Vec<Scripts>,
-    /// Whether `location /` was there, and what it said has been translated.
-    pub has_fallback: bool,
     /// Where scripts run, and whether error pages replace what they answer there.
     pub intercepts: Vec<(Place, bool)>,
     /// The paths that `location /` takes.
     pub rest: Option<Scope>,
     /// Rewrites for paths without a file.
     pub fallback: Vec<Rule>,
-    /// Where a path that only begins with the name of a script is 404.
+    /// Paths that go on behind the name of a script and are 404.
     pub files: Vec<(Place, Scope)>,
     /// What is handed to scripts as `PATH_INFO`, if that is a part of the path.
     pub path_infos: PathInfos,
@@ -38,6 +36,28 @@ pub(super) struct Plan {
     pub regions: Vec<Region>,
     /// Which locations list folders; those that nginx prefers come first.
     pub listings: Vec<(Place, Scope, bool)>,
+}
+
+impl Plan {
+    /// A location that runs scripts of `region` asks for this file first. What goes on behind the
+    /// name of a script is no file, unless `split` took it off.
+    pub(super) fn asks_for(
+        &mut self,
+        place: &Place,
+        region: &Scope,
+        file: &str,
+        split: Option<&str>,
+    ) {
+        let behind = match split.filter(|_| file.ends_with("$fastcgi_script_name")) {
+            None => BEHIND,
+            // A slash alone stays.
+            Some(split) if split.contains("(/.+)") => "\\.php/+$",
+            Some(_) => return,
+        };
+        let and = region.and.iter().chain(&region.pattern).cloned().collect();
+        let behind = Scope { pattern: Some(behind.to_owned()), and, ..region.clone() };
+        self.files.push((place.clone(), behind));
+    }
 }
 
 /// Paths with more behind a script's name.
@@ -51,8 +71,11 @@ impl Reader<'_> {
         let directives = &self.settled(directives, &constants);
         self.flags.clear();
         self.path_infos.clear();
+        self.named.clear();
         let mut block = outer.inherited();
         self.read(directives, &mut block);
+        block.settle_missing();
+        self.stays_missing(&block);
         // Who only answers with a redirect has clients for no longer than that.
         if block.steps.iter().all(|step| step.name != "return") {
             self.waits.push(block.timeouts.clone());
@@ -119,7 +142,7 @@ impl Reader<'_> {
         regions::settle(place, &plan.regions, &moved, &block, &mut site);
         match site.moved {
             None => {
-                self.conclude(place, &block, plan, &mut site);
+                self.conclude(place, plan, &mut site);
                 self.reached_otherwise(&mut site);
                 self.order_bodies(&block, &mut site);
             }
@@ -185,18 +208,7 @@ impl Reader<'_> {
     }
 
     /// What only all locations together say.
-    pub(super) fn conclude(
-        &mut self,
-        place: &Place,
-        block: &Block,
-        mut plan: Plan,
-        site: &mut Site,
-    ) {
-        if !plan.has_fallback
-            && let Some(directive) = &block.try_files
-        {
-            self.notes.left(&directive.place, &directive.line(), "write it into `location /`");
-        }
+    pub(super) fn conclude(&mut self, place: &Place, mut plan: Plan, site: &mut Site) {
         if plan.php.is_empty() {
             // nginx sends scripts as text where nothing runs them; here they are refused.
             site.rules.push(only(place, &Scope::default(), Serve::Files));
@@ -212,11 +224,9 @@ impl Reader<'_> {
         }
         self.missing_scripts(place, &mut plan, site);
         if plan.php.iter().any(|scripts| scripts.has_path_info) {
-            site.rules.extend(plan.files.iter().map(|(place, files)| {
-                let and = files.and.iter().chain(&files.pattern).cloned().collect();
-                let behind = Scope { pattern: Some(BEHIND.to_owned()), and, ..files.clone() };
-                Rule::at(place, behind).refuse_all(404)
-            }));
+            let behind = plan.files.iter();
+            site.rules
+                .extend(behind.map(|(place, it)| Rule::at(place, it.clone()).refuse_all(404)));
         }
         for (place, scope) in &plan.internal {
             let rule = Rule::at(place, scope.clone()).refuse_all(404);
@@ -257,8 +267,8 @@ impl Reader<'_> {
                 site.front_controller_for.push("php");
                 // Those that a location runs are 404 there.
                 let names = plan.php.iter().flat_map(|scripts| &scripts.names);
-                let below = names.filter(|name| name.ends_with('*')).map(|name| {
-                    let pattern = Some("\\.php$".to_owned());
+                let below = names.map(|name| {
+                    let pattern = name.ends_with('*').then(|| "\\.php$".to_owned());
                     let scope = Scope { pattern, ..Scope::path(name.clone()) };
                     only(place, &scope, Serve::Existing)
                 });
@@ -267,6 +277,11 @@ impl Reader<'_> {
             false => {
                 let hidden = Scope::pattern("/\\..*\\.php$");
                 plan.fallback.push(only(place, &hidden, Serve::Existing));
+                // Also those whose names are in upper case, if an expression is for them.
+                if plan.rest.as_ref().is_some_and(|rest| !rest.fits("/none/of/these.PHP")) {
+                    let upper = Scope::pattern("(?i)\\.php$");
+                    plan.fallback.push(only(place, &upper, Serve::Existing));
+                }
             }
         }
     }
@@ -322,11 +337,13 @@ impl Reader<'_> {
             is_before_php &= !found.runs_scripts();
         }
         // Without `location /`, what answers for missing paths is for all that no location takes.
+        // With one, nginx does not ask `try_files` of the server.
         if plan.rest.is_none()
-            && let Some(directive) = &block.missing
+            && let Some(directive) = block.try_files.as_ref().or(block.missing.as_ref())
         {
             let main = Match::Prefix("/".to_owned(), false);
             let rest = locations.region(&main);
+            plan.rest = Some(rest.clone());
             self.try_files(directive, (&main, &rest), locations, site, plan);
         }
     }

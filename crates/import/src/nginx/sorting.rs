@@ -15,7 +15,7 @@ impl Reader<'_> {
             let (kind, text) = kind(&directive.args);
             let found = match kind {
                 "@" => {
-                    locations.named.push((text.to_owned(), block));
+                    self.named.push((text.to_owned(), block));
                     continue;
                 }
                 "=" => Match::Exact(text.to_owned()),
@@ -85,13 +85,13 @@ impl Reader<'_> {
 /// `location ~ /\. { deny all; }` beside one that nginx prefers for `/.well-known`.
 fn well_known(locations: &Locations) -> Option<usize> {
     let is_hidden = |found: &Match| {
-        let hidden = ["/\\.", "/\\..*", "/\\.(.*)", "(^|/)\\.", "(?:^|/)\\."];
+        let hidden = ["/\\.", "/\\..*", "/\\.(.*)", "(^|/)\\.", "(?:^|/)\\.", "(^\\.|/\\.)"];
         matches!(found, Match::Pattern(own) if hidden.contains(&&**own))
     };
     let at = locations.all.iter().position(|(_, found, _)| is_hidden(found))?;
     let is_open = |found: &Match| match found {
         Match::Exact(path) | Match::Prefix(path, true) => path.starts_with("/.well-known"),
-        Match::Pattern(own) => own.contains("/\\.well-known"),
+        Match::Pattern(own) => ["/\\.well-known", "/.well-known"].iter().any(|it| own.contains(it)),
         Match::Prefix(_, false) => false,
     };
     locations.all[..at].iter().any(|(_, found, _)| is_open(found)).then_some(at)

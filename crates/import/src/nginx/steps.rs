@@ -68,8 +68,7 @@ impl Reader<'_> {
                     End::Open => {}
                 },
                 "rewrite" => {
-                    let goes_on = step.args.len() < 3
-                        && steps[at + 1..].iter().any(|next| next.name == "rewrite");
+                    let goes_on = step.args.len() < 3 && goes_on(step, &steps[at + 1..]);
                     self.rewrite(step, scope, unless_file, goes_on, site);
                 }
                 _ => {}
@@ -124,10 +123,14 @@ impl Reader<'_> {
             return;
         }
         let expression = looked_at(step.arg(0));
-        let target = target::rewritten(&target::on_own_host(to, &site.hosts));
         // All paths of a location with an expression, which is the only one that a rule can have.
-        let is_whole =
-            scope.pattern.is_some() && pattern::ANY.contains(&step.arg(0)) && !to.contains('$');
+        // Its groups have names there.
+        let named = scope.pattern.as_ref().filter(|_| pattern::ANY.contains(&step.arg(0)));
+        let named = named.map(|own| target::with_groups_of(own, to));
+        let is_whole = named.as_ref().is_some_and(|own| own != to || !to.contains('$'));
+        let to = named.as_deref().unwrap_or(to);
+        let target = target::rewritten(&target::on_own_host(to, &site.hosts));
+        let is_whole = is_whole && target.as_ref().is_some_and(|(_, needs_path)| !needs_path);
         let problem = if flag == "break" && !scope.is_rest() {
             Some("`break` within a location is not translated".to_owned())
         } else if status.is_none() && goes_on {
@@ -145,6 +148,10 @@ impl Reader<'_> {
             };
         }
         let (mut to, needs_path) = target.unwrap_or_default();
+        if needs_path && to.contains('?') && step.arg(1).contains("$request_uri") {
+            let reason = "what a client sends as the query follows behind `&`";
+            self.notes.differs(&step.place, &step.line(), reason);
+        }
         let (own, except) = expression.unwrap_or_default();
         let mut and: Vec<String> = scope.and.iter().cloned().chain(except).collect();
         let pattern = if is_whole {
@@ -386,6 +393,19 @@ impl Reader<'_> {
             && rest.last().is_some_and(|last| last.name == "return");
         Some(if is_last { End::Answered } else { End::Open })
     }
+}
+
+/// Whether a later `rewrite` may be for what a `rewrite` makes.
+fn goes_on(step: &Directive, later: &[Directive]) -> bool {
+    let (path, _) = step.arg(1).split_once('?').unwrap_or((step.arg(1), ""));
+    later.iter().any(|next| match &*next.name {
+        "rewrite" => {
+            let expression = pattern::translate(next.arg(0), false);
+            path.contains('$') || expression.map_or(true, |own| pattern::is_in(&own, path))
+        }
+        "if" => goes_on(step, next.inner()),
+        _ => false,
+    })
 }
 
 /// An expression, and one that must not be found, too.

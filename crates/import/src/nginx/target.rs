@@ -8,6 +8,9 @@ const HOSTS: [&str; 3] = ["$http_host", "$host", "$server_name"];
 /// The variables that stand for the query of the request.
 const QUERIES: [&str; 2] = ["$args", "$query_string"];
 
+/// The variables that stand for the path, the first of them with the query.
+const PATHS: [&str; 3] = ["$request_uri", "$document_uri", "$uri"];
+
 /// Removes what passes the query on, and says whether there was something.
 pub(super) fn without_query(target: &str) -> (&str, bool) {
     if let Some(rest) = target.strip_suffix("$is_args$args") {
@@ -36,7 +39,6 @@ pub(super) struct Fallback {
 
 /// The last argument of `try_files`, which passes the query on only if it says so.
 pub(super) fn fallback(target: &str) -> Option<Fallback> {
-    const PATHS: [&str; 3] = ["$request_uri", "$document_uri", "$uri"];
     let (base, passes) = without_query(target);
     let (path, query) = match base.split_once('?') {
         Some((path, query)) => (path, Some(query)),
@@ -85,6 +87,19 @@ pub(super) fn whole(step: &Directive, hosts: &[String]) -> Option<String> {
     (!start.is_empty() && !start.contains('$')).then(|| format!("{start}/$1"))
 }
 
+/// A target with the numbers of the groups to which an expression gives names; others are those of
+/// another expression.
+pub(super) fn with_groups_of(expression: &str, target: &str) -> String {
+    let is_number = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
+    if target.split('$').skip(1).any(is_number) {
+        return target.to_owned();
+    }
+    let args = vec![expression.to_owned(), target.to_owned()];
+    let place = crate::source::Place::start(std::path::Path::new(""));
+    let step = Directive { place, name: "rewrite".to_owned(), args, block: None };
+    numbered(&step).arg(1).to_owned()
+}
+
 /// A `rewrite` with numbers in place of the names of its groups.
 pub(super) fn numbered(step: &Directive) -> Directive {
     let (mut names, mut plain) = (Vec::new(), String::new());
@@ -131,7 +146,16 @@ pub(super) fn rewritten(target: &str) -> Option<(String, bool)> {
     if let Some(start) = whole.filter(|start| !start.contains(['$', '?'])) {
         return Some((format!("{start}/$1"), true));
     }
+    let ends = target.ends_with('?');
     let (target, _) = without_query(target);
+    if let Some((path, query)) = target.trim_end_matches('?').split_once('?')
+        && let Some(own) = PATHS.iter().find(|own| query.contains(**own))
+    {
+        let query = query.replacen(&format!("/{own}"), "/$1", 1).replacen(own, "/$1", 1);
+        let end = if ends { "?" } else { "" };
+        let is_known = !path.contains('$') && !query.replacen("$1", "", 1).contains('$');
+        return is_known.then(|| (format!("{path}?{query}{end}"), true));
+    }
     Some((format!("{}{}", groups_only(target)?, slash_of(target)), false))
 }
 
@@ -209,6 +233,10 @@ mod tests {
             ("https://a.test", Some(("https://a.test/", false))),
             ("https://a.test$1", Some(("https://a.test$1", false))),
             ("/a/$name", None),
+            ("/index.php?q=$uri&$args", Some(("/index.php?q=/$1", true))),
+            ("/index.php?/$request_uri", Some(("/index.php?/$1", true))),
+            ("/index.php?q=$uri?", Some(("/index.php?q=/$1?", true))),
+            ("/index.php?q=$uri&a=$name", None),
         ] {
             let found = rewritten(target);
             assert_eq!(found.as_ref().map(|(to, needs)| (&**to, *needs)), expected, "{target}");

@@ -80,3 +80,16 @@ fn a_file_that_closes_the_site_refuses_only_if_it_is_there() {
     let import = caddy("file_server\n@x file {http.request.host}.html\nrespond @x 503");
     assert!(import.notes.iter().any(|note| note.kind == Kind::Refused), "{:?}", import.notes);
 }
+
+#[test]
+fn a_front_controller_that_clients_cannot_ask_for_answers_for_other_paths() {
+    let refused = "php_fastcgi x\nfile_server\n@x path *.php*\nerror @x 404";
+    let import = caddy(refused);
+    assert!(import.toml.contains("status = 404\ninternal = true"), "{}", import.toml);
+    assert!(import.notes.iter().all(|note| note.kind != Kind::Refused), "{:?}", import.notes);
+    // Behind a rewrite it is refused, too.
+    for rewrite in ["rewrite /a /index.php", "try_files {path} /index.php"] {
+        let import = caddy(&format!("{rewrite}\n{refused}"));
+        assert!(!import.toml.contains("internal = true"), "{rewrite}: {}", import.toml);
+    }
+}

@@ -1,6 +1,6 @@
-//! `handle_path` of Caddy: which of them are folders that are mounted.
+//! What is mounted: which `handle_path` of Caddy become folders, and what does not lead there.
 
-use super::{assert_has, caddy};
+use super::{assert_has, caddy, nginx};
 use crate::{Import, Kind};
 
 /// The part of the file that is for what is mounted at `/a`.
@@ -77,4 +77,23 @@ fn a_root_within_a_handle_is_not_that_of_a_handle_path() {
     let import = super::imported(&folder, crate::Language::Caddy, text).unwrap();
     assert_eq!(mount(&import), None, "{}", import.toml);
     assert_has(&import, "path = \"/a/*\"\ndeny");
+}
+
+#[test]
+fn a_rewrite_does_not_lead_into_what_is_mounted() {
+    let mount = "location ^~ /pics { alias $TOP/other; }";
+    for (to, is_refused, is_said) in [
+        ("/pics/$1", true, true),
+        ("/$1", true, false),
+        ("/index.php?p=$1", false, false),
+        ("/picture/$1", false, false),
+    ] {
+        let import = nginx(&format!("{mount} rewrite ^/old/(.*)$ {to} last;"));
+        let refused = import.toml.contains("path = \"/pics\"\ndeny = [\"all\"]\nstatus = 404");
+        assert_eq!(refused, is_refused, "{to}: {}", import.toml);
+        let said = import.notes.iter().any(|note| note.reason.contains("do not leave the site"));
+        assert_eq!(said, is_said, "{to}: {:?}", import.notes);
+        // Nor is it what stands beside its folder.
+        assert!(import.toml.contains("pattern = \"^/pics[^/]\"\ndeny"), "{}", import.toml);
+    }
 }
