@@ -36,7 +36,7 @@ impl Reader<'_> {
                 _ => None,
             };
             let rules =
-                found.as_ref().and_then(|(cases, _)| refusals(directive, cases, area, site));
+                found.as_ref().and_then(|(cases, _)| refusals(directive, cases, area, self.prefix(site).is_some()));
             match (found, rules) {
                 (Some((_, rest)), Some(rules)) => {
                     rules.into_iter().for_each(|rule| site.guard(rule));
@@ -170,11 +170,16 @@ fn closes(section: &Directive) -> bool {
 }
 
 /// The rules that refuse cases; nothing if rules cannot say it.
-fn refusals(directive: &Directive, cases: &Cases, area: &Area, site: &Site) -> Option<Vec<Rule>> {
+fn refusals(
+    directive: &Directive,
+    cases: &Cases,
+    area: &Area,
+    is_mounted: bool,
+) -> Option<Vec<Rule>> {
     let rule = Rule::at(&directive.place, area.scope.refusing()).refuse_all(403);
     let is_of_path = |test: &Test| matches!(test, Test::Found(Subject::Path, ..));
     // There the path begins behind the mount.
-    let is_else = site.path.is_some() && cases.0.iter().flatten().any(is_of_path);
+    let is_else = is_mounted && cases.0.iter().flatten().any(is_of_path);
     let rules = cases.0.iter().filter(|_| !is_else).map(|case| limited(rule.clone(), case).ok());
     rules.collect::<Option<Vec<_>>>().filter(|rules| !rules.is_empty())
 }

@@ -13,6 +13,7 @@ mod field;
 mod flags;
 mod folder;
 mod handler;
+mod led;
 mod listing;
 mod log;
 mod login;
@@ -39,6 +40,7 @@ use crate::source::{Disk, Place, Unreadable};
 use crate::validity;
 use area::Area;
 use folder::plain;
+use led::Led;
 use login::{Changed, Settings};
 use overriding::Overriding;
 use remote::Naming;
@@ -76,6 +78,7 @@ pub(crate) fn read(
         late: Vec::new(),
         setters: Vec::new(),
         unseen: Unseen::default(),
+        led: None,
         notes,
     };
     let is_folder = absolute.file_name().is_some_and(|name| name == ".htaccess");
@@ -124,6 +127,8 @@ struct Reader<'a> {
     setters: Vec<Directive>,
     /// What the rewrites of folders do not see, in the site that is read.
     unseen: Unseen,
+    /// Where all paths are led in the site that is read, and not in its mounted folders.
+    led: Option<Led>,
     notes: &'a mut Notes,
 }
 
@@ -137,14 +142,19 @@ impl Reader<'_> {
             let reason = format!("{} holds for this folder, too, and is not read", other.display());
             self.notes.left(&site.place, "", reason);
         }
+        self.lead_in(Some(directives), &[], &mut site);
         if let Some(root) = &site.root {
             self.find_rewriting(root, &[], &Overriding::anywhere(), &site);
         }
-        self.directives(directives, &Area::folder(Scope::default(), "/"), &mut site);
+        match self.led.is_some() {
+            true => self.around_led(&mut site),
+            false => {
+                self.directives(directives, &Area::folder(Scope::default(), "/"), &mut site);
+            }
+        }
         if let Some(root) = site.root.clone() {
             // Apache reads those of the folders below it in the same way.
-            let own = Path::new(&root).join(".htaccess");
-            let is_other = |other: &Path| other != own;
+            let is_other = |other: &Path| other != file;
             self.overrides(&root, &is_other, &mut site);
         }
         self.conclude(&mut site);
@@ -234,6 +244,7 @@ impl Reader<'_> {
             }
         }
         self.access_log(own, around, &mut site);
+        self.lead_in(None, &all, &mut site);
         self.mounts(&all, &mut site);
         self.hands_scripts(&all, &mut site);
         if let Some(moved) = self.moved(own, &site) {
@@ -313,6 +324,7 @@ impl Reader<'_> {
     fn conclude(&mut self, site: &mut Site) {
         self.setters.clear();
         self.settle_redirects(site);
+        self.settle_led(site);
         self.settle_lifetimes(site);
         self.settle_logins(site);
         self.settle_expiry(site);

@@ -35,8 +35,8 @@ impl Reader<'_> {
         };
         let place = &directive.place;
         // A rule of what is mounted sees the path behind the mount.
-        let within = expression.map(|expression| match &site.path {
-            Some(mount) => expression_behind(&expression, mount),
+        let within = expression.map(|expression| match self.prefix(site) {
+            Some(mount) => expression_behind(&expression, &mount),
             None => Within::At(expression),
         });
         // A folder's are for nothing outside of it.

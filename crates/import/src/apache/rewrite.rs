@@ -112,7 +112,7 @@ impl Reader<'_> {
         site: &Site,
     ) -> Result<Cases, String> {
         let in_folder = rewriting.folder.is_some();
-        let mut cases = conditions_of::cases(conditions, site.path.as_deref(), in_folder)?;
+        let mut cases = conditions_of::cases(conditions, self.prefix(site).as_deref(), in_folder)?;
         let too_many = || "too many conditions".to_owned();
         for others in chain.iter().cloned().map(Some).chain(rewriting.stops.iter().map(Cases::not))
         {
@@ -249,24 +249,32 @@ impl Reader<'_> {
             ([Condition::NoFolder, Condition::EndsInSlash], _) if to == "%1" => {
                 let scope = Scope::pattern("^/(.+)/$");
                 let rule = Rule { unless_file: true, ..Rule::at(place, scope) };
-                site.rules.push(rule.redirect("/$1", flags.redirect.unwrap_or(302)));
+                let to = format!("{}/$1", self.prefix(site).unwrap_or_default());
+                site.rules.push(rule.redirect(to, flags.redirect.unwrap_or(302)));
                 return Ok(());
             }
             _ => {}
         }
         let mut cases = cases?;
-        let target = target(to, flags, rewriting, site.path.as_deref())?;
+        let prefix = self.prefix(site);
+        let target = target(to, flags, rewriting, prefix.as_deref())?;
         if target.contains("%{") || target.contains("%1") || target.contains("%2") {
             return Err("variables of its target are not translated".into());
         }
         let is_url = target.starts_with("http://") || target.starts_with("https://");
         let status = flags.redirect.or(is_url.then_some(302));
-        let target = match (status, &site.path) {
-            (None, Some(mount)) => target
-                .strip_prefix(mount.as_str())
-                .filter(|rest| rest.starts_with('/'))
-                .ok_or("what is served instead lies outside of the folder")?
-                .to_owned(),
+        let target = match (status, &prefix) {
+            (None, Some(mount)) => {
+                let rest = target.strip_prefix(mount.as_str()).filter(|it| it.starts_with('/'));
+                match (rest, &site.path) {
+                    (Some(rest), _) => rest.to_owned(),
+                    (None, Some(_)) => {
+                        return Err("what is served instead lies outside of the folder".into());
+                    }
+                    // It is led there once more.
+                    (None, None) => target,
+                }
+            }
             _ => target,
         };
         if let (None, Some((folder, _)), true) = (status, &rewriting.folder, target.contains('$'))
@@ -413,7 +421,7 @@ fn scope_of(
 }
 
 /// Whether an expression is found in each path.
-fn is_any(expression: &str) -> bool {
+pub(super) fn is_any(expression: &str) -> bool {
     let all = ["^", ".", ".*", "^.*$", "^(.*)$", "(.*)", "^(.+)$", "^/(.*)$", "^/?(.*)$", "^.*"];
     all.contains(&expression) || ["^(.*)", ".?", "^.?", "^.+$", "(.+)"].contains(&expression)
 }

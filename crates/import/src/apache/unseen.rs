@@ -23,7 +23,7 @@ pub(super) struct Unseen {
     /// What `ProxyPassMatch` takes.
     proxied: Vec<String>,
     /// Folders with rewrites of their own, with a slash at their ends.
-    rewriting: Vec<String>,
+    pub rewriting: Vec<String>,
 }
 
 impl Unseen {
@@ -62,7 +62,7 @@ pub(super) fn hands_scripts(directive: &Directive) -> bool {
 }
 
 /// Whether a folder has rewrites of its own, so that those around it do not hold in it.
-fn rewrites(directives: &[Directive]) -> bool {
+pub(super) fn rewrites(directives: &[Directive]) -> bool {
     let mut own = directives.iter().filter(|it| it.name.starts_with("rewrite")).peekable();
     let inherits = |it: &Directive| {
         let is_word = |word: &String| word.to_ascii_lowercase().starts_with("inherit");
