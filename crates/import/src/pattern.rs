@@ -91,9 +91,19 @@ pub(crate) fn without_lookahead_at_once(expression: &str) -> Option<(String, Str
         "" => is_one(after),
         _ => closing(after).is_some_and(|end| is_one(&after[..end]) && is_one(&after[end + 1..])),
     };
-    (is_start && is_whole && !text.is_empty())
-        .then(|| (format!("{before}{after}"), format!("{plain}(?:{text})")))
+    if is_start && is_whole && !text.is_empty() {
+        return Some((format!("{before}{after}"), format!("{plain}(?:{text})")));
+    }
+    // There is one last dot.
+    let is_last = before.ends_with("\\.") && ENDS_WITHOUT_DOT.contains(&after) && is_one(before);
+    let is_dotless = !text.contains(['.', '[', '\\', '^']) && !text.is_empty();
+    (is_last && is_dotless)
+        .then(|| (format!("{before}{after}"), format!("{before}(?:{text})[^.]*$")))
 }
+
+/// What finds the rest of a text if no dot is in it.
+const ENDS_WITHOUT_DOT: [&str; 6] =
+    ["[^.]*$", "[^.]+$", "[^\\.]*$", "[^\\.]+$", "[^.]+?$", "[^\\.]+?$"];
 
 /// `(?<!text)more`, without it, and the only whole text for which that makes a difference.
 pub(crate) fn without_lookbehind(expression: &str) -> Option<(String, String)> {
@@ -244,7 +254,7 @@ fn without_lookahead(expression: &str) -> Result<String, String> {
     // Another text has to follow.
     let (is_some, after) = if after == "." { (true, "") } else { (false, after) };
     // What has to follow the text so that it counts: a slash or the end.
-    let bounds = ["(/|$)", "(?:/|$)", "($|/)", "(?:$|/)"];
+    let bounds = ["(/|$)", "(?:/|$)", "($|/)", "(?:$|/)", "(?:/.*)?$", "(/.*)?$"];
     let bounded = bounds.iter().find_map(|bound| text.strip_suffix(bound));
     let longer = ["/.+$", "/.+", "/."].iter().find_map(|more| text.strip_suffix(more));
     let longer = longer.map(|text| format!("{text}/"));

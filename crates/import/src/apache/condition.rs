@@ -36,7 +36,7 @@ pub(super) fn cases(
     in_folder: bool,
 ) -> Result<Cases, String> {
     let mut all = Cases::all();
-    for group in conditions.split_inclusive(|it| !has_flag(it, "or", "ornext")) {
+    for group in groups(conditions) {
         let are_there =
             group.iter().all(|it| is_own(it, mount, in_folder) && THERE.contains(&it.arg(1)));
         let one_of = match are_there {
@@ -61,6 +61,11 @@ pub(super) fn cases(
         return Err("a condition without `!-f` is not translated".to_owned());
     }
     Ok(all)
+}
+
+/// The conditions in groups, one of each of which has to hold.
+pub(super) fn groups(conditions: &[Directive]) -> impl Iterator<Item = &[Directive]> {
+    conditions.split_inclusive(|it| !has_flag(it, "or", "ornext"))
 }
 
 /// How many kinds of files there must not be, one of which is enough.
@@ -116,8 +121,18 @@ fn one(condition: &Directive, mount: Option<&str>, in_folder: bool) -> Result<Ca
     if what == "%{ENV:REDIRECT_STATUS}" && matches!(value, "^$" | "=" | "=\"\"" | "\"\"" | "") {
         return Ok(Cases::all());
     }
+    match of_first_time(what, value) {
+        Some(true) => return Ok(Cases::all()),
+        // What holds only when rules are asked again may refuse then.
+        Some(false) if !is_of_first_time(condition) => return Ok(Cases::none()),
+        _ => {}
+    }
     let name = what.strip_prefix("%{").and_then(|it| it.strip_suffix('}')).ok_or_else(problem)?;
     let subject = match name {
+        // The name of each file begins with a folder.
+        "REQUEST_FILENAME" if in_folder && matches!(value, "^(.+/)" | "^(.+\\/)" | "^/") => {
+            return Ok(Cases::all());
+        }
         "REQUEST_FILENAME" | "SCRIPT_FILENAME" if in_folder && !value.contains('^') => {
             Subject::Path
         }
@@ -140,6 +155,33 @@ fn one(condition: &Directive, mount: Option<&str>, in_folder: bool) -> Result<Ca
         _ => expression,
     };
     Ok(Cases::of(Test::Found(subject, expression, is_found)))
+}
+
+/// What a condition says of what is known while importing: of a text without variables, or of what
+/// rules have set when Apache asks all of them again after one of them.
+fn of_first_time(what: &str, value: &str) -> Option<bool> {
+    let text = match what.strip_prefix("%{ENV:REDIRECT_") {
+        Some(_) => "",
+        None if !what.contains(['%', '$']) && !value.trim_start_matches('!').starts_with('-') => {
+            what
+        }
+        None => return None,
+    };
+    let (value, is_found) = match value.strip_prefix('!') {
+        Some(rest) => (rest, false),
+        None => (value, true),
+    };
+    let expression = match value.strip_prefix('=') {
+        Some(text) => format!("^{}$", regex_lite::escape(text.trim_matches('"'))),
+        None if value.is_empty() || value.starts_with(['<', '>']) => return None,
+        None => pattern::translate(value, false).ok()?,
+    };
+    Some(pattern::is_in(&expression, text) == is_found)
+}
+
+/// Whether a condition tells the request of a client from what rules lead to.
+pub(super) fn is_of_first_time(condition: &Directive) -> bool {
+    condition.arg(0).starts_with("%{ENV:REDIRECT_")
 }
 
 /// What a variable of a request is.
@@ -174,6 +216,7 @@ pub(super) fn base(conditions: &[Directive], flags: &str) -> Option<(String, boo
     let (name, value) = set.split_once(':')?;
     let ends_in_slash = match (condition.arg(0), condition.arg(1), value) {
         ("%{REQUEST_URI}::$0" | "%{REQUEST_URI}::$1", "^(/.+)/(.*)::\\2$", "%1") => false,
+        ("%{REQUEST_URI}::$1", "^(.*?/)(.*)::\\2$", "%1") => true,
         ("$0#%{REQUEST_URI}", "([^#]*)#(.*)\\1$", "%2") => true,
         ("$0::%{REQUEST_URI}", "^([^:]*+(?::[^:]*+)*?)::(/.+?)\\1$", "%2") => true,
         _ => return None,
@@ -200,7 +243,7 @@ pub(super) fn condition(directive: &Directive, in_folder: bool) -> Condition {
             Condition::Plain
         }
         ("%{HTTP:Authorization}", _) => Condition::Authorization,
-        ("%{REQUEST_URI}", "(.+)/$" | "^(.+)/$" | "^(.*)/$") => Condition::EndsInSlash,
+        ("%{REQUEST_URI}", "(.+)/$" | "^(.+)/$" | "^(.*)/$" | "^(.+)/+$") => Condition::EndsInSlash,
         ("%{HTTP_HOST}", value) => match value.strip_prefix('!') {
             Some(own) => name(own).map_or(Condition::Unknown, Condition::OtherHost),
             None => name(value).map_or(Condition::Unknown, Condition::Host),

@@ -35,8 +35,9 @@ impl Reader<'_> {
                 "requireall" => self.by_required_variable(directive, directives),
                 _ => None,
             };
-            let rules =
-                found.as_ref().and_then(|(cases, _)| refusals(directive, cases, area, self.prefix(site).is_some()));
+            let rules = found.as_ref().and_then(|(cases, _)| {
+                refusals(directive, cases, area, self.prefix(site).is_some())
+            });
             match (found, rules) {
                 (Some((_, rest)), Some(rules)) => {
                     rules.into_iter().for_each(|rule| site.guard(rule));
@@ -118,7 +119,8 @@ impl Reader<'_> {
     fn by_setter(&self, setter: &Directive) -> Option<Cases> {
         let (attribute, text) = match setter.name.starts_with("browser") {
             true => ("User-Agent", setter.arg(0)),
-            false => (setter.arg(0), setter.arg(1)),
+            // It is an expression, too, if that is written so.
+            false => (setter.arg(0).trim_start_matches('^').trim_end_matches('$'), setter.arg(1)),
         };
         let subject = match &*attribute.to_ascii_lowercase() {
             "request_uri" => Subject::Path,

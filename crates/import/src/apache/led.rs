@@ -118,8 +118,7 @@ impl Reader<'_> {
             return None;
         }
         let is_rewrite = |it: &Directive| it.name.starts_with("rewrite");
-        let mut said: Vec<Directive> =
-            root_says.into_iter().filter(|it| !is_rewrite(it)).collect();
+        let mut said: Vec<Directive> = root_says.into_iter().filter(|it| !is_rewrite(it)).collect();
         said.extend(leading.before);
         let longer = format!("{}x", leading.path);
         Some(Led {
@@ -218,8 +217,9 @@ fn is_at(section: &Directive, folder: &str) -> bool {
 fn is_alone(around: &[Directive], root: &str, path: &str) -> bool {
     let is_within = format!("{path}/a");
     around.iter().all(|it| match &*it.name {
-        "location" if it.arg(0) != "~" => !is_within.starts_with(it.arg(0).trim_end_matches('/'))
-            || it.arg(0) == "/",
+        "location" if it.arg(0) != "~" => {
+            !is_within.starts_with(it.arg(0).trim_end_matches('/')) || it.arg(0) == "/"
+        }
         "location" | "locationmatch" => {
             let expression = it.args.last().map_or("", String::as_str);
             pattern::translate(expression, false).is_ok_and(|it| !pattern::is_in(&it, &is_within))
@@ -302,9 +302,10 @@ fn leading(directives: &[Directive]) -> Option<Leading> {
 
 /// What a condition leaves out, if that is only what begins with a path.
 fn left_out(condition: &Directive, path: &str) -> Option<String> {
-    let own = condition.arg(1).strip_prefix("!^").filter(|_| {
-        condition.arg(0) == "%{REQUEST_URI}" && condition.args.len() == 2
-    })?;
+    let own = condition
+        .arg(1)
+        .strip_prefix("!^")
+        .filter(|_| condition.arg(0) == "%{REQUEST_URI}" && condition.args.len() == 2)?;
     let rest = own.strip_prefix(path)?;
     let is_known = matches!(rest, "" | "/" | "/.*" | ".*" | "(/|$)" | "(/.*)?$" | "(?:/|$)" | "/?");
     is_known.then(|| format!("^{}{rest}", regex_lite::escape(path)))

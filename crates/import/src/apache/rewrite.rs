@@ -1,7 +1,7 @@
 //! `RewriteCond` and `RewriteRule`: the front controller, `https`, one name for several, redirects
 //! and rewrites without conditions, and refusals.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::condition::{Case, Cases, Subject, Test, limited};
 use crate::directive::Directive;
@@ -26,6 +26,8 @@ pub(super) struct Rewriting {
     chain: Option<Cases>,
     /// Variables with the path of the folder, and whether a slash ends it.
     bases: BTreeMap<String, bool>,
+    /// Variables with the path that expressions see.
+    paths: BTreeSet<String>,
 }
 
 impl Rewriting {
@@ -42,11 +44,39 @@ impl Rewriting {
             stops: Vec::new(),
             chain: None,
             bases: BTreeMap::new(),
+            paths: BTreeSet::new(),
         }
     }
 
     pub(super) fn condition(&mut self, directive: &Directive) {
         self.conditions.push(directive.clone());
+    }
+
+    /// A condition with the path in place of a variable that has it.
+    fn with_paths(&self, condition: &Directive, prefix: &str) -> Directive {
+        let what = condition.arg(0).strip_prefix("%{ENV:").and_then(|it| it.strip_suffix('}'));
+        let is_path = what.is_some_and(|name| self.paths.contains(name));
+        let mut own = condition.clone();
+        if let (true, Some((folder, _))) = (is_path, &self.folder) {
+            let start = format!("^{}", regex_lite::escape(&format!("{prefix}{folder}")));
+            let expression = condition.arg(1);
+            let plain = expression.strip_prefix('!').unwrap_or(expression);
+            if let Some(whole) = value::with_start(plain, &start) {
+                let not = if plain.len() < expression.len() { "!" } else { "" };
+                own.args[0] = "%{REQUEST_URI}".to_owned();
+                own.args[1] = format!("{not}{whole}");
+            }
+        }
+        own
+    }
+}
+
+/// Whether what a rule gives to a variable is all of the path that its expression sees.
+fn is_path(expression: &str, value: &str) -> bool {
+    match value {
+        "$0" => expression.ends_with('$') && is_any(expression),
+        "$1" => matches!(expression, "^(.*)$" | "^(.+)$" | "(.*)" | "^(.*)" | "(.+)" | "^(.+)"),
+        _ => false,
     }
 }
 
@@ -60,20 +90,24 @@ impl Reader<'_> {
         let conditions = std::mem::take(&mut rewriting.conditions);
         let chain = rewriting.chain.take();
         let flags = Flags::of(directive.arg(2));
-        let (expression, to) = (directive.arg(0), directive.arg(1));
+        let to = directive.arg(1);
+        let expression = directive.arg(0);
+        let prefix = self.prefix(site).unwrap_or_default();
+        let conditions: Vec<Directive> =
+            conditions.iter().map(|it| rewriting.with_paths(it, &prefix)).collect();
         let cases = self.cases(&conditions, chain, rewriting, site);
         if flags.refuses.is_some()
             || directive.arg(2).to_ascii_lowercase().contains('p') && flags.is_unknown
         {
-            return self.refuse_rewritten(directive, cases, &flags, rewriting, site);
+            return self.refuse_rewritten(directive, (&conditions, cases), &flags, rewriting, site);
         }
-        if to == "-" && flags.sets_variable && !flags.chains {
+        if to == "-" && flags.sets_variable {
             rewriting.bases.extend(conditions_of::base(&conditions, directive.arg(2)));
-            return;
-        }
-        let is_own = matches!(expression, "^index\\.php$" | "^/index\\.php$" | "^/?index\\.php$");
-        if to == "-" && is_own {
-            return;
+            let paths = flags.variables.iter().filter(|(_, value)| is_path(expression, value));
+            rewriting.paths.extend(paths.map(|(name, _)| name.clone()));
+            if !flags.chains && !flags.ends {
+                return;
+            }
         }
         if to == "-" && !flags.is_unknown {
             return self.stop(directive, cases, &flags, rewriting);
@@ -156,7 +190,7 @@ impl Reader<'_> {
     fn refuse_rewritten(
         &mut self,
         directive: &Directive,
-        cases: Result<Cases, String>,
+        (conditions, cases): (&[Directive], Result<Cases, String>),
         flags: &Flags,
         rewriting: &Rewriting,
         site: &mut Site,
@@ -168,9 +202,11 @@ impl Reader<'_> {
         }
         let place = &directive.place;
         let status = flags.refuses.unwrap_or(404);
-        let refused = cases.and_then(|cases| {
+        let internal = conditions.iter().any(conditions_of::is_of_first_time);
+        let refusals = |cases: Cases| {
             let (scope, cases) = scope_of(directive, flags, &cases, rewriting)?;
             let rule = Rule::at(place, scope.refusing()).refuse_all(status);
+            let rule = Rule { internal, ..rule };
             // It leads to what is refused in each site: later rules do not see it then.
             let missing = Rule::at(place, scope).rewrite(HIDDEN);
             let own = cases.0.iter().map(|case| match is_missing(case) && status == 403 {
@@ -178,10 +214,15 @@ impl Reader<'_> {
                 false => limited(rule.clone(), case),
             });
             own.collect::<Result<Vec<_>, _>>()
-        });
-        match refused {
-            // No rewrite before it may lead around it.
+        };
+        // No rewrite before it may lead around it.
+        match cases.and_then(refusals) {
             Ok(rules) => rules.into_iter().for_each(|rule| site.guard(rule)),
+            Err(_) if let Some(rules) = self.wider(conditions, rewriting, site, &refusals) => {
+                let reason = "one of its conditions is not translated, so more is refused";
+                self.notes.refused(place, &line, reason);
+                rules.into_iter().for_each(|rule| site.guard(rule));
+            }
             Err(_) => {
                 let reason = "its conditions are not translated, so all that it could refuse is \
                     refused";
@@ -189,6 +230,26 @@ impl Reader<'_> {
                 self.refuse_paths(directive, flags, rewriting, site);
             }
         }
+    }
+
+    /// What refuses if some conditions are left out, each of which lets through less.
+    fn wider(
+        &self,
+        conditions: &[Directive],
+        rewriting: &Rewriting,
+        site: &Site,
+        refusals: &dyn Fn(Cases) -> Result<Vec<Rule>, String>,
+    ) -> Option<Vec<Rule>> {
+        let mut kept: Vec<Directive> = Vec::new();
+        let mut rules = None;
+        for group in conditions_of::groups(conditions) {
+            let more: Vec<Directive> = kept.iter().chain(group).cloned().collect();
+            let cases = self.cases(&more, None, rewriting, site).and_then(refusals);
+            if let Ok(own) = cases {
+                (kept, rules) = (more, Some(own));
+            }
+        }
+        rules
     }
 
     /// Refuses the paths of a rule, or all around it if they cannot be said.
@@ -257,7 +318,7 @@ impl Reader<'_> {
         }
         let mut cases = cases?;
         let prefix = self.prefix(site);
-        let target = target(to, flags, rewriting, prefix.as_deref())?;
+        let target = target((expression, to), flags, rewriting, prefix.as_deref())?;
         if target.contains("%{") || target.contains("%1") || target.contains("%2") {
             return Err("variables of its target are not translated".into());
         }
@@ -292,7 +353,10 @@ impl Reader<'_> {
             // The script itself is served anyway.
             for case in &mut cases.0 {
                 case.retain(|test| match test {
-                    Test::Found(Subject::Path, own, false) => !pattern::is_in(own, &target),
+                    Test::Found(Subject::Path, own, false) => {
+                        let beside = format!("{}x", target.trim_end_matches(plain_name(&target)));
+                        !pattern::is_in(own, &target) || pattern::is_in(own, &beside)
+                    }
                     _ => true,
                 });
             }
@@ -354,6 +418,11 @@ impl Reader<'_> {
         self.description.sites.push(own);
         Ok(())
     }
+}
+
+/// The name of the file at a path.
+fn plain_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// Whether a case is for paths without a file, so that refusing these keeps nothing closed that is
@@ -423,12 +492,13 @@ fn scope_of(
 /// Whether an expression is found in each path.
 pub(super) fn is_any(expression: &str) -> bool {
     let all = ["^", ".", ".*", "^.*$", "^(.*)$", "(.*)", "^(.+)$", "^/(.*)$", "^/?(.*)$", "^.*"];
-    all.contains(&expression) || ["^(.*)", ".?", "^.?", "^.+$", "(.+)"].contains(&expression)
+    let more = ["^(.*)", ".?", "^.?", "^.+$", "(.+)", "^(.+)", "^.+", ".+"];
+    all.contains(&expression) || more.contains(&expression)
 }
 
 /// The target of a rule for the whole host, with `?` at its end if the query is dropped.
 fn target(
-    to: &str,
+    (expression, to): (&str, &str),
     flags: &Flags,
     rewriting: &Rewriting,
     mount: Option<&str>,
@@ -441,6 +511,24 @@ fn target(
             let base = if *ends_in_slash { &*whole } else { whole.trim_end_matches('/') };
             to = to.replace(&format!("%{{ENV:{name}}}"), base);
         }
+        // A base may end with the slash that stands behind it.
+        if !to.contains("://") {
+            to = to.replacen("//", "/", 1);
+        }
+    }
+    let group = match is_path(expression, "$1") {
+        true => Some("$1"),
+        false => is_path(expression, "$0").then_some("$0"),
+    };
+    for (name, group) in rewriting.paths.iter().zip(group.iter().cycle()) {
+        to = to.replace(&format!("%{{ENV:{name}}}"), group);
+    }
+    // A backslash says that a sign is one, as a dot always is.
+    let mut to = to.replace("\\.", ".").replace("\\/", "/");
+    let mut keeps_query = flags.keeps_query;
+    if let Some(rest) = to.strip_suffix("&%{QUERY_STRING}").filter(|it| it.contains('?')) {
+        to = rest.to_owned();
+        keeps_query = true;
     }
     let to = match &rewriting.folder {
         _ if to.contains("://") || to.starts_with('/') => to,
@@ -449,7 +537,7 @@ fn target(
         None => return Err("outside of a folder, a target begins with a slash".into()),
     };
     let has_query = to.contains('?');
-    Ok(match (has_query, flags.keeps_query) {
+    Ok(match (has_query, keeps_query) {
         _ if flags.drops_query && !to.ends_with('?') => format!("{to}?"),
         (true, false) if !to.ends_with('?') => format!("{to}?"),
         _ => to,

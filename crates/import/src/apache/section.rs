@@ -25,6 +25,7 @@ const TUNING: &[&str] = &[
     "allowencodedslashes",
     "browsermatch",
     "brotlicompressionquality",
+    "cgipassauth",
     "customlog",
     "defaultlanguage",
     "defaultruntimedir",
@@ -293,6 +294,7 @@ impl Reader<'_> {
                 site.env.insert(name.to_owned(), value.to_owned());
             }
             name if TUNING.contains(&name) => {}
+            "setenvifexpr" => self.notes.left(place, &line, "no variable is set by an expression"),
             // A filter that is off refuses nothing.
             name if name.starts_with("sec") && directive.args.len() == 1 && is_off => {}
             "indexignore" => self.notes.differs(place, &line, listing::IGNORED),
