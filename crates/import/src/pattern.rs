@@ -105,17 +105,20 @@ pub(crate) fn without_lookahead_at_once(expression: &str) -> Option<(String, Str
 const ENDS_WITHOUT_DOT: [&str; 6] =
     ["[^.]*$", "[^.]+$", "[^\\.]*$", "[^\\.]+$", "[^.]+?$", "[^\\.]+?$"];
 
-/// `(?<!text)more`, without it, and the only whole text for which that makes a difference.
-pub(crate) fn without_lookbehind(expression: &str) -> Option<(String, String)> {
+/// `(?<!text)more`, without it, and the only whole texts for which that makes a difference.
+pub(crate) fn without_lookbehind(expression: &str) -> Option<(String, Vec<String>)> {
     let (before, rest) = expression.split_once("(?<!")?;
     let (text, after) = rest.split_once(')')?;
     let (more, _) = literal(after);
-    let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_plain = text
+        .split('|')
+        .all(|one| !one.is_empty() && one.bytes().all(|byte| byte.is_ascii_alphanumeric()));
     // Where the rest is found without this part, it makes no difference.
     let behind = after.len() - literal(after).1.len();
     let other = translate(&format!("{before}\\x00{}", &after[behind..]), false).ok()?;
-    let whole = format!("{text}{more}");
-    (is_plain && !is_in(&other, &whole)).then(|| (format!("{before}{after}"), whole))
+    let wholes: Vec<String> = text.split('|').map(|one| format!("{one}{more}")).collect();
+    let is_known = is_plain && !wholes.iter().any(|whole| is_in(&other, whole));
+    is_known.then(|| (format!("{before}{after}"), wholes))
 }
 
 /// Whether an expression is found in a path; `false` for an invalid expression.
@@ -518,6 +521,12 @@ mod tests {
             (r"^(?!a)b|c", None),
             (r"/(?!a)b", None),
             (r"x|\.(?!css)[^.]*$", None),
+            (r"\.(?!css|js)[^.]*$", Some((r"\.[^.]*$", r"\.(?:css|js)[^.]*$"))),
+            (
+                r"/a/.+\.(?!(html?|js)$)[^\.]+?$",
+                Some((r"/a/.+\.[^\.]+?$", r"/a/.+\.(?:(html?|js)$)[^.]*$")),
+            ),
+            (r"\.(?!a\.b)[^.]*$", None),
             (r"\.(?!css).*$", None),
         ] {
             let found = without_lookahead_at_once(expression);
@@ -527,10 +536,11 @@ mod tests {
         for (expression, expected) in [
             (r"((\.ini|(?<!robots)\.txt))", Some((r"((\.ini|\.txt))", "robots.txt"))),
             (r"s|(?<!robots)\.txt", None),
-            (r"(?<!a|b)\.txt", None),
+            (r"(?<!a|b)\.txt", Some((r"\.txt", "a.txt b.txt"))),
         ] {
             let found = without_lookbehind(expression);
-            let found = found.as_ref().map(|(one, other)| (&**one, &**other));
+            let found = found.map(|(one, others)| (one, others.join(" ")));
+            let found = found.as_ref().map(|(one, others)| (&**one, &**others));
             assert_eq!(found, expected, "{expression}");
         }
     }

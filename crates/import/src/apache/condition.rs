@@ -36,12 +36,20 @@ pub(super) fn cases(
     in_folder: bool,
 ) -> Result<Cases, String> {
     let mut all = Cases::all();
+    // Otherwise folders are taken for what is no file.
+    let knows_folders = conditions.iter().any(|it| matches!(it.arg(1), "-d" | "!-d"));
+    let file = |is_there| match (knows_folders, is_there) {
+        (true, is_there) => Some(Cases::of(Test::File(is_there))),
+        (false, false) => Some(no_file()),
+        (false, true) => no_file().not(),
+    };
+    let too_many = || "too many conditions";
     for group in groups(conditions) {
         let are_there =
             group.iter().all(|it| is_own(it, mount, in_folder) && THERE.contains(&it.arg(1)));
         let one_of = match are_there {
             true if group.iter().any(|it| matches!(it.arg(1), "-f" | "-s" | "-F")) => {
-                Cases::of(Test::File(true))
+                file(true).ok_or_else(too_many)?
             }
             true => return Err("a condition for folders alone is not translated".to_owned()),
             // No file is two of these at once, so one of both always holds.
@@ -49,7 +57,7 @@ pub(super) fn cases(
             false => {
                 let mut cases = Cases(Vec::new());
                 for condition in group {
-                    cases = cases.or(one(condition, mount, in_folder)?);
+                    cases = cases.or(one(condition, mount, in_folder, &file)?);
                 }
                 cases
             }
@@ -66,6 +74,14 @@ pub(super) fn cases(
 /// The conditions in groups, one of each of which has to hold.
 pub(super) fn groups(conditions: &[Directive]) -> impl Iterator<Item = &[Directive]> {
     conditions.split_inclusive(|it| !has_flag(it, "or", "ornext"))
+}
+
+/// The requests for what is no file, but may be a folder: its path ends with a slash.
+pub(super) fn no_file() -> Cases {
+    let found = |text: &str, is_found| Test::Found(Subject::Path, text.to_owned(), is_found);
+    // A slash behind the name of a script is what it is told.
+    let of_folder = vec![found("/$", true), found("\\.php/", false)];
+    Cases(vec![vec![Test::File(false)], of_folder])
 }
 
 /// How many kinds of files there must not be, one of which is enough.
@@ -102,13 +118,18 @@ fn is_own(condition: &Directive, mount: Option<&str>, in_folder: bool) -> bool {
     is_file(what, in_folder) && (mount.is_none() || !what.contains("DOCUMENT_ROOT"))
 }
 
-fn one(condition: &Directive, mount: Option<&str>, in_folder: bool) -> Result<Cases, String> {
+fn one(
+    condition: &Directive,
+    mount: Option<&str>,
+    in_folder: bool,
+    file: &dyn Fn(bool) -> Option<Cases>,
+) -> Result<Cases, String> {
     let problem = || "its conditions are not translated".to_owned();
     let (what, value) = (condition.arg(0), condition.arg(1));
     if is_own(condition, mount, in_folder) {
         match value {
-            "!-f" | "!-d" | "!-l" | "!-s" => return Ok(Cases::of(Test::File(false))),
-            "-f" | "-s" => return Ok(Cases::of(Test::File(true))),
+            "!-f" | "!-d" | "!-l" | "!-s" => return file(false).ok_or_else(problem),
+            "-f" | "-s" => return file(true).ok_or_else(problem),
             _ => {}
         }
     }

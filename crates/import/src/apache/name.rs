@@ -5,24 +5,64 @@ use crate::pattern;
 use super::value;
 
 /// Paths with names that an expression finds.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Names {
     /// What is found in them. It may be found in more paths, of which nothing answers.
     pub found: String,
     /// What is not.
     pub but: Vec<String>,
+    /// Whether these are names without a dot alone.
+    pub is_dotless: bool,
 }
 
 /// Names of a pattern of the shell.
 pub(super) fn of_shell(text: &str) -> Names {
-    Names { found: format!("/{}(?:/|$)", value::of_shell(text)), but: Vec::new() }
+    Names { found: format!("/{}(?:/|$)", value::of_shell(text)), ..Names::default() }
 }
 
-/// Names in which an expression is found; nothing if rules cannot say it.
-pub(super) fn of_expression(expression: &str) -> Option<Names> {
+/// Names in which an expression is found, by its alternatives if one of them looks ahead; nothing
+/// if rules cannot say it.
+pub(super) fn of_expression(expression: &str) -> Option<Vec<Names>> {
+    if !expression.contains("(?!") || pattern::translate(expression, false).is_ok() {
+        return Some(vec![of_one(expression)?]);
+    }
+    let (flags, rest) = match expression.strip_prefix("(?i)") {
+        Some(rest) => ("(?i)", rest),
+        None => ("", expression),
+    };
+    let alternatives = pattern::alternatives(rest).into_iter().map(|one| {
+        let Some((own, others)) = pattern::without_lookahead_at_once(one) else {
+            return of_one(&format!("{flags}{one}"));
+        };
+        let exact = |text: &str| {
+            let translated = pattern::translate(&format!("{flags}{text}"), false).ok()?;
+            Some(exact(&translated)?.join("|"))
+        };
+        let (own, others) = (exact(&own)?, exact(&others)?);
+        let is_in = |path: &str| pattern::is_in(&own, path);
+        let mut names = Names { found: format!("(?:{own})"), ..Names::default() };
+        // No script has a name without a dot, so what goes on behind it is another file.
+        names.is_dotless = is_in("/a") && !is_in("/a.php");
+        if !names.is_dotless {
+            names.found = any_of(&[own]);
+        }
+        // Behind the name of a script other names follow.
+        let end = "(?:/[^.]*)?\\z";
+        let is_whole = others.ends_with("\\z");
+        names.but.push(match is_whole {
+            true => format!("(?:{})", others.replace("\\z", end)),
+            false => format!("(?:{others})[^/]*{end}"),
+        });
+        Some(names)
+    });
+    alternatives.collect()
+}
+
+/// Names in which an expression is found that looks at most behind.
+fn of_one(expression: &str) -> Option<Names> {
     let (expression, besides) = match pattern::without_lookbehind(expression) {
-        Some((rest, text)) => (rest, Some(text)),
-        None => (expression.to_owned(), None),
+        Some((rest, texts)) => (rest, texts),
+        None => (expression.to_owned(), Vec::new()),
     };
     let but: Vec<String> =
         besides.into_iter().map(|name| format!("/{}\\z", regex_lite::escape(&name))).collect();
@@ -34,7 +74,7 @@ pub(super) fn of_expression(expression: &str) -> Option<Names> {
         // The start of a name is behind a slash of the path.
         _ => value::with_start(&translated, "/")?,
     };
-    Some(Names { found, but })
+    Some(Names { found, but, is_dotless: false })
 }
 
 /// Paths of files with names of a pattern of the shell, and of nothing that follows them.
@@ -155,7 +195,7 @@ mod tests {
             (r"^([^.]+|.*\.yml)$", &["/a", "/css/b.yml"], &["/a.css"]),
             (r"(?i)(\.ini|(?<!robots)\.txt)", &["/a.TXT", "/b.ini"], &["/robots.txt", "/a.php"]),
         ] {
-            let names = of_expression(expression).unwrap();
+            let names = of_expression(expression).unwrap().remove(0);
             let is_for = |path: &&&str| {
                 pattern::is_in(&names.found, path)
                     && !names.but.iter().any(|own| pattern::is_in(own, path))

@@ -89,6 +89,7 @@ impl Reader<'_> {
     ) {
         let conditions = std::mem::take(&mut rewriting.conditions);
         let chain = rewriting.chain.take();
+        let directive = &with_whole_group(directive, rewriting);
         let flags = Flags::of(directive.arg(2));
         let to = directive.arg(1);
         let expression = directive.arg(0);
@@ -110,7 +111,8 @@ impl Reader<'_> {
             }
         }
         if to == "-" && !flags.is_unknown {
-            return self.stop(directive, cases, &flags, rewriting);
+            let is_of_folders = conditions.iter().all(|it| matches!(it.arg(1), "-d" | "-l"));
+            return self.stop(directive, (cases, is_of_folders), &flags, rewriting);
         }
         let known: Vec<Condition> =
             conditions.iter().map(|it| condition(it, rewriting.folder.is_some())).collect();
@@ -159,7 +161,7 @@ impl Reader<'_> {
     fn stop(
         &mut self,
         directive: &Directive,
-        cases: Result<Cases, String>,
+        (cases, is_of_folders): (Result<Cases, String>, bool),
         flags: &Flags,
         rewriting: &mut Rewriting,
     ) {
@@ -173,14 +175,19 @@ impl Reader<'_> {
                 .and_then(|own| within_folder(&own, rewriting))
                 .map(|own| Cases::of(Test::Found(Subject::Path, own, is_found))),
         };
-        let of_files = vec![Test::File(true)];
+        let is_of_files = |it: &&mut Cases| Some(&**it) == conditions_of::no_file().not().as_ref();
         match cases.and_then(|cases| cases.and(&own?).ok_or_else(String::new)) {
             Ok(cases) if flags.chains => rewriting.chain = Some(cases),
             Ok(cases) if flags.ends => rewriting.stops.push(cases),
             Ok(_) => {}
             // Folders are taken for files.
-            Err(_) if rewriting.stops.iter().any(|it| it.0.contains(&of_files)) => {}
             Err(_) => {
+                let folders = rewriting.stops.iter_mut().find(is_of_files);
+                if let Some(files) = folders.filter(|_| is_of_folders) {
+                    // Now it is for both.
+                    *files = Cases::of(Test::File(true));
+                    return;
+                }
                 let reason = "what it does is not translated";
                 self.notes.left(&directive.place, &directive.line(), reason);
             }
@@ -365,7 +372,7 @@ impl Reader<'_> {
             // Folders are rewritten, too, and never listed.
             site.rules.push(Rule::at(place, rewriting.scope.clone()).list(false));
         }
-        let is_missing = cases.0 == [vec![Test::File(false)]];
+        let is_missing = cases == Cases::of(Test::File(false)) || cases == conditions_of::no_file();
         if is_missing && is_any && is_of_site && is_script && status.is_none() {
             site.front_controller = Some(plain.to_owned());
             site.front_controller_for = vec!["php", "hidden"];
@@ -418,6 +425,26 @@ impl Reader<'_> {
         self.description.sites.push(own);
         Ok(())
     }
+}
+
+/// A rule of a folder whose target names all that is found, as `$0`: the path without the folder's
+/// own becomes a group.
+fn with_whole_group(directive: &Directive, rewriting: &Rewriting) -> Directive {
+    let mut own = directive.clone();
+    let (expression, to) = (directive.arg(0), directive.arg(1));
+    let start = expression.strip_prefix('^').or(expression.starts_with(".*").then_some(expression));
+    let is_one = pattern::alternatives(expression).len() == 1;
+    if let (Some(found), true, true, Some(_)) =
+        (start, is_one, to.contains("$0"), &rewriting.folder)
+    {
+        let (found, end) = found.strip_suffix('$').map_or((found, ""), |found| (found, "$"));
+        own.args[0] = format!("^({found}){end}");
+        let shifted = (0..9).rev().fold(to.to_owned(), |to, group| {
+            to.replace(&format!("${group}"), &format!("${}", group + 1))
+        });
+        own.args[1] = shifted;
+    }
+    own
 }
 
 /// The name of the file at a path.

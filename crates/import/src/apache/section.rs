@@ -128,13 +128,16 @@ impl Reader<'_> {
         let directives = &*self.denied(directives, area, site);
         let settings = self.settings.with(directives);
         let mut closed = area.clone();
-        closed.scope.and.extend(opened(directives).into_iter().map(|own| format!("!{own}")));
+        closed
+            .scope
+            .and
+            .extend(opened(directives, directives).into_iter().map(|own| format!("!{own}")));
         self.access(&place, access(directives, &settings), &closed, site);
         self.unasked(directives, &area.scope);
         let around = std::mem::replace(&mut self.settings, settings);
         let base = directives.iter().rfind(|it| it.name == "rewritebase");
         let mut rewriting = Rewriting::new(area, base.map(|base| base.arg(0)));
-        for directive in directives {
+        for (at, directive) in directives.iter().enumerate() {
             match (&*directive.name, &directive.block) {
                 ("rewritecond", None) => rewriting.condition(directive),
                 ("rewriterule", None) => {
@@ -146,7 +149,9 @@ impl Reader<'_> {
                 }
                 ("directory" | "directorymatch", Some(_)) => {}
                 (name, _) if OF_ACCESS.contains(&name) => {}
-                (_, Some(inner)) => self.section(directive, inner, area, site),
+                (_, Some(inner)) => {
+                    self.section(directive, (inner, &directives[at + 1..]), area, site);
+                }
                 (_, None) => self.directive(directive, area, directives, site),
             }
         }
@@ -195,25 +200,45 @@ impl Reader<'_> {
         });
     }
 
-    fn section(&mut self, section: &Directive, inner: &[Directive], area: &Area, site: &mut Site) {
+    fn section(
+        &mut self,
+        section: &Directive,
+        (inner, later): (&[Directive], &[Directive]),
+        area: &Area,
+        site: &mut Site,
+    ) {
         let (kind, name) = kind_of(section);
+        let one = |area: Area| vec![area];
         let within = match kind {
-            "files" => Some(area.files(name::of_shell(name))),
-            "filesmatch" => name::of_expression(name).map(|names| area.files(names)),
+            "files" => Some(one(area.files(name::of_shell(name)))),
+            "filesmatch" => name::of_expression(name).map(|all| {
+                if all.iter().any(|names| names.is_dotless) && guards(inner) {
+                    let reason = "names without a dot are also refused behind the name of a \
+                        script; where that is asked for, write a rule for the files instead";
+                    self.notes.differs(&section.place, &section.line(), reason);
+                }
+                all.into_iter().map(|names| area.files(names)).collect()
+            }),
             "location" if area.folder.is_none() && !name.contains(['*', '?']) => {
                 let path = name.trim_end_matches('/');
                 let scope = if path.is_empty() { Scope::default() } else { Scope::path(path) };
-                Some(Area { scope, folder: None })
+                Some(one(Area { scope, folder: None }))
             }
             "locationmatch" if area.scope.is_all() => {
                 let scope = pattern::translate(name, false).ok().map(Scope::pattern);
-                scope.map(|scope| Area { scope, folder: None })
+                scope.map(|scope| one(Area { scope, folder: None }))
             }
             "proxy" | "ifmodule" => return,
             _ => None,
         };
+        // What later sections open again stays open, as the last of them decides.
+        let again: Vec<String> = opened(inner, later).iter().map(|own| format!("!{own}")).collect();
         match within {
-            Some(within) => self.directives(inner, &within, site),
+            Some(within) => within.into_iter().for_each(|mut within| {
+                let closes = again.is_empty() || !only_access(inner);
+                within.scope.and.extend(again.iter().filter(|_| !closes).cloned());
+                self.directives(inner, &within, site);
+            }),
             None => self.unknown(section, area, site),
         }
     }
@@ -363,8 +388,14 @@ fn kind_of(section: &Directive) -> (&str, &str) {
     }
 }
 
-/// The names of files that sections open again in what is closed around them, as expressions.
-fn opened(directives: &[Directive]) -> Vec<String> {
+/// Whether a section says who is let in, and nothing else.
+fn only_access(directives: &[Directive]) -> bool {
+    directives.iter().all(|it| it.block.is_none() && OF_ACCESS.contains(&&*it.name))
+}
+
+/// The names of files that sections open again in what is closed around or before them, as
+/// expressions.
+fn opened(directives: &[Directive], sections: &[Directive]) -> Vec<String> {
     // Apache holds to both of its ways to say it.
     let says = |all: &[Directive], newer: bool| {
         let is_own = |name: &str| match newer {
@@ -383,7 +414,7 @@ fn opened(directives: &[Directive]) -> Vec<String> {
         ("filesmatch", expression) => name::exactly_found(expression),
         _ => None,
     };
-    directives.iter().filter(opens).filter_map(names).collect()
+    sections.iter().filter(opens).filter_map(names).collect()
 }
 
 /// Whether anything within may refuse.
