@@ -454,7 +454,7 @@ fn plain_name(path: &str) -> &str {
 
 /// Whether a case is for paths without a file, so that refusing these keeps nothing closed that is
 /// there.
-fn is_missing(case: &Case) -> bool {
+pub(super) fn is_missing(case: &Case) -> bool {
     case.contains(&Test::File(false))
 }
 
