@@ -157,12 +157,17 @@ fn one(
         "REQUEST_FILENAME" | "SCRIPT_FILENAME" if in_folder && !value.contains('^') => {
             Subject::Path
         }
+        "THE_REQUEST" if of_request_line(name, value.trim_start_matches('!')).is_some() => {
+            Subject::Path
+        }
         name => subject(name).ok_or_else(problem)?,
     };
     let (value, is_found) = match value.strip_prefix('!') {
         Some(rest) => (rest, false),
         None => (value, true),
     };
+    let of_line = of_request_line(name, value);
+    let value = of_line.as_deref().unwrap_or(value);
     let expression = match value.strip_prefix('=') {
         Some(text) => format!("^{}$", regex_lite::escape(text.trim_matches('"'))),
         None if value.is_empty() || value.starts_with(['<', '>', '-']) => return Err(problem()),
@@ -198,6 +203,43 @@ fn of_first_time(what: &str, value: &str) -> Option<bool> {
         None => pattern::translate(value, false).ok()?,
     };
     Some(pattern::is_in(&expression, text) == is_found)
+}
+
+/// The expression of a path for one of the request's first line, if it ends where the path does.
+/// Rules are asked once, for what the client sent.
+fn of_request_line(name: &str, expression: &str) -> Option<String> {
+    if name != "THE_REQUEST" {
+        return None;
+    }
+    const METHODS: [&str; 9] = [
+        "^[A-Z]{3,9}",
+        "^[A-Z]{3,}",
+        "^[A-Z]+",
+        "^(GET|HEAD)",
+        "^GET",
+        "^(GET|POST)",
+        "^(?:GET|HEAD)",
+        "^.+",
+        "",
+    ];
+    const ENDS: [&str; 9] = [
+        "[\\s?]",
+        "[?\\s]",
+        "\\sHTTP",
+        "\\sHTTP/",
+        "\\s",
+        "(\\s|\\?)",
+        "[\\ ?]",
+        "\\ HTTP",
+        "\\ HTTP/",
+    ];
+    let rest = METHODS.iter().find_map(|start| expression.strip_prefix(start))?;
+    let rest = ["\\s+", "\\s", "\\ ", " "].iter().find_map(|space| rest.strip_prefix(space))?;
+    let rest = rest.strip_prefix("/+").map_or(rest.to_owned(), |rest| format!("/{rest}"));
+    let path = ENDS.iter().find_map(|end| rest.strip_suffix(end));
+    let (path, end) = path.map_or((&*rest, ""), |path| (path, "$"));
+    let is_path = path.starts_with('/') && !path.contains(['?', ' ']) && !path.contains("\\s");
+    is_path.then(|| format!("^{path}{end}"))
 }
 
 /// Whether a condition tells the request of a client from what rules lead to.

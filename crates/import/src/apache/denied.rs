@@ -206,7 +206,7 @@ fn by_methods(directives: &[Directive]) -> Option<((Cases, Directive), Vec<Direc
     if is_closed("") {
         cases = cases.or(test(&named, false));
     }
-    let is_left = |it: &&Directive| !is_limit(it) && !(is_require(it) && it.arg(1) == "denied");
+    let is_left = |it: &&Directive| !(is_limit(it) || is_require(it) && it.arg(1) == "denied");
     let rest = directives.iter().filter(is_left).cloned().collect();
     Some(((cases, (*first).clone()), rest))
 }

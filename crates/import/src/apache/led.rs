@@ -14,7 +14,7 @@ use super::flags::Flags;
 use super::folder::{below, is_folder};
 use super::overriding::Overriding;
 use super::reach::{self, Reach, sections_of};
-use super::rewrite::is_any;
+use super::rewriting::is_any;
 use super::unseen::rewrites;
 use super::{Reader, parse, value};
 

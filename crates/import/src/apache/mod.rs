@@ -5,6 +5,7 @@
 
 mod access;
 mod area;
+mod chosen;
 mod condition;
 mod denied;
 mod directory;
@@ -24,6 +25,7 @@ mod reach;
 mod redirect;
 mod remote;
 mod rewrite;
+mod rewriting;
 mod section;
 mod setting;
 #[cfg(test)]

@@ -1,84 +1,18 @@
 //! `RewriteCond` and `RewriteRule`: the front controller, `https`, one name for several, redirects
 //! and rewrites without conditions, and refusals.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::condition::{Case, Cases, Subject, Test, limited};
 use crate::directive::Directive;
 use crate::model::{Moved, Rule, Scope, Site};
 use crate::pattern;
 
-use super::area::{Area, HIDDEN};
+use super::Reader;
+use super::area::HIDDEN;
 use super::condition::{self as conditions_of, Condition, condition, is_avoidable};
 use super::flags::Flags;
-use super::{Reader, value};
-
-/// What stands before a `RewriteRule`.
-#[derive(Debug)]
-pub(super) struct Rewriting {
-    scope: Scope,
-    /// In a folder, the path in front of what expressions see, and of relative targets.
-    folder: Option<(String, String)>,
-    conditions: Vec<Directive>,
-    /// Requests for which no later rule is asked.
-    stops: Vec<Cases>,
-    /// Requests for which the next rule is asked, if the one before is chained to it.
-    chain: Option<Cases>,
-    /// Variables with the path of the folder, and whether a slash ends it.
-    bases: BTreeMap<String, bool>,
-    /// Variables with the path that expressions see.
-    paths: BTreeSet<String>,
-}
-
-impl Rewriting {
-    pub(super) fn new(area: &Area, base: Option<&str>) -> Rewriting {
-        let with_slash = |path: &str| format!("{}/", path.trim_end_matches('/'));
-        let folder = area
-            .folder
-            .as_ref()
-            .map(|folder| (folder.clone(), base.map_or_else(|| folder.clone(), with_slash)));
-        Rewriting {
-            scope: area.scope.clone(),
-            folder,
-            conditions: Vec::new(),
-            stops: Vec::new(),
-            chain: None,
-            bases: BTreeMap::new(),
-            paths: BTreeSet::new(),
-        }
-    }
-
-    pub(super) fn condition(&mut self, directive: &Directive) {
-        self.conditions.push(directive.clone());
-    }
-
-    /// A condition with the path in place of a variable that has it.
-    fn with_paths(&self, condition: &Directive, prefix: &str) -> Directive {
-        let what = condition.arg(0).strip_prefix("%{ENV:").and_then(|it| it.strip_suffix('}'));
-        let is_path = what.is_some_and(|name| self.paths.contains(name));
-        let mut own = condition.clone();
-        if let (true, Some((folder, _))) = (is_path, &self.folder) {
-            let start = format!("^{}", regex_lite::escape(&format!("{prefix}{folder}")));
-            let expression = condition.arg(1);
-            let plain = expression.strip_prefix('!').unwrap_or(expression);
-            if let Some(whole) = value::with_start(plain, &start) {
-                let not = if plain.len() < expression.len() { "!" } else { "" };
-                own.args[0] = "%{REQUEST_URI}".to_owned();
-                own.args[1] = format!("{not}{whole}");
-            }
-        }
-        own
-    }
-}
-
-/// Whether what a rule gives to a variable is all of the path that its expression sees.
-fn is_path(expression: &str, value: &str) -> bool {
-    match value {
-        "$0" => expression.ends_with('$') && is_any(expression),
-        "$1" => matches!(expression, "^(.*)$" | "^(.+)$" | "(.*)" | "^(.*)" | "(.+)" | "^(.+)"),
-        _ => false,
-    }
-}
+use super::rewriting::{
+    Rewriting, expression_of, is_any, is_path, scope_of, target, with_whole_group, within_folder,
+};
 
 impl Reader<'_> {
     pub(super) fn rewrite(
@@ -119,7 +53,9 @@ impl Reader<'_> {
         let or = |it: &Directive| it.arg(2).to_ascii_lowercase().contains("or");
         let translated = match to == "-" || flags.is_unknown || flags.chains {
             true => Err("what it does is not translated".to_owned()),
-            false => self.translated(directive, &flags, (&known, cases), rewriting, site),
+            false => {
+                self.translated(directive, &flags, &conditions, (&known, cases), rewriting, site)
+            }
         };
         let Err(problem) = translated else { return };
         let is_redirect = flags.redirect.is_some() || to.contains("://");
@@ -285,6 +221,7 @@ impl Reader<'_> {
         &mut self,
         directive: &Directive,
         flags: &Flags,
+        conditions: &[Directive],
         (known, cases): (&[Condition], Result<Cases, String>),
         rewriting: &mut Rewriting,
         site: &mut Site,
@@ -324,6 +261,11 @@ impl Reader<'_> {
             _ => {}
         }
         let mut cases = cases?;
+        let (own_base, to) = of_own_folder(conditions, to, rewriting);
+        if let Some(others) = own_base {
+            cases = cases.and(&others).ok_or("too many conditions")?;
+        }
+        let to = &*to;
         let prefix = self.prefix(site);
         let target = target((expression, to), flags, rewriting, prefix.as_deref())?;
         if target.contains("%{") || target.contains("%1") || target.contains("%2") {
@@ -346,7 +288,7 @@ impl Reader<'_> {
             _ => target,
         };
         if let (None, Some((folder, _)), true) = (status, &rewriting.folder, target.contains('$'))
-            && let Some(inner) = self.unseen.rewriting_around(&target, folder)
+            && let Some(inner) = self.unseen.rewriting_below(&target, folder)
         {
             let reason = format!(
                 "{inner} has rewrites of its own, which are not asked for what this leads to; if \
@@ -427,146 +369,38 @@ impl Reader<'_> {
     }
 }
 
-/// A rule of a folder whose target names all that is found, as `$0`: the path without the folder's
-/// own becomes a group.
-fn with_whole_group(directive: &Directive, rewriting: &Rewriting) -> Directive {
-    let mut own = directive.clone();
-    let (expression, to) = (directive.arg(0), directive.arg(1));
-    let start = expression.strip_prefix('^').or(expression.starts_with(".*").then_some(expression));
-    let is_one = pattern::alternatives(expression).len() == 1;
-    if let (Some(found), true, true, Some(_)) =
-        (start, is_one, to.contains("$0"), &rewriting.folder)
-    {
-        let (found, end) = found.strip_suffix('$').map_or((found, ""), |found| (found, "$"));
-        own.args[0] = format!("^({found}){end}");
-        let shifted = (0..9).rev().fold(to.to_owned(), |to, group| {
-            to.replace(&format!("${group}"), &format!("${}", group + 1))
-        });
-        own.args[1] = shifted;
-    }
-    own
-}
-
 /// The name of the file at a path.
 fn plain_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The target of a rule that takes the path of its own folder from a condition, as `(.*/api)` in
+/// `/api/`, with what must not be in a path so that it is this one.
+fn of_own_folder(
+    conditions: &[Directive],
+    to: &str,
+    rewriting: &Rewriting,
+) -> (Option<Cases>, String) {
+    let unchanged = (None, to.to_owned());
+    let Some((folder, _)) = &rewriting.folder else { return unchanged };
+    let Some(rest) = to.strip_prefix("%1/") else { return unchanged };
+    let own = folder.trim_end_matches('/');
+    let is_own = |it: &Directive| {
+        let name = it.arg(1).strip_prefix("(.*/").and_then(|name| name.strip_suffix(')'));
+        it.arg(0) == "%{REQUEST_URI}" && name.is_some_and(|name| own.ends_with(&format!("/{name}")))
+    };
+    match conditions.last() {
+        Some(last) if is_own(last) => {
+            let name = last.arg(1).trim_start_matches("(.*").trim_end_matches(')');
+            let again = format!("^{}/.*{}", regex_lite::escape(own), regex_lite::escape(name));
+            (Some(Cases::of(Test::Found(Subject::Path, again, false))), rest.to_owned())
+        }
+        _ => unchanged,
+    }
 }
 
 /// Whether a case is for paths without a file, so that refusing these keeps nothing closed that is
 /// there.
 pub(super) fn is_missing(case: &Case) -> bool {
     case.contains(&Test::File(false))
-}
-
-/// The expression of a rule, for whole paths.
-fn expression_of(
-    directive: &Directive,
-    flags: &Flags,
-    rewriting: &Rewriting,
-) -> Result<String, String> {
-    let expression = directive.arg(0);
-    // `!` is for all paths in which the rest is not found, which no rule can say.
-    if expression.starts_with('!') {
-        return Err("its expression is not translated".into());
-    }
-    // More than it is for.
-    let wider = pattern::without_lookahead_at_once(expression);
-    let expression = wider.as_ref().map_or(expression, |(wider, _)| wider);
-    within_folder(&pattern::translate(expression, flags.ignores_case)?, rewriting)
-}
-
-/// An expression of a folder, which sees paths without the folder's own, as one for whole paths.
-fn within_folder(expression: &str, rewriting: &Rewriting) -> Result<String, String> {
-    let Some((folder, _)) = &rewriting.folder else { return Ok(expression.to_owned()) };
-    let start = format!("^{}", regex_lite::escape(folder));
-    let whole = value::with_start(expression, &start);
-    whole.ok_or_else(|| "where its expression starts is not translated".to_owned())
-}
-
-/// The paths that a rule is for, and the cases: with what must not be found in them.
-fn scope_of(
-    directive: &Directive,
-    flags: &Flags,
-    cases: &Cases,
-    rewriting: &Rewriting,
-) -> Result<(Scope, Cases), String> {
-    let mut scope = rewriting.scope.clone();
-    let (expression, is_found) = match directive.arg(0).strip_prefix('!') {
-        Some(expression) => (expression, false),
-        None => (directive.arg(0), true),
-    };
-    let whole = |expression: &str| {
-        within_folder(&pattern::translate(expression, flags.ignores_case)?, rewriting)
-    };
-    if let Some((own, others)) = pattern::without_lookahead_at_once(expression)
-        && is_found
-    {
-        let others = Cases::of(Test::Found(Subject::Path, whole(&others)?, false));
-        scope.and.extend(scope.pattern.take());
-        scope.pattern = Some(whole(&own)?);
-        return Ok((scope, cases.and(&others).ok_or("too many conditions")?));
-    }
-    let expression = whole(expression)?;
-    if !is_found {
-        let own = Cases::of(Test::Found(Subject::Path, expression, false));
-        return Ok((scope, cases.and(&own).ok_or("too many conditions")?));
-    }
-    scope.and.extend(scope.pattern.take());
-    scope.pattern = Some(expression);
-    Ok((scope, cases.clone()))
-}
-
-/// Whether an expression is found in each path.
-pub(super) fn is_any(expression: &str) -> bool {
-    let all = ["^", ".", ".*", "^.*$", "^(.*)$", "(.*)", "^(.+)$", "^/(.*)$", "^/?(.*)$", "^.*"];
-    let more = ["^(.*)", ".?", "^.?", "^.+$", "(.+)", "^(.+)", "^.+", ".+"];
-    all.contains(&expression) || more.contains(&expression)
-}
-
-/// The target of a rule for the whole host, with `?` at its end if the query is dropped.
-fn target(
-    (expression, to): (&str, &str),
-    flags: &Flags,
-    rewriting: &Rewriting,
-    mount: Option<&str>,
-) -> Result<String, String> {
-    let mut to = to.to_owned();
-    let mount = mount.unwrap_or_default();
-    if let Some((folder, _)) = &rewriting.folder {
-        for (name, ends_in_slash) in &rewriting.bases {
-            let whole = format!("{mount}{folder}");
-            let base = if *ends_in_slash { &*whole } else { whole.trim_end_matches('/') };
-            to = to.replace(&format!("%{{ENV:{name}}}"), base);
-        }
-        // A base may end with the slash that stands behind it.
-        if !to.contains("://") {
-            to = to.replacen("//", "/", 1);
-        }
-    }
-    let group = match is_path(expression, "$1") {
-        true => Some("$1"),
-        false => is_path(expression, "$0").then_some("$0"),
-    };
-    for (name, group) in rewriting.paths.iter().zip(group.iter().cycle()) {
-        to = to.replace(&format!("%{{ENV:{name}}}"), group);
-    }
-    // A backslash says that a sign is one, as a dot always is.
-    let mut to = to.replace("\\.", ".").replace("\\/", "/");
-    let mut keeps_query = flags.keeps_query;
-    if let Some(rest) = to.strip_suffix("&%{QUERY_STRING}").filter(|it| it.contains('?')) {
-        to = rest.to_owned();
-        keeps_query = true;
-    }
-    let to = match &rewriting.folder {
-        _ if to.contains("://") || to.starts_with('/') => to,
-        Some((folder, base)) if folder == base => format!("{mount}{base}{to}"),
-        Some((_, base)) => format!("{base}{to}"),
-        None => return Err("outside of a folder, a target begins with a slash".into()),
-    };
-    let has_query = to.contains('?');
-    Ok(match (has_query, keeps_query) {
-        _ if flags.drops_query && !to.ends_with('?') => format!("{to}?"),
-        (true, false) if !to.ends_with('?') => format!("{to}?"),
-        _ => to,
-    })
 }

@@ -36,10 +36,11 @@ impl Unseen {
         self.proxied.iter().cloned().chain(inner).collect()
     }
 
-    /// The folder with rewrites of its own, below another one, in which a path is.
-    pub(super) fn rewriting_around(&self, path: &str, folder: &str) -> Option<&String> {
+    /// A folder with rewrites of its own, below another one, in which a target may be.
+    pub(super) fn rewriting_below(&self, target: &str, folder: &str) -> Option<&String> {
+        let start = target.split('$').next().unwrap_or(target);
         let mut inner = self.rewriting.iter().filter(|it| it.len() > folder.len());
-        inner.find(|it| path.starts_with(&***it))
+        inner.find(|it| target.starts_with(&***it) || start.len() > 1 && it.starts_with(start))
     }
 
     /// Whether `ProxyPassMatch` takes a path.
