@@ -267,15 +267,16 @@ fn without_lookahead(expression: &str) -> Result<String, String> {
         return Err(problem());
     }
     // Depth first from the last character, so that each step wraps the one after it.
-    let last = if longer.is_some() { "$" } else { "" };
+    // What follows a script's name does not end it, as it would for `$` of a refusal.
+    let last = if longer.is_some() { "\\z" } else { "" };
     let mut complement = if bounded.is_some() { "[^/]" } else { last }.to_owned();
     for char in text.chars().rev() {
         complement = match complement.is_empty() {
-            true => format!("(?:$|[^{char}])"),
-            false => format!("(?:$|[^{char}]|{char}{complement})"),
+            true => format!("(?:\\z|[^{char}])"),
+            false => format!("(?:\\z|[^{char}]|{char}{complement})"),
         };
     }
-    if is_some && let Some(rest) = complement.strip_prefix("(?:$|") {
+    if is_some && let Some(rest) = complement.strip_prefix("(?:\\z|") {
         complement = format!("(?:{rest}");
     }
     let after = without_lookahead(after)?;

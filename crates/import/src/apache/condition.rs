@@ -157,8 +157,12 @@ fn one(
         "REQUEST_FILENAME" | "SCRIPT_FILENAME" if in_folder && !value.contains('^') => {
             Subject::Path
         }
-        "THE_REQUEST" if of_request_line(name, value.trim_start_matches('!')).is_some() => {
-            Subject::Path
+        "THE_REQUEST" if mount.is_none() => {
+            let expression = value.trim_start_matches('!');
+            let cases = of_request_line(expression, has_flag(condition, "nc", "nocase"));
+            let cases = cases.ok_or_else(problem)?;
+            let is_found = expression.len() == value.len();
+            return if is_found { Ok(cases) } else { cases.not().ok_or_else(problem) };
         }
         name => subject(name).ok_or_else(problem)?,
     };
@@ -166,8 +170,6 @@ fn one(
         Some(rest) => (rest, false),
         None => (value, true),
     };
-    let of_line = of_request_line(name, value);
-    let value = of_line.as_deref().unwrap_or(value);
     let expression = match value.strip_prefix('=') {
         Some(text) => format!("^{}$", regex_lite::escape(text.trim_matches('"'))),
         None if value.is_empty() || value.starts_with(['<', '>', '-']) => return Err(problem()),
@@ -205,22 +207,19 @@ fn of_first_time(what: &str, value: &str) -> Option<bool> {
     Some(pattern::is_in(&expression, text) == is_found)
 }
 
-/// The expression of a path for one of the request's first line, if it ends where the path does.
-/// Rules are asked once, for what the client sent.
-fn of_request_line(name: &str, expression: &str) -> Option<String> {
-    if name != "THE_REQUEST" {
-        return None;
-    }
-    const METHODS: [&str; 9] = [
-        "^[A-Z]{3,9}",
-        "^[A-Z]{3,}",
-        "^[A-Z]+",
-        "^(GET|HEAD)",
-        "^GET",
-        "^(GET|POST)",
-        "^(?:GET|HEAD)",
-        "^.+",
-        "",
+/// The requests in whose first line an expression is found, if it ends where the path does. Rules
+/// are asked once, for what the client sent.
+fn of_request_line(expression: &str, ignores_case: bool) -> Option<Cases> {
+    const METHODS: [(&str, &str); 9] = [
+        ("^[A-Z]{3,9}", ""),
+        ("^[A-Z]{3,}", ""),
+        ("^[A-Z]+", ""),
+        ("^(GET|HEAD)", "^(GET|HEAD)$"),
+        ("^(?:GET|HEAD)", "^(GET|HEAD)$"),
+        ("^(GET|POST)", "^(GET|POST)$"),
+        ("^GET", "^GET$"),
+        ("^.+", ""),
+        ("", ""),
     ];
     const ENDS: [&str; 9] = [
         "[\\s?]",
@@ -233,13 +232,27 @@ fn of_request_line(name: &str, expression: &str) -> Option<String> {
         "\\ HTTP",
         "\\ HTTP/",
     ];
-    let rest = METHODS.iter().find_map(|start| expression.strip_prefix(start))?;
-    let rest = ["\\s+", "\\s", "\\ ", " "].iter().find_map(|space| rest.strip_prefix(space))?;
+    let own = METHODS.iter().find_map(|(start, own)| Some((expression.strip_prefix(start)?, own)));
+    let (rest, method) = own?;
+    let spaces = ["\\s+", "\\s", "\\ ", " "];
+    let (start, rest) = match rest.strip_prefix(".*") {
+        Some(rest) => ("", rest),
+        None => ("^", spaces.iter().find_map(|space| rest.strip_prefix(space))?),
+    };
     let rest = rest.strip_prefix("/+").map_or(rest.to_owned(), |rest| format!("/{rest}"));
     let path = ENDS.iter().find_map(|end| rest.strip_suffix(end));
     let (path, end) = path.map_or((&*rest, ""), |path| (path, "$"));
-    let is_path = path.starts_with('/') && !path.contains(['?', ' ']) && !path.contains("\\s");
-    is_path.then(|| format!("^{path}{end}"))
+    let is_path = !path.is_empty()
+        && (start.is_empty() || path.starts_with('/'))
+        && !["?", " ", "\\s", ".*"].iter().any(|other| path.contains(other));
+    let path = pattern::translate(&format!("{start}{path}{end}"), ignores_case).ok()?;
+    let found = |subject, own: String| Cases::of(Test::Found(subject, own, true));
+    let cases = found(Subject::Path, path);
+    let both = match method.is_empty() {
+        true => Some(cases),
+        false => cases.and(&found(Subject::Method, (*method).to_owned())),
+    };
+    both.filter(|_| is_path)
 }
 
 /// Whether a condition tells the request of a client from what rules lead to.

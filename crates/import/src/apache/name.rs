@@ -121,7 +121,7 @@ fn within_names(expression: &str) -> Option<String> {
         match char {
             '\\' => {
                 let next = rest.next()?;
-                if next.is_ascii_alphanumeric() && !"dwsb".contains(next) {
+                if next.is_ascii_alphanumeric() && !"dwsbz".contains(next) {
                     return None;
                 }
                 own.extend(['\\', next]);

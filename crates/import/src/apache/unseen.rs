@@ -187,6 +187,10 @@ impl Reader<'_> {
                 let is_asked = if is_there { !rule.unless_file } else { !rule.if_file };
                 *rule != own && is_asked && rule.conditions.is_empty() && rule.scope.fits(path)
             };
+            // It leads there again, which ends it.
+            if !path.contains('$') && own.conditions.is_empty() && own.scope.fits(path) {
+                return None;
+            }
             let mut next = site.rules.iter().filter(sees);
             let (next, expression) =
                 next.find_map(|rule| target_of(rule).zip(rule.scope.pattern.clone()))?;
