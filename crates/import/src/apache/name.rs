@@ -24,7 +24,7 @@ pub(super) fn of_shell(text: &str) -> Names {
 /// if rules cannot say it.
 pub(super) fn of_expression(expression: &str) -> Option<Vec<Names>> {
     if !expression.contains("(?!") || pattern::translate(expression, false).is_ok() {
-        return Some(vec![of_one(expression)?]);
+        return Some(vec![without_dot(expression).or_else(|| of_one(expression))?]);
     }
     let (flags, rest) = match expression.strip_prefix("(?i)") {
         Some(rest) => ("(?i)", rest),
@@ -32,30 +32,37 @@ pub(super) fn of_expression(expression: &str) -> Option<Vec<Names>> {
     };
     let alternatives = pattern::alternatives(rest).into_iter().map(|one| {
         let Some((own, others)) = pattern::without_lookahead_at_once(one) else {
-            return of_one(&format!("{flags}{one}"));
+            let one = format!("{flags}{one}");
+            return without_dot(&one).or_else(|| of_one(&one));
         };
-        let exact = |text: &str| {
-            let translated = pattern::translate(&format!("{flags}{text}"), false).ok()?;
-            Some(exact(&translated)?.join("|"))
+        let (own, others) = (format!("{flags}{own}"), whole(&format!("{flags}{others}"))?);
+        let mut names = match without_dot(&own) {
+            Some(names) => names,
+            None => Names { found: any_of(&[whole(&own)?]), ..Names::default() },
         };
-        let (own, others) = (exact(&own)?, exact(&others)?);
-        let is_in = |path: &str| pattern::is_in(&own, path);
-        let mut names = Names { found: format!("(?:{own})"), ..Names::default() };
-        // No script has a name without a dot, so what goes on behind it is another file.
-        names.is_dotless = is_in("/a") && !is_in("/a.php");
-        if !names.is_dotless {
-            names.found = any_of(&[own]);
-        }
         // Behind the name of a script other names follow.
         let end = "(?:/[^.]*)?\\z";
-        let is_whole = others.ends_with("\\z");
-        names.but.push(match is_whole {
+        names.but.push(match others.ends_with("\\z") {
             true => format!("(?:{})", others.replace("\\z", end)),
             false => format!("(?:{others})[^/]*{end}"),
         });
         Some(names)
     });
     alternatives.collect()
+}
+
+/// What finds an expression in the last name of a path.
+fn whole(expression: &str) -> Option<String> {
+    Some(exact(&pattern::translate(expression, false).ok()?)?.join("|"))
+}
+
+/// Names without a dot, if an expression is for some of these and for no scripts. No script has
+/// such a name, so what goes on behind it is another file.
+fn without_dot(expression: &str) -> Option<Names> {
+    let own = whole(expression).filter(|own| own.ends_with("\\z"))?;
+    let is_in = |path: &str| pattern::is_in(&own, path);
+    let is_dotless = is_in("/a") && !is_in("/a.php");
+    is_dotless.then(|| Names { found: format!("(?:{own})"), but: Vec::new(), is_dotless })
 }
 
 /// Names in which an expression is found that looks at most behind.
