@@ -17,7 +17,7 @@ pub(crate) fn translate(expression: &str, ignores_case: bool) -> Result<String, 
     if expression.is_empty() {
         return Err("an empty expression".into());
     }
-    let expression = without_lookahead(&expression.replace("\\/", "/"))?;
+    let expression = without_lookahead(&expression.replace("\\/", "/").replace("\\ ", " "))?;
     let expression = with_plain_braces(&expression);
     if let Some(unknown) = UNKNOWN.iter().find(|unknown| expression.contains(**unknown)) {
         return Err(format!("`{unknown}` is not in the expressions of rules"));

@@ -186,7 +186,12 @@ fn by_methods(directives: &[Directive]) -> Option<((Cases, Directive), Vec<Direc
     if directives.iter().any(|it| is_other(&it)) {
         return None;
     }
-    let named: Vec<&str> = sections.iter().flat_map(|it| methods(it)).collect();
+    let mut named: Vec<&str> = Vec::new();
+    for method in sections.iter().flat_map(|it| methods(it)) {
+        if !named.contains(&method) {
+            named.push(method);
+        }
+    }
     let is_closed = |method: &str| {
         let holds = |it: &&&Directive| methods(it).any(|own| own == method) == (it.name == "limit");
         let own = sections.iter().filter(holds).flat_map(|it| it.inner());

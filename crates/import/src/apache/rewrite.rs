@@ -252,7 +252,7 @@ impl Reader<'_> {
                 return self.other_host(directive, &known[0], start, flags, site);
             }
             ([Condition::NoFolder, Condition::EndsInSlash], _) if to == "%1" => {
-                let scope = Scope::pattern("^/(.+)/$");
+                let scope = Scope { pattern: Some("^/(.+)/$".into()), ..rewriting.scope.clone() };
                 let rule = Rule { unless_file: true, ..Rule::at(place, scope) };
                 let to = format!("{}/$1", self.prefix(site).unwrap_or_default());
                 site.rules.push(rule.redirect(to, flags.redirect.unwrap_or(302)));
