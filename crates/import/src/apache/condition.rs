@@ -247,7 +247,11 @@ fn of_request_line(expression: &str, ignores_case: bool) -> Option<Cases> {
         && !["?", " ", "\\s", ".*"].iter().any(|other| path.contains(other));
     let path = pattern::translate(&format!("{start}{path}{end}"), ignores_case).ok()?;
     let found = |subject, own: String| Cases::of(Test::Found(subject, own, true));
-    let cases = found(Subject::Path, path);
+    let cases = match start {
+        // What may stand before it may be the path.
+        "" => found(Subject::Path, path.clone()).or(found(Subject::Query, path)),
+        _ => found(Subject::Path, path),
+    };
     let both = match method.is_empty() {
         true => Some(cases),
         false => cases.and(&found(Subject::Method, (*method).to_owned())),

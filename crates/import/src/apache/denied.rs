@@ -26,6 +26,9 @@ impl Reader<'_> {
     ) -> Vec<Directive> {
         // Those of other folders, too: more is refused then, and never less.
         let setters = directives.iter().filter(|it| SETTERS.contains(&&*it.name));
+        if area.scope.is_all() && area.folder.is_none() {
+            self.of_server.extend(setters.clone().map(|it| it.place.clone()));
+        }
         self.setters.extend(setters.cloned());
         let mut left = Vec::new();
         let by_methods = by_methods(directives);
@@ -112,7 +115,16 @@ impl Reader<'_> {
             return None;
         }
         let names = directive.args.iter().skip(1).map(String::as_str);
-        Some((self.given(names, all)?.not()?, None))
+        // Who is let in is not said by what other folders set.
+        let is_known = |it: &Directive| {
+            let is_own = all.iter().any(|own| own.place == it.place);
+            is_own || self.of_server.contains(&it.place)
+        };
+        let own = |it: &&Directive| names.clone().any(|name| variables(it).any(|own| own == name));
+        if !self.setters.iter().filter(own).all(is_known) {
+            return None;
+        }
+        Some((self.given(names.clone(), all)?.not()?, None))
     }
 
     /// The requests that have one of some variables; nothing if that is not known.

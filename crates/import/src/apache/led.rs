@@ -112,9 +112,11 @@ impl Reader<'_> {
             others.push((area, restrictions(section.inner())?));
         }
         // Without either, Apache leads each path there for ever.
-        let ends = has_own || leading.leaves_out.is_some();
+        // Other rules of the root would see paths behind the rewrite, too.
+        let ends = has_own || leading.leaves_out.is_some() && leading.before.is_empty();
         let has_index = self.disk.is_file(Path::new(&format!("{folder}/index.php")));
-        if !ends || !has_index || !is_alone(around, root, &leading.path) {
+        let is_alone = is_alone(around, root, &leading.path) && !sees_paths(&root_says);
+        if !ends || !has_index || !is_alone {
             return None;
         }
         let is_rewrite = |it: &Directive| it.name.starts_with("rewrite");
@@ -139,6 +141,8 @@ impl Reader<'_> {
         let rewriting = std::mem::replace(&mut self.unseen.rewriting, inner);
         self.directives(&led.root, &Area::folder(Scope::default(), "/"), site);
         self.unseen.rewriting = rewriting;
+        let leads = |it: &&Directive| it.name.starts_with("redirect");
+        let redirects: Vec<Directive> = led.root.iter().filter(leads).cloned().collect();
         for (area, directives) in std::mem::take(&mut led.others) {
             self.directives(&directives, &area, site);
         }
@@ -153,6 +157,10 @@ impl Reader<'_> {
             site.guard(Rule::at(&led.place, longer).refuse_all(404));
         }
         self.led = Some(led);
+        // Apache asks them again behind the rewrite.
+        for redirect in &redirects {
+            self.redirect(redirect, &Area::folder(Scope::default(), "/"), site);
+        }
     }
 
     /// Lets paths that name the folder themselves lead there, too.
@@ -216,10 +224,14 @@ fn is_at(section: &Directive, folder: &str) -> bool {
 /// what lies beside it.
 fn is_alone(around: &[Directive], root: &str, path: &str) -> bool {
     let is_within = format!("{path}/a");
+    if sees_paths(around) {
+        return false;
+    }
     around.iter().all(|it| match &*it.name {
-        "location" if it.arg(0) != "~" => {
+        "location" if it.arg(0) != "~" && !it.arg(0).contains(['*', '?', '[']) => {
             !is_within.starts_with(it.arg(0).trim_end_matches('/')) || it.arg(0) == "/"
         }
+        _ if it.name == "location" && it.arg(0).contains(['*', '?', '[']) => false,
         "location" | "locationmatch" => {
             let expression = it.args.last().map_or("", String::as_str);
             pattern::translate(expression, false).is_ok_and(|it| !pattern::is_in(&it, &is_within))
@@ -227,6 +239,15 @@ fn is_alone(around: &[Directive], root: &str, path: &str) -> bool {
         "rewriterule" => it.arg(1).contains("://") || it.arg(1) == "-",
         "alias" => below(it.arg(1).trim_end_matches('/'), root).is_none(),
         _ => true,
+    })
+}
+
+/// Whether anything but a rewrite goes by whole paths, also by those behind it.
+fn sees_paths(directives: &[Directive]) -> bool {
+    let is_path = |word: &String| word.to_ascii_lowercase().contains("request_uri");
+    directives.iter().any(|it| {
+        let is_own = it.name == "if" || it.name.starts_with("setenvif") || it.name == "require";
+        is_own && it.args.iter().any(is_path) || sees_paths(it.inner())
     })
 }
 

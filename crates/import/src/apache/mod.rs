@@ -79,6 +79,7 @@ pub(crate) fn read(
         unexpired: Vec::new(),
         late: Vec::new(),
         setters: Vec::new(),
+        of_server: Vec::new(),
         unseen: Unseen::default(),
         led: None,
         notes,
@@ -127,6 +128,8 @@ struct Reader<'a> {
     late: Vec<(Option<String>, Rule)>,
     /// What gives variables by what a request carries, in the site that is read.
     setters: Vec<Directive>,
+    /// Where those of them stand that are for all of the server.
+    of_server: Vec<Place>,
     /// What the rewrites of folders do not see, in the site that is read.
     unseen: Unseen,
     /// Where all paths are led in the site that is read, and not in its mounted folders.
@@ -325,6 +328,7 @@ impl Reader<'_> {
     /// What holds for each site of Apache, if nothing else is said.
     fn conclude(&mut self, site: &mut Site) {
         self.setters.clear();
+        self.of_server.clear();
         self.settle_redirects(site);
         self.settle_led(site);
         self.settle_lifetimes(site);

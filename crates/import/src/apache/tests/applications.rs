@@ -72,6 +72,17 @@ fn what_is_said_around_a_led_folder_still_holds() {
         let import = files(&[("", root), ("inner", other), ("deep", WEB)]);
         assert!(!import.toml.contains("/site/deep\""), "{other}\n{}", import.toml);
     }
+    // What goes by paths behind the rewrite, too.
+    for more in [
+        "<If \"%{REQUEST_URI} =~ /b/\">\nRequire all denied\n</If>",
+        "SetEnvIf Request_URI b c\nDeny from env=c",
+    ] {
+        let import = files(&[("", &format!("{root}\n{more}")), ("deep", WEB)]);
+        assert!(!import.toml.contains("/site/deep\""), "{more}\n{}", import.toml);
+    }
+    let redirects = format!("{root}\nRedirectMatch 404 ^/deep/secret");
+    let import = files(&[("", &redirects), ("deep", WEB)]);
+    assert_answers(&import, &[(Refused, "/secret"), (Refused, "/deep/secret"), (Open, "/a")]);
     // Without an end, Apache leads there for ever.
     let import = files(&[("", root), ("deep", "Options -Indexes")]);
     assert!(!import.toml.contains("/site/deep\""), "{}", import.toml);
@@ -235,6 +246,10 @@ fn methods_add_up_as_one_of_several_that_is_enough() {
     let import = htaccess("deep", "SetEnvIf User-Agent ^good ok\nRequire env ok");
     assert_has(&import, &["header = { User-Agent = \"!^good\" }"]);
     assert_answers(&htaccess("deep", "Require env unknown"), &[(Refused, "/deep/a")]);
+    // What another folder sets is not set here.
+    let import = files(&[("", "SetEnvIf User-Agent a ok"), ("deep", "Require env ok")]);
+    assert_answers(&import, &[(Refused, "/deep/a")]);
+    assert!(is_refused(&import), "{}", import.toml);
 }
 
 #[test]
