@@ -13,6 +13,9 @@ pub(super) struct Names {
     pub but: Vec<String>,
     /// Whether these are names without a dot alone.
     pub is_dotless: bool,
+    /// What of a path may be such a name if it is missing and more follows, where that is not
+    /// refused by the rest.
+    pub before: Option<String>,
 }
 
 /// Names of a pattern of the shell.
@@ -38,10 +41,14 @@ pub(super) fn of_expression(expression: &str) -> Option<Vec<Names>> {
         let (own, others) = (format!("{flags}{own}"), whole(&format!("{flags}{others}"))?);
         let mut names = match without_dot(&own) {
             Some(names) => names,
-            None => Names { found: any_of(&[whole(&own)?]), ..Names::default() },
+            None => {
+                let own = whole(&own)?;
+                let before = Some(own.replace("\\z", "/"));
+                Names { found: any_of(&[own]), before, ..Names::default() }
+            }
         };
         // Behind the name of a script other names follow.
-        let end = "(?:/[^.]*)?\\z";
+        let end = if names.is_dotless { "\\z" } else { "(?:/[^.]*)?\\z" };
         names.but.push(match others.ends_with("\\z") {
             true => format!("(?:{})", others.replace("\\z", end)),
             false => format!("(?:{others})[^/]*{end}"),
@@ -62,7 +69,8 @@ fn without_dot(expression: &str) -> Option<Names> {
     let own = whole(expression).filter(|own| own.ends_with("\\z"))?;
     let is_in = |path: &str| pattern::is_in(&own, path);
     let is_dotless = is_in("/a") && !is_in("/a.php");
-    is_dotless.then(|| Names { found: format!("(?:{own})"), but: Vec::new(), is_dotless })
+    let before = Some(own.replace("\\z", "/"));
+    is_dotless.then(|| Names { found: format!("(?:{own})"), but: Vec::new(), is_dotless, before })
 }
 
 /// Names in which an expression is found that looks at most behind.
@@ -81,7 +89,8 @@ fn of_one(expression: &str) -> Option<Names> {
         // The start of a name is behind a slash of the path.
         _ => value::with_start(&translated, "/")?,
     };
-    Some(Names { found, but, is_dotless: false })
+    let before = (!but.is_empty()).then(|| found.replace("(?:/|$)", "/").replace('$', "/"));
+    Some(Names { found, but, is_dotless: false, before })
 }
 
 /// Paths of files with names of a pattern of the shell, and of nothing that follows them.

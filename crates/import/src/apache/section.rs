@@ -6,7 +6,7 @@ use crate::pattern;
 use crate::source::Place;
 
 use super::access::{Access, OF_ACCESS, access};
-use super::area::Area;
+use super::area::{Area, HIDDEN};
 use super::folder::is_folder;
 use super::login::Settings;
 use super::overriding::overrides;
@@ -216,6 +216,17 @@ impl Reader<'_> {
                     let reason = "names without a dot are also refused behind the name of a \
                         script; where that is asked for, write a rule for the files instead";
                     self.notes.differs(&section.place, &section.line(), reason);
+                }
+                let closes =
+                    !matches!(access(inner, &Settings::default()), Access::Unsaid | Access::Open);
+                // Apache takes the first part of a path that is missing for the name.
+                for before in all.iter().filter_map(|names| names.before.clone()) {
+                    let mut scope = area.scope.clone();
+                    scope.and.extend(scope.pattern.replace(before));
+                    let rule = Rule::at(&section.place, scope).rewrite(HIDDEN);
+                    if closes {
+                        site.guard(Rule { unless_file: true, ..rule });
+                    }
                 }
                 all.into_iter().map(|names| area.files(names)).collect()
             }),

@@ -133,6 +133,37 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         },
     },
     Difference {
+        name: "`THE_REQUEST` is seen decoded",
+        explains: |Pair { site, asked, theirs, ours }| {
+            let is_raw = asked.target.contains('%') || asked.target.starts_with("//");
+            site.text.contains("%{THE_REQUEST}")
+                && is_raw
+                && theirs.file.as_deref() == Some("index.php")
+                && ours.location.as_ref().is_some_and(|to| to.split('?').next() == Some("/"))
+        },
+    },
+    Difference {
+        name: "a rewrite is asked again for what one leads to, if that has no groups",
+        explains: |Pair { site, asked, ours, .. }| {
+            site.text.contains("RewriteRule ^p/(.*)$ /docs/$1")
+                && asked.path().starts_with("/p/")
+                && ours.status == 404
+        },
+    },
+    Difference {
+        name: "a redirect has the query of the client",
+        explains: |Pair { site, asked, theirs, ours }| {
+            let path = |to: &Option<String>| {
+                to.as_ref().map(|to| to.split('?').next().unwrap_or_default().to_owned())
+            };
+            let query = asked.target.split_once('?').map_or("", |(_, query)| query);
+            site.text.contains("<If \"%{QUERY_STRING} =~ /a=/\">\nRedirect")
+                && ours.location.is_some()
+                && path(&theirs.location) == path(&ours.location)
+                && ours.location.as_ref().is_some_and(|to| to.ends_with(query))
+        },
+    },
+    Difference {
         name: "two slashes in a redirect are one",
         explains: |Pair { theirs, ours, .. }| {
             let to = theirs.location.as_ref().map(|to| to.replace("//", "/"));
