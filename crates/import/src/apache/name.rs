@@ -105,6 +105,26 @@ pub(super) fn exactly_found(expression: &str) -> Option<String> {
     Some(format!("(?:{})[^/]*$", own.join("|")))
 }
 
+/// Paths of files with such names, in folders without a dot: a name before them may be that of a
+/// file, behind which nothing is opened.
+pub(super) fn in_plain_folders(names: &str) -> String {
+    format!("^(?:/[^./]+)*(?:{names})")
+}
+
+/// The same as [`exactly_found`] for [`in_plain_folders`].
+pub(super) fn names_found(expression: &str) -> Option<String> {
+    let own = exact(&pattern::translate(expression, false).ok()?)?;
+    let own = own.iter().map(|one| {
+        let start = if one.starts_with('/') { "" } else { "/[^/]*" };
+        // What goes on behind the name of a script is for the script.
+        match one.strip_suffix("\\.php\\z") {
+            Some(name) => format!("{start}{name}\\.php(?:/.*)?$"),
+            None => format!("{start}{one}[^/]*$"),
+        }
+    });
+    Some(own.collect::<Vec<_>>().join("|"))
+}
+
 /// What finds alternatives in a part of a path: the file's name may be any of them.
 fn any_of(exact: &[String]) -> String {
     let own = exact.join("|").replace("\\z", "(?:/|$)");

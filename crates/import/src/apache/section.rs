@@ -131,7 +131,7 @@ impl Reader<'_> {
         closed
             .scope
             .and
-            .extend(opened(directives, directives).into_iter().map(|own| format!("!{own}")));
+            .extend(opened(directives, directives, false).into_iter().map(|own| format!("!{own}")));
         self.access(&place, access(directives, &settings), &closed, site);
         self.unasked(directives, &area.scope);
         let around = std::mem::replace(&mut self.settings, settings);
@@ -244,7 +244,8 @@ impl Reader<'_> {
             _ => None,
         };
         // What later sections open again stays open, as the last of them decides.
-        let again: Vec<String> = opened(inner, later).iter().map(|own| format!("!{own}")).collect();
+        let again: Vec<String> =
+            opened(inner, later, true).iter().map(|own| format!("!{own}")).collect();
         match within {
             Some(within) => within.into_iter().for_each(|mut within| {
                 let closes = again.is_empty() || !only_access(inner);
@@ -407,7 +408,7 @@ fn only_access(directives: &[Directive]) -> bool {
 
 /// The names of files that sections open again in what is closed around or before them, as
 /// expressions.
-fn opened(directives: &[Directive], sections: &[Directive]) -> Vec<String> {
+fn opened(directives: &[Directive], sections: &[Directive], is_later: bool) -> Vec<String> {
     // Apache holds to both of its ways to say it.
     let says = |all: &[Directive], newer: bool| {
         let is_own = |name: &str| match newer {
@@ -422,6 +423,10 @@ fn opened(directives: &[Directive], sections: &[Directive]) -> Vec<String> {
             && [true, false].iter().all(|newer| says(inner, *newer) || !says(directives, *newer))
     };
     let names = |section: &Directive| match kind_of(section) {
+        ("files", name) if is_later => Some(name::in_plain_folders(&name::exactly(name))),
+        ("filesmatch", expression) if is_later => {
+            name::names_found(expression).map(|names| name::in_plain_folders(&names))
+        }
         ("files", name) => Some(name::exactly(name)),
         ("filesmatch", expression) => name::exactly_found(expression),
         _ => None,

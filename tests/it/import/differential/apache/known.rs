@@ -54,6 +54,11 @@ pub(super) const DIFFERENCES: &[Difference] = &[
             let data =
                 ["<Files secret.txt>\nAllow", "<FilesMatch \"\\.txt$\">\nRequire all granted"];
             let opens = opens || path.starts_with("/data") && data.into_iter().any(has);
+            let is_named =
+                |file: &str| ["index.php", "other.php"].iter().any(|it| file.ends_with(it));
+            let opens = opens
+                || has("<FilesMatch \"^(index|other)\\.php$\">\nRequire all granted")
+                    && theirs.file.as_deref().is_some_and(is_named);
             let inner = ["<Location /admin", "<FilesMatch \"^(info|tool)", "<Files tool.php>"];
             let has_both = path.starts_with("/admin") && inner.into_iter().any(has);
             // What a folder says of all requests comes in place of what is said of some.
@@ -135,7 +140,7 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     Difference {
         name: "`THE_REQUEST` is seen decoded",
         explains: |Pair { site, asked, theirs, ours }| {
-            let is_raw = asked.target.contains('%') || asked.target.starts_with("//");
+            let is_raw = ["%", "//", ".."].iter().any(|it| asked.target.contains(it));
             site.text.contains("%{THE_REQUEST}")
                 && is_raw
                 && theirs.file.as_deref() == Some("index.php")
