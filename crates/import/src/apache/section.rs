@@ -222,6 +222,12 @@ impl Reader<'_> {
                 // Apache takes the first part of a path that is missing for the name.
                 for before in all.iter().filter_map(|names| names.before.clone()) {
                     let mut scope = area.scope.clone();
+                    // The folder itself is there.
+                    let folder = scope.path.as_deref().unwrap_or_default().trim_end_matches('/');
+                    let before = match folder.is_empty() || folder.ends_with('*') {
+                        true => before,
+                        false => format!("^{}.*(?:{before})", regex_lite::escape(folder)),
+                    };
                     scope.and.extend(scope.pattern.replace(before));
                     let rule = Rule::at(&section.place, scope).rewrite(HIDDEN);
                     if closes {
