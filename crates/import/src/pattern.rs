@@ -17,7 +17,7 @@ pub(crate) fn translate(expression: &str, ignores_case: bool) -> Result<String, 
     if expression.is_empty() {
         return Err("an empty expression".into());
     }
-    let expression = without_lookahead(&expression.replace("\\/", "/"))?;
+    let expression = without_lookahead(&expression.replace("\\/", "/").replace("\\ ", " "))?;
     let expression = with_plain_braces(&expression);
     if let Some(unknown) = UNKNOWN.iter().find(|unknown| expression.contains(**unknown)) {
         return Err(format!("`{unknown}` is not in the expressions of rules"));
@@ -93,21 +93,34 @@ pub(crate) fn without_lookahead_at_once(expression: &str) -> Option<(String, Str
         "" => is_one(after),
         _ => closing(after).is_some_and(|end| is_one(&after[..end]) && is_one(&after[end + 1..])),
     };
-    (is_start && is_whole && !text.is_empty())
-        .then(|| (format!("{before}{after}"), format!("{plain}(?:{text})")))
+    if is_start && is_whole && !text.is_empty() {
+        return Some((format!("{before}{after}"), format!("{plain}(?:{text})")));
+    }
+    // There is one last dot.
+    let is_last = before.ends_with("\\.") && ENDS_WITHOUT_DOT.contains(&after) && is_one(before);
+    let is_dotless = !text.contains(['.', '[', '\\', '^']) && !text.is_empty();
+    (is_last && is_dotless)
+        .then(|| (format!("{before}{after}"), format!("{before}(?:{text})[^.]*$")))
 }
 
-/// `(?<!text)more`, without it, and the only whole text for which that makes a difference.
-pub(crate) fn without_lookbehind(expression: &str) -> Option<(String, String)> {
+/// What finds the rest of a text if no dot is in it.
+const ENDS_WITHOUT_DOT: [&str; 6] =
+    ["[^.]*$", "[^.]+$", "[^\\.]*$", "[^\\.]+$", "[^.]+?$", "[^\\.]+?$"];
+
+/// `(?<!text)more`, without it, and the only whole texts for which that makes a difference.
+pub(crate) fn without_lookbehind(expression: &str) -> Option<(String, Vec<String>)> {
     let (before, rest) = expression.split_once("(?<!")?;
     let (text, after) = rest.split_once(')')?;
     let (more, _) = literal(after);
-    let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_plain = text
+        .split('|')
+        .all(|one| !one.is_empty() && one.bytes().all(|byte| byte.is_ascii_alphanumeric()));
     // Where the rest is found without this part, it makes no difference.
     let behind = after.len() - literal(after).1.len();
     let other = translate(&format!("{before}\\x00{}", &after[behind..]), false).ok()?;
-    let whole = format!("{text}{more}");
-    (is_plain && !is_in(&other, &whole)).then(|| (format!("{before}{after}"), whole))
+    let wholes: Vec<String> = text.split('|').map(|one| format!("{one}{more}")).collect();
+    let is_known = is_plain && !wholes.iter().any(|whole| is_in(&other, whole));
+    is_known.then(|| (format!("{before}{after}"), wholes))
 }
 
 /// Whether an expression is found in a path; `false` for an invalid expression.
@@ -234,7 +247,7 @@ fn without_lookahead(expression: &str) -> Result<String, String> {
     // Another text has to follow.
     let (is_some, after) = if after == "." { (true, "") } else { (false, after) };
     // What has to follow the text so that it counts: a slash or the end.
-    let bounds = ["(/|$)", "(?:/|$)", "($|/)", "(?:$|/)"];
+    let bounds = ["(/|$)", "(?:/|$)", "($|/)", "(?:$|/)", "(?:/.*)?$", "(/.*)?$"];
     let bounded = bounds.iter().find_map(|bound| text.strip_suffix(bound));
     let longer = ["/.+$", "/.+", "/."].iter().find_map(|more| text.strip_suffix(more));
     let longer = longer.map(|text| format!("{text}/"));
@@ -244,15 +257,16 @@ fn without_lookahead(expression: &str) -> Result<String, String> {
         return Err(problem());
     }
     // Depth first from the last character, so that each step wraps the one after it.
-    let last = if longer.is_some() { "$" } else { "" };
+    // What follows a script's name does not end it, as it would for `$` of a refusal.
+    let last = if longer.is_some() { "\\z" } else { "" };
     let mut complement = if bounded.is_some() { "[^/]" } else { last }.to_owned();
     for char in text.chars().rev() {
         complement = match complement.is_empty() {
-            true => format!("(?:$|[^{char}])"),
-            false => format!("(?:$|[^{char}]|{char}{complement})"),
+            true => format!("(?:\\z|[^{char}])"),
+            false => format!("(?:\\z|[^{char}]|{char}{complement})"),
         };
     }
-    if is_some && let Some(rest) = complement.strip_prefix("(?:$|") {
+    if is_some && let Some(rest) = complement.strip_prefix("(?:\\z|") {
         complement = format!("(?:{rest}");
     }
     let after = without_lookahead(after)?;
@@ -501,6 +515,12 @@ mod tests {
             (r"^(?!a)b|c", None),
             (r"/(?!a)b", None),
             (r"x|\.(?!css)[^.]*$", None),
+            (r"\.(?!css|js)[^.]*$", Some((r"\.[^.]*$", r"\.(?:css|js)[^.]*$"))),
+            (
+                r"/a/.+\.(?!(html?|js)$)[^\.]+?$",
+                Some((r"/a/.+\.[^\.]+?$", r"/a/.+\.(?:(html?|js)$)[^.]*$")),
+            ),
+            (r"\.(?!a\.b)[^.]*$", None),
             (r"\.(?!css).*$", None),
         ] {
             let found = without_lookahead_at_once(expression);
@@ -510,10 +530,11 @@ mod tests {
         for (expression, expected) in [
             (r"((\.ini|(?<!robots)\.txt))", Some((r"((\.ini|\.txt))", "robots.txt"))),
             (r"s|(?<!robots)\.txt", None),
-            (r"(?<!a|b)\.txt", None),
+            (r"(?<!a|b)\.txt", Some((r"\.txt", "a.txt b.txt"))),
         ] {
             let found = without_lookbehind(expression);
-            let found = found.as_ref().map(|(one, other)| (&**one, &**other));
+            let found = found.map(|(one, others)| (one, others.join(" ")));
+            let found = found.as_ref().map(|(one, others)| (&**one, &**others));
             assert_eq!(found, expected, "{expression}");
         }
     }

@@ -1,5 +1,7 @@
 //! Apache with php-fpm, beside Tokamak.
 
+mod applications;
+
 use std::path::{Path, PathBuf};
 
 use super::{Desk, Row, differs, same, status};

@@ -36,12 +36,20 @@ pub(super) fn cases(
     in_folder: bool,
 ) -> Result<Cases, String> {
     let mut all = Cases::all();
-    for group in conditions.split_inclusive(|it| !has_flag(it, "or", "ornext")) {
+    // Otherwise folders are taken for what is no file.
+    let knows_folders = conditions.iter().any(|it| matches!(it.arg(1), "-d" | "!-d"));
+    let file = |is_there| match (knows_folders, is_there) {
+        (true, is_there) => Some(Cases::of(Test::File(is_there))),
+        (false, false) => Some(no_file()),
+        (false, true) => no_file().not(),
+    };
+    let too_many = || "too many conditions";
+    for group in groups(conditions) {
         let are_there =
             group.iter().all(|it| is_own(it, mount, in_folder) && THERE.contains(&it.arg(1)));
         let one_of = match are_there {
             true if group.iter().any(|it| matches!(it.arg(1), "-f" | "-s" | "-F")) => {
-                Cases::of(Test::File(true))
+                file(true).ok_or_else(too_many)?
             }
             true => return Err("a condition for folders alone is not translated".to_owned()),
             // No file is two of these at once, so one of both always holds.
@@ -49,7 +57,7 @@ pub(super) fn cases(
             false => {
                 let mut cases = Cases(Vec::new());
                 for condition in group {
-                    cases = cases.or(one(condition, mount, in_folder)?);
+                    cases = cases.or(one(condition, mount, in_folder, &file)?);
                 }
                 cases
             }
@@ -61,6 +69,19 @@ pub(super) fn cases(
         return Err("a condition without `!-f` is not translated".to_owned());
     }
     Ok(all)
+}
+
+/// The conditions in groups, one of each of which has to hold.
+pub(super) fn groups(conditions: &[Directive]) -> impl Iterator<Item = &[Directive]> {
+    conditions.split_inclusive(|it| !has_flag(it, "or", "ornext"))
+}
+
+/// The requests for what is no file, but may be a folder: its path ends with a slash.
+pub(super) fn no_file() -> Cases {
+    let found = |text: &str, is_found| Test::Found(Subject::Path, text.to_owned(), is_found);
+    // A slash behind the name of a script is what it is told.
+    let of_folder = vec![found("/$", true), found("\\.php/", false)];
+    Cases(vec![vec![Test::File(false)], of_folder])
 }
 
 /// How many kinds of files there must not be, one of which is enough.
@@ -97,13 +118,18 @@ fn is_own(condition: &Directive, mount: Option<&str>, in_folder: bool) -> bool {
     is_file(what, in_folder) && (mount.is_none() || !what.contains("DOCUMENT_ROOT"))
 }
 
-fn one(condition: &Directive, mount: Option<&str>, in_folder: bool) -> Result<Cases, String> {
+fn one(
+    condition: &Directive,
+    mount: Option<&str>,
+    in_folder: bool,
+    file: &dyn Fn(bool) -> Option<Cases>,
+) -> Result<Cases, String> {
     let problem = || "its conditions are not translated".to_owned();
     let (what, value) = (condition.arg(0), condition.arg(1));
     if is_own(condition, mount, in_folder) {
         match value {
-            "!-f" | "!-d" | "!-l" | "!-s" => return Ok(Cases::of(Test::File(false))),
-            "-f" | "-s" => return Ok(Cases::of(Test::File(true))),
+            "!-f" | "!-d" | "!-l" | "!-s" => return file(false).ok_or_else(problem),
+            "-f" | "-s" => return file(true).ok_or_else(problem),
             _ => {}
         }
     }
@@ -116,10 +142,27 @@ fn one(condition: &Directive, mount: Option<&str>, in_folder: bool) -> Result<Ca
     if what == "%{ENV:REDIRECT_STATUS}" && matches!(value, "^$" | "=" | "=\"\"" | "\"\"" | "") {
         return Ok(Cases::all());
     }
+    match of_first_time(what, value) {
+        Some(true) => return Ok(Cases::all()),
+        // What holds only when rules are asked again may refuse then.
+        Some(false) if !is_of_first_time(condition) => return Ok(Cases::none()),
+        _ => {}
+    }
     let name = what.strip_prefix("%{").and_then(|it| it.strip_suffix('}')).ok_or_else(problem)?;
     let subject = match name {
+        // The name of each file begins with a folder.
+        "REQUEST_FILENAME" if in_folder && matches!(value, "^(.+/)" | "^(.+\\/)" | "^/") => {
+            return Ok(Cases::all());
+        }
         "REQUEST_FILENAME" | "SCRIPT_FILENAME" if in_folder && !value.contains('^') => {
             Subject::Path
+        }
+        "THE_REQUEST" if mount.is_none() => {
+            let expression = value.trim_start_matches('!');
+            let cases = of_request_line(expression, has_flag(condition, "nc", "nocase"));
+            let cases = cases.ok_or_else(problem)?;
+            let is_found = expression.len() == value.len();
+            return if is_found { Ok(cases) } else { cases.not().ok_or_else(problem) };
         }
         name => subject(name).ok_or_else(problem)?,
     };
@@ -140,6 +183,85 @@ fn one(condition: &Directive, mount: Option<&str>, in_folder: bool) -> Result<Ca
         _ => expression,
     };
     Ok(Cases::of(Test::Found(subject, expression, is_found)))
+}
+
+/// What a condition says of what is known while importing: of a text without variables, or of what
+/// rules have set when Apache asks all of them again after one of them.
+fn of_first_time(what: &str, value: &str) -> Option<bool> {
+    let text = match what.strip_prefix("%{ENV:REDIRECT_") {
+        Some(_) => "",
+        None if !what.contains(['%', '$']) && !value.trim_start_matches('!').starts_with('-') => {
+            what
+        }
+        None => return None,
+    };
+    let (value, is_found) = match value.strip_prefix('!') {
+        Some(rest) => (rest, false),
+        None => (value, true),
+    };
+    let expression = match value.strip_prefix('=') {
+        Some(text) => format!("^{}$", regex_lite::escape(text.trim_matches('"'))),
+        None if value.is_empty() || value.starts_with(['<', '>']) => return None,
+        None => pattern::translate(value, false).ok()?,
+    };
+    Some(pattern::is_in(&expression, text) == is_found)
+}
+
+/// The requests in whose first line an expression is found, if it ends where the path does. Rules
+/// are asked once, for what the client sent.
+fn of_request_line(expression: &str, ignores_case: bool) -> Option<Cases> {
+    const METHODS: [(&str, &str); 9] = [
+        ("^[A-Z]{3,9}", ""),
+        ("^[A-Z]{3,}", ""),
+        ("^[A-Z]+", ""),
+        ("^(GET|HEAD)", "^(GET|HEAD)$"),
+        ("^(?:GET|HEAD)", "^(GET|HEAD)$"),
+        ("^(GET|POST)", "^(GET|POST)$"),
+        ("^GET", "^GET$"),
+        ("^.+", ""),
+        ("", ""),
+    ];
+    const ENDS: [&str; 9] = [
+        "[\\s?]",
+        "[?\\s]",
+        "\\sHTTP",
+        "\\sHTTP/",
+        "\\s",
+        "(\\s|\\?)",
+        "[\\ ?]",
+        "\\ HTTP",
+        "\\ HTTP/",
+    ];
+    let own = METHODS.iter().find_map(|(start, own)| Some((expression.strip_prefix(start)?, own)));
+    let (rest, method) = own?;
+    let spaces = ["\\s+", "\\s", "\\ ", " "];
+    let (start, rest) = match rest.strip_prefix(".*") {
+        Some(rest) => ("", rest),
+        None => ("^", spaces.iter().find_map(|space| rest.strip_prefix(space))?),
+    };
+    let rest = rest.strip_prefix("/+").map_or(rest.to_owned(), |rest| format!("/{rest}"));
+    let path = ENDS.iter().find_map(|end| rest.strip_suffix(end));
+    let (path, end) = path.map_or((&*rest, ""), |path| (path, "$"));
+    let is_path = !path.is_empty()
+        && (start.is_empty() || path.starts_with('/'))
+        && !["?", " ", "\\s", ".*"].iter().any(|other| path.contains(other));
+    let path = pattern::translate(&format!("{start}{path}{end}"), ignores_case).ok()?;
+    let found = |subject, own: String| Cases::of(Test::Found(subject, own, true));
+    let cases = match start {
+        // What may stand before it may be the path.
+        "" => found(Subject::Path, path.clone()).or(found(Subject::Query, path)),
+        _ => found(Subject::Path, path),
+    };
+    let both = match method.is_empty() {
+        true => Some(cases),
+        false => cases.and(&found(Subject::Method, (*method).to_owned())),
+    };
+    both.filter(|_| is_path)
+}
+
+/// Whether a condition tells the request of a client from what rules lead to.
+pub(super) fn is_of_first_time(condition: &Directive) -> bool {
+    condition.arg(0).starts_with("%{ENV:REDIRECT_")
 }
 
 /// What a variable of a request is.
@@ -174,6 +296,7 @@ pub(super) fn base(conditions: &[Directive], flags: &str) -> Option<(String, boo
     let (name, value) = set.split_once(':')?;
     let ends_in_slash = match (condition.arg(0), condition.arg(1), value) {
         ("%{REQUEST_URI}::$0" | "%{REQUEST_URI}::$1", "^(/.+)/(.*)::\\2$", "%1") => false,
+        ("%{REQUEST_URI}::$1", "^(.*?/)(.*)::\\2$", "%1") => true,
         ("$0#%{REQUEST_URI}", "([^#]*)#(.*)\\1$", "%2") => true,
         ("$0::%{REQUEST_URI}", "^([^:]*+(?::[^:]*+)*?)::(/.+?)\\1$", "%2") => true,
         _ => return None,
@@ -200,7 +323,7 @@ pub(super) fn condition(directive: &Directive, in_folder: bool) -> Condition {
             Condition::Plain
         }
         ("%{HTTP:Authorization}", _) => Condition::Authorization,
-        ("%{REQUEST_URI}", "(.+)/$" | "^(.+)/$" | "^(.*)/$") => Condition::EndsInSlash,
+        ("%{REQUEST_URI}", "(.+)/$" | "^(.+)/$" | "^(.*)/$" | "^(.+)/+$") => Condition::EndsInSlash,
         ("%{HTTP_HOST}", value) => match value.strip_prefix('!') {
             Some(own) => name(own).map_or(Condition::Unknown, Condition::OtherHost),
             None => name(value).map_or(Condition::Unknown, Condition::Host),

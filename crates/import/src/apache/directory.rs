@@ -87,6 +87,9 @@ impl Reader<'_> {
         for (area, section) in inner {
             self.directives(section.inner(), &area, site);
         }
+        if site.path.is_none() {
+            self.around_led(site);
+        }
         if overriding.is_any_below(root) {
             self.overrides(root, &|file| overriding.is_for(file), site);
         }

@@ -14,6 +14,21 @@ pub(super) fn cases(text: &str) -> Option<Cases> {
     parser.any().filter(|_| parser.rest.is_empty())
 }
 
+/// Whether an expression is true of requests without TLS alone.
+pub(super) fn is_plain(text: &str) -> bool {
+    let text = text.replace(['"', '\'', ' '], "").to_ascii_lowercase();
+    const PLAIN: [&str; 7] = [
+        "%{https}!=on",
+        "%{https}==off",
+        "%{https}=off",
+        "%{https}!~/on/",
+        "%{request_scheme}==http",
+        "%{request_scheme}!=https",
+        "%{server_port}==80",
+    ];
+    PLAIN.contains(&&*text)
+}
+
 struct Parser<'a> {
     rest: &'a str,
     depth: usize,
@@ -56,6 +71,10 @@ impl<'a> Parser<'a> {
                 self.takes(&[")"]).then_some(cases)
             }
             () if self.takes(&["!"]) => self.one()?.not(),
+            () if self.takes(&["-f ", "-s "]) => {
+                self.file().and_then(|()| condition::no_file().not())
+            }
+            () if self.takes(&["-e "]) => self.file().map(|()| Cases::of(Test::File(true))),
             () if self.takes(&["-z "]) => self.compared("^$", true),
             () if self.takes(&["-n "]) => self.compared("^$", false),
             () => self.comparison(),
@@ -84,6 +103,13 @@ impl<'a> Parser<'a> {
             false => format!("^{}$", regex_lite::escape(self.quoted()?)),
         };
         Some(Cases::of(Test::Found(subject, expression, is_found)))
+    }
+
+    /// The name of the file that is asked for.
+    fn file(&mut self) -> Option<()> {
+        let name = "%{REQUEST_FILENAME}";
+        let names = [name.to_owned(), format!("'{name}'"), format!("\"{name}\"")];
+        self.takes(&names.each_ref().map(String::as_str)).then_some(())
     }
 
     /// `%{NAME}`.
@@ -166,7 +192,8 @@ mod tests {
             "%{REQUEST_METHOD} in {'PUT', 'GET'}",
             "%{QUERY_STRING} =~ /a\\/b/",
             "%{QUERY_STRING} =~ /a/x",
-            "-f %{REQUEST_FILENAME}",
+            "-d %{REQUEST_FILENAME}",
+            "-f %{DOCUMENT_ROOT}/a",
             "%{QUERY_STRING} =~ /a/ %{QUERY_STRING}",
             "((((((((((%{REQUEST_METHOD} == 'PUT'))))))))))",
         ] {

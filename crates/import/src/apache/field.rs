@@ -15,6 +15,11 @@ impl Reader<'_> {
         if always || args.first() == Some(&"onsuccess") {
             args.remove(0);
         }
+        // Apache takes a colon at the end of a name for none.
+        let name = args.get(1).map(|name| name.trim_end_matches(':')).unwrap_or_default();
+        if let Some(own) = args.get_mut(1) {
+            *own = name;
+        }
         let mut headers = Headers { always, ..Headers::default() };
         let action = args.first().map(|action| action.to_ascii_lowercase());
         let is_plain = |value: &str| !value.contains('%');

@@ -9,6 +9,8 @@ pub(super) struct Flags {
     pub keeps_query: bool,
     pub drops_query: bool,
     pub sets_variable: bool,
+    /// The variables that it sets, with their values.
+    pub variables: Vec<(String, String)>,
     pub chains: bool,
     /// Whether no later rule is asked.
     pub ends: bool,
@@ -28,7 +30,11 @@ impl Flags {
                 "nc" | "nocase" => flags.ignores_case = true,
                 "qsa" | "qsappend" => flags.keeps_query = true,
                 "qsd" | "qsdiscard" => flags.drops_query = true,
-                "e" | "env" => flags.sets_variable = true,
+                "e" | "env" => {
+                    flags.sets_variable = true;
+                    let own = value.split_once(':').map(|(name, own)| (name.into(), own.into()));
+                    flags.variables.extend(own);
+                }
                 "c" | "chain" => flags.chains = true,
                 "f" | "forbidden" => flags.refuses = Some(403),
                 "g" | "gone" => flags.refuses = Some(410),

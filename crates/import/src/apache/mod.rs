@@ -5,6 +5,7 @@
 
 mod access;
 mod area;
+mod chosen;
 mod condition;
 mod denied;
 mod directory;
@@ -13,6 +14,7 @@ mod field;
 mod flags;
 mod folder;
 mod handler;
+mod led;
 mod listing;
 mod log;
 mod login;
@@ -23,6 +25,7 @@ mod reach;
 mod redirect;
 mod remote;
 mod rewrite;
+mod rewriting;
 mod section;
 mod setting;
 #[cfg(test)]
@@ -39,6 +42,7 @@ use crate::source::{Disk, Place, Unreadable};
 use crate::validity;
 use area::Area;
 use folder::plain;
+use led::Led;
 use login::{Changed, Settings};
 use overriding::Overriding;
 use remote::Naming;
@@ -75,7 +79,9 @@ pub(crate) fn read(
         unexpired: Vec::new(),
         late: Vec::new(),
         setters: Vec::new(),
+        of_server: Vec::new(),
         unseen: Unseen::default(),
+        led: None,
         notes,
     };
     let is_folder = absolute.file_name().is_some_and(|name| name == ".htaccess");
@@ -122,8 +128,12 @@ struct Reader<'a> {
     late: Vec<(Option<String>, Rule)>,
     /// What gives variables by what a request carries, in the site that is read.
     setters: Vec<Directive>,
+    /// Where those of them stand that are for all of the server.
+    of_server: Vec<Place>,
     /// What the rewrites of folders do not see, in the site that is read.
     unseen: Unseen,
+    /// Where all paths are led in the site that is read, and not in its mounted folders.
+    led: Option<Led>,
     notes: &'a mut Notes,
 }
 
@@ -137,14 +147,19 @@ impl Reader<'_> {
             let reason = format!("{} holds for this folder, too, and is not read", other.display());
             self.notes.left(&site.place, "", reason);
         }
+        self.lead_in(Some(directives), &[], &mut site);
         if let Some(root) = &site.root {
             self.find_rewriting(root, &[], &Overriding::anywhere(), &site);
         }
-        self.directives(directives, &Area::folder(Scope::default(), "/"), &mut site);
+        match self.led.is_some() {
+            true => self.around_led(&mut site),
+            false => {
+                self.directives(directives, &Area::folder(Scope::default(), "/"), &mut site);
+            }
+        }
         if let Some(root) = site.root.clone() {
             // Apache reads those of the folders below it in the same way.
-            let own = Path::new(&root).join(".htaccess");
-            let is_other = |other: &Path| other != own;
+            let is_other = |other: &Path| other != file;
             self.overrides(&root, &is_other, &mut site);
         }
         self.conclude(&mut site);
@@ -234,6 +249,7 @@ impl Reader<'_> {
             }
         }
         self.access_log(own, around, &mut site);
+        self.lead_in(None, &all, &mut site);
         self.mounts(&all, &mut site);
         self.hands_scripts(&all, &mut site);
         if let Some(moved) = self.moved(own, &site) {
@@ -312,7 +328,9 @@ impl Reader<'_> {
     /// What holds for each site of Apache, if nothing else is said.
     fn conclude(&mut self, site: &mut Site) {
         self.setters.clear();
+        self.of_server.clear();
         self.settle_redirects(site);
+        self.settle_led(site);
         self.settle_lifetimes(site);
         self.settle_logins(site);
         self.settle_expiry(site);

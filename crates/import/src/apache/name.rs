@@ -5,24 +5,79 @@ use crate::pattern;
 use super::value;
 
 /// Paths with names that an expression finds.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Names {
     /// What is found in them. It may be found in more paths, of which nothing answers.
     pub found: String,
     /// What is not.
     pub but: Vec<String>,
+    /// Whether these are names without a dot alone.
+    pub is_dotless: bool,
+    /// What of a path may be such a name if it is missing and more follows, where that is not
+    /// refused by the rest.
+    pub before: Option<String>,
 }
 
 /// Names of a pattern of the shell.
 pub(super) fn of_shell(text: &str) -> Names {
-    Names { found: format!("/{}(?:/|$)", value::of_shell(text)), but: Vec::new() }
+    Names { found: format!("/{}(?:/|$)", value::of_shell(text)), ..Names::default() }
 }
 
-/// Names in which an expression is found; nothing if rules cannot say it.
-pub(super) fn of_expression(expression: &str) -> Option<Names> {
+/// Names in which an expression is found, by its alternatives if one of them looks ahead; nothing
+/// if rules cannot say it.
+pub(super) fn of_expression(expression: &str) -> Option<Vec<Names>> {
+    if !expression.contains("(?!") || pattern::translate(expression, false).is_ok() {
+        return Some(vec![without_dot(expression).or_else(|| of_one(expression))?]);
+    }
+    let (flags, rest) = match expression.strip_prefix("(?i)") {
+        Some(rest) => ("(?i)", rest),
+        None => ("", expression),
+    };
+    let alternatives = pattern::alternatives(rest).into_iter().map(|one| {
+        let Some((own, others)) = pattern::without_lookahead_at_once(one) else {
+            let one = format!("{flags}{one}");
+            return without_dot(&one).or_else(|| of_one(&one));
+        };
+        let (own, others) = (format!("{flags}{own}"), whole(&format!("{flags}{others}"))?);
+        let mut names = match without_dot(&own) {
+            Some(names) => names,
+            None => {
+                let own = whole(&own)?;
+                let before = Some(own.replace("\\z", "/"));
+                Names { found: any_of(&[own]), before, ..Names::default() }
+            }
+        };
+        // Behind the name of a script other names follow.
+        let end = if names.is_dotless { "\\z" } else { "(?:/[^.]*)?\\z" };
+        names.but.push(match others.ends_with("\\z") {
+            true => format!("(?:{})", others.replace("\\z", end)),
+            false => format!("(?:{others})[^/]*{end}"),
+        });
+        Some(names)
+    });
+    alternatives.collect()
+}
+
+/// What finds an expression in the last name of a path.
+fn whole(expression: &str) -> Option<String> {
+    Some(exact(&pattern::translate(expression, false).ok()?)?.join("|"))
+}
+
+/// Names without a dot, if an expression is for some of these and for no scripts. No script has
+/// such a name, so what goes on behind it is another file.
+fn without_dot(expression: &str) -> Option<Names> {
+    let own = whole(expression).filter(|own| own.ends_with("\\z"))?;
+    let is_in = |path: &str| pattern::is_in(&own, path);
+    let is_dotless = is_in("/a") && !is_in("/a.php");
+    let before = Some(own.replace("\\z", "/"));
+    is_dotless.then(|| Names { found: format!("(?:{own})"), but: Vec::new(), is_dotless, before })
+}
+
+/// Names in which an expression is found that looks at most behind.
+fn of_one(expression: &str) -> Option<Names> {
     let (expression, besides) = match pattern::without_lookbehind(expression) {
-        Some((rest, text)) => (rest, Some(text)),
-        None => (expression.to_owned(), None),
+        Some((rest, texts)) => (rest, texts),
+        None => (expression.to_owned(), Vec::new()),
     };
     let but: Vec<String> =
         besides.into_iter().map(|name| format!("/{}\\z", regex_lite::escape(&name))).collect();
@@ -34,7 +89,8 @@ pub(super) fn of_expression(expression: &str) -> Option<Names> {
         // The start of a name is behind a slash of the path.
         _ => value::with_start(&translated, "/")?,
     };
-    Some(Names { found, but })
+    let before = (!but.is_empty()).then(|| found.replace("(?:/|$)", "/").replace('$', "/"));
+    Some(Names { found, but, is_dotless: false, before })
 }
 
 /// Paths of files with names of a pattern of the shell, and of nothing that follows them.
@@ -47,6 +103,26 @@ pub(super) fn exactly(text: &str) -> String {
 pub(super) fn exactly_found(expression: &str) -> Option<String> {
     let own = exact(&pattern::translate(expression, false).ok()?)?;
     Some(format!("(?:{})[^/]*$", own.join("|")))
+}
+
+/// Paths of files with such names, in folders without a dot: a name before them may be that of a
+/// file, behind which nothing is opened.
+pub(super) fn in_plain_folders(names: &str) -> String {
+    format!("^(?:/[^./]+)*(?:{names})")
+}
+
+/// The same as [`exactly_found`] for [`in_plain_folders`].
+pub(super) fn names_found(expression: &str) -> Option<String> {
+    let own = exact(&pattern::translate(expression, false).ok()?)?;
+    let own = own.iter().map(|one| {
+        let start = if one.starts_with('/') { "" } else { "/[^/]*" };
+        // What goes on behind the name of a script is for the script.
+        match one.strip_suffix("\\.php\\z") {
+            Some(name) => format!("{start}{name}\\.php(?:/.*)?$"),
+            None => format!("{start}{one}[^/]*$"),
+        }
+    });
+    Some(own.collect::<Vec<_>>().join("|"))
 }
 
 /// What finds alternatives in a part of a path: the file's name may be any of them.
@@ -81,7 +157,7 @@ fn within_names(expression: &str) -> Option<String> {
         match char {
             '\\' => {
                 let next = rest.next()?;
-                if next.is_ascii_alphanumeric() && !"dwsb".contains(next) {
+                if next.is_ascii_alphanumeric() && !"dwsbz".contains(next) {
                     return None;
                 }
                 own.extend(['\\', next]);
@@ -155,7 +231,7 @@ mod tests {
             (r"^([^.]+|.*\.yml)$", &["/a", "/css/b.yml"], &["/a.css"]),
             (r"(?i)(\.ini|(?<!robots)\.txt)", &["/a.TXT", "/b.ini"], &["/robots.txt", "/a.php"]),
         ] {
-            let names = of_expression(expression).unwrap();
+            let names = of_expression(expression).unwrap().remove(0);
             let is_for = |path: &&&str| {
                 pattern::is_in(&names.found, path)
                     && !names.but.iter().any(|own| pattern::is_in(own, path))

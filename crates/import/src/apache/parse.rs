@@ -100,6 +100,7 @@ fn joined(text: &str) -> Vec<(usize, String)> {
 /// escapes a quote.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
+    let is_rewrite = line.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("rewrite"));
     let mut rest = line.chars().peekable();
     loop {
         while rest.next_if(|char| char.is_whitespace()).is_some() {}
@@ -121,6 +122,10 @@ fn words(line: &str) -> Vec<String> {
         } else {
             while let Some(char) = rest.next_if(|char| !char.is_whitespace()) {
                 word.push(char);
+                // Of a rewrite, `\ ` is a space of its expression.
+                if char == '\\' && is_rewrite {
+                    word.extend(rest.next());
+                }
             }
         }
         words.push(word);
@@ -307,6 +312,9 @@ mod tests {
         assert_eq!(directives[1].inner()[0].args, ["all", "denied"]);
         assert_eq!(directives[2].args, ["^a\\.php$", "b\"c"]);
         assert_eq!(directives[2].place.line, 7);
+        let spaces = read("RewriteCond %{A} ^B\\ /c [NC]\nName a\\ b").unwrap();
+        assert_eq!(spaces[0].args, ["%{A}", "^B\\ /c", "[NC]"]);
+        assert_eq!(spaces[1].args, ["a\\", "b"]);
     }
 
     #[test]

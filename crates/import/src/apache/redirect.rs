@@ -34,9 +34,13 @@ impl Reader<'_> {
             }
         };
         let place = &directive.place;
+        if area.folder.is_none() && area.scope.is_all() && (300..400).contains(&status) {
+            let expression = expression.as_deref().unwrap_or_default();
+            self.redirect_mounted(directive, (expression, to, is_match), status, site);
+        }
         // A rule of what is mounted sees the path behind the mount.
-        let within = expression.map(|expression| match &site.path {
-            Some(mount) => match expression_behind(&expression, mount) {
+        let within = expression.map(|expression| match self.prefix(site) {
+            Some(mount) => match expression_behind(&expression, &mount) {
                 // Its groups would be others.
                 Within::At(own) if !is_same_in_groups(&own, &expression) => Within::Unknown,
                 within => within,
@@ -79,6 +83,34 @@ impl Reader<'_> {
             _ => (scope, to),
         };
         self.lead(Rule::at(place, scope).redirect(to, status), area, site);
+    }
+
+    /// Gives a redirect of the server to what is mounted below its path, which Apache asks later.
+    fn redirect_mounted(
+        &mut self,
+        directive: &Directive,
+        (expression, to, is_match): (&str, &str, bool),
+        status: u16,
+        site: &mut Site,
+    ) {
+        let to = match is_match {
+            true => to.to_owned(),
+            false => format!("{}$1", to.trim_end_matches('/').replace('$', "$$")),
+        };
+        for mount in &mut site.mounts {
+            let path = mount.path.clone().unwrap_or_default();
+            match expression_behind(expression, &path) {
+                Within::Nowhere => {}
+                Within::At(own) if has_path(&to) => {
+                    let rule = Rule::at(&directive.place, Scope::pattern(own));
+                    mount.rules.push(rule.redirect(to.clone(), status));
+                }
+                _ => {
+                    let reason = format!("it is also for {path}, where it is left out");
+                    self.notes.differs(&directive.place, &directive.line(), reason);
+                }
+            }
+        }
     }
 
     /// Adds what a redirect has become. Apache asks those of folders behind all that refuses.
@@ -143,4 +175,10 @@ fn is_same_in_groups(own: &str, expression: &str) -> bool {
     own == expression
         || groups == 0
         || (pattern::groups(own) == groups && pattern::alternatives(own).len() == 1)
+}
+
+/// Whether a target has a path that does not come from a group alone.
+fn has_path(to: &str) -> bool {
+    let path = to.split_once("://").map_or(to, |(_, rest)| rest);
+    path.trim_end_matches("$1").contains('/') && !to.contains("%{")
 }

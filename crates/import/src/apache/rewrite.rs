@@ -1,54 +1,18 @@
 //! `RewriteCond` and `RewriteRule`: the front controller, `https`, one name for several, redirects
 //! and rewrites without conditions, and refusals.
 
-use std::collections::BTreeMap;
-
 use crate::condition::{Case, Cases, Subject, Test, limited};
 use crate::directive::Directive;
 use crate::model::{Moved, Rule, Scope, Site};
 use crate::pattern;
 
-use super::area::{Area, HIDDEN};
+use super::Reader;
+use super::area::HIDDEN;
 use super::condition::{self as conditions_of, Condition, condition, is_avoidable};
 use super::flags::Flags;
-use super::{Reader, value};
-
-/// What stands before a `RewriteRule`.
-#[derive(Debug)]
-pub(super) struct Rewriting {
-    scope: Scope,
-    /// In a folder, the path in front of what expressions see, and of relative targets.
-    folder: Option<(String, String)>,
-    conditions: Vec<Directive>,
-    /// Requests for which no later rule is asked.
-    stops: Vec<Cases>,
-    /// Requests for which the next rule is asked, if the one before is chained to it.
-    chain: Option<Cases>,
-    /// Variables with the path of the folder, and whether a slash ends it.
-    bases: BTreeMap<String, bool>,
-}
-
-impl Rewriting {
-    pub(super) fn new(area: &Area, base: Option<&str>) -> Rewriting {
-        let with_slash = |path: &str| format!("{}/", path.trim_end_matches('/'));
-        let folder = area
-            .folder
-            .as_ref()
-            .map(|folder| (folder.clone(), base.map_or_else(|| folder.clone(), with_slash)));
-        Rewriting {
-            scope: area.scope.clone(),
-            folder,
-            conditions: Vec::new(),
-            stops: Vec::new(),
-            chain: None,
-            bases: BTreeMap::new(),
-        }
-    }
-
-    pub(super) fn condition(&mut self, directive: &Directive) {
-        self.conditions.push(directive.clone());
-    }
-}
+use super::rewriting::{
+    Rewriting, expression_of, is_any, is_path, scope_of, target, with_whole_group, within_folder,
+};
 
 impl Reader<'_> {
     pub(super) fn rewrite(
@@ -59,31 +23,39 @@ impl Reader<'_> {
     ) {
         let conditions = std::mem::take(&mut rewriting.conditions);
         let chain = rewriting.chain.take();
+        let directive = &with_whole_group(directive, rewriting);
         let flags = Flags::of(directive.arg(2));
-        let (expression, to) = (directive.arg(0), directive.arg(1));
+        let to = directive.arg(1);
+        let expression = directive.arg(0);
+        let prefix = self.prefix(site).unwrap_or_default();
+        let conditions: Vec<Directive> =
+            conditions.iter().map(|it| rewriting.with_paths(it, &prefix)).collect();
         let cases = self.cases(&conditions, chain, rewriting, site);
         if flags.refuses.is_some()
             || directive.arg(2).to_ascii_lowercase().contains('p') && flags.is_unknown
         {
-            return self.refuse_rewritten(directive, cases, &flags, rewriting, site);
+            return self.refuse_rewritten(directive, (&conditions, cases), &flags, rewriting, site);
         }
-        if to == "-" && flags.sets_variable && !flags.chains {
+        if to == "-" && flags.sets_variable {
             rewriting.bases.extend(conditions_of::base(&conditions, directive.arg(2)));
-            return;
-        }
-        let is_own = matches!(expression, "^index\\.php$" | "^/index\\.php$" | "^/?index\\.php$");
-        if to == "-" && is_own {
-            return;
+            let paths = flags.variables.iter().filter(|(_, value)| is_path(expression, value));
+            rewriting.paths.extend(paths.map(|(name, _)| name.clone()));
+            if !flags.chains && !flags.ends {
+                return;
+            }
         }
         if to == "-" && !flags.is_unknown {
-            return self.stop(directive, cases, &flags, rewriting);
+            let is_of_folders = conditions.iter().all(|it| matches!(it.arg(1), "-d" | "-l"));
+            return self.stop(directive, (cases, is_of_folders), &flags, rewriting);
         }
         let known: Vec<Condition> =
             conditions.iter().map(|it| condition(it, rewriting.folder.is_some())).collect();
         let or = |it: &Directive| it.arg(2).to_ascii_lowercase().contains("or");
         let translated = match to == "-" || flags.is_unknown || flags.chains {
             true => Err("what it does is not translated".to_owned()),
-            false => self.translated(directive, &flags, (&known, cases), rewriting, site),
+            false => {
+                self.translated(directive, &flags, &conditions, (&known, cases), rewriting, site)
+            }
         };
         let Err(problem) = translated else { return };
         let is_redirect = flags.redirect.is_some() || to.contains("://");
@@ -112,7 +84,7 @@ impl Reader<'_> {
         site: &Site,
     ) -> Result<Cases, String> {
         let in_folder = rewriting.folder.is_some();
-        let mut cases = conditions_of::cases(conditions, site.path.as_deref(), in_folder)?;
+        let mut cases = conditions_of::cases(conditions, self.prefix(site).as_deref(), in_folder)?;
         let too_many = || "too many conditions".to_owned();
         for others in chain.iter().cloned().map(Some).chain(rewriting.stops.iter().map(Cases::not))
         {
@@ -125,7 +97,7 @@ impl Reader<'_> {
     fn stop(
         &mut self,
         directive: &Directive,
-        cases: Result<Cases, String>,
+        (cases, is_of_folders): (Result<Cases, String>, bool),
         flags: &Flags,
         rewriting: &mut Rewriting,
     ) {
@@ -139,14 +111,19 @@ impl Reader<'_> {
                 .and_then(|own| within_folder(&own, rewriting))
                 .map(|own| Cases::of(Test::Found(Subject::Path, own, is_found))),
         };
-        let of_files = vec![Test::File(true)];
+        let is_of_files = |it: &&mut Cases| Some(&**it) == conditions_of::no_file().not().as_ref();
         match cases.and_then(|cases| cases.and(&own?).ok_or_else(String::new)) {
             Ok(cases) if flags.chains => rewriting.chain = Some(cases),
             Ok(cases) if flags.ends => rewriting.stops.push(cases),
             Ok(_) => {}
             // Folders are taken for files.
-            Err(_) if rewriting.stops.iter().any(|it| it.0.contains(&of_files)) => {}
             Err(_) => {
+                let folders = rewriting.stops.iter_mut().find(is_of_files);
+                if let Some(files) = folders.filter(|_| is_of_folders) {
+                    // Now it is for both.
+                    *files = Cases::of(Test::File(true));
+                    return;
+                }
                 let reason = "what it does is not translated";
                 self.notes.left(&directive.place, &directive.line(), reason);
             }
@@ -156,7 +133,7 @@ impl Reader<'_> {
     fn refuse_rewritten(
         &mut self,
         directive: &Directive,
-        cases: Result<Cases, String>,
+        (conditions, cases): (&[Directive], Result<Cases, String>),
         flags: &Flags,
         rewriting: &Rewriting,
         site: &mut Site,
@@ -168,9 +145,11 @@ impl Reader<'_> {
         }
         let place = &directive.place;
         let status = flags.refuses.unwrap_or(404);
-        let refused = cases.and_then(|cases| {
+        let internal = conditions.iter().any(conditions_of::is_of_first_time);
+        let refusals = |cases: Cases| {
             let (scope, cases) = scope_of(directive, flags, &cases, rewriting)?;
             let rule = Rule::at(place, scope.refusing()).refuse_all(status);
+            let rule = Rule { internal, ..rule };
             // It leads to what is refused in each site: later rules do not see it then.
             let missing = Rule::at(place, scope).rewrite(HIDDEN);
             let own = cases.0.iter().map(|case| match is_missing(case) && status == 403 {
@@ -178,10 +157,15 @@ impl Reader<'_> {
                 false => limited(rule.clone(), case),
             });
             own.collect::<Result<Vec<_>, _>>()
-        });
-        match refused {
-            // No rewrite before it may lead around it.
+        };
+        // No rewrite before it may lead around it.
+        match cases.and_then(refusals) {
             Ok(rules) => rules.into_iter().for_each(|rule| site.guard(rule)),
+            Err(_) if let Some(rules) = self.wider(conditions, rewriting, site, &refusals) => {
+                let reason = "one of its conditions is not translated, so more is refused";
+                self.notes.refused(place, &line, reason);
+                rules.into_iter().for_each(|rule| site.guard(rule));
+            }
             Err(_) => {
                 let reason = "its conditions are not translated, so all that it could refuse is \
                     refused";
@@ -189,6 +173,26 @@ impl Reader<'_> {
                 self.refuse_paths(directive, flags, rewriting, site);
             }
         }
+    }
+
+    /// What refuses if some conditions are left out, each of which lets through less.
+    fn wider(
+        &self,
+        conditions: &[Directive],
+        rewriting: &Rewriting,
+        site: &Site,
+        refusals: &dyn Fn(Cases) -> Result<Vec<Rule>, String>,
+    ) -> Option<Vec<Rule>> {
+        let mut kept: Vec<Directive> = Vec::new();
+        let mut rules = None;
+        for group in conditions_of::groups(conditions) {
+            let more: Vec<Directive> = kept.iter().chain(group).cloned().collect();
+            let cases = self.cases(&more, None, rewriting, site).and_then(refusals);
+            if let Ok(own) = cases {
+                (kept, rules) = (more, Some(own));
+            }
+        }
+        rules
     }
 
     /// Refuses the paths of a rule, or all around it if they cannot be said.
@@ -217,6 +221,7 @@ impl Reader<'_> {
         &mut self,
         directive: &Directive,
         flags: &Flags,
+        conditions: &[Directive],
         (known, cases): (&[Condition], Result<Cases, String>),
         rewriting: &mut Rewriting,
         site: &mut Site,
@@ -247,30 +252,43 @@ impl Reader<'_> {
                 return self.other_host(directive, &known[0], start, flags, site);
             }
             ([Condition::NoFolder, Condition::EndsInSlash], _) if to == "%1" => {
-                let scope = Scope::pattern("^/(.+)/$");
+                let scope = Scope { pattern: Some("^/(.+)/$".into()), ..rewriting.scope.clone() };
                 let rule = Rule { unless_file: true, ..Rule::at(place, scope) };
-                site.rules.push(rule.redirect("/$1", flags.redirect.unwrap_or(302)));
+                let to = format!("{}/$1", self.prefix(site).unwrap_or_default());
+                site.rules.push(rule.redirect(to, flags.redirect.unwrap_or(302)));
                 return Ok(());
             }
             _ => {}
         }
         let mut cases = cases?;
-        let target = target(to, flags, rewriting, site.path.as_deref())?;
+        let (own_base, to) = of_own_folder(conditions, to, rewriting);
+        if let Some(others) = own_base {
+            cases = cases.and(&others).ok_or("too many conditions")?;
+        }
+        let to = &*to;
+        let prefix = self.prefix(site);
+        let target = target((expression, to), flags, rewriting, prefix.as_deref())?;
         if target.contains("%{") || target.contains("%1") || target.contains("%2") {
             return Err("variables of its target are not translated".into());
         }
         let is_url = target.starts_with("http://") || target.starts_with("https://");
         let status = flags.redirect.or(is_url.then_some(302));
-        let target = match (status, &site.path) {
-            (None, Some(mount)) => target
-                .strip_prefix(mount.as_str())
-                .filter(|rest| rest.starts_with('/'))
-                .ok_or("what is served instead lies outside of the folder")?
-                .to_owned(),
+        let target = match (status, &prefix) {
+            (None, Some(mount)) => {
+                let rest = target.strip_prefix(mount.as_str()).filter(|it| it.starts_with('/'));
+                match (rest, &site.path) {
+                    (Some(rest), _) => rest.to_owned(),
+                    (None, Some(_)) => {
+                        return Err("what is served instead lies outside of the folder".into());
+                    }
+                    // It is led there once more.
+                    (None, None) => target,
+                }
+            }
             _ => target,
         };
         if let (None, Some((folder, _)), true) = (status, &rewriting.folder, target.contains('$'))
-            && let Some(inner) = self.unseen.rewriting_around(&target, folder)
+            && let Some(inner) = self.unseen.rewriting_below(&target, folder)
         {
             let reason = format!(
                 "{inner} has rewrites of its own, which are not asked for what this leads to; if \
@@ -284,7 +302,10 @@ impl Reader<'_> {
             // The script itself is served anyway.
             for case in &mut cases.0 {
                 case.retain(|test| match test {
-                    Test::Found(Subject::Path, own, false) => !pattern::is_in(own, &target),
+                    Test::Found(Subject::Path, own, false) => {
+                        let beside = format!("{}x", target.trim_end_matches(plain_name(&target)));
+                        !pattern::is_in(own, &target) || pattern::is_in(own, &beside)
+                    }
                     _ => true,
                 });
             }
@@ -293,7 +314,7 @@ impl Reader<'_> {
             // Folders are rewritten, too, and never listed.
             site.rules.push(Rule::at(place, rewriting.scope.clone()).list(false));
         }
-        let is_missing = cases.0 == [vec![Test::File(false)]];
+        let is_missing = cases == Cases::of(Test::File(false)) || cases == conditions_of::no_file();
         if is_missing && is_any && is_of_site && is_script && status.is_none() {
             site.front_controller = Some(plain.to_owned());
             site.front_controller_for = vec!["php", "hidden"];
@@ -348,102 +369,38 @@ impl Reader<'_> {
     }
 }
 
+/// The name of the file at a path.
+fn plain_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The target of a rule that takes the path of its own folder from a condition, as `(.*/api)` in
+/// `/api/`, with what must not be in a path so that it is this one.
+fn of_own_folder(
+    conditions: &[Directive],
+    to: &str,
+    rewriting: &Rewriting,
+) -> (Option<Cases>, String) {
+    let unchanged = (None, to.to_owned());
+    let Some((folder, _)) = &rewriting.folder else { return unchanged };
+    let Some(rest) = to.strip_prefix("%1/") else { return unchanged };
+    let own = folder.trim_end_matches('/');
+    let is_own = |it: &Directive| {
+        let name = it.arg(1).strip_prefix("(.*/").and_then(|name| name.strip_suffix(')'));
+        it.arg(0) == "%{REQUEST_URI}" && name.is_some_and(|name| own.ends_with(&format!("/{name}")))
+    };
+    match conditions.last() {
+        Some(last) if is_own(last) => {
+            let name = last.arg(1).trim_start_matches("(.*").trim_end_matches(')');
+            let again = format!("^{}/.*{}", regex_lite::escape(own), regex_lite::escape(name));
+            (Some(Cases::of(Test::Found(Subject::Path, again, false))), rest.to_owned())
+        }
+        _ => unchanged,
+    }
+}
+
 /// Whether a case is for paths without a file, so that refusing these keeps nothing closed that is
 /// there.
-fn is_missing(case: &Case) -> bool {
+pub(super) fn is_missing(case: &Case) -> bool {
     case.contains(&Test::File(false))
-}
-
-/// The expression of a rule, for whole paths.
-fn expression_of(
-    directive: &Directive,
-    flags: &Flags,
-    rewriting: &Rewriting,
-) -> Result<String, String> {
-    let expression = directive.arg(0);
-    // `!` is for all paths in which the rest is not found, which no rule can say.
-    if expression.starts_with('!') {
-        return Err("its expression is not translated".into());
-    }
-    // More than it is for.
-    let wider = pattern::without_lookahead_at_once(expression);
-    let expression = wider.as_ref().map_or(expression, |(wider, _)| wider);
-    within_folder(&pattern::translate(expression, flags.ignores_case)?, rewriting)
-}
-
-/// An expression of a folder, which sees paths without the folder's own, as one for whole paths.
-fn within_folder(expression: &str, rewriting: &Rewriting) -> Result<String, String> {
-    let Some((folder, _)) = &rewriting.folder else { return Ok(expression.to_owned()) };
-    let start = format!("^{}", regex_lite::escape(folder));
-    let whole = value::with_start(expression, &start);
-    whole.ok_or_else(|| "where its expression starts is not translated".to_owned())
-}
-
-/// The paths that a rule is for, and the cases: with what must not be found in them.
-fn scope_of(
-    directive: &Directive,
-    flags: &Flags,
-    cases: &Cases,
-    rewriting: &Rewriting,
-) -> Result<(Scope, Cases), String> {
-    let mut scope = rewriting.scope.clone();
-    let (expression, is_found) = match directive.arg(0).strip_prefix('!') {
-        Some(expression) => (expression, false),
-        None => (directive.arg(0), true),
-    };
-    let whole = |expression: &str| {
-        within_folder(&pattern::translate(expression, flags.ignores_case)?, rewriting)
-    };
-    if let Some((own, others)) = pattern::without_lookahead_at_once(expression)
-        && is_found
-    {
-        let others = Cases::of(Test::Found(Subject::Path, whole(&others)?, false));
-        scope.and.extend(scope.pattern.take());
-        scope.pattern = Some(whole(&own)?);
-        return Ok((scope, cases.and(&others).ok_or("too many conditions")?));
-    }
-    let expression = whole(expression)?;
-    if !is_found {
-        let own = Cases::of(Test::Found(Subject::Path, expression, false));
-        return Ok((scope, cases.and(&own).ok_or("too many conditions")?));
-    }
-    scope.and.extend(scope.pattern.take());
-    scope.pattern = Some(expression);
-    Ok((scope, cases.clone()))
-}
-
-/// Whether an expression is found in each path.
-fn is_any(expression: &str) -> bool {
-    let all = ["^", ".", ".*", "^.*$", "^(.*)$", "(.*)", "^(.+)$", "^/(.*)$", "^/?(.*)$", "^.*"];
-    all.contains(&expression) || ["^(.*)", ".?", "^.?", "^.+$", "(.+)"].contains(&expression)
-}
-
-/// The target of a rule for the whole host, with `?` at its end if the query is dropped.
-fn target(
-    to: &str,
-    flags: &Flags,
-    rewriting: &Rewriting,
-    mount: Option<&str>,
-) -> Result<String, String> {
-    let mut to = to.to_owned();
-    let mount = mount.unwrap_or_default();
-    if let Some((folder, _)) = &rewriting.folder {
-        for (name, ends_in_slash) in &rewriting.bases {
-            let whole = format!("{mount}{folder}");
-            let base = if *ends_in_slash { &*whole } else { whole.trim_end_matches('/') };
-            to = to.replace(&format!("%{{ENV:{name}}}"), base);
-        }
-    }
-    let to = match &rewriting.folder {
-        _ if to.contains("://") || to.starts_with('/') => to,
-        Some((folder, base)) if folder == base => format!("{mount}{base}{to}"),
-        Some((_, base)) => format!("{base}{to}"),
-        None => return Err("outside of a folder, a target begins with a slash".into()),
-    };
-    let has_query = to.contains('?');
-    Ok(match (has_query, flags.keeps_query) {
-        _ if flags.drops_query && !to.ends_with('?') => format!("{to}?"),
-        (true, false) if !to.ends_with('?') => format!("{to}?"),
-        _ => to,
-    })
 }

@@ -6,11 +6,11 @@ use crate::pattern;
 use crate::source::Place;
 
 use super::access::{Access, OF_ACCESS, access};
-use super::area::Area;
+use super::area::{Area, HIDDEN};
 use super::folder::is_folder;
 use super::login::Settings;
 use super::overriding::overrides;
-use super::rewrite::Rewriting;
+use super::rewriting::Rewriting;
 use super::unseen;
 use super::{Reader, field, listing, name, parse, remote};
 
@@ -25,6 +25,7 @@ const TUNING: &[&str] = &[
     "allowencodedslashes",
     "browsermatch",
     "brotlicompressionquality",
+    "cgipassauth",
     "customlog",
     "defaultlanguage",
     "defaultruntimedir",
@@ -127,13 +128,16 @@ impl Reader<'_> {
         let directives = &*self.denied(directives, area, site);
         let settings = self.settings.with(directives);
         let mut closed = area.clone();
-        closed.scope.and.extend(opened(directives).into_iter().map(|own| format!("!{own}")));
+        closed
+            .scope
+            .and
+            .extend(opened(directives, directives, false).into_iter().map(|own| format!("!{own}")));
         self.access(&place, access(directives, &settings), &closed, site);
         self.unasked(directives, &area.scope);
         let around = std::mem::replace(&mut self.settings, settings);
         let base = directives.iter().rfind(|it| it.name == "rewritebase");
         let mut rewriting = Rewriting::new(area, base.map(|base| base.arg(0)));
-        for directive in directives {
+        for (at, directive) in directives.iter().enumerate() {
             match (&*directive.name, &directive.block) {
                 ("rewritecond", None) => rewriting.condition(directive),
                 ("rewriterule", None) => {
@@ -145,7 +149,9 @@ impl Reader<'_> {
                 }
                 ("directory" | "directorymatch", Some(_)) => {}
                 (name, _) if OF_ACCESS.contains(&name) => {}
-                (_, Some(inner)) => self.section(directive, inner, area, site),
+                (_, Some(inner)) => {
+                    self.section(directive, (inner, &directives[at + 1..]), area, site);
+                }
                 (_, None) => self.directive(directive, area, directives, site),
             }
         }
@@ -194,25 +200,64 @@ impl Reader<'_> {
         });
     }
 
-    fn section(&mut self, section: &Directive, inner: &[Directive], area: &Area, site: &mut Site) {
+    fn section(
+        &mut self,
+        section: &Directive,
+        (inner, later): (&[Directive], &[Directive]),
+        area: &Area,
+        site: &mut Site,
+    ) {
         let (kind, name) = kind_of(section);
+        let one = |area: Area| vec![area];
         let within = match kind {
-            "files" => Some(area.files(name::of_shell(name))),
-            "filesmatch" => name::of_expression(name).map(|names| area.files(names)),
+            "files" => Some(one(area.files(name::of_shell(name)))),
+            "filesmatch" => name::of_expression(name).map(|all| {
+                if all.iter().any(|names| names.is_dotless) && guards(inner) {
+                    let reason = "names without a dot are also refused behind the name of a \
+                        script; where that is asked for, write a rule for the files instead";
+                    self.notes.differs(&section.place, &section.line(), reason);
+                }
+                let closes =
+                    !matches!(access(inner, &Settings::default()), Access::Unsaid | Access::Open);
+                // Apache takes the first part of a path that is missing for the name.
+                for before in all.iter().filter_map(|names| names.before.clone()) {
+                    let mut scope = area.scope.clone();
+                    // The folder itself is there.
+                    let folder = scope.path.as_deref().unwrap_or_default().trim_end_matches('/');
+                    let before = match folder.is_empty() || folder.ends_with('*') {
+                        true => before,
+                        false => format!("^{}.*(?:{before})", regex_lite::escape(folder)),
+                    };
+                    scope.and.extend(scope.pattern.replace(before));
+                    let rule = Rule::at(&section.place, scope).rewrite(HIDDEN);
+                    if closes {
+                        site.guard(Rule { unless_file: true, ..rule });
+                    }
+                }
+                all.into_iter().map(|names| area.files(names)).collect()
+            }),
             "location" if area.folder.is_none() && !name.contains(['*', '?']) => {
                 let path = name.trim_end_matches('/');
                 let scope = if path.is_empty() { Scope::default() } else { Scope::path(path) };
-                Some(Area { scope, folder: None })
+                Some(one(Area { scope, folder: None }))
             }
             "locationmatch" if area.scope.is_all() => {
                 let scope = pattern::translate(name, false).ok().map(Scope::pattern);
-                scope.map(|scope| Area { scope, folder: None })
+                scope.map(|scope| one(Area { scope, folder: None }))
             }
             "proxy" | "ifmodule" => return,
+            "if" if self.limited(section, area, site) => return,
             _ => None,
         };
+        // What later sections open again stays open, as the last of them decides.
+        let again: Vec<String> =
+            opened(inner, later, true).iter().map(|own| format!("!{own}")).collect();
         match within {
-            Some(within) => self.directives(inner, &within, site),
+            Some(within) => within.into_iter().for_each(|mut within| {
+                let closes = again.is_empty() || !only_access(inner);
+                within.scope.and.extend(again.iter().filter(|_| !closes).cloned());
+                self.directives(inner, &within, site);
+            }),
             None => self.unknown(section, area, site),
         }
     }
@@ -293,6 +338,7 @@ impl Reader<'_> {
                 site.env.insert(name.to_owned(), value.to_owned());
             }
             name if TUNING.contains(&name) => {}
+            "setenvifexpr" => self.notes.left(place, &line, "no variable is set by an expression"),
             // A filter that is off refuses nothing.
             name if name.starts_with("sec") && directive.args.len() == 1 && is_off => {}
             "indexignore" => self.notes.differs(place, &line, listing::IGNORED),
@@ -361,8 +407,14 @@ fn kind_of(section: &Directive) -> (&str, &str) {
     }
 }
 
-/// The names of files that sections open again in what is closed around them, as expressions.
-fn opened(directives: &[Directive]) -> Vec<String> {
+/// Whether a section says who is let in, and nothing else.
+fn only_access(directives: &[Directive]) -> bool {
+    directives.iter().all(|it| it.block.is_none() && OF_ACCESS.contains(&&*it.name))
+}
+
+/// The names of files that sections open again in what is closed around or before them, as
+/// expressions.
+fn opened(directives: &[Directive], sections: &[Directive], is_later: bool) -> Vec<String> {
     // Apache holds to both of its ways to say it.
     let says = |all: &[Directive], newer: bool| {
         let is_own = |name: &str| match newer {
@@ -377,11 +429,15 @@ fn opened(directives: &[Directive]) -> Vec<String> {
             && [true, false].iter().all(|newer| says(inner, *newer) || !says(directives, *newer))
     };
     let names = |section: &Directive| match kind_of(section) {
+        ("files", name) if is_later => Some(name::in_plain_folders(&name::exactly(name))),
+        ("filesmatch", expression) if is_later => {
+            name::names_found(expression).map(|names| name::in_plain_folders(&names))
+        }
         ("files", name) => Some(name::exactly(name)),
         ("filesmatch", expression) => name::exactly_found(expression),
         _ => None,
     };
-    directives.iter().filter(opens).filter_map(names).collect()
+    sections.iter().filter(opens).filter_map(names).collect()
 }
 
 /// Whether anything within may refuse.

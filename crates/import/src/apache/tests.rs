@@ -1,6 +1,7 @@
 //! What Apache refuses or does not run is refused or not run by what is written: tables of
 //! configurations, each with paths. That Apache answers so is told by its manual.
 
+mod applications;
 mod denied;
 mod order;
 

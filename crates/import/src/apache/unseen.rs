@@ -23,7 +23,7 @@ pub(super) struct Unseen {
     /// What `ProxyPassMatch` takes.
     proxied: Vec<String>,
     /// Folders with rewrites of their own, with a slash at their ends.
-    rewriting: Vec<String>,
+    pub rewriting: Vec<String>,
 }
 
 impl Unseen {
@@ -36,10 +36,11 @@ impl Unseen {
         self.proxied.iter().cloned().chain(inner).collect()
     }
 
-    /// The folder with rewrites of its own, below another one, in which a path is.
-    pub(super) fn rewriting_around(&self, path: &str, folder: &str) -> Option<&String> {
+    /// A folder with rewrites of its own, below another one, in which a target may be.
+    pub(super) fn rewriting_below(&self, target: &str, folder: &str) -> Option<&String> {
+        let start = target.split('$').next().unwrap_or(target);
         let mut inner = self.rewriting.iter().filter(|it| it.len() > folder.len());
-        inner.find(|it| path.starts_with(&***it))
+        inner.find(|it| target.starts_with(&***it) || start.len() > 1 && it.starts_with(start))
     }
 
     /// Whether `ProxyPassMatch` takes a path.
@@ -62,7 +63,7 @@ pub(super) fn hands_scripts(directive: &Directive) -> bool {
 }
 
 /// Whether a folder has rewrites of its own, so that those around it do not hold in it.
-fn rewrites(directives: &[Directive]) -> bool {
+pub(super) fn rewrites(directives: &[Directive]) -> bool {
     let mut own = directives.iter().filter(|it| it.name.starts_with("rewrite")).peekable();
     let inherits = |it: &Directive| {
         let is_word = |word: &String| word.to_ascii_lowercase().starts_with("inherit");
@@ -186,6 +187,10 @@ impl Reader<'_> {
                 let is_asked = if is_there { !rule.unless_file } else { !rule.if_file };
                 *rule != own && is_asked && rule.conditions.is_empty() && rule.scope.fits(path)
             };
+            // It leads there again, which ends it.
+            if !path.contains('$') && own.conditions.is_empty() && own.scope.fits(path) {
+                return None;
+            }
             let mut next = site.rules.iter().filter(sees);
             let (next, expression) =
                 next.find_map(|rule| target_of(rule).zip(rule.scope.pattern.clone()))?;

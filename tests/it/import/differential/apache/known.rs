@@ -54,6 +54,11 @@ pub(super) const DIFFERENCES: &[Difference] = &[
             let data =
                 ["<Files secret.txt>\nAllow", "<FilesMatch \"\\.txt$\">\nRequire all granted"];
             let opens = opens || path.starts_with("/data") && data.into_iter().any(has);
+            let is_named =
+                |file: &str| ["index.php", "other.php"].iter().any(|it| file.ends_with(it));
+            let opens = opens
+                || has("<FilesMatch \"^(index|other)\\.php$\">\nRequire all granted")
+                    && theirs.file.as_deref().is_some_and(is_named);
             let inner = ["<Location /admin", "<FilesMatch \"^(info|tool)", "<Files tool.php>"];
             let has_both = path.starts_with("/admin") && inner.into_iter().any(has);
             // What a folder says of all requests comes in place of what is said of some.
@@ -130,6 +135,37 @@ pub(super) const DIFFERENCES: &[Difference] = &[
                 && theirs.status == ours.status
                 && theirs.body == ours.body
                 && ours.field("cache-control").any(|value| value == "private")
+        },
+    },
+    Difference {
+        name: "`THE_REQUEST` is seen decoded",
+        explains: |Pair { site, asked, theirs, ours }| {
+            let is_raw = ["%", "//", ".."].iter().any(|it| asked.target.contains(it));
+            site.text.contains("%{THE_REQUEST}")
+                && is_raw
+                && theirs.file.as_deref() == Some("index.php")
+                && ours.location.as_ref().is_some_and(|to| to.split('?').next() == Some("/"))
+        },
+    },
+    Difference {
+        name: "a rewrite is asked again for what one leads to, if that has no groups",
+        explains: |Pair { site, asked, ours, .. }| {
+            site.text.contains("RewriteRule ^p/(.*)$ /docs/$1")
+                && asked.path().starts_with("/p/")
+                && ours.status == 404
+        },
+    },
+    Difference {
+        name: "a redirect has the query of the client",
+        explains: |Pair { site, asked, theirs, ours }| {
+            let path = |to: &Option<String>| {
+                to.as_ref().map(|to| to.split('?').next().unwrap_or_default().to_owned())
+            };
+            let query = asked.target.split_once('?').map_or("", |(_, query)| query);
+            site.text.contains("<If \"%{QUERY_STRING} =~ /a=/\">\nRedirect")
+                && ours.location.is_some()
+                && path(&theirs.location) == path(&ours.location)
+                && ours.location.as_ref().is_some_and(|to| to.ends_with(query))
         },
     },
     Difference {

@@ -72,7 +72,7 @@ fn filled(text: &str) -> String {
 }
 
 /// What leads to the front controller.
-const FRONT: [&str; 9] = [
+const FRONT: [&str; 11] = [
     "<IfModule mod_rewrite.c>\nRewriteEngine On\nRewriteBase /\nRewriteRule ^index\\.php$ - [L]\n\
      RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\n\
      RewriteRule . /index.php [L]\n</IfModule>",
@@ -90,12 +90,18 @@ const FRONT: [&str; 9] = [
      RewriteCond %{REQUEST_URI} !\\.(png|css|txt)$ [NC]\nRewriteRule ^ index.php [L]",
     "RewriteEngine On\nRewriteRule ^(data|old)/ - [F,L]\nRewriteCond %{REQUEST_FILENAME} !-f\n\
      RewriteRule ^ index.php [QSA,L]",
+    "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} -f\nRewriteRule ^ - [L]\n\
+     RewriteCond %{REQUEST_URI} !=/favicon.ico\nRewriteRule ^ index.php [L]",
+    "RewriteEngine On\nRewriteRule ^(.+)$ - [E=ROUTE:$1,C]\n\
+     RewriteRule ^news/ index.php?news=1 [L]\nRewriteCond %{ENV:ROUTE} !^p/\n\
+     RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\n\
+     RewriteRule ^(.+)$ index\\.php?route=%{ENV:ROUTE} [L,QSA]",
     "FallbackResource /index.php",
     "DirectoryIndex index.php\nFallbackResource /index.php\nErrorDocument 404 /index.php",
 ];
 
 /// Other lines of a site's own `.htaccess`.
-const OVERRIDES: [&str; 38] = [
+const OVERRIDES: [&str; 46] = [
     "SetEnvIfNoCase User-Agent evilbot bad\nOrder allow,deny\nAllow from all\nDeny from env=bad",
     "SetEnvIf X-Forwarded-Proto ^http$ plain\n<RequireAll>\nRequire all granted\n\
      Require not env plain\n</RequireAll>",
@@ -110,6 +116,17 @@ const OVERRIDES: [&str; 38] = [
     "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule \\.(php|png)$ - [F]",
     "RewriteEngine On\nRewriteCond %{DOCUMENT_ROOT}/%{REQUEST_URI} !-f\n\
      RewriteRule ^news/ index.php [L]",
+    "<FilesMatch \"^\\.|^(?!docs)[^.]+$|\\.(?!css|png|php|html)[^.]*$\">\nRequire all denied\n\
+     </FilesMatch>",
+    "<FilesMatch \"\\.php$\">\nRequire all denied\n</FilesMatch>\n\
+     <FilesMatch \"^(index|other)\\.php$\">\nRequire all granted\n</FilesMatch>",
+    "Require all granted\n<LimitExcept GET>\nRequire all denied\n</LimitExcept>",
+    "SetEnvIf X-Forwarded-Proto ^https$ safe\n<Files info.php>\nRequire env safe\n</Files>",
+    "<If \"%{QUERY_STRING} =~ /a=/\">\nRedirect 302 /docs /news\n</If>",
+    "RewriteEngine On\nRewriteCond %{ENV:REDIRECT_STATUS} !=200\nRewriteRule ^data/ - [F]",
+    "RewriteEngine On\nRewriteCond %{THE_REQUEST} \\s/+index\\.php[\\s?]\n\
+     RewriteRule ^index\\.php$ / [R=301,L]",
+    "RewriteEngine On\nRewriteRule !\\.(txt|css)$ - [C]\nRewriteRule ^p/(.*)$ /docs/$1 [L]",
     "Options -Indexes",
     "Options +Indexes",
     "DirectoryIndex index.html index.php",
