@@ -101,7 +101,11 @@ impl Reader<'_> {
             let path = mount.path.clone().unwrap_or_default();
             match expression_behind(expression, &path) {
                 Within::Nowhere => {}
-                Within::At(own) if has_path(&to) => {
+                Within::At(own)
+                    if has_path(&to)
+                        && own != expression
+                        && is_same_in_groups(&own, expression) =>
+                {
                     let rule = Rule::at(&directive.place, Scope::pattern(own));
                     mount.rules.push(rule.redirect(to.clone(), status));
                 }
