@@ -10,8 +10,9 @@ use tokamak_sys::process::Executable;
 /// error says what is installed.
 pub type FindPhp = dyn Fn(Option<&str>) -> Result<PathBuf, String>;
 
-/// The programs that are open, by the version that sites ask for. All zygotes of a version are started from the file that was found at
-/// first, since another release may lay out the memory that it shares with this one differently.
+/// The programs that are open, by the version that sites ask for. All zygotes of a version are
+/// started from the file that was found at first, since another release may lay out the memory that
+/// it shares with this one differently.
 #[derive(Default)]
 pub struct Programs(BTreeMap<Option<String>, Executable>);
 
