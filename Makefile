@@ -11,7 +11,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # rustup puts cargo here; a shell that was open during its installation does not know yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: help run test sanitize bench bench-quick build doc install uninstall clean
+.PHONY: help run test sanitize bench bench-quick build packages doc install uninstall clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo 'make bench-quick       set up, measure for five minutes, make report.html'
 	@echo 'make bench             the same with all that is below bench/: two hours'
 	@echo 'make build             build the programs with optimisation'
+	@echo 'make packages          Debian packages, into target/packages'
 	@echo 'make doc               the documentation of the code, as HTML'
 	@echo 'make install           install below PREFIX ($(PREFIX)); make uninstall takes it away'
 	@echo 'make clean             remove everything that was built'
@@ -51,6 +52,9 @@ bench-quick:
 
 build:
 	cargo build --release --locked -p tokamak -p tokamak-php
+
+packages:
+	@scripts/packages
 
 doc:
 	cargo doc --locked --workspace --no-deps
