@@ -2,7 +2,7 @@
 //! PHP, and `tokamak-import` reads configurations of other servers.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -30,11 +30,16 @@ const IMPORT: Program = Program {
 };
 
 impl Program {
+    /// What its variable says, if that is set.
+    fn named(&self) -> Option<OsString> {
+        std::env::var_os(self.variable).filter(|named| !named.is_empty())
+    }
+
     /// Where it is: where its variable says, else beside the server, else in the `libexec/tokamak`
     /// next to the server's directory, else in the search path.
     fn find(&self) -> io::Result<PathBuf> {
         let Program { name, variable, .. } = self;
-        if let Some(named) = std::env::var_os(variable).filter(|named| !named.is_empty()) {
+        if let Some(named) = self.named() {
             let named = PathBuf::from(named);
             return if named.is_file() {
                 Ok(named)
@@ -72,13 +77,13 @@ fn exec<A: AsRef<OsStr>>(
 /// # Errors
 /// Fails if it is not installed; the message names those that are.
 pub fn tokamak_php(version: Option<&str>) -> io::Result<PathBuf> {
-    let mut installed = installed()?;
     let Some(version) = version else {
-        return PHP.find().or_else(|none| match installed.pop_last() {
-            Some((_, newest)) if std::env::var_os(PHP.variable).is_none() => Ok(newest),
-            _ => Err(none),
+        return PHP.find().or_else(|none| match PHP.named() {
+            Some(_) => Err(none),
+            None => installed()?.pop_last().map(|(_, newest)| newest).ok_or(none),
         });
     };
+    let mut installed = installed()?;
     let found = parse_version(version).and_then(|version| installed.remove(&version));
     found.ok_or_else(|| {
         let others = installed.keys().map(|(major, minor)| format!("{major}.{minor}"));

@@ -81,6 +81,8 @@ fn a_check_knows_what_is_installed() {
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("no program for PHP 7.1") && text.contains("no other version"), "{text}");
     assert_eq!(check("7.1", &["7.1"]), (Some(0), String::new()));
+    let (code, text) = check("8.4", &["7.1", "8.1"]);
+    assert!(code == Some(1) && text.contains("installed: 7.1, 8.1"), "{text}");
     let (code, text) = check("8", &[]);
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("two numbers, such as \"8.4\""), "{text}");

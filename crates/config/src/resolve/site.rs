@@ -119,7 +119,7 @@ impl Reader<'_> {
             front_controller_for: site.front_controller_for.value.clone(),
             tls: self.site_tls(site),
             mode,
-            php: self.php_version(&site.php),
+            php: self.php_version(&site.php, mode),
             concurrency: self.concurrency(site, mode),
             worker,
             boot,
@@ -274,8 +274,12 @@ impl Reader<'_> {
     }
 
     /// Whether that version is installed, only a look at the machine shows.
-    fn php_version(&mut self, given: &Given<Option<Text>>) -> Option<String> {
+    fn php_version(&mut self, given: &Given<Option<Text>>, mode: Mode) -> Option<String> {
         let version = text(given)?;
+        if mode == Mode::Fastcgi {
+            let problem = "the scripts of this site are run by its `upstream`; remove this key";
+            self.report("site", "php", given.origin, problem.into());
+        }
         let is_number = |part: &str| {
             (1..=3).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
         };
