@@ -239,11 +239,13 @@ pub fn parse_processors(text: &str) -> Vec<Processor> {
             "" => None,
             number => Some(number.parse().ok()?),
         };
-        // Behind these eight the kernel repeats what guests have used.
-        let times = times.split_ascii_whitespace().take(8).map(|time| time.parse::<u64>().ok());
-        let times = times.collect::<Option<Vec<u64>>>()?;
-        let idle = times.get(3)? + times.get(4)?;
-        Some(Processor { number, idle, all: times.iter().sum() })
+        let mut times = times.split_ascii_whitespace().map(|time| time.parse::<u64>().ok());
+        let mut next = || times.next().flatten();
+        let busy = next()? + next()? + next()?;
+        let idle = next()? + next()?;
+        // Behind these the kernel repeats what guests have used.
+        let interrupts_and_stolen = next()? + next()? + next()?;
+        Some(Processor { number, idle, all: busy + idle + interrupts_and_stolen })
     };
     text.lines().filter_map(row).collect()
 }
@@ -256,7 +258,8 @@ pub fn own_control_groups() -> String {
 /// A file of `/proc`. A name in it need not be UTF-8: the kernel cuts it after 15 bytes, which may
 /// be within a letter.
 fn read(path: &str) -> Option<String> {
-    fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    let text = String::from_utf8(fs::read(path).ok()?);
+    Some(text.unwrap_or_else(|other| String::from_utf8_lossy(other.as_bytes()).into_owned()))
 }
 
 /// The entries of a folder whose names are numbers.
