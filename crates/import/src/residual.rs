@@ -15,7 +15,7 @@ const LONGEST: usize = 2000;
 
 /// The expressions one of which is found in the rest of a path that begins with `text` if this one
 /// is found in the whole path. Its own beginning may lie in that rest, too. An empty one is found
-/// in all; none is found in nothing. `None` if nobody can know.
+/// in all; none is found in nothing. `None` if that is not known.
 pub(crate) fn behind(expression: &str, text: &str) -> Option<BTreeSet<String>> {
     let (flag, plain) = match expression.strip_prefix("(?i)") {
         Some(plain) => ("(?i)", plain),

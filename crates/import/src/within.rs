@@ -13,7 +13,7 @@ pub(crate) enum Within {
     At(String),
     /// Nothing.
     Nowhere,
-    /// Nobody can know.
+    /// It is not known.
     Unknown,
 }
 
