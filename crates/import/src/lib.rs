@@ -11,6 +11,7 @@ mod apache;
 mod caddy;
 mod combine;
 mod condition;
+mod derivative;
 mod directive;
 mod hsts;
 mod log_format;
@@ -18,7 +19,6 @@ mod model;
 mod nginx;
 mod note;
 mod pattern;
-mod residual;
 mod settings;
 mod source;
 #[cfg(test)]

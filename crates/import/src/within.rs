@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{pattern, residual};
+use crate::{derivative, pattern};
 
 /// What of a rule's paths lies below a path.
 #[derive(Debug, PartialEq)]
@@ -70,8 +70,8 @@ fn derived(own: &str, mount: &str) -> Within {
     let plain = |left: BTreeSet<String>| -> BTreeSet<String> {
         left.iter().map(|own| own.trim_start_matches("(?i)").to_owned()).collect()
     };
-    let Some(left) = residual::behind(own, mount) else { return Within::Unknown };
-    if residual::behind(&loose, mount).map(plain) != Some(plain(left.clone())) {
+    let Some(left) = derivative::behind(own, mount) else { return Within::Unknown };
+    if derivative::behind(&loose, mount).map(plain) != Some(plain(left.clone())) {
         return Within::Unknown;
     }
     let flag = if own.starts_with("(?i)") { "(?i)" } else { "" };
@@ -79,7 +79,7 @@ fn derived(own: &str, mount: &str) -> Within {
     match left.len() {
         0 => Within::Nowhere,
         _ if left.contains("") => Within::Everywhere,
-        1 if left.contains(&residual::within_paths(own.trim_start_matches("(?i)"))) => {
+        1 if left.contains(&derivative::within_paths(own.trim_start_matches("(?i)"))) => {
             Within::At(own.to_owned())
         }
         _ => Within::At(format!("{flag}{}", Vec::from_iter(left).join("|"))),

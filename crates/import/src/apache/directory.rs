@@ -88,7 +88,7 @@ impl Reader<'_> {
             self.directives(section.inner(), &area, site);
         }
         if site.path.is_none() {
-            self.around_led(site);
+            self.around_public_folder(site);
         }
         if overriding.is_any_below(root) {
             self.overrides(root, &|file| overriding.is_for(file), site);

@@ -5,7 +5,6 @@
 
 mod access;
 mod area;
-mod chosen;
 mod condition;
 mod denied;
 mod directory;
@@ -14,13 +13,14 @@ mod field;
 mod flags;
 mod folder;
 mod handler;
-mod led;
+mod if_section;
 mod listing;
 mod log;
 mod login;
 mod name;
 mod overriding;
 mod parse;
+mod public_folder;
 mod reach;
 mod redirect;
 mod remote;
@@ -42,9 +42,9 @@ use crate::source::{Disk, Place, Unreadable};
 use crate::validity;
 use area::Area;
 use folder::plain;
-use led::Led;
 use login::{Changed, Settings};
 use overriding::Overriding;
+use public_folder::PublicFolder;
 use remote::Naming;
 use unseen::Unseen;
 
@@ -81,7 +81,7 @@ pub(crate) fn read(
         setters: Vec::new(),
         of_server: Vec::new(),
         unseen: Unseen::default(),
-        led: None,
+        public_folder: None,
         notes,
     };
     let is_folder = absolute.file_name().is_some_and(|name| name == ".htaccess");
@@ -133,7 +133,7 @@ struct Reader<'a> {
     /// What the rewrites of folders do not see, in the site that is read.
     unseen: Unseen,
     /// Where all paths are led in the site that is read, and not in its mounted folders.
-    led: Option<Led>,
+    public_folder: Option<PublicFolder>,
     notes: &'a mut Notes,
 }
 
@@ -147,12 +147,12 @@ impl Reader<'_> {
             let reason = format!("{} holds for this folder, too, and is not read", other.display());
             self.notes.left(&site.place, "", reason);
         }
-        self.lead_in(Some(directives), &[], &mut site);
+        self.use_public_folder(Some(directives), &[], &mut site);
         if let Some(root) = &site.root {
             self.find_rewriting(root, &[], &Overriding::anywhere(), &site);
         }
-        match self.led.is_some() {
-            true => self.around_led(&mut site),
+        match self.public_folder.is_some() {
+            true => self.around_public_folder(&mut site),
             false => {
                 self.directives(directives, &Area::folder(Scope::default(), "/"), &mut site);
             }
@@ -249,7 +249,7 @@ impl Reader<'_> {
             }
         }
         self.access_log(own, around, &mut site);
-        self.lead_in(None, &all, &mut site);
+        self.use_public_folder(None, &all, &mut site);
         self.mounts(&all, &mut site);
         self.hands_scripts(&all, &mut site);
         if let Some(moved) = self.moved(own, &site) {
@@ -330,7 +330,7 @@ impl Reader<'_> {
         self.setters.clear();
         self.of_server.clear();
         self.settle_redirects(site);
-        self.settle_led(site);
+        self.settle_public_folder(site);
         self.settle_lifetimes(site);
         self.settle_logins(site);
         self.settle_expiry(site);

@@ -1,4 +1,5 @@
-//! What is left of an expression behind the text that a path begins with.
+//! What is left of an expression behind the text that a path begins with: its derivative by that
+//! text.
 
 use std::collections::BTreeSet;
 

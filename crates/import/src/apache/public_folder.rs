@@ -20,7 +20,7 @@ use super::{Reader, parse, value};
 
 /// Where all paths of a site are led.
 #[derive(Debug)]
-pub(super) struct Led {
+pub(super) struct PublicFolder {
     /// The folder, as a path of the root around it.
     pub path: String,
     place: Place,
@@ -48,24 +48,30 @@ struct Leading {
 impl Reader<'_> {
     /// Makes the folder into which all paths are led the root of a site. `own`: the `.htaccess` of
     /// the root, if it is what is read; `around`: what is said of the whole server.
-    pub(super) fn lead_in(
+    pub(super) fn use_public_folder(
         &mut self,
         own: Option<&[Directive]>,
         around: &[Directive],
         site: &mut Site,
     ) {
-        self.led = site.root.as_deref().and_then(|root| self.led(root, own, around));
-        if let (Some(root), Some(led)) = (&mut site.root, &self.led) {
+        self.public_folder =
+            site.root.as_deref().and_then(|root| self.public_folder(root, own, around));
+        if let (Some(root), Some(led)) = (&mut site.root, &self.public_folder) {
             root.push_str(&led.path);
         }
     }
 
     /// The path in front of what the rewrites of a site see.
     pub(super) fn prefix(&self, site: &Site) -> Option<String> {
-        site.path.clone().or_else(|| self.led.as_ref().map(|led| led.path.clone()))
+        site.path.clone().or_else(|| self.public_folder.as_ref().map(|led| led.path.clone()))
     }
 
-    fn led(&self, root: &str, own: Option<&[Directive]>, around: &[Directive]) -> Option<Led> {
+    fn public_folder(
+        &self,
+        root: &str,
+        own: Option<&[Directive]>,
+        around: &[Directive],
+    ) -> Option<PublicFolder> {
         let overriding = match own {
             Some(_) => Overriding::anywhere(),
             None => Overriding::of(around, root),
@@ -123,7 +129,7 @@ impl Reader<'_> {
         let mut said: Vec<Directive> = root_says.into_iter().filter(|it| !is_rewrite(it)).collect();
         said.extend(leading.before);
         let longer = format!("{}x", leading.path);
-        Some(Led {
+        Some(PublicFolder {
             place: rules.first()?.place.clone(),
             root: said,
             others,
@@ -134,8 +140,8 @@ impl Reader<'_> {
     }
 
     /// What is said around the folder into which all paths are led.
-    pub(super) fn around_led(&mut self, site: &mut Site) {
-        let Some(mut led) = self.led.take() else { return };
+    pub(super) fn around_public_folder(&mut self, site: &mut Site) {
+        let Some(mut led) = self.public_folder.take() else { return };
         // Rewrites of the root around it see no paths of the folder.
         let inner = vec![format!("{}/", led.path)];
         let rewriting = std::mem::replace(&mut self.unseen.rewriting, inner);
@@ -156,7 +162,7 @@ impl Reader<'_> {
             let longer = Scope::pattern(format!("^{}[^/]", regex_lite::escape(&led.path)));
             site.guard(Rule::at(&led.place, longer).refuse_all(404));
         }
-        self.led = Some(led);
+        self.public_folder = Some(led);
         // Apache asks them again behind the rewrite.
         for redirect in &redirects {
             self.redirect(redirect, &Area::folder(Scope::default(), "/"), site);
@@ -164,8 +170,8 @@ impl Reader<'_> {
     }
 
     /// Lets paths that name the folder themselves lead there, too.
-    pub(super) fn settle_led(&mut self, site: &mut Site) {
-        let Some(led) = self.led.take() else { return };
+    pub(super) fn settle_public_folder(&mut self, site: &mut Site) {
+        let Some(led) = self.public_folder.take() else { return };
         let is_rewrite =
             |it: &Rule| matches!(&it.action, Some(Action::Rewrite(to)) if to != HIDDEN);
         let at = site.rules.iter().position(is_rewrite).unwrap_or(site.rules.len());
