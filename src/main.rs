@@ -53,6 +53,7 @@ fn main() -> ExitCode {
         Command::Anatomy(anatomy) => anatomy.run(),
         Command::Trust(trust) => report(trust.run()),
         Command::Demo(demo) => demo.run(),
+        Command::Php(php) => report(php.run()),
         Command::PhpInfo => report(program::show_php_info()),
         Command::Completions { shell } => report(cli::pages::completions(shell)),
         Command::Man => report(cli::pages::manual()),

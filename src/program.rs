@@ -129,6 +129,44 @@ fn places(own: &Path) -> Vec<PathBuf> {
     first.into_iter().chain(std::env::split_paths(&path)).collect()
 }
 
+/// What a PHP reads its settings of.
+pub struct PhpFiles {
+    /// Its version, such as `8.2`.
+    pub version: String,
+    /// The `php.ini`, if there is one, else its folder.
+    pub file: Option<PathBuf>,
+    /// The folder of further files.
+    pub scanned: Option<PathBuf>,
+}
+
+/// Where the PHP of a version has its settings, as it says itself.
+///
+/// # Errors
+/// Fails if it is not installed or cannot be started.
+pub fn php_files(version: Option<&str>) -> io::Result<PhpFiles> {
+    let php = tokamak_php(version)?;
+    let output = Command::new(&php).args(["--show", "info"]).output();
+    let output = output.map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot start {}: {error}", php.display()))
+    })?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let value = |name: &str| {
+        let mut lines =
+            text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(" => "));
+        lines.next().filter(|value| *value != "(none)")
+    };
+    let version = value("PHP Version").map(|version| version.splitn(3, '.').take(2));
+    let version = version.map(|parts| parts.collect::<Vec<_>>().join("."));
+    let file = value("Loaded Configuration File").or(value("Configuration File (php.ini) Path"));
+    Ok(PhpFiles {
+        version: version.ok_or_else(|| {
+            io::Error::other(format!("{} does not say its version", php.display()))
+        })?,
+        file: file.map(PathBuf::from),
+        scanned: value("Scan this dir for additional .ini files").map(PathBuf::from),
+    })
+}
+
 /// Becomes `tokamak-php --info`, which prints what PHP says about itself. Returns only if it
 /// cannot.
 pub fn show_php_info() -> io::Result<()> {

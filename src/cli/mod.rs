@@ -10,6 +10,7 @@ mod import;
 mod leaks;
 mod lua_fcgi;
 pub mod pages;
+mod php;
 mod profile;
 mod seal_report;
 mod site;
@@ -39,6 +40,7 @@ pub use fpm::Fpm;
 pub use import::Import;
 pub use leaks::Leaks;
 pub use lua_fcgi::LuaFcgi;
+pub use php::Php;
 pub use profile::Profile;
 pub use seal_report::SealReport;
 pub use site::{Check, Serve};
@@ -96,6 +98,8 @@ pub enum Command {
     Trust(Trust),
     /// Write the demo site into a folder, to look at and to serve.
     Demo(Demo),
+    /// Run a script on the command line with the PHP, settings, environment and user of a site.
+    Php(Php),
     /// Show what the embedded PHP says about itself, like `php -i`.
     PhpInfo,
     /// Print completions for a shell.

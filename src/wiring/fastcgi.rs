@@ -96,6 +96,8 @@ pub fn site(name: &str, root: PathBuf) -> Site {
         front_controller_for: Vec::new(),
         mode: Mode::Classic,
         php: None,
+        user: None,
+        group: None,
         concurrency: 1,
         worker: None,
         boot: None,

@@ -299,8 +299,18 @@ fn version_names_the_program() {
     assert_eq!(answer.out, concat!("tokamak ", env!("CARGO_PKG_VERSION"), "\n"));
 }
 
-const COMMANDS: [&str; 9] =
-    ["serve", "check", "reload", "status", "upstream", "demo", "php-info", "completions", "man"];
+const COMMANDS: [&str; 10] = [
+    "serve",
+    "check",
+    "reload",
+    "status",
+    "upstream",
+    "demo",
+    "php",
+    "php-info",
+    "completions",
+    "man",
+];
 
 #[test]
 fn completions_know_every_command() {

@@ -118,6 +118,7 @@ mod personalised;
 /// php-fpm.
 mod php;
 /// A site chooses the version of PHP that runs it.
+mod php_command;
 mod php_versions;
 /// phpMyAdmin as Debian packages it.
 mod phpmyadmin;
@@ -140,6 +141,7 @@ mod seal_report;
 mod services;
 /// Connections that two requests of async mode use at once.
 mod shared_connections;
+mod site_users;
 /// Slow clients hold no worker; a full queue says so.
 mod slow_clients;
 /// The slow log: slow requests as whole entries of the error log.

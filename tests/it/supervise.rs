@@ -489,6 +489,13 @@ fn warm_up_requests_end_like_others() {
     assert_eq!(server.log().matches("booted").count(), 1, "{}", server.log());
 }
 
+/// The words of a line of `/proc/PID/status`.
+pub fn status_line(pid: u64, name: &str) -> Vec<String> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap().split_whitespace().map(str::to_owned).collect()
+}
+
 /// Front and workers run as an ordinary user when the server is started as root.
 #[test]
 fn drops_privileges() {
@@ -499,25 +506,19 @@ fn drops_privileges() {
     let text = server.text("/index.php?do=user");
     let user: u32 = text.split(' ').next().unwrap().parse().unwrap();
     assert_ne!(user, 0);
-    let of_process = |pid: u64| {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let field = |name: &str| {
-            let line = status.lines().find(|line| line.starts_with(name)).unwrap();
-            line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<String>>()
-        };
-        (field("Uid:"), field("Gid:"), field("Groups:"), field("CapEff:"))
-    };
     let supervisor = server.main_process().pid().into();
     let zygotes = children(supervisor, "zygote");
     let front = status(&server)["front_pid"].as_u64().unwrap();
     for pid in [zygotes[0], front, pid_in(&text)] {
-        let (uid, gid, groups, capabilities) = of_process(pid);
+        let uid = status_line(pid, "Uid");
         assert!(uid.iter().all(|id| *id == user.to_string()), "{uid:?}");
-        assert!(gid.iter().all(|id| id != "0"), "{gid:?}");
-        assert!(groups.iter().all(|id| id != "0"), "{groups:?}");
-        assert_eq!(capabilities, ["0000000000000000"]);
+        for name in ["Gid", "Groups"] {
+            let ids = status_line(pid, name);
+            assert!(ids.iter().all(|id| id != "0"), "{name} {ids:?}");
+        }
+        assert_eq!(status_line(pid, "CapEff"), ["0000000000000000"]);
     }
-    assert!(of_process(supervisor).0.iter().all(|id| id == "0"));
+    assert!(status_line(supervisor, "Uid").iter().all(|id| id == "0"));
 }
 
 /// What the supervisor holds (its control socket, other zygotes' lines) is in no other process.

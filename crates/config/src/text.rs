@@ -511,6 +511,8 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> RawSite {
             front_controller_for: plain(site.front_controller_for.clone()),
             mode: plain(Auto::Is(site.mode)),
             php: text(&site.php),
+            user: text(&site.user),
+            group: text(&site.group),
             worker: plain(site.worker.clone()),
             concurrency: plain(match site.mode {
                 Mode::Async => Auto::Is(Count(site.concurrency as u64)),

@@ -1,5 +1,7 @@
-//! The users that the processes of a generation run as. Only root can choose another user.
+//! The users that the processes of a generation run as. Only root can choose other users, or a
+//! process with the capabilities for that.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -31,32 +33,51 @@ impl Identities {
     /// The users that the configuration asks for.
     ///
     /// # Errors
-    /// Fails if a user or group does not exist.
+    /// Fails if a user or group does not exist, and with [`io::ErrorKind::PermissionDenied`] if a
+    /// site has a user of its own that this process cannot change to.
     pub fn of(server: &Server) -> io::Result<Identities> {
-        if !process::is_root() {
-            let (sites, upstreams) =
-                (vec![None; server.sites.len()], vec![None; server.upstreams.len()]);
-            return Ok(Identities { front: None, sites, upstreams });
+        let is_root = process::is_root();
+        if !is_root && !process::may_change_users() {
+            return Identities::unchanged(server);
         }
-        let own = server
-            .user
-            .as_ref()
-            .map(|user| Identity::find(user, server.group.as_deref()))
-            .transpose()?;
+        let own = found(server.user.as_ref(), server.group.as_ref())?;
+        // Capabilities that the supervisor has are not for those that it starts.
+        let own = if is_root { own } else { Some(own.map_or_else(Identity::own, Ok)?) };
         let front = match server.fpm {
             Some(_) => Some(Identity::find(NOBODY, None)?),
             None => own.clone(),
         };
         let site = |site: &Site| match &site.fpm {
             Some(pool) => of_pool(pool),
-            None => Ok(own.clone()),
+            None => Ok(of_site(site)?.or_else(|| own.clone())),
         };
-        let upstream = |upstream: &Upstream| Ok(of_application(upstream)?.or_else(|| own.clone()));
+        // Their sockets and folders are given to their user, which only root can do.
+        let upstream = |upstream: &Upstream| match is_root {
+            true => Ok(of_application(upstream)?.or_else(|| own.clone())),
+            false => Ok(own.clone()),
+        };
         Ok(Identities {
             sites: server.sites.iter().map(site).collect::<io::Result<_>>()?,
             upstreams: server.upstreams.iter().map(upstream).collect::<io::Result<_>>()?,
             front,
         })
+    }
+
+    /// Those of a process that cannot change its user: all are as the supervisor.
+    fn unchanged(server: &Server) -> io::Result<Identities> {
+        for site in &server.sites {
+            if of_site(site)?.is_some_and(|identity| identity.uid() != process::effective_uid()) {
+                let problem = format!(
+                    "site {}: its `user` needs a server that is started as root, or with \
+                        CAP_SETUID, CAP_SETGID and CAP_KILL",
+                    site.name
+                );
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
+            }
+        }
+        let (sites, upstreams) =
+            (vec![None; server.sites.len()], vec![None; server.upstreams.len()]);
+        Ok(Identities { front: None, sites, upstreams })
     }
 
     /// Those of a site's workers.
@@ -76,24 +97,39 @@ impl Identities {
 /// # Errors
 /// Fails if a user or group does not exist.
 pub fn verify(server: &Server) -> Result<Vec<String>, String> {
-    let found = Identities::of(server)
-        .map_err(|error| format!("{error}; correct `user` and `group`, or make them"))?;
-    let unwritable = unwritable_temp_dir(server, &found);
-    Ok(unreadable_roots(server, &found).into_iter().chain(unwritable).collect())
+    let identities = match Identities::of(server) {
+        Ok(identities) => identities,
+        // Whoever checks may be somebody else than whoever starts.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Ok(vec![error.to_string()]);
+        }
+        Err(error) => return Err(format!("{error}; correct `user` and `group`, or make them")),
+    };
+    let unwritable = unwritable_temp_dir(server, &identities);
+    Ok(unreadable_roots(server, &identities).into_iter().chain(unwritable).collect())
 }
 
-/// A line for each site whose files its user does not get at.
+/// A line for each site whose files its user, or the front's, does not get at.
 fn unreadable_roots(server: &Server, identities: &Identities) -> Vec<String> {
     let mut lines = Vec::new();
     for (index, site) in server.sites.iter().enumerate() {
-        let Some(identity) = identities.site(index) else { continue };
-        if let Some(closed) = first_closed(identity, &site.root) {
-            let (name, root, closed) = (&site.name, site.root.display(), closed.display());
-            let uid = identity.uid();
-            lines.push(format!(
-                "site {name}: its user ({uid}) may not enter {closed}, so nothing of {root} is \
-                    served; permit it (chmod o+x, or the group), unless an access control list does"
-            ));
+        let (name, root) = (&site.name, site.root.display());
+        let scripts = identities.site(index);
+        let mut closed_to = |identity: Option<&Identity>, whose: &str, what: &str| {
+            let closed = identity.and_then(|identity| first_closed(identity, &site.root));
+            if let (Some(identity), Some(closed)) = (identity, closed) {
+                let (uid, closed) = (identity.uid(), closed.display());
+                lines.push(format!(
+                    "site {name}: {whose} user ({uid}) may not enter {closed}, so {what} of {root} \
+                        is served; permit it (chmod o+x, or the group), unless an access control \
+                        list does"
+                ));
+            }
+        };
+        closed_to(scripts, "its", "nothing");
+        // Pools of `tokamak fpm` serve no files.
+        if site.fpm.is_none() && scripts != identities.front.as_ref() {
+            closed_to(identities.front.as_ref(), "the server's", "no file");
         }
     }
     lines
@@ -140,36 +176,54 @@ pub fn warnings(server: &Server, is_root: bool) -> Vec<String> {
     if server.fpm.is_some() {
         return warnings;
     }
-    let sites = server.sites.iter().filter(|site| site.mode != Mode::Fastcgi);
-    let names: Vec<&str> = sites.map(|site| site.name.as_str()).collect();
-    if is_root && server.user.is_none() {
+    let runs_php: Vec<&Site> =
+        server.sites.iter().filter(|site| site.mode != Mode::Fastcgi).collect();
+    let own: Vec<&Site> = runs_php.iter().copied().filter(|site| site.user.is_none()).collect();
+    if is_root && server.user.is_none() && (runs_php.is_empty() || !own.is_empty()) {
         warnings.push(
             "everything runs as root, so a script can read and change all of this machine; set user"
                 .to_owned(),
         );
+    } else if is_root && server.user.is_none() {
+        warnings.push(
+            "requests are read and files are served by root; set user, beside those of the sites"
+                .to_owned(),
+        );
     }
-    if names.len() > 1 {
+    let mut users: BTreeMap<Option<&String>, Vec<&str>> = BTreeMap::new();
+    for site in runs_php {
+        users.entry(site.user.as_ref()).or_default().push(&site.name);
+    }
+    for names in users.into_values().filter(|names| names.len() > 1) {
         let names = names.join(", ");
         warnings.push(format!(
             "these sites run as the same user, so a script of one can read the files of the \
-                others and end \
-             their processes; start a server for each where that matters sites=\"{names}\""
+                others and end their processes; where that matters, set a `user` for each of them \
+                sites=\"{names}\""
         ));
     }
     warnings
 }
 
+/// The identity of a user and group, if they are given.
+fn found(user: Option<&String>, group: Option<&String>) -> io::Result<Option<Identity>> {
+    user.map(|user| Identity::find(user, group.map(String::as_str))).transpose()
+}
+
+fn of_site(site: &Site) -> io::Result<Option<Identity>> {
+    found(site.user.as_ref(), site.group.as_ref())
+        .map_err(|error| io::Error::new(error.kind(), format!("site {}: {error}", site.name)))
+}
+
 fn of_application(upstream: &Upstream) -> io::Result<Option<Identity>> {
     let Some(spawn) = &upstream.spawn else { return Ok(None) };
-    let found =
-        spawn.user.as_ref().map(|user| Identity::find(user, spawn.group.as_deref())).transpose();
-    found.map_err(|error| {
+    found(spawn.user.as_ref(), spawn.group.as_ref()).map_err(|error| {
         io::Error::new(error.kind(), format!("upstream {}: {error}", upstream.name))
     })
 }
 
 fn of_pool(pool: &Pool) -> io::Result<Option<Identity>> {
-    pool.user.as_ref().map(|user| Identity::find(user, pool.group.as_deref())).transpose()
+    found(pool.user.as_ref(), pool.group.as_ref())
 }
 
 #[cfg(test)]
@@ -188,6 +242,21 @@ mod tests {
         other.name = "other".into();
         server.sites.push(other);
         assert!(warnings(&server, true)[0].ends_with("sites=\"default, other\""));
+        for user in ["shop", "blog"] {
+            server.sites[1].user = Some(user.into());
+            assert_eq!(warnings(&server, true), Vec::<String>::new());
+        }
+        server.sites[0].user = Some("blog".into());
+        assert!(warnings(&server, true)[0].ends_with("sites=\"default, other\""));
+        server.user = None;
+        assert!(warnings(&server, true)[0].starts_with("requests are read"));
+        server.sites[0].user = None;
+        assert!(warnings(&server, true)[0].starts_with("everything runs as root"));
+        server.user = Some("www-data".into());
+        server.sites[0].user = Some("www-data".into());
+        assert_eq!(warnings(&server, true), Vec::<String>::new());
+        server.sites[0].user = None;
+        server.sites[1].user = None;
         server.sites[1].mode = Mode::Fastcgi;
         assert_eq!(warnings(&server, true), Vec::<String>::new());
     }

@@ -328,6 +328,8 @@ pub(crate) mod tests {
             tls: tokamak_config::SiteTls::default(),
             dumpable: false,
             php: None,
+            user: None,
+            group: None,
             count_calls: false,
             server_timing: false,
             fpm: None,

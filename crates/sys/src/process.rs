@@ -26,7 +26,7 @@ mod users;
 pub use bounds::{Bounds, largest_core, most_files, open_files, reserve};
 pub use companion::end_with_parent;
 pub use executable::{Executable, set_name};
-pub use privacy::{Guard, allow_tracing, forbid_tracing, open_own};
+pub use privacy::{Guard, allow_tracing, forbid_tracing, may_change_users, open_own};
 pub use usage::{Demand, Memory, demand, memory, processor_time};
 pub use users::{
     Account, Identity, effective_uid, find_group, find_group_of, find_user, group_id, is_root,

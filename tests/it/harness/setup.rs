@@ -76,6 +76,7 @@ pub struct Setup {
     pub(super) web_server: WebServer,
     pub(super) is_root: bool,
     pub(super) open_files: Option<u64>,
+    pub(super) service: Option<Service>,
 }
 
 /// What runs in sealed mode before the image is taken.
@@ -92,6 +93,12 @@ pub(super) enum Image {
 pub(super) struct MoreSite {
     pub(super) host: String,
     pub(super) site: PathBuf,
+}
+
+/// A user with capabilities.
+pub(super) struct Service {
+    pub user: &'static str,
+    pub capabilities: &'static [&'static str],
 }
 
 /// The places that a started server uses; all of them end with the test.
@@ -126,6 +133,7 @@ impl Setup {
             web_server: WebServer::Nginx,
             is_root: false,
             open_files: None,
+            service: None,
         }
     }
 
@@ -256,6 +264,17 @@ impl Setup {
         self
     }
 
+    /// Started as this user with these capabilities, as a service is, and not as whoever runs the
+    /// tests, who has to be root.
+    pub fn as_service_of(
+        mut self,
+        user: &'static str,
+        capabilities: &'static [&'static str],
+    ) -> Setup {
+        self.service = Some(Service { user, capabilities });
+        self
+    }
+
     /// No process of Tokamak may have more files open.
     pub fn open_files(mut self, most: u64) -> Setup {
         self.open_files = Some(most);
@@ -274,7 +293,8 @@ impl Setup {
         self
     }
 
-    /// Serves the sites of these tables alone; `$ROOT` in them is the copy of [`Setup::site`].
+    /// Serves the sites of these tables alone; `$ROOT` in them is the copy of [`Setup::site`],
+    /// and `$STATE` a directory that scripts may write to.
     pub fn sites(mut self, tables: &str) -> Setup {
         self.own_sites = Some(tables.into());
         self

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::peer;
 use super::process::Process;
 use super::server::{Server, free_address};
-use super::setup::{Image, Kind, Places, Setup, is_root};
+use super::setup::{Image, Kind, Places, Service, Setup, is_root};
 
 /// The server program that this test program was built with.
 pub fn program() -> PathBuf {
@@ -37,9 +37,38 @@ pub(super) fn start(setup: &Setup, places: Places) -> Server {
             ("prlimit".into(), own.into_iter().chain(arguments).collect())
         }
     };
+    let (program, arguments) = match &setup.service {
+        None => (program, arguments),
+        Some(service) => as_service(service, &places, &program, arguments),
+    };
     let process = Process::start(&program, &arguments, &setup.server_environment, &places.log());
     let processes = fpm.into_iter().map(|(fpm, _)| fpm).chain([process]).collect();
     Server::new(setup.kind, address, processes, places)
+}
+
+/// The command that starts a program as a service's user, who owns the folder of the test.
+fn as_service(
+    service: &Service,
+    places: &Places,
+    program: &Path,
+    arguments: Vec<String>,
+) -> (PathBuf, Vec<String>) {
+    let (uid, gid) = tokamak_sys::process::find_user(service.user).expect("a user of every Debian");
+    std::os::unix::fs::chown(places.top(), Some(uid), Some(gid)).expect("root may do that");
+    let list = service.capabilities.iter().map(|name| format!("+{name}"));
+    let list = list.collect::<Vec<_>>().join(",");
+    let mut all = vec![
+        format!("--reuid={}", service.user),
+        format!("--regid={}", service.user),
+        "--clear-groups".to_owned(),
+        "--no-new-privs".to_owned(),
+    ];
+    if !list.is_empty() {
+        all.extend([format!("--inh-caps={list}"), format!("--ambient-caps={list}")]);
+    }
+    all.extend(["--".to_owned(), program.to_str().expect("a program's path is text").to_owned()]);
+    all.extend(arguments);
+    ("setpriv".into(), all)
 }
 
 fn configuration_text(setup: &Setup, places: &Places, port: u16, fpm: Option<&Path>) -> String {
@@ -53,7 +82,8 @@ fn configuration_text(setup: &Setup, places: &Places, port: u16, fpm: Option<&Pa
         writeln!(text, "{}", line.replace("$PORT", &port.to_string())).unwrap();
     }
     if let Some(tables) = &setup.own_sites {
-        text.push_str(&tables.replace("$ROOT", &places.root().display().to_string()));
+        let tables = tables.replace("$ROOT", &places.root().display().to_string());
+        text.push_str(&tables.replace("$STATE", &places.state().display().to_string()));
         return text;
     }
     if let Some(socket) = fpm {

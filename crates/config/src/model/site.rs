@@ -114,6 +114,10 @@ pub struct Site {
     pub mode: Mode,
     /// The version of PHP that runs its scripts, such as `8.4`; absent: the one that is found.
     pub php: Option<String>,
+    /// The user that runs its scripts, by name or number; absent: the server's.
+    pub user: Option<String>,
+    /// The group that goes with that user; absent: the user's own.
+    pub group: Option<String>,
     /// Requests that each worker serves at once: 1, but for [`Mode::Async`].
     pub concurrency: usize,
     /// The worker script (absolute): always for [`Mode::Worker`] and [`Mode::Async`], perhaps for

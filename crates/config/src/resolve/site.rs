@@ -120,6 +120,8 @@ impl Reader<'_> {
             tls: self.site_tls(site),
             mode,
             php: self.php_version(&site.php, mode),
+            user: self.user(site, mode),
+            group: text(&site.group),
             concurrency: self.concurrency(site, mode),
             worker,
             boot,
@@ -289,6 +291,20 @@ impl Reader<'_> {
             self.report("site", "php", given.origin, problem.into());
         }
         Some(version)
+    }
+
+    /// Whether there is such a user, only a look at the machine shows.
+    fn user(&mut self, site: &option::Site, mode: Mode) -> Option<String> {
+        let user = text(&site.user);
+        if user.is_some() && mode == Mode::Fastcgi {
+            let problem = "the scripts of this site are run by its `upstream`; set `user` there";
+            self.report("site", "user", site.user.origin, problem.into());
+        }
+        if user.is_none() && site.group.value.is_some() {
+            let problem = "a group goes with a user; set `user` too";
+            self.report("site", "group", site.group.origin, problem.into());
+        }
+        user
     }
 
     /// Requests at once in a worker.

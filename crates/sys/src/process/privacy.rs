@@ -55,6 +55,15 @@ pub fn open_own(path: &CStr) -> io::Result<OwnedFd> {
     opened
 }
 
+/// What it takes to start processes of other users, and to end them, as the kernel numbers them:
+/// `CAP_KILL`, `CAP_SETGID` and `CAP_SETUID`.
+const TO_CHANGE_USERS: [u32; 3] = [5, 6, 7];
+
+/// Whether this process can start processes of other users, and end them.
+pub fn may_change_users() -> bool {
+    Sets::read().is_ok_and(|held| TO_CHANGE_USERS.into_iter().all(|number| held.has(number)))
+}
+
 /// A capability that does no harm and that this process may pass on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guard(u32);
@@ -87,7 +96,7 @@ impl Guard {
     pub fn assume(self, identity: &Identity) -> io::Result<()> {
         // SAFETY: takes numbers only.
         check(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1) })?;
-        identity.assume()?;
+        identity.change()?;
         Sets::only(self.0).write(true)?;
         // SAFETY: takes numbers only.
         check(unsafe {
@@ -125,7 +134,7 @@ fn check(result: libc::c_int) -> io::Result<()> {
 
 /// The capabilities that a process may make use of: 64 bits in two words.
 #[derive(Default)]
-struct Sets([u32; 2]);
+pub(super) struct Sets([u32; 2]);
 
 /// `struct __user_cap_header_struct`.
 #[repr(C)]
@@ -166,7 +175,7 @@ impl Sets {
     }
 
     /// Permits these and no others; none of them is in effect.
-    fn write(&self, inheritable: bool) -> io::Result<()> {
+    pub(super) fn write(&self, inheritable: bool) -> io::Result<()> {
         let data = self.0.map(|word| Data {
             effective: 0,
             permitted: word,

@@ -6,6 +6,8 @@ use std::mem;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 
+use super::privacy::Sets;
+
 /// The identity of a process: user, group, and the groups of that user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -50,10 +52,34 @@ impl Identity {
         Ok(Identity { uid: user.uid, gid, groups: user.groups(gid), account: Some(user.account) })
     }
 
-    /// Becomes that user for good. Groups first: after `setuid` the right to change them is gone.
+    /// That of this process.
+    ///
+    /// # Errors
+    /// Fails if the system's list of users cannot be read.
+    pub fn own() -> io::Result<Identity> {
+        // SAFETY: takes nothing, cannot fail.
+        let (uid, gid) = (effective_uid(), unsafe { libc::getegid() });
+        let mut groups = vec![0; 65_536];
+        // SAFETY: `groups` has room for as many as a process can have.
+        let count = unsafe { libc::getgroups(groups.len() as libc::c_int, groups.as_mut_ptr()) };
+        if count < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        groups.truncate(count.unsigned_abs() as usize);
+        Ok(Identity { uid, gid, groups, account: user_by_number(uid)?.map(|user| user.account) })
+    }
+
+    /// Becomes that user for good, without any capability, unless it is the superuser.
     ///
     /// Only system calls, no allocation: it also runs between `fork` and `exec`.
     pub fn assume(&self) -> io::Result<()> {
+        self.change()?;
+        // The kernel takes them away from a process that was the superuser, and from no other.
+        if self.uid == 0 { Ok(()) } else { Sets::default().write(false) }
+    }
+
+    /// Changes the user. Groups first: after `setuid` the right to change them is gone.
+    pub(super) fn change(&self) -> io::Result<()> {
         // SAFETY: `groups` is an array of the given length; the others take numbers.
         let failed = unsafe {
             libc::setgroups(self.groups.len(), self.groups.as_ptr()) != 0
