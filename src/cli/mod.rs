@@ -81,6 +81,9 @@ pub enum Command {
     Capacity(Capacity),
     /// Let a running server read its configuration and code again, without losing a request.
     Reload(Reload),
+    /// Let the program that is installed now take over from a running server, without losing a
+    /// request.
+    Upgrade(Upgrade),
     /// Show what a running server does.
     Status(Status),
     /// Watch a running server in a terminal: requests, response times, phases, workers, slowest
@@ -159,6 +162,14 @@ pub struct Reload {
     /// sites go on, and the configuration is not read.
     #[arg(long, value_name = "NAME")]
     pub site: Option<String>,
+}
+
+/// `tokamak upgrade`.
+#[derive(Args, Debug)]
+pub struct Upgrade {
+    /// Which server is meant.
+    #[command(flatten)]
+    pub at: At,
 }
 
 /// `tokamak status`.

@@ -49,12 +49,20 @@ pub mod control {
 
     /// A reload takes as long as the application boots.
     const RELOAD_LIMIT: Duration = Duration::from_secs(120);
+    /// The same, and the start of the program.
+    const UPGRADE_LIMIT: Duration = Duration::from_secs(150);
     const STATUS_LIMIT: Duration = Duration::from_secs(5);
 
     /// Lets a server read everything again, or the code of one site.
     pub fn reload(target: Target, site: Option<&str>) -> Result<(), String> {
         let command = site.map_or_else(|| "reload".into(), |site| format!("reload\t{site}"));
         print!("{}", ask(target, &command, RELOAD_LIMIT)?);
+        Ok(())
+    }
+
+    /// Lets the program that is installed now take over from a server.
+    pub fn upgrade(target: Target) -> Result<(), String> {
+        print!("{}", ask(target, "upgrade", UPGRADE_LIMIT)?);
         Ok(())
     }
 

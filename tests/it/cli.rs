@@ -299,10 +299,11 @@ fn version_names_the_program() {
     assert_eq!(answer.out, concat!("tokamak ", env!("CARGO_PKG_VERSION"), "\n"));
 }
 
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 11] = [
     "serve",
     "check",
     "reload",
+    "upgrade",
     "status",
     "upstream",
     "demo",

@@ -72,7 +72,8 @@ fn settings_and_environment_are_those_of_the_site() {
 #[test]
 fn php_reads_the_same_files() {
     let place = place();
-    let info = run(Command::new(program()).arg("php-info"));
+    let served_by = program().with_file_name("tokamak-php");
+    let info = run(Command::new(served_by).args(["--show", "info"]));
     let info = String::from_utf8(info.stdout).expect("text");
     let served = |name: &str| {
         let mut lines =

@@ -18,7 +18,7 @@ in_every_mode! { loses_no_request, brings_new_code, lets_a_long_request_finish }
 
 /// Requests without a pause, until told to stop: on one connection as long as the server keeps it,
 /// or each on its own. Answers how many were served; any failure ends the test.
-fn load(server: &Server, keep_alive: bool, stop: &AtomicBool, served: &AtomicUsize) {
+pub fn load(server: &Server, keep_alive: bool, stop: &AtomicBool, served: &AtomicUsize) {
     let mut connection: Option<Connection> = None;
     while !stop.load(Ordering::Relaxed) {
         let mut open = connection.take().unwrap_or_else(|| server.connect());

@@ -1,12 +1,18 @@
-//! The worker program is replaced on disk while the server runs.
+//! The programs are replaced on disk while the server runs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::harness::{Kind, eventually, program};
-use crate::operate::{kill, operated, reload, status_when};
+use crate::harness::{End, Kind, Server, Setup, eventually, in_every_mode, program};
+use crate::operate::{command, configuration, configure, kill, operated, reload, status_when};
+use crate::reload::load;
 use crate::supervise::children;
+
+in_every_mode! { loses_no_request }
 
 /// Another version, which knows nothing of this one's memory: what it does when it notices.
 const OTHER: &str = "#!/bin/sh\nexit 104\n";
@@ -41,5 +47,146 @@ fn a_server_goes_on_with_the_program_that_it_was_started_with() {
 
     reload(&server).unwrap();
     assert_eq!(server.text("/program.php"), expected);
-    server.log_line(&["WARN", "tokamak-php has been replaced since the start", "restart it"]);
+    server.log_line(&[
+        "WARN",
+        "tokamak-php has been replaced since the start",
+        "`tokamak upgrade`",
+    ]);
+}
+
+/// A server from a copy of the program, which can be replaced.
+fn replaceable(kind: Kind, folder: &Path) -> (Setup, PathBuf) {
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let copy = folder.join("tokamak");
+    install(&program(), &copy);
+    let php = program().with_file_name("tokamak-php");
+    let setup = operated(kind).server_env("TOKAMAK_PHP", php.to_str().expect("text"));
+    (setup.program(copy.clone()), copy)
+}
+
+/// Puts a program in the place of another one, as package managers do.
+fn install(new: &Path, place: &Path) {
+    let beside = place.with_extension("new");
+    fs::copy(new, &beside).expect("a copy");
+    fs::rename(&beside, place).expect("it takes the place");
+}
+
+/// Servers that have taken over from the one that the harness knows.
+#[derive(Default)]
+struct Successors(Vec<u64>);
+
+impl Successors {
+    /// Lets the installed program take over.
+    #[track_caller]
+    fn upgrade(&mut self, server: &Server) -> Result<u64, String> {
+        let output = command(server, &["upgrade"]);
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
+        let pid =
+            text.strip_prefix("process ").and_then(|rest| rest.split(' ').next()?.parse().ok());
+        self.0.extend(pid);
+        pid.ok_or(text)
+    }
+}
+
+impl Drop for Successors {
+    fn drop(&mut self) {
+        for pid in self.0.iter().filter(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
+            kill("KILL", *pid);
+        }
+    }
+}
+
+fn loses_no_request(kind: Kind) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (setup, copy) = replaceable(kind, folder.path());
+    let pid_file = folder.path().join("pid");
+    let line = format!("pid_file = \"{}\"", pid_file.display());
+    let mut server = setup.line(&line).line("admin = \"unix:admin\"").start();
+    let mut successors = Successors::default();
+    let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        let _end = End(&stop);
+        for client in 0..4 {
+            let (server, stop, served) = (&server, &stop, &served);
+            scope.spawn(move || load(server, client % 2 == 0, stop, served));
+        }
+        for _ in 0..3 {
+            install(&program(), &copy);
+            let before = served.load(Ordering::Relaxed);
+            let pid = successors.upgrade(&server).unwrap_or_else(|wrong| panic!("{wrong}"));
+            let goes_on = || (served.load(Ordering::Relaxed) > before + 20).then_some(());
+            assert!(eventually(Duration::from_secs(20), goes_on).is_some(), "it serves");
+            let is_written = || {
+                let text = fs::read_to_string(&pid_file).unwrap_or_default();
+                (text == format!("{pid}\n")).then_some(())
+            };
+            assert!(eventually(Duration::from_secs(20), is_written).is_some(), "its pid");
+            // The control socket is its own, too.
+            status_when(&server, "the new server", |status| status["generation"] == 1);
+        }
+    });
+    let ended = server.main_process().wait(Duration::from_secs(60));
+    assert!(ended.is_some_and(|status| status.success()), "the first one has ended: {ended:?}");
+    assert!(pid_file.exists() && configuration(&server).with_file_name("admin").exists());
+    let problems: Vec<String> =
+        server.log().lines().filter(|line| line.contains(" ERROR ")).map(str::to_owned).collect();
+    assert_eq!(problems, [""; 0]);
+}
+
+#[test]
+fn a_version_that_does_not_serve_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (setup, copy) = replaceable(Kind::Sealed, folder.path());
+    let manager = UnixDatagram::bind(folder.path().join("manager")).expect("a socket");
+    manager.set_nonblocking(true).expect("it does not wait");
+    let socket = folder.path().join("manager");
+    let setup = setup.server_env("NOTIFY_SOCKET", socket.to_str().expect("text"));
+    let server = setup.boot("boot.php").start();
+    let mut successors = Successors::default();
+
+    let broken = folder.path().join("broken");
+    fs::write(&broken, "#!/bin/sh\nexit 1\n").expect("a file");
+    fs::set_permissions(&broken, fs::Permissions::from_mode(0o755)).expect("it can be run");
+    install(&broken, &copy);
+    let wrong = successors.upgrade(&server).expect_err("it ends at once");
+    assert!(wrong.contains("the new version does not serve"), "{wrong}");
+
+    install(&program(), &copy);
+    configure(&server, "mode = \"sealed\"", "mode = \"sealled\"");
+    let wrong = successors.upgrade(&server).expect_err("the configuration is wrong");
+    assert!(wrong.contains("the log says why"), "{wrong}");
+    server.log_line(&["sealled"]);
+    server.log_line(&["ERROR", "upgrade failed, this version goes on"]);
+    configure(&server, "mode = \"sealled\"", "mode = \"sealed\"");
+
+    let boot = server.places.root().join("boot.php");
+    let good = fs::read(&boot).expect("the boot script");
+    fs::write(&boot, "<?php throw new Exception('no database');").expect("a file");
+    let wrong = successors.upgrade(&server).expect_err("the application does not boot");
+    assert!(wrong.contains("the log says why"), "{wrong}");
+    server.log_line(&["no database"]);
+    fs::write(&boot, good).expect("a file");
+
+    assert!(server.text("/index.php").contains("version 1"), "the old one serves");
+    let mut told = || {
+        let mut buffer = [0; 1000];
+        let count = manager.recv(&mut buffer).ok()?;
+        Some(String::from_utf8_lossy(&buffer[..count]).into_owned())
+    };
+    assert!(std::iter::from_fn(&mut told).count() >= 1, "the manager was told of the start");
+
+    let pid = successors.upgrade(&server).expect("now it does");
+    assert!(server.text("/index.php").contains("version 1"));
+    let ready = format!("READY=1\nMAINPID={pid}\nSTATUS=serving\n");
+    let mut all = Vec::new();
+    let is_told = || {
+        all.extend(told());
+        all.contains(&ready).then_some(())
+    };
+    assert!(eventually(Duration::from_secs(20), is_told).is_some(), "it is the main process");
+    // It may say so only once the old one has said that it is: systemd listens to no other.
+    let handed_over = all.iter().position(|text| *text == format!("MAINPID={pid}\n"));
+    let says = all.iter().rposition(|text| *text == ready);
+    assert!(handed_over.is_some() && handed_over < says, "{all:?}");
+    assert!(all.iter().all(|text| !text.contains("STOPPING")), "{all:?}");
 }

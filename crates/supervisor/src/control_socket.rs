@@ -7,6 +7,7 @@
 //! ready          ok, if requests to all sites can be answered | error WHY
 //! reload         ok … once the new generation serves | error WHY
 //! stop           ok, and the server drains and ends
+//! upgrade        ok … once another version serves | error WHY
 //! upstream FORM list [NAME]                  ok, then the addresses of FastCGI applications as `text` or `json`
 //! upstream FORM add NAME ADDRESS WEIGHT      the same once it is done | error WHY
 //! upstream FORM drain|remove NAME ADDRESS    likewise
@@ -32,6 +33,7 @@ use std::time::{Duration, Instant};
 use tokamak_sys::control::{AddressAction, Purge};
 
 use crate::bind;
+use crate::upgrade::{CONTROL, Predecessor};
 
 /// Clients at one time. More wait in the kernel's queue.
 const MOST_CLIENTS: usize = 16;
@@ -63,6 +65,8 @@ pub enum Command {
     ReloadSite(String),
     /// The end.
     Stop,
+    /// Another version of the program.
+    Upgrade,
     /// Something about the addresses of FastCGI applications.
     Upstream(UpstreamCommand),
     /// Something is to go from the content cache.
@@ -114,6 +118,7 @@ impl Command {
             "ready" => Command::Ready,
             "reload" => Command::Reload,
             "stop" => Command::Stop,
+            "upgrade" => Command::Upgrade,
             other if other.starts_with("reload\t") => {
                 Command::ReloadSite(other["reload\t".len()..].to_owned())
             }
@@ -180,7 +185,8 @@ impl UpstreamCommand {
 /// The socket and its clients.
 #[derive(Debug)]
 pub struct ControlSocket {
-    listener: UnixListener,
+    /// None once another server has it.
+    listener: Option<UnixListener>,
     path: PathBuf,
     clients: Vec<Client>,
     next: u64,
@@ -230,7 +236,38 @@ impl ControlSocket {
         }
         let listener = bind_for_owner(path)?;
         listener.set_nonblocking(true)?;
-        Ok(ControlSocket { listener, path: path.to_owned(), clients: Vec::new(), next: 0 })
+        Ok(ControlSocket::of(listener, path))
+    }
+
+    fn of(listener: UnixListener, path: &Path) -> ControlSocket {
+        let listener = Some(listener);
+        ControlSocket { listener, path: path.to_owned(), clients: Vec::new(), next: 0 }
+    }
+
+    /// Takes over the socket at `path` from a server that this one replaces, if that had it;
+    /// otherwise as [`ControlSocket::open`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn adopt(path: &Path, predecessor: Option<&mut Predecessor>) -> io::Result<ControlSocket> {
+        match predecessor.and_then(|predecessor| predecessor.take(&name(path))) {
+            Some(listener) => Ok(ControlSocket::of(listener.into(), path)),
+            None => ControlSocket::open(path),
+        }
+    }
+
+    /// The socket, for a server that is to replace this one.
+    ///
+    /// # Errors
+    /// Fails if there is no free descriptor.
+    pub fn lend(&self) -> io::Result<Option<(String, OwnedFd)>> {
+        let lend = |listener: &UnixListener| Ok((name(&self.path), listener.try_clone()?.into()));
+        self.listener.as_ref().map(lend).transpose()
+    }
+
+    /// Lets another server have it. Clients that are here already get their answers.
+    pub fn release(&mut self) {
+        self.listener = None;
     }
 
     /// Where it is.
@@ -247,14 +284,16 @@ impl ControlSocket {
             // tell.
             .filter(|client| !matches!(client.state, ClientState::Waiting))
             .map(|client| (client.stream.as_fd(), matches!(client.state, ClientState::Taking(..))));
-        let listener = (self.clients.len() < MOST_CLIENTS).then(|| (self.listener.as_fd(), false));
-        listener.into_iter().chain(clients)
+        let listener = self.listener.iter().filter(|_| self.clients.len() < MOST_CLIENTS);
+        listener.map(|listener| (listener.as_fd(), false)).chain(clients)
     }
 
     /// Moves everything on; the commands that have come in, each with the number to answer to.
     pub fn serve(&mut self) -> Vec<(u64, Command)> {
         while self.clients.len() < MOST_CLIENTS {
-            let Ok((stream, _)) = self.listener.accept() else { break };
+            let Some(Ok((stream, _))) = self.listener.as_ref().map(UnixListener::accept) else {
+                break;
+            };
             if stream.set_nonblocking(true).is_ok() {
                 let state = ClientState::Asking(Vec::new());
                 self.clients.push(Client {
@@ -300,6 +339,11 @@ impl ControlSocket {
     }
 }
 
+/// What a server that replaces this one knows the socket by.
+fn name(path: &Path) -> String {
+    format!("{CONTROL}{}", path.display())
+}
+
 /// A listening socket for this user alone.
 fn bind_for_owner(path: &Path) -> io::Result<UnixListener> {
     let socket = bind::file(path)?;
@@ -311,7 +355,7 @@ impl Drop for ControlSocket {
     fn drop(&mut self) {
         // If it is gone already, that is what we want. What somebody has put in its place stays.
         let found = fs::symlink_metadata(&self.path);
-        if found.is_ok_and(|found| found.file_type().is_socket()) {
+        if self.listener.is_some() && found.is_ok_and(|found| found.file_type().is_socket()) {
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -48,6 +48,7 @@ mod status;
 pub mod storm;
 pub mod succession;
 mod system;
+pub mod upgrade;
 mod users;
 pub mod watch;
 mod watched;

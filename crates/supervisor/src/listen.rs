@@ -10,6 +10,7 @@ use socket2::{Domain, Socket, Type};
 use tokamak_config::{Server, Site};
 
 use crate::bind;
+use crate::upgrade::PASSED;
 
 /// Connections that the kernel may hold until the front takes them. The system's limit
 /// (`net.core.somaxconn`, 4096 by default) applies anyway.
@@ -72,6 +73,36 @@ impl Listeners {
             passed.push((address, socket));
         }
         Ok(Listeners { passed, own: BTreeMap::new() })
+    }
+
+    /// Takes over the sockets of a server that this one replaces, as [`Listeners::lend`] has named
+    /// them.
+    ///
+    /// # Errors
+    /// Fails for a socket that does not listen on TCP.
+    pub fn adopt(sockets: Vec<(String, OwnedFd)>) -> io::Result<Listeners> {
+        let (passed, own): (Vec<_>, Vec<_>) =
+            sockets.into_iter().partition(|(name, _)| name.starts_with(PASSED));
+        let passed = passed.into_iter().map(|(_, socket)| socket).collect();
+        let mut all = Listeners::with_passed(passed)?;
+        for (name, socket) in own {
+            let address = name.parse().map_err(|_| {
+                io::Error::new(io::ErrorKind::InvalidInput, format!("{name} is no address"))
+            })?;
+            all.own.insert(address, Socket::from(socket));
+        }
+        Ok(all)
+    }
+
+    /// All sockets, for a server that is to replace this one.
+    ///
+    /// # Errors
+    /// Fails if there is no free descriptor.
+    pub fn lend(&self) -> io::Result<Vec<(String, OwnedFd)>> {
+        let passed =
+            self.passed.iter().map(|(address, socket)| (format!("{PASSED} {address}"), socket));
+        let own = self.own.iter().map(|(address, socket)| (address.to_string(), socket));
+        passed.chain(own).map(|(name, socket)| Ok((name, socket.try_clone()?.into()))).collect()
     }
 
     /// Whether the service manager's sockets are used instead of the configuration's addresses.

@@ -74,6 +74,14 @@ pub fn notify(state: Notice, status: &str) {
     }
 }
 
+/// Tells the manager that another process is the service's main process from now on.
+pub fn hand_over(pid: u32) {
+    if let Some(path) = env::var_os("NOTIFY_SOCKET") {
+        // As in `notify`.
+        let _ = send(&path, &format!("MAINPID={pid}\n"));
+    }
+}
+
 fn text(state: Notice, status: &str, now_us: u64) -> String {
     let state = match state {
         Notice::Ready => "READY=1".to_owned(),

@@ -190,8 +190,14 @@ fn reset_name(reset: Reset) -> &'static str {
 }
 
 /// What a service manager, or a web server that started this one, said to the server alone.
-const PRIVATE: &[&str] =
-    &["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "FCGI_WEB_SERVER_ADDRS"];
+const PRIVATE: &[&str] = &[
+    "LISTEN_PID",
+    "LISTEN_FDS",
+    "LISTEN_FDNAMES",
+    "NOTIFY_SOCKET",
+    "FCGI_WEB_SERVER_ADDRS",
+    crate::upgrade::VARIABLE,
+];
 
 /// Whether no process of an application may see a variable: it is for the server alone, or it sets
 /// an option that is a secret.

@@ -185,6 +185,8 @@ pub struct Program<'a> {
     pub directory: Option<&'a Path>,
     /// What it may use, taken on before it changes its user.
     pub bounds: Bounds,
+    /// Whether it goes on when this process ends.
+    pub outlives: bool,
 }
 
 impl<'a> Program<'a> {
@@ -203,6 +205,7 @@ impl<'a> Program<'a> {
             guard: None,
             directory: None,
             bounds: Bounds::default(),
+            outlives: false,
         }
     }
 
@@ -211,8 +214,8 @@ impl<'a> Program<'a> {
         Program { opened: executable.file(), ..Program::new(executable.path()) }
     }
 
-    /// Starts it: no signal is blocked or ignored, it is its own process group, and dies with this
-    /// process.
+    /// Starts it: no signal is blocked or ignored, it is its own process group, and, unless it
+    /// outlives this process, dies with it.
     ///
     /// An error of the child before and in `exec` is returned here.
     ///
@@ -261,7 +264,9 @@ impl<'a> Program<'a> {
                     (Some(identity), None) => identity.assume()?,
                     (None, _) => {}
                 }
-                die_with(parent)?;
+                if !self.outlives {
+                    die_with(parent)?;
+                }
                 // SAFETY: the text is NUL-terminated and outlives the call.
                 if directory.as_ref().is_some_and(|path| unsafe { libc::chdir(path.as_ptr()) } != 0)
                 {
@@ -478,22 +483,30 @@ pub fn redirect_stderr(file: BorrowedFd<'_>) -> io::Result<()> {
 ///
 /// Must come before the process opens anything of its own.
 pub fn passed_sockets() -> Vec<OwnedFd> {
-    static TAKEN: AtomicBool = AtomicBool::new(false);
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
-    if number("LISTEN_PID") != Some(std::process::id()) || TAKEN.swap(true, Ordering::Relaxed) {
+    if number("LISTEN_PID") != Some(std::process::id()) {
         return Vec::new();
     }
-    let count = number("LISTEN_FDS").unwrap_or(0).min(1024) as RawFd;
-    let mut sockets = Vec::new();
-    for fd in FIRST..FIRST + count {
+    inherited(number("LISTEN_FDS").unwrap_or(0).min(1024) as usize)
+}
+
+/// The descriptors 3, 4, … that this process was started with, so many of them, as far as they are
+/// open. Only the first call gets them.
+pub fn inherited(count: usize) -> Vec<OwnedFd> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    if TAKEN.swap(true, Ordering::Relaxed) {
+        return Vec::new();
+    }
+    let mut descriptors = Vec::new();
+    for fd in FIRST..FIRST + count as RawFd {
         // SAFETY: changes a flag of the descriptor, and fails if there is none.
         if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0 {
-            // SAFETY: open, and ours by the contract of the two variables; `TAKEN` keeps it to one
-            // owner.
-            sockets.push(unsafe { OwnedFd::from_raw_fd(fd) });
+            // SAFETY: open, and ours by the contract of whoever has started this process; `TAKEN`
+            // keeps it to one owner.
+            descriptors.push(unsafe { OwnedFd::from_raw_fd(fd) });
         }
     }
-    sockets
+    descriptors
 }
 
 #[cfg(test)]

@@ -77,6 +77,7 @@ pub struct Setup {
     pub(super) is_root: bool,
     pub(super) open_files: Option<u64>,
     pub(super) service: Option<Service>,
+    pub(super) program: Option<PathBuf>,
 }
 
 /// What runs in sealed mode before the image is taken.
@@ -134,6 +135,7 @@ impl Setup {
             is_root: false,
             open_files: None,
             service: None,
+            program: None,
         }
     }
 
@@ -272,6 +274,12 @@ impl Setup {
         capabilities: &'static [&'static str],
     ) -> Setup {
         self.service = Some(Service { user, capabilities });
+        self
+    }
+
+    /// Started from this file, a copy of the program.
+    pub fn program(mut self, file: PathBuf) -> Setup {
+        self.program = Some(file);
         self
     }
 

@@ -31,7 +31,7 @@ pub(super) fn start(setup: &Setup, places: Places) -> Server {
     fs::write(&configuration, text).unwrap();
     let arguments = ["serve".into(), "--config".into(), configuration.to_str().unwrap().into()];
     let (program, arguments) = match setup.open_files {
-        None => (program(), arguments.to_vec()),
+        None => (setup.program.clone().unwrap_or_else(program), arguments.to_vec()),
         Some(most) => {
             let own = [format!("--nofile={most}:{most}"), program().to_str().unwrap().into()];
             ("prlimit".into(), own.into_iter().chain(arguments).collect())

@@ -119,10 +119,11 @@ impl Fleet {
         &mut self,
         outside: &mut dyn Outside,
         resolved: (Server, Identities),
+        patience: Patience,
         now: u64,
     ) -> io::Result<()> {
         let configured = self.configured.clone();
-        self.begin(outside, configured, resolved, Patience::Eager, now)?;
+        self.begin(outside, configured, resolved, patience, now)?;
         Ok(())
     }
 
@@ -195,10 +196,15 @@ impl Fleet {
         self.generations.iter_mut().for_each(|generation| generation.kill(now));
     }
 
-    /// No generation begins any more.
+    /// No generation begins any more, and the service ends.
     pub fn begin_stop(&mut self, outside: &mut dyn Outside) {
-        self.stopping = true;
         outside.notify(Notice::Stopping, "stopping");
+        self.begin_end(outside);
+    }
+
+    /// No generation begins any more.
+    pub fn begin_end(&mut self, outside: &mut dyn Outside) {
+        self.stopping = true;
         if let Some(mut reload) = self.reload.take() {
             let again = reload.take_next().unwrap_or_default();
             reload.clients.extend(again);

@@ -142,7 +142,7 @@ impl Outside for Host {
                 Level::Warn,
                 format_args!(
                     "{path} has been replaced since the start, and this server goes on with the \
-                    old one: restart it for the new one"
+                    old one: `tokamak upgrade` starts the new one"
                 ),
             );
         }

@@ -6,6 +6,7 @@ mod host;
 mod profile;
 mod questions;
 mod reloading;
+mod upgrade;
 
 use std::fmt;
 use std::fs;
@@ -32,7 +33,7 @@ use crate::emergency::Emergency;
 use crate::fleet::{Fleet, Outside};
 use crate::front::FrontMain;
 use crate::front_questions::FrontQuestions;
-use crate::generation::{Generation, Life};
+use crate::generation::{Generation, Life, Patience};
 use crate::identities::Identities;
 use crate::listen::Listeners;
 use crate::log::{self, Level};
@@ -42,9 +43,11 @@ use crate::programs::{FindPhp, Programs};
 use crate::settings;
 use crate::shared_tickets::{SharedTickets, TicketsMain};
 use crate::sockets::Sockets;
+use crate::upgrade::Predecessor;
 use crate::users::UserFilesWatch;
 use host::{Host, log_to};
 use questions::{Query, Questions};
+use upgrade::Upgrade;
 
 /// What the supervisor is given.
 pub struct Setup {
@@ -89,6 +92,8 @@ enum Token {
     Output(usize, usize, usize),
     Application(usize, usize, usize),
     Acme,
+    /// The version that this one replaces, or that replaces this one.
+    Version,
 }
 
 /// The whole state of the server.
@@ -113,6 +118,10 @@ struct Supervisor {
     acme: Acme,
     /// How often fronts were sent certificates.
     parcels: u32,
+    pid_file: PidFile,
+    /// The version that this one replaces, until that has let go.
+    predecessor: Option<Predecessor>,
+    upgrade: Option<Upgrade>,
 }
 
 /// Serves until it is told to stop. The calling process must have a single thread.
@@ -125,14 +134,19 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     }
     let mut programs = Programs::default();
     programs.open(&setup.server, &*setup.php).map_err(failure)?;
-    let passed = process::passed_sockets();
+    let mut predecessor = Predecessor::find().map_err(failure)?;
     let mut certificates = Certificates::new(&setup.server.state_dir, tokamak_cost::now());
     certificates.load(&setup.server).map_err(failure)?;
     let mut users = UserFilesWatch::default();
     users.load(&setup.server).map_err(failure)?;
     // Before the sockets for clients: who can connect there can ask the admin listener, too.
-    let admin = AdminSocket::open(setup.server.admin.as_ref()).map_err(failure)?;
-    let mut listeners = Listeners::with_passed(passed).map_err(failure)?;
+    let admin = AdminSocket::open(setup.server.admin.as_ref(), predecessor.as_mut());
+    let admin = admin.map_err(failure)?;
+    let listeners = match &mut predecessor {
+        Some(predecessor) => Listeners::adopt(predecessor.take_listeners()),
+        None => Listeners::with_passed(process::passed_sockets()),
+    };
+    let mut listeners = listeners.map_err(failure)?;
     let addresses = [&setup.server.listen[..], &setup.server.listen_tls].concat();
     listeners.open(&addresses).map_err(failure)?;
     let mut sockets = Sockets::default();
@@ -152,7 +166,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
             path.display()
         )));
     }
-    let control = ControlSocket::open(&path).map_err(|error| {
+    let control = ControlSocket::adopt(&path, predecessor.as_mut()).map_err(|error| {
         failure(format_args!("cannot open the control socket {}: {error}", path.display()))
     })?;
     let stderr = std::io::stderr().as_fd().try_clone_to_owned().map_err(failure)?;
@@ -192,7 +206,8 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         log::line(Level::Warn, format_args!("{warning}"));
     }
     let signals = Signals::take().map_err(failure)?;
-    let _pid_file = PidFile::write(setup.server.pid_file.clone()).map_err(failure)?;
+    let pid_file = setup.server.pid_file.clone().filter(|_| predecessor.is_none());
+    let pid_file = PidFile::write(pid_file).map_err(failure)?;
     log::line(
         Level::Info,
         format_args!("started pid={} control={}", std::process::id(), control.path().display()),
@@ -213,7 +228,8 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         for_fronts: Vec::new(),
         folder: None,
     };
-    fleet.start(&mut host, (resolved, identities), now).map_err(failure)?;
+    let patience = if predecessor.is_some() { Patience::Careful } else { Patience::Eager };
+    fleet.start(&mut host, (resolved, identities), patience, now).map_err(failure)?;
     let supervisor = Supervisor {
         fleet,
         host,
@@ -228,6 +244,9 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         shared_tickets: SharedTickets::default(),
         acme,
         parcels: 0,
+        pid_file,
+        predecessor,
+        upgrade: None,
     };
     supervisor.run()
 }
@@ -242,6 +261,9 @@ impl Supervisor {
                 match token {
                     Token::Signals => {} // below, after what the children said before they ended
                     Token::Control => self.commands(now),
+                    // The only word on it is its end.
+                    Token::Version if self.predecessor.is_some() => self.follow(),
+                    Token::Version => {} // below
                     Token::Front(at) => {
                         let means = self.host.means();
                         let answers = self.fleet.generations[at].hear_front(&means, now);
@@ -291,6 +313,7 @@ impl Supervisor {
             self.mind_certificates(now);
             self.mind_users(now);
             self.mind_faults(now);
+            self.mind_upgrade(now);
             if self.drain_at.is_some_and(|at| now >= at) {
                 self.drain(now);
             }
@@ -309,9 +332,16 @@ impl Supervisor {
         let now = tokamak_cost::now();
         let mut tokens = vec![Token::Signals];
         let mut watches = vec![Watch::read(self.signals.as_fd())];
-        for (fd, writes) in self.host.control.watches() {
+        // As long as another version listens there, too, it answers.
+        for (fd, writes) in self.host.control.watches().filter(|_| self.predecessor.is_none()) {
             tokens.push(Token::Control);
             watches.push(Watch::read_write(fd, writes));
+        }
+        let old = self.predecessor.as_ref().filter(|_| self.announced).map(Predecessor::fd);
+        let new = self.upgrade.as_ref().and_then(|upgrade| upgrade.successor.fd());
+        for fd in old.into_iter().chain(new) {
+            tokens.push(Token::Version);
+            watches.push(Watch::read(fd));
         }
         if let Some(endpoint) = self.acme.endpoint()
             && let Some(fd) = endpoint.fd()
@@ -461,6 +491,7 @@ impl Supervisor {
             Command::Profile(command) => self.profile(client, &command, now),
             Command::ReloadSite(site) => self.fleet.reload_site(site, client),
             Command::Reload => self.fleet.reload(&mut self.host, Some(client), now),
+            Command::Upgrade => self.upgrade(client, now),
             Command::Stop => {
                 self.host.answer(client, "ok stopping\n".into());
                 self.stop(now);
@@ -471,6 +502,7 @@ impl Supervisor {
     /// The first time drains, after `timeouts.drain_delay`; the next time at once. A further time
     /// ends at once.
     fn stop(&mut self, now: u64) {
+        self.end_upgrade();
         let delay = self.fleet.configured.timeouts.drain_delay;
         if self.announced && !self.fleet.stopping && !delay.is_zero() && self.drain_at.is_none() {
             let seconds = delay.as_secs_f64();
@@ -535,12 +567,15 @@ impl Supervisor {
                 banner::print(&self.host.with_real_addresses(first.server()));
             }
             notify::notify(Notice::Ready, "serving");
+            self.tell_predecessor();
             return Ok(());
         }
         if first.life() != Life::Booting {
             return Ok(());
         }
-        let without_php = |pool: &&Pool| !pool.has_zygote() && !pool.is_sealed();
+        // Beside another version, no failure is tried again: that one serves.
+        let is_first = self.predecessor.is_none();
+        let without_php = |pool: &&Pool| !is_first || !pool.has_zygote() && !pool.is_sealed();
         let why = first.pools().filter(without_php).find_map(Pool::failure).map(str::to_owned);
         if let Some(why) = why {
             self.fleet.kill(now);
@@ -568,6 +603,11 @@ impl PidFile {
             })?;
         }
         Ok(PidFile(path))
+    }
+
+    /// Leaves it to another server.
+    fn release(&mut self) {
+        self.0 = None;
     }
 }
 

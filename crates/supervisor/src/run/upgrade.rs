@@ -1,0 +1,129 @@
+//! Another version takes over from this one, or this one from another: see [`crate::upgrade`].
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use super::{PidFile, Supervisor};
+use crate::asker::Asker;
+use crate::fleet::Outside;
+use crate::log::{self, Level};
+use crate::notify::{self, Notice};
+use crate::upgrade::{Outcome, Successor};
+
+/// A new version that was asked for, and who has asked.
+pub(super) struct Upgrade {
+    pub successor: Successor,
+    client: Option<Asker>,
+    /// Whether it serves, and this one ends.
+    serves: bool,
+}
+
+impl Supervisor {
+    /// Starts the new version.
+    pub(super) fn upgrade(&mut self, client: Asker, now: u64) {
+        let refusal = if self.fleet.configured.fpm.is_some() {
+            Some("`tokamak fpm` is restarted by its service manager")
+        } else if self.fleet.stopping {
+            Some("the server is stopping")
+        } else if self.upgrade.is_some() {
+            Some("another upgrade is under way")
+        } else if !self.announced || self.predecessor.is_some() {
+            Some("the server still starts")
+        } else {
+            None
+        };
+        let started = match refusal {
+            Some(why) => Err(why.to_owned()),
+            None => self.start_successor(now).map_err(|error| error.to_string()),
+        };
+        match started {
+            Ok(successor) => {
+                let pid = successor.pid();
+                log::line(Level::Info, format_args!("upgrade: another version starts pid={pid}"));
+                self.upgrade = Some(Upgrade { successor, client: Some(client), serves: false });
+            }
+            Err(why) => {
+                log::line(Level::Error, format_args!("upgrade refused: {why}"));
+                self.host.answer(client, format!("error {why}\n"));
+            }
+        }
+    }
+
+    fn start_successor(&self, now: u64) -> io::Result<Successor> {
+        let mut sockets: Vec<(String, OwnedFd)> = self.host.listeners.lend()?;
+        sockets.extend(self.host.control.lend()?);
+        sockets.extend(self.host.admin.lend()?);
+        Successor::start(&sockets, self.host.stderr.as_fd(), now)
+    }
+
+    /// What has become of the new version.
+    pub(super) fn mind_upgrade(&mut self, now: u64) {
+        let Some(upgrade) = &mut self.upgrade else { return };
+        if upgrade.serves {
+            // Who asked may rely on the new version from now on.
+            let accepts = self.fleet.generations.iter().any(|generation| generation.accepts());
+            if !accepts && let Some(client) = upgrade.client.take() {
+                let pid = upgrade.successor.pid();
+                self.host.answer(client, format!("ok process {pid} serves\n"));
+            }
+            return;
+        }
+        match upgrade.successor.look(now) {
+            None => {}
+            Some(Outcome::Failed(why)) => {
+                log::line(
+                    Level::Error,
+                    format_args!("upgrade failed, this version goes on: {why}"),
+                );
+                if let Some(client) = upgrade.client.take() {
+                    let answer = format!("error the new version does not serve: {why}\n");
+                    self.host.answer(client, answer);
+                }
+                self.upgrade = None;
+            }
+            Some(Outcome::Ready) => {
+                upgrade.serves = true;
+                let pid = upgrade.successor.pid();
+                log::line(
+                    Level::Info,
+                    format_args!(
+                        "upgrade: process {pid} serves; this one answers what it has, and ends"
+                    ),
+                );
+                notify::hand_over(pid);
+                self.host.control.release();
+                self.host.admin.release();
+                self.pid_file.release();
+                // The new version learns by this that all of that is its own now.
+                upgrade.successor.let_go();
+                self.fleet.begin_end(&mut self.host);
+                self.fleet.drain(now);
+            }
+        }
+    }
+
+    /// Says to the old version that this one serves. If that is gone, its line says so.
+    pub(super) fn tell_predecessor(&mut self) {
+        if let Some(predecessor) = &mut self.predecessor {
+            let _ = predecessor.tell();
+        }
+    }
+
+    /// The server is to stop, and so is a version that would take over.
+    pub(super) fn end_upgrade(&mut self) {
+        if let Some(upgrade) = self.upgrade.take_if(|upgrade| !upgrade.serves) {
+            upgrade.successor.kill();
+        }
+    }
+
+    /// The old version has let go.
+    pub(super) fn follow(&mut self) {
+        self.predecessor = None;
+        match PidFile::write(self.host.setup.server.pid_file.clone()) {
+            Ok(file) => self.pid_file = file,
+            Err(error) => log::line(Level::Error, format_args!("{error}")),
+        }
+        notify::notify(Notice::Ready, "serving");
+        log::line(Level::Info, format_args!("upgrade: this version has taken over"));
+    }
+}
