@@ -68,7 +68,7 @@ fn settings_and_environment_are_those_of_the_site() {
     assert!(!all.contains("77M"), "{all}");
 }
 
-/// The files of settings are those that PHP reads when it serves, and not those of the command line.
+/// The files of settings are those that PHP reads when it serves, not those of the command line.
 #[test]
 fn php_reads_the_same_files() {
     let place = place();

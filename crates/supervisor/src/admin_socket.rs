@@ -11,10 +11,15 @@ use crate::upgrade::{ADMIN, Predecessor};
 
 /// The socket, if there is to be one. Dropping it removes the file of a Unix socket.
 #[derive(Debug)]
-pub struct AdminSocket(Option<(Admin, OwnedFd)>);
+pub struct AdminSocket {
+    socket: Option<(Admin, OwnedFd)>,
+    /// Whether the file is for this server to remove.
+    is_own: bool,
+}
 
 impl AdminSocket {
-    /// Opens it, or takes it over from a server that this one replaces.
+    /// Opens it, or takes it over from a server that this one replaces: then its file stays until
+    /// [`AdminSocket::keep`].
     ///
     /// # Errors
     /// Fails, with a message that names the address, if it cannot be opened.
@@ -22,11 +27,13 @@ impl AdminSocket {
         admin: Option<&Admin>,
         predecessor: Option<&mut Predecessor>,
     ) -> Result<AdminSocket, String> {
-        let Some(admin) = admin else { return Ok(AdminSocket(None)) };
+        let Some(admin) = admin else {
+            return Ok(AdminSocket { socket: None, is_own: true });
+        };
         if let Some(socket) =
             predecessor.and_then(|predecessor| predecessor.take(&name(&admin.address)))
         {
-            return Ok(AdminSocket(Some((admin.clone(), socket))));
+            return Ok(AdminSocket { socket: Some((admin.clone(), socket)), is_own: false });
         }
         let address = match &admin.address {
             AdminAddress::Tcp(address) => FpmAddress::Tcp(*address),
@@ -35,12 +42,12 @@ impl AdminSocket {
         let wrong = |error| format!("cannot open the admin listener {address}: {error}");
         // For the user who has started the server: who may connect may change things.
         let socket = web_server_socket(&address, 0o600).map_err(wrong)?;
-        Ok(AdminSocket(Some((admin.clone(), socket))))
+        Ok(AdminSocket { socket: Some((admin.clone(), socket)), is_own: true })
     }
 
     /// Where it listens, as the configuration names it.
     pub fn address(&self) -> Option<String> {
-        self.0.as_ref().map(|(admin, _)| text(&admin.address))
+        self.socket.as_ref().map(|(admin, _)| text(&admin.address))
     }
 
     /// The socket, for a server that is to replace this one.
@@ -51,10 +58,14 @@ impl AdminSocket {
         Ok(self.duplicate()?.map(|(admin, socket)| (name(&admin.address), socket)))
     }
 
+    /// The server that had it before has let go.
+    pub fn keep(&mut self) {
+        self.is_own = true;
+    }
+
     /// Lets another server have it.
     pub fn release(&mut self) {
-        // What is dropped here is the socket alone; its file stays.
-        self.0 = None;
+        (self.socket, self.is_own) = (None, false);
     }
 
     /// What a front needs of it.
@@ -63,7 +74,7 @@ impl AdminSocket {
     /// Fails if there is no free descriptor.
     pub fn duplicate(&self) -> io::Result<Option<(Admin, OwnedFd)>> {
         let lend = |(admin, socket): &(Admin, OwnedFd)| Ok((admin.clone(), socket.try_clone()?));
-        self.0.as_ref().map(lend).transpose()
+        self.socket.as_ref().map(lend).transpose()
     }
 }
 
@@ -81,7 +92,9 @@ fn name(address: &AdminAddress) -> String {
 
 impl Drop for AdminSocket {
     fn drop(&mut self) {
-        if let Some((Admin { address: AdminAddress::Unix(path), .. }, _)) = &self.0 {
+        if let Some((Admin { address: AdminAddress::Unix(path), .. }, _)) = &self.socket
+            && self.is_own
+        {
             // If it is gone already, that is what we want.
             let _ = fs::remove_file(path);
         }

@@ -187,6 +187,8 @@ impl UpstreamCommand {
 pub struct ControlSocket {
     /// None once another server has it.
     listener: Option<UnixListener>,
+    /// Whether the file is for this server to remove.
+    is_own: bool,
     path: PathBuf,
     clients: Vec<Client>,
     next: u64,
@@ -236,22 +238,22 @@ impl ControlSocket {
         }
         let listener = bind_for_owner(path)?;
         listener.set_nonblocking(true)?;
-        Ok(ControlSocket::of(listener, path))
+        Ok(ControlSocket::of(listener, path, true))
     }
 
-    fn of(listener: UnixListener, path: &Path) -> ControlSocket {
+    fn of(listener: UnixListener, path: &Path, is_own: bool) -> ControlSocket {
         let listener = Some(listener);
-        ControlSocket { listener, path: path.to_owned(), clients: Vec::new(), next: 0 }
+        ControlSocket { listener, is_own, path: path.to_owned(), clients: Vec::new(), next: 0 }
     }
 
     /// Takes over the socket at `path` from a server that this one replaces, if that had it;
-    /// otherwise as [`ControlSocket::open`].
+    /// otherwise as [`ControlSocket::open`]. Its file stays until [`ControlSocket::keep`].
     ///
     /// # Errors
     /// As there.
     pub fn adopt(path: &Path, predecessor: Option<&mut Predecessor>) -> io::Result<ControlSocket> {
         match predecessor.and_then(|predecessor| predecessor.take(&name(path))) {
-            Some(listener) => Ok(ControlSocket::of(listener.into(), path)),
+            Some(listener) => Ok(ControlSocket::of(listener.into(), path, false)),
             None => ControlSocket::open(path),
         }
     }
@@ -265,9 +267,14 @@ impl ControlSocket {
         self.listener.as_ref().map(lend).transpose()
     }
 
+    /// The server that had it before has let go.
+    pub fn keep(&mut self) {
+        self.is_own = true;
+    }
+
     /// Lets another server have it. Clients that are here already get their answers.
     pub fn release(&mut self) {
-        self.listener = None;
+        (self.listener, self.is_own) = (None, false);
     }
 
     /// Where it is.
@@ -355,7 +362,7 @@ impl Drop for ControlSocket {
     fn drop(&mut self) {
         // If it is gone already, that is what we want. What somebody has put in its place stays.
         let found = fs::symlink_metadata(&self.path);
-        if self.listener.is_some() && found.is_ok_and(|found| found.file_type().is_socket()) {
+        if self.is_own && found.is_ok_and(|found| found.file_type().is_socket()) {
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -111,8 +111,8 @@ section! {
         /// not set: the program `tokamak-php` if there is one, else the newest that is installed.
         php: Option<Text> = "", ANY, Live, env "TOKAMAK_PHP_VERSION", flag "--php";
         /// User that runs its scripts, if the server is started as root, or with the capabilities
-        /// `CAP_SETUID`, `CAP_SETGID` and `CAP_KILL`; not set: the server's `user`. The front, which
-        /// serves the files, stays the server's user, and has to be able to read them.
+        /// `CAP_SETUID`, `CAP_SETGID` and `CAP_KILL`; not set: the server's `user`. The front,
+        /// which serves the files, stays the server's user, and has to be able to read them.
         user: Option<Text> = "", ANY, Live, env "TOKAMAK_SITE_USER";
         /// Group to go with `user`; that user's own group if not set.
         group: Option<Text> = "", ANY, Live, env "TOKAMAK_SITE_GROUP";

@@ -566,8 +566,11 @@ impl Supervisor {
             } else {
                 banner::print(&self.host.with_real_addresses(first.server()));
             }
-            notify::notify(Notice::Ready, "serving");
-            self.tell_predecessor();
+            match &mut self.predecessor {
+                // If that is gone, its line says so. The manager hears of this one from that.
+                Some(predecessor) => drop(predecessor.tell()),
+                None => notify::notify(Notice::Ready, "serving"),
+            }
             return Ok(());
         }
         if first.life() != Life::Booting {

@@ -102,13 +102,6 @@ impl Supervisor {
         }
     }
 
-    /// Says to the old version that this one serves. If that is gone, its line says so.
-    pub(super) fn tell_predecessor(&mut self) {
-        if let Some(predecessor) = &mut self.predecessor {
-            let _ = predecessor.tell();
-        }
-    }
-
     /// The server is to stop, and so is a version that would take over.
     pub(super) fn end_upgrade(&mut self) {
         if let Some(upgrade) = self.upgrade.take_if(|upgrade| !upgrade.serves) {
@@ -119,6 +112,8 @@ impl Supervisor {
     /// The old version has let go.
     pub(super) fn follow(&mut self) {
         self.predecessor = None;
+        self.host.control.keep();
+        self.host.admin.keep();
         match PidFile::write(self.host.setup.server.pid_file.clone()) {
             Ok(file) => self.pid_file = file,
             Err(error) => log::line(Level::Error, format_args!("{error}")),
