@@ -9,7 +9,7 @@ use crate::source::Place;
 use super::Reader;
 use super::block::Block;
 use super::known;
-use super::location::{Locations, Match, is_script};
+use super::location::{Locations, Match, describe, is_script};
 use super::php;
 use super::server::Plan;
 use super::steps::only;
@@ -62,7 +62,10 @@ impl Reader<'_> {
         let scope = found.scope();
         // A file that is there, whatever the path is, comes before all that follows it.
         let (fallback, files) = match files.iter().position(|file| self.is_file_of(file, site)) {
-            Some(at) => (&files[at], &files[..at]),
+            Some(at) => {
+                self.fields_of_file(place, found, &files[at], locations);
+                (&files[at], &files[..at])
+            }
             None => (fallback, files),
         };
         let served = files.iter().any(|file| file == "$uri");
@@ -137,6 +140,24 @@ impl Reader<'_> {
             plan.fallback.push(start(&scope).rewrite(to.to));
         } else {
             plan.fallback.push(start(region).rewrite(to.to));
+        }
+    }
+
+    /// Says where a file that is not the last argument has other header fields: nginx sends it from
+    /// the location of `try_files`.
+    fn fields_of_file(&mut self, place: &Place, found: &Match, file: &str, locations: &Locations) {
+        let has_fields = |inner: &Directive| matches!(&*inner.name, "add_header" | "expires");
+        let takes = |(_, other, inner): &&(Place, Match, Vec<Directive>)| {
+            other != found && other.scope().fits(file) && inner.iter().any(has_fields)
+        };
+        if let Some((_, other, _)) = locations.all.iter().find(takes) {
+            let reason = format!(
+                "where it answers for other paths, it has the header fields of {}, and not those \
+                    of its own location; name the script alone in `try_files`, or write a rule \
+                    with `cache_control`",
+                describe(other)
+            );
+            self.notes.differs(place, file, reason);
         }
     }
 

@@ -400,7 +400,13 @@ impl Reader<'_> {
             if runs_nothing && !has_inner {
                 site.rules.push(only(place, &region, Serve::Files));
             }
-            self.try_files(directive, (found, &region), locations, site, plan);
+            let mut directive = directive.clone();
+            if !matches!(found, Match::Pattern(_)) && !self.captures && block.steps.is_empty() {
+                for own in &mut directive.args {
+                    *own = target::without_groups(own);
+                }
+            }
+            self.try_files(&directive, (found, &region), locations, site, plan);
         } else if !is_main && !matches!(found, Match::Exact(path) if path.ends_with('/')) {
             let is_closed = runs_nothing && !has_inner;
             let serve = if is_closed { Serve::Files } else { Serve::Existing };
