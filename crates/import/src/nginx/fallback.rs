@@ -63,7 +63,13 @@ impl Reader<'_> {
         // A file that is there, whatever the path is, comes before all that follows it.
         let (fallback, files) = match files.iter().position(|file| self.is_file_of(file, site)) {
             Some(at) => {
-                self.fields_of_file(place, found, &files[at], locations);
+                if self.has_other_fields(place, found, &files[at], locations) {
+                    site.rules.push(match files[..at].is_empty() {
+                        true => Rule::at(place, found.refused()).refuse_all(404),
+                        false => only(place, region, Serve::Existing),
+                    });
+                    return;
+                }
                 (&files[at], &files[..at])
             }
             None => (fallback, files),
@@ -143,22 +149,39 @@ impl Reader<'_> {
         }
     }
 
-    /// Says where a file that is not the last argument has other header fields: nginx sends it from
-    /// the location of `try_files`.
-    fn fields_of_file(&mut self, place: &Place, found: &Match, file: &str, locations: &Locations) {
-        let has_fields = |inner: &Directive| matches!(&*inner.name, "add_header" | "expires");
+    /// Whether a file that is not the last argument may be kept for longer than in the location of
+    /// `try_files`, from which nginx sends it; says so, and where it has other fields.
+    fn has_other_fields(
+        &mut self,
+        place: &Place,
+        found: &Match,
+        file: &str,
+        locations: &Locations,
+    ) -> bool {
+        let has_fields = |it: &Directive| matches!(&*it.name, "add_header" | "expires");
         let takes = |(_, other, inner): &&(Place, Match, Vec<Directive>)| {
             other != found && other.scope().fits(file) && inner.iter().any(has_fields)
         };
-        if let Some((_, other, _)) = locations.all.iter().find(takes) {
+        let Some((_, other, inner)) = locations.all.iter().find(takes) else { return false };
+        let is_of_caches = |it: &Directive| {
+            it.name == "expires" || it.arg(0).eq_ignore_ascii_case("cache-control")
+        };
+        let is_kept = inner.iter().any(is_of_caches);
+        let reason = format!(
+            "where it answers for other paths, it would have the header fields of {}, and not \
+                those of its own location",
+            describe(other)
+        );
+        if is_kept {
             let reason = format!(
-                "where it answers for other paths, it has the header fields of {}, and not those \
-                    of its own location; name the script alone in `try_files`, or write a rule \
-                    with `cache_control`",
-                describe(other)
+                "{reason}; paths without a file are 404 instead: write a rule with `unless_file` \
+                    and `rewrite` if it may be kept so long"
             );
-            self.notes.differs(place, file, reason);
+            self.notes.refused(place, file, reason);
+        } else {
+            self.notes.differs(place, file, reason.replace("would have", "has"));
         }
+        is_kept
     }
 
     /// Whether an argument is a file of the site, whatever the path is.

@@ -54,12 +54,39 @@ fn break_of_files_leaves_their_location_to_send_them() {
 }
 
 #[test]
-fn a_file_that_answers_for_others_keeps_its_own_fields_with_a_note() {
-    let fields = "location ~ \\.html$ { expires 1d; }";
-    let import = nginx(&format!("location / {{ try_files $uri /404.html /index.php; }} {fields}"));
-    assert!(import.notes.iter().any(|it| it.reason.contains("has the header fields of location")));
-    let import = nginx(&format!("location / {{ try_files $uri /404.html; }} {fields}"));
+fn a_file_that_answers_for_others_is_not_kept_for_longer() {
+    let tried = "location / { try_files $uri /404.html /index.php; } location ~ \\.html$";
+    let import = nginx(&format!("{tried} {{ expires 1d; }}"));
+    let is_refused = |note: &crate::Note| note.kind == Kind::Refused;
+    assert!(import.notes.iter().any(is_refused), "{:?}", import.notes);
+    assert!(!import.toml.contains("rewrite ="), "{}", import.toml);
+    let import = nginx(&format!("{tried} {{ add_header X-Own yes; }}"));
+    assert!(import.notes.iter().any(|it| it.reason.contains("it has the header fields of")));
+    assert_has(&import, "rewrite = \"/404.html?\"");
+    let import =
+        nginx("location / { try_files $uri /404.html; } location ~ \\.html$ { expires 1d; }");
     assert!(import.notes.is_empty(), "{:?}", import.notes);
+}
+
+#[test]
+fn what_goes_on_behind_a_script_is_no_file_of_an_earlier_location() {
+    let php = "location ~ \\.php$ { fastcgi_pass unix:/x; }";
+    let own = "location ~ ^/own\\.php(/|$) { fastcgi_pass unix:/x; }";
+    let import = nginx(&format!("{php} location ~ \\.png$ {{ }} {own}"));
+    assert_has(&import, "pattern = '\\.png$'\nand_pattern = ['\\.php/']\ndeny = [\"all\"]");
+    let import = nginx(&format!("{php} {own} location ~ \\.(png|php)$ {{ }}"));
+    assert!(!import.toml.contains("(png|php)$'\nand_pattern = ['\\.php/'"));
+}
+
+#[test]
+fn a_front_controller_with_path_info_that_is_refused_has_a_note() {
+    let import = nginx(
+        "location ~ \\.php$ { return 404; }\n\
+         location ~ ^/index\\.php(/|$) { fastcgi_pass unix:/x; }\n\
+         location / { try_files $uri /index.php$request_uri; }\n",
+    );
+    let is_said = |note: &crate::Note| note.reason.contains("all pages that this makes");
+    assert!(import.notes.iter().any(is_said), "{:?}", import.notes);
 }
 
 #[test]
