@@ -13,7 +13,7 @@ use crate::model::{Action, Description, Listen, Moved, Rule, Scope, Serve, Site}
 use crate::note::Notes;
 use crate::source::{Disk, Place};
 use crate::within::{Within, expression_behind, holds_behind, path_behind};
-use crate::{hsts, validity};
+use crate::{hsts, pattern, validity};
 
 /// Completes the sites of a description.
 pub(crate) fn combine(description: &mut Description, disk: &dyn Disk, notes: &mut Notes) {
@@ -326,7 +326,12 @@ fn is_root(site: &Site) -> bool {
 /// A front controller answers for other paths without a question to the refusals for its own. Where
 /// there are any, it becomes a rewrite: after that, all refusals are asked again.
 fn guard_front_controller(site: &mut Site, notes: &mut Notes) {
-    let fallbacks = site.rules.iter().filter(|rule| rule.unless_file && rule.scope.is_rest());
+    let is_rest = |rule: &&Rule| {
+        let pattern = rule.scope.pattern.as_deref().filter(|own| !pattern::ANY.contains(own));
+        let rest = Scope { pattern: pattern.map(str::to_owned), ..rule.scope.clone() };
+        rule.unless_file && rest.is_rest()
+    };
+    let fallbacks = site.rules.iter().filter(is_rest);
     let targets = fallbacks.filter_map(|rule| match &rule.action {
         Some(Action::Rewrite(to)) => Some(to.split('?').next().unwrap_or(to).to_owned()),
         _ => None,

@@ -302,7 +302,7 @@ pub(crate) fn split_assertion(expression: &str) -> Option<(String, String)> {
 }
 
 /// Where the group ends in which a text begins.
-fn closing(text: &str) -> Option<usize> {
+pub(crate) fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut is_escaped) = (0, false);
     for (at, char) in text.char_indices() {
         match char {

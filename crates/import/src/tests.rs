@@ -13,6 +13,7 @@ mod matchers;
 mod mounts;
 mod nested;
 mod passwords;
+mod rewrites;
 mod sizes;
 
 use std::fs;

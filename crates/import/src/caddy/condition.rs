@@ -138,11 +138,14 @@ pub(super) fn files(condition: &Directive) -> Option<Vec<String>> {
 fn file(files: &[String]) -> Option<Cases> {
     let own = |file: &String| matches!(&**file, "{path}" | "{http.request.uri.path}");
     let is_folder = |file: &String| file == "{path}/" || file == "{http.request.uri.path}/";
-    let there = Cases::of(Test::File(true));
     let is_known = files.iter().all(|file| own(file) || is_folder(file)) && files.iter().any(own);
     is_known.then_some(())?;
-    let other = if files.iter().any(is_folder) { PATH_INFO } else { FOLDER };
-    there.and(&Cases::of(Test::Found(Subject::Path, other.to_owned(), false)))
+    let (there, other) = match files.iter().any(is_folder) {
+        true => (Test::File(true), PATH_INFO),
+        // A folder without its slash is no file either.
+        false => (Test::NoFolder(true), FOLDER),
+    };
+    Cases::of(there).and(&Cases::of(Test::Found(Subject::Path, other.to_owned(), false)))
 }
 
 /// Whether a test is that of a path of no file, which the names of a matcher may answer.

@@ -172,7 +172,7 @@ impl Matcher {
     /// Whether it asks for files at the paths of requests.
     pub(super) fn asks_for_files(&self) -> bool {
         let Some(Cases(cases)) = &self.exact else { return false };
-        cases.iter().flatten().any(|test| matches!(test, Test::File(_)))
+        cases.iter().flatten().any(is_of_file)
     }
 
     /// Whether Caddy asks it before another one of the same directive: the longer of two single
@@ -279,14 +279,19 @@ impl Matcher {
         }
         let Some(Paths::Like(paths)) = &self.paths else { return None };
         let [case] = &self.exact.as_ref()?.0[..] else { return None };
-        let is_file = case.contains(&Test::File(true)) && path::are_files(paths);
+        let is_there = |test: &Test| matches!(test, Test::File(true) | Test::NoFolder(true));
+        let is_file = case.iter().any(is_there) && path::are_files(paths);
         is_file.then_some(())?;
-        let is_other =
-            |test: &&Test| !matches!(test, Test::File(_)) && !condition::is_of_folders(test);
+        let is_other = |test: &&Test| !is_of_file(test) && !condition::is_of_folders(test);
         let case = case.iter().filter(is_other).cloned().collect();
         let own = Matcher { exact: Some(Cases(vec![case])), ..self.clone() };
         own.by_path(&Rule { of_answer: true, ..rule.clone() })
     }
+}
+
+/// Whether a test asks for a file at the path.
+fn is_of_file(test: &Test) -> bool {
+    matches!(test, Test::File(_) | Test::NoFolder(_))
 }
 
 fn is_positive(test: &Test) -> bool {

@@ -167,6 +167,13 @@ impl Block {
         }
     }
 
+    /// Whether nothing but files answers.
+    pub(super) fn sends_files(&self) -> bool {
+        let tried = self.try_files.as_ref().or(self.missing.as_ref());
+        let fallback = tried.and_then(|it| it.args.last());
+        self.fastcgi.is_none() && fallback.is_none_or(|last| last.starts_with('='))
+    }
+
     /// Whether index files and lists answer for folders, and not scripts or what `try_files` says.
     pub(super) fn serves_folders(&self) -> bool {
         let tried = self.try_files.as_ref().and_then(|it| it.args.split_last());

@@ -9,7 +9,7 @@ use crate::source::Place;
 use super::Reader;
 use super::block::Block;
 use super::known;
-use super::location::{Locations, Match, is_script};
+use super::location::{Locations, Match, describe, is_script};
 use super::php;
 use super::server::Plan;
 use super::steps::only;
@@ -62,7 +62,16 @@ impl Reader<'_> {
         let scope = found.scope();
         // A file that is there, whatever the path is, comes before all that follows it.
         let (fallback, files) = match files.iter().position(|file| self.is_file_of(file, site)) {
-            Some(at) => (&files[at], &files[..at]),
+            Some(at) => {
+                if self.has_other_fields(place, found, &files[at], locations) {
+                    site.rules.push(match files[..at].is_empty() {
+                        true => Rule::at(place, found.refused()).refuse_all(404),
+                        false => only(place, region, Serve::Existing),
+                    });
+                    return;
+                }
+                (&files[at], &files[..at])
+            }
             None => (fallback, files),
         };
         let served = files.iter().any(|file| file == "$uri");
@@ -138,6 +147,41 @@ impl Reader<'_> {
         } else {
             plan.fallback.push(start(region).rewrite(to.to));
         }
+    }
+
+    /// Whether a file that is not the last argument may be kept for longer than in the location of
+    /// `try_files`, from which nginx sends it; says so, and where it has other fields.
+    fn has_other_fields(
+        &mut self,
+        place: &Place,
+        found: &Match,
+        file: &str,
+        locations: &Locations,
+    ) -> bool {
+        let has_fields = |it: &Directive| matches!(&*it.name, "add_header" | "expires");
+        let takes = |(_, other, inner): &&(Place, Match, Vec<Directive>)| {
+            other != found && other.scope().fits(file) && inner.iter().any(has_fields)
+        };
+        let Some((_, other, inner)) = locations.all.iter().find(takes) else { return false };
+        let is_of_caches = |it: &Directive| {
+            it.name == "expires" || it.arg(0).eq_ignore_ascii_case("cache-control")
+        };
+        let is_kept = inner.iter().any(is_of_caches);
+        let reason = format!(
+            "where it answers for other paths, it would have the header fields of {}, and not \
+                those of its own location",
+            describe(other)
+        );
+        if is_kept {
+            let reason = format!(
+                "{reason}; paths without a file are 404 instead: write a rule with `unless_file` \
+                    and `rewrite` if it may be kept so long"
+            );
+            self.notes.refused(place, file, reason);
+        } else {
+            self.notes.differs(place, file, reason.replace("would have", "has"));
+        }
+        is_kept
     }
 
     /// Whether an argument is a file of the site, whatever the path is.

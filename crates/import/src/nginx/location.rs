@@ -69,6 +69,12 @@ impl Match {
         }
     }
 
+    /// Whether it is for files by their extensions.
+    fn is_of_files(&self) -> bool {
+        let own = matches!(self, Match::Pattern(_)).then(|| self.scope().extensions()).flatten();
+        own.is_some_and(|own| !own.iter().any(|one| one.starts_with("ph")))
+    }
+
     /// Whether it is for scripts, wherever they are.
     pub(super) fn runs_scripts(&self) -> bool {
         matches!(self, Match::Pattern(own) if pattern::is_in(own, "/a.php"))
@@ -400,11 +406,23 @@ impl Reader<'_> {
             if runs_nothing && !has_inner {
                 site.rules.push(only(place, &region, Serve::Files));
             }
-            self.try_files(directive, (found, &region), locations, site, plan);
+            let mut directive = directive.clone();
+            if !matches!(found, Match::Pattern(_)) && !self.captures && block.steps.is_empty() {
+                for own in &mut directive.args {
+                    *own = target::without_groups(own);
+                }
+            }
+            self.try_files(&directive, (found, &region), locations, site, plan);
         } else if !is_main && !matches!(found, Match::Exact(path) if path.ends_with('/')) {
             let is_closed = runs_nothing && !has_inner;
             let serve = if is_closed { Serve::Files } else { Serve::Existing };
             site.rules.push(only(place, &region, serve));
+        }
+        if !runs_nothing && block.sends_files() && found.is_of_files() {
+            // What goes on behind the name of a script is no file.
+            let mut behind = region.clone();
+            behind.and.push(BEHIND.to_owned());
+            plan.files.push((place.clone(), behind));
         }
         plan.regions.push(Region::of(place, found, &block));
         for (status, (place, page)) in &block.error_pages {

@@ -62,6 +62,7 @@ pub(crate) fn read(
         waits: Vec::new(),
         has_log: has_log(&directives),
         named: Vec::new(),
+        captures: false,
         maps: condition::maps(&directives),
         flags: Flags::new(),
         path_infos: PathInfos::new(),
@@ -124,6 +125,8 @@ struct Reader<'a> {
     has_log: bool,
     /// The locations `@name` of a server.
     named: Vec<(String, Vec<Directive>)>,
+    /// Whether an expression of a server's own lines may have found groups.
+    captures: bool,
     /// What each `map` makes of its variable.
     maps: Maps,
     /// What `set` gives to variables, and for which requests.

@@ -76,6 +76,10 @@ const OTHERS: [&str; 8] =
 /// Names that only begin like those of scripts.
 const LONGER: [&str; 3] = ["/a.php5", "/a.phps", "/a.php.bak"];
 
+/// What may stand behind a name in an expression.
+const END_OF_NAMES: [&str; 9] =
+    ["$", "/", "(/|$)", "(?:/|$)", "($|/)", "(?:$|/)", "(/.*)?$", "(?:/.*)?$", "(/.+)?$"];
+
 /// The names that PHP runs, with what may follow them.
 pub(super) const NAMES: &str = "\\.php(?:/|$)";
 
@@ -103,7 +107,17 @@ pub(super) fn has_others(expression: &str) -> (bool, bool) {
         own.names.iter().any(|name| pattern::is_in(expression, &format!("{name}5")))
     });
     let is_known = is_listed || SCRIPTS.iter().all(|path| pattern::is_in(expression, path));
-    (is_meant || has(&LONGER) || is_longer || !is_known, is_meant)
+    let has_more = has(&LONGER) || is_longer || !is_known || !is_of_names(expression);
+    (is_meant || has_more, is_meant)
+}
+
+/// Whether all that an expression finds has the name of a script in it: `^/a.php` finds `/aphp`.
+fn is_of_names(expression: &str) -> bool {
+    let ends = |one: &&str| {
+        let end = one.rsplit_once("\\.php").map(|(_, end)| end.trim_start_matches(')'));
+        end.is_some_and(|end| END_OF_NAMES.contains(&end))
+    };
+    pattern::alternatives(expression).iter().all(ends)
 }
 
 /// The scripts that an expression names one by one.
@@ -203,6 +217,21 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_expression_may_be_for_more_than_names_of_scripts() {
+        for (expression, expected) in [
+            (r"\.php$", false),
+            (r"[^/]\.php(/|$)", false),
+            (r"^(.+\.php)(/.*)?$", false),
+            (r"^/(a|b)\.php(?:$|/)", false),
+            (r"\.php(/|$)|^/setup.php", true),
+            (r"^(.+\.php)(.*)$", true),
+            (r"\.php", true),
+        ] {
+            assert_eq!(has_others(expression).0, expected, "{expression}");
+        }
+    }
 
     #[test]
     fn the_usual_expressions_are_known() {

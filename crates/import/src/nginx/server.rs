@@ -80,6 +80,7 @@ impl Reader<'_> {
         if block.steps.iter().all(|step| step.name != "return") {
             self.waits.push(block.timeouts.clone());
         }
+        self.captures = block.steps.iter().any(|it| matches!(&*it.name, "if" | "rewrite"));
         let mut site = Site::new(place.clone());
         site.body = Some(block.body.as_ref().map_or(sizes::BODY, |body| body.most));
         let log = block.access_log.as_ref().filter(|own| outer.access_log.as_ref() != Some(own));

@@ -111,6 +111,7 @@ impl Reader<'_> {
         goes_on: bool,
         site: &mut Site,
     ) {
+        let step = &target::slashed(step);
         let (to, flag) = (step.arg(1), step.arg(2));
         let status = redirect_status(step);
         if let Some(status) = status
@@ -131,8 +132,11 @@ impl Reader<'_> {
         let to = named.as_deref().unwrap_or(to);
         let target = target::rewritten(&target::on_own_host(to, &site.hosts));
         let is_whole = is_whole && target.as_ref().is_some_and(|(_, needs_path)| !needs_path);
-        let problem = if flag == "break" && !scope.is_rest() {
+        let is_path = target.as_ref().is_some_and(|(to, _)| to.starts_with('/'));
+        let problem = if flag == "break" && !scope.is_rest() && !stays(scope, step.arg(0), to) {
             Some("`break` within a location is not translated".to_owned())
+        } else if status.is_none() && target.is_some() && !is_path {
+            Some("its target does not begin with a slash, so nginx finds no file there".to_owned())
         } else if status.is_none() && goes_on {
             Some("without `last`, later rewrites count, too; that is not translated".to_owned())
         } else if target.is_none() {
@@ -405,6 +409,23 @@ fn goes_on(step: &Directive, later: &[Directive]) -> bool {
         }
         "if" => goes_on(step, next.inner()),
         _ => false,
+    })
+}
+
+/// Whether a location of files takes the target of its `rewrite`, too: what `break` leaves to it is
+/// sent as it would be behind `last`.
+fn stays(scope: &Scope, expression: &str, to: &str) -> bool {
+    let own = scope.extensions().filter(|own| !own.iter().any(|one| one.starts_with("ph")));
+    let last = format!("${}", pattern::groups(expression));
+    // The last group has all that follows a slash, or the extension.
+    let is_extension =
+        |end: &str| end.strip_suffix(")$").is_some_and(|it| !it.contains(['(', ')']));
+    let has_extension = expression.rsplit_once("\\.(").is_some_and(|(_, end)| is_extension(end));
+    let keeps = (expression.ends_with("/(.*)$") && to.ends_with(&format!("/{last}")))
+        || (has_extension && to.ends_with(&format!(".{last}")));
+    own.is_some_and(|own| {
+        let extension = to.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+        keeps || extension.is_some_and(|extension| own.contains(&extension))
     })
 }
 

@@ -1,6 +1,7 @@
 //! Targets of nginx's redirects and rewrites, in the form of rules.
 
 use crate::directive::Directive;
+use crate::pattern;
 
 /// Variables that stand for the name by which a client comes.
 const HOSTS: [&str; 3] = ["$http_host", "$host", "$server_name"];
@@ -134,6 +135,49 @@ pub(super) fn numbered(step: &Directive) -> Directive {
     step
 }
 
+/// A `rewrite` whose target begins with a group that begins with a slash, as `$1` of `^/a(/.*)$`,
+/// with that slash before the group: the target of a rule begins with one.
+pub(super) fn slashed(step: &Directive) -> Directive {
+    let mut slashed = step.clone();
+    if let [expression, to, ..] = &mut slashed.args[..]
+        && let Some(number) = to.strip_prefix('$').and_then(|rest| rest.chars().next())
+        && let Some(own) = number.to_digit(10).and_then(|own| slash_before(expression, own))
+    {
+        *expression = own;
+        *to = to.replace(&format!("${number}"), &format!("/${number}"));
+    }
+    slashed
+}
+
+/// An expression with the slash before its group of a number with which that group began.
+fn slash_before(expression: &str, number: u32) -> Option<String> {
+    let is_escaped = |before: &str| before.len() - before.trim_end_matches('\\').len() == 1;
+    let opens = expression.match_indices('(').filter(|(at, _)| {
+        !is_escaped(&expression[..*at]) && !expression[at + 1..].starts_with('?')
+    });
+    let (at, _) = opens.zip(1..).find(|(_, own)| *own == number)?.0;
+    let inner = expression[at + 1..].strip_prefix('/')?;
+    let close = pattern::closing(inner)?;
+    let repeats = |text: &str| text.starts_with(['?', '*', '+', '{']);
+    let is_plain = !repeats(inner)
+        && !repeats(&inner[close + 1..])
+        && pattern::alternatives(&inner[..close]).len() == 1;
+    is_plain.then(|| format!("{}/({inner}", &expression[..at]))
+}
+
+/// A text without the groups of an expression, where there is none: nginx puts nothing there.
+pub(super) fn without_groups(text: &str) -> String {
+    let mut parts = text.split('$');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.strip_prefix(|first: char| first.is_ascii_digit()) {
+            Some(rest) => plain.push_str(rest),
+            None => plain.extend(["$", part]),
+        }
+    }
+    plain
+}
+
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
@@ -147,12 +191,23 @@ pub(super) fn rewritten(target: &str) -> Option<(String, bool)> {
         return Some((format!("{start}/$1"), true));
     }
     let ends = target.ends_with('?');
+    let end = if ends { "?" } else { "" };
+    let of_path = |own: &&str| {
+        let (start, slash) = match target.trim_end_matches('?').strip_suffix('/') {
+            Some(start) => (start, "/"),
+            None => (target.trim_end_matches('?'), ""),
+        };
+        let start = start.strip_suffix(own)?;
+        (!start.contains(['$', '?'])).then(|| (format!("{start}/$1{slash}{end}"), true))
+    };
+    if let Some(found) = PATHS[1..].iter().find_map(of_path) {
+        return Some(found);
+    }
     let (target, _) = without_query(target);
     if let Some((path, query)) = target.trim_end_matches('?').split_once('?')
         && let Some(own) = PATHS.iter().find(|own| query.contains(**own))
     {
-        let query = query.replacen(&format!("/{own}"), "/$1", 1).replacen(own, "/$1", 1);
-        let end = if ends { "?" } else { "" };
+        let query = query.replacen(own, "/$1", 1);
         let is_known = !path.contains('$') && !query.replacen("$1", "", 1).contains('$');
         return is_known.then(|| (format!("{path}?{query}{end}"), true));
     }
@@ -234,7 +289,10 @@ mod tests {
             ("https://a.test$1", Some(("https://a.test$1", false))),
             ("/a/$name", None),
             ("/index.php?q=$uri&$args", Some(("/index.php?q=/$1", true))),
-            ("/index.php?/$request_uri", Some(("/index.php?/$1", true))),
+            ("/index.php?/$request_uri", Some(("/index.php?//$1", true))),
+            ("$uri/", Some(("/$1/", true))),
+            ("https://a.test$uri?", Some(("https://a.test/$1?", true))),
+            ("/b/$1/", Some(("/b/$1/", false))),
             ("/index.php?q=$uri?", Some(("/index.php?q=/$1?", true))),
             ("/index.php?q=$uri&a=$name", None),
         ] {
@@ -242,6 +300,27 @@ mod tests {
             assert_eq!(found.as_ref().map(|(to, needs)| (&**to, *needs)), expected, "{target}");
         }
     }
+
+    #[test]
+    fn a_slash_goes_before_the_group_that_a_target_begins_with() {
+        for (expression, to, expected) in [
+            ("^/[a-z]+(/x.*)", "$1", Some(("^/[a-z]+/(x.*)", "/$1"))),
+            ("^/(a|b)(/(c|d))$", "$2?of=$2&a=$1", Some(("^/(a|b)/((c|d))$", "/$2?of=/$2&a=$1"))),
+            ("^(/.*)?$", "$1", None),
+            ("^(/a|b)$", "$1", None),
+            ("^(/*)$", "$1", None),
+            ("^/(.*)$", "$1", None),
+            ("^/(.*)$", "/$1", None),
+        ] {
+            let args = vec![expression.to_owned(), to.to_owned()];
+            let place = crate::source::Place::start(std::path::Path::new("a"));
+            let step = Directive { place, name: "rewrite".to_owned(), args, block: None };
+            let (own, target) = expected.unwrap_or((expression, to));
+            assert_eq!(slashed(&step).args, [own, target]);
+        }
+        assert_eq!(without_groups("/a?b=$1&c=$uri$2/"), "/a?b=&c=$uri/");
+    }
+
     #[test]
     fn the_own_host_is_a_path_or_the_one_name_of_a_site() {
         let one = ["a.test".to_owned()];

@@ -1,7 +1,7 @@
 //! What answers for folders of nginx: index files of their own location, or what takes them for
 //! paths without a file.
 
-use super::{assert_has, nginx};
+use super::{assert_has, caddy, nginx};
 use crate::Kind;
 
 /// The rules that take folders for paths without a file.
@@ -117,4 +117,16 @@ fn a_note_tells_of_scripts_that_do_not_exist_if_answers_are_intercepted() {
     let is_told = |note: &crate::Note| note.reason.starts_with("scripts that do not exist are 404");
     assert!(import.notes.iter().any(is_told), "{:?}", import.notes);
     assert_eq!(without_folders(&format!("fastcgi_intercept_errors on; {lines}")), 0);
+}
+
+#[test]
+fn a_folder_is_no_file_for_caddy_unless_its_slash_is_named() {
+    for (files, is_file) in
+        [("{path} /index.php?p={path}", false), ("{path} {path}/ /a?p={path}", true)]
+    {
+        let import = caddy(&format!("file_server\nphp_fastcgi unix//x\ntry_files {files}"));
+        let rule = import.toml.split("[[site.rule]]").find(|it| it.contains("unless_file = true"));
+        let rule = rule.unwrap_or_else(|| panic!("{}", import.toml));
+        assert_eq!(!rule.contains("folders_are_files = false"), is_file, "{rule}");
+    }
 }

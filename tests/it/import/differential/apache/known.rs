@@ -59,7 +59,12 @@ pub(super) const DIFFERENCES: &[Difference] = &[
             let opens = opens
                 || has("<FilesMatch \"^(index|other)\\.php$\">\nRequire all granted")
                     && theirs.file.as_deref().is_some_and(is_named);
-            let inner = ["<Location /admin", "<FilesMatch \"^(info|tool)", "<Files tool.php>"];
+            let inner = [
+                "<Location /admin",
+                "<FilesMatch \"^(info|tool)",
+                "<Files tool.php>",
+                "<FilesMatch \"\\.php$\">\nAuthType",
+            ];
             let has_both = path.starts_with("/admin") && inner.into_iter().any(has);
             // What a folder says of all requests comes in place of what is said of some.
             let of_some =
@@ -88,14 +93,17 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "what a `RewriteRule` refuses is refused whatever a rule before it does",
-        explains: |Pair { site, asked, ours, .. }| {
+        explains: |Pair { site, asked, theirs, ours }| {
             let by_method =
                 site.text.contains("%{REQUEST_METHOD}") && matches!(asked.method, "PUT" | "DELETE");
             let by_query = site.text.contains("%{QUERY_STRING} b=") && asked.target.contains("b=");
             // Behind the front controller's rule, which ends them.
             let by_path = ["^(?!docs|admin)", "RewriteRule \\.(php|png)$ - [F]"];
             let by_path = by_path.iter().any(|rule| site.text.contains(rule));
-            ours.status == 403 && (by_method || by_query)
+            let by_folder = site.text.contains("RewriteRule ^data/ - [F]")
+                && asked.path().starts_with("/data/")
+                && theirs.file.as_deref() == Some("index.php");
+            ours.status == 403 && (by_method || by_query || by_folder)
                 || by_path && matches!(ours.status, 403 | 404)
         },
     },
@@ -162,7 +170,7 @@ pub(super) const DIFFERENCES: &[Difference] = &[
                 to.as_ref().map(|to| to.split('?').next().unwrap_or_default().to_owned())
             };
             let query = asked.target.split_once('?').map_or("", |(_, query)| query);
-            site.text.contains("<If \"%{QUERY_STRING} =~ /a=/\">\nRedirect")
+            site.text.contains(BY_QUERY)
                 && ours.location.is_some()
                 && path(&theirs.location) == path(&ours.location)
                 && ours.location.as_ref().is_some_and(|to| to.ends_with(query))
@@ -209,7 +217,9 @@ pub(super) const DIFFERENCES: &[Difference] = &[
             let is_page = (theirs.status, &theirs.body) == (ours.status, &ours.body)
                 && theirs.file.as_ref().is_some_and(is_script);
             // A folder's index file may be a script.
-            let is_for_scripts = asked.path().contains(".php") || asked.path().ends_with('/');
+            let is_for_scripts = asked.path().contains(".php")
+                || asked.path().ends_with('/')
+                || theirs.file.as_ref().is_some_and(is_script);
             let is_refused = is_for_scripts && ours.is_refused();
             site.text.contains("ProxyPassMatch") && (is_refused || is_page)
         },
@@ -229,7 +239,7 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         explains: |Pair { site, asked, theirs, ours }| {
             site.text.contains("ProxyPassMatch")
                 && asked.path().contains(".php")
-                && theirs.is_refused()
+                && (theirs.is_refused() || theirs.file.is_some() && site.text.contains(BY_QUERY))
                 && (300..400).contains(&ours.status)
         },
     },
@@ -251,6 +261,25 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         },
     },
     Difference {
+        name: "redirects are for the paths that clients ask for",
+        explains: |Pair { site, asked, theirs, ours }| {
+            let leads_there = |to: &String| to.starts_with("/news/");
+            site.text.contains(BY_QUERY)
+                && asked.path().starts_with("/old/")
+                && theirs.location.as_ref().is_some_and(leads_there)
+                && ours.file.as_deref() == Some("docs/guide.html")
+        },
+    },
+    Difference {
+        name: "redirects come before the refusal of a missing path for its first name",
+        explains: |Pair { site, asked, theirs, ours }| {
+            site.text.contains("<FilesMatch \"^\\.|^(?!docs)[^.]+$")
+                && asked.path().starts_with("/blog/")
+                && theirs.status == 403
+                && ours.status == 301
+        },
+    },
+    Difference {
         name: "OPTIONS is asked of scripts alone",
         explains: |pair| {
             pair.asked.method == "OPTIONS"
@@ -266,4 +295,9 @@ pub(super) const OPENINGS: &[&str] = &[
     "a slash behind a script's name is not redirected away",
     "a rewrite takes a slash away before a password is asked for",
     "redirects come before what `ProxyPassMatch` takes",
+    "redirects are for the paths that clients ask for",
+    "redirects come before the refusal of a missing path for its first name",
 ];
+
+/// A redirect of an `<If>`.
+const BY_QUERY: &str = "<If \"%{QUERY_STRING} =~ /a=/\">\nRedirect";

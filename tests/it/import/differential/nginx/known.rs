@@ -86,7 +86,7 @@ pub(super) const DIFFERENCES: &[Difference] = &[
             let is_rewritten = path.starts_with("/p/") || path.starts_with("/blog/");
             is_rewritten
                 && site.text.contains("rewrite ")
-                && site.text.contains("    if (")
+                && ["    if (", "; if ("].iter().any(|line| site.text.contains(line))
                 && !theirs.is_refused()
                 && ours.is_refused()
         },
@@ -185,6 +185,27 @@ pub(super) const DIFFERENCES: &[Difference] = &[
             let path = asked.path();
             let is_mount = path.starts_with("/pics") || path.starts_with("/manual");
             is_mount && theirs.status == ours.status && theirs.is_refused() && ours.file.is_none()
+        },
+    },
+    Difference {
+        name: "a folder whose name begins with a dot is none for `!-d`",
+        explains: |Pair { site, asked, theirs, ours }| {
+            let path = asked.path();
+            let to = ours.location.as_ref().and_then(|to| to.split('?').next());
+            site.text.contains("if (!-d $request_filename)")
+                && path.contains("/.")
+                && theirs.status == 401
+                && to == Some(path.trim_end_matches('/'))
+        },
+    },
+    Difference {
+        name: "what goes on behind a script's name begins with no dot",
+        explains: |Pair { asked, theirs, ours, .. }| {
+            let names = ["SCRIPT_NAME=/index.php/.", "PATH_INFO=/."];
+            let body = theirs.body.as_deref().unwrap_or_default();
+            asked.path().starts_with("/.")
+                && ours.status == 404
+                && names.iter().any(|name| body.contains(name))
         },
     },
     Difference {

@@ -18,6 +18,7 @@ pub(super) const PEER: Peer = Peer {
         "index files answer all methods",
         "a condition for the query of a whole server is asked for the client's alone",
         "an error page behind a password is left out",
+        "a folder whose name begins with a dot is none for `!-d`",
     ],
 };
 
