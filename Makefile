@@ -11,7 +11,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # rustup puts cargo here; a shell that was open during its installation does not know yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: help run test sanitize bench bench-quick build packages doc install uninstall clean
+.PHONY: help run test sanitize bench bench-quick build packages repository doc install uninstall clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +23,9 @@ help:
 	@echo 'make bench             the same with all that is below bench/: two hours'
 	@echo 'make build             build the programs with optimisation'
 	@echo 'make packages          Debian packages, into target/packages'
+	@echo '                       RELEASE=trixie makes them for another release of Debian'
+	@echo 'make repository        a signed repository of them for apt, into target/repository'
+	@echo '                       KEY=ID is the key of gpg that signs'
 	@echo 'make doc               the documentation of the code, as HTML'
 	@echo 'make install           install below PREFIX ($(PREFIX)); make uninstall takes it away'
 	@echo 'make clean             remove everything that was built'
@@ -55,6 +58,9 @@ build:
 
 packages:
 	@scripts/packages
+
+repository:
+	@scripts/repository
 
 doc:
 	cargo doc --locked --workspace --no-deps

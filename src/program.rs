@@ -29,6 +29,13 @@ const IMPORT: Program = Program {
     about: "The program that reads configurations of other servers",
 };
 
+/// The newest version of PHP that has a package beside this program's; in other builds, that of
+/// Debian 12.
+const PACKAGED: &str = match option_env!("TOKAMAK_PACKAGED_PHP") {
+    Some(version) => version,
+    None => "8.2",
+};
+
 impl Program {
     /// What its variable says, if that is set.
     fn named(&self) -> Option<OsString> {
@@ -80,7 +87,11 @@ pub fn tokamak_php(version: Option<&str>) -> io::Result<PathBuf> {
     let Some(version) = version else {
         return PHP.find().or_else(|none| match PHP.named() {
             Some(_) => Err(none),
-            None => installed()?.pop_last().map(|(_, newest)| newest).ok_or(none),
+            None => installed()?.pop_last().map(|(_, newest)| newest).ok_or_else(|| {
+                missing(format!(
+                    "nothing here runs PHP: `apt install tokamak-php{PACKAGED}` installs it ({none})"
+                ))
+            }),
         });
     };
     let mut installed = installed()?;
@@ -92,8 +103,9 @@ pub fn tokamak_php(version: Option<&str>) -> io::Result<PathBuf> {
             others => format!("installed: {}", others.join(", ")),
         };
         missing(format!(
-            "there is no program for PHP {version}, tokamak-php{version}; {others}; install the \
-             package tokamak-php{version}, or choose another version by the key `php`"
+            "there is no program for PHP {version}, tokamak-php{version}; {others}; \
+             `apt install tokamak-php{version}` installs it, or choose another version by the key \
+             `php`"
         ))
     })
 }

@@ -176,7 +176,7 @@ fn verify(server: &Server) -> Result<(), String> {
     if let Some(folder) = &server.temp_dir {
         tokamak_front::verify_temp_dir(folder).map_err(|error| error.to_string())?;
     }
-    for site in server.sites.iter().filter(|site| site.php.is_some() && site.has_workers()) {
+    for site in server.sites.iter().filter(|site| site.has_workers()) {
         let found = crate::program::tokamak_php(site.php.as_deref());
         found.map_err(|error| format!("site {}: {error}", site.name))?;
     }

@@ -87,3 +87,20 @@ fn a_check_knows_what_is_installed() {
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("two numbers, such as \"8.4\""), "{text}");
 }
+
+#[test]
+fn a_check_without_any_php_names_a_package() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("index.php"), "<?php echo 1;").expect("a script");
+    let alone = folder.path().join("tokamak");
+    fs::copy(program(), &alone).expect("a copy");
+    let mut command = Command::new(alone);
+    command.arg("check").arg(folder.path()).env("PATH", "").env_remove("TOKAMAK_PHP");
+    let output = command.output().expect("it runs");
+    let text = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("site default: nothing here runs PHP: `apt install tokamak-php"),
+        "{text}"
+    );
+}
