@@ -122,7 +122,7 @@ fn a_service_with_capabilities_changes_users() {
     }
     let capabilities = &["setuid", "setgid", "kill", "net_bind_service"];
     let setup = Setup::new(Kind::Classic).sites(&sites("classic", ""));
-    let mut server = setup.as_service_of("daemon", capabilities).start();
+    let mut server = setup.service_of("daemon", capabilities).start();
     for user in ["games", "news"] {
         assert_eq!(own(&server, user)["user"], user);
     }
@@ -157,7 +157,7 @@ fn a_server_that_cannot_change_users_says_so() {
     }
     let tables = sites("classic", "").replace("user = \"games\"", "user = \"daemon\"");
     let tables = tables.replace("user = \"news\"", "user = \"daemon\"");
-    let server = Setup::new(Kind::Classic).sites(&tables).as_service_of("daemon", &[]).start();
+    let server = Setup::new(Kind::Classic).sites(&tables).service_of("daemon", &[]).start();
     assert_eq!(own(&server, "games")["user"], "daemon", "it is that user already");
 
     configure(&server, "user = \"daemon\"", "user = \"news\"");

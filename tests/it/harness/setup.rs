@@ -268,7 +268,7 @@ impl Setup {
 
     /// Started as this user with these capabilities, as a service is, and not as whoever runs the
     /// tests, who has to be root.
-    pub fn as_service_of(
+    pub fn service_of(
         mut self,
         user: &'static str,
         capabilities: &'static [&'static str],

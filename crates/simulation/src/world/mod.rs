@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use tokamak_supervisor::fleet::{Fleet, Outside};
+use tokamak_supervisor::generation::Patience;
 use tokamak_supervisor::log;
 use tokamak_supervisor::means::Means;
 use tokamak_sys::control::{EXIT_BOOT_FAILED, FromZygote, Status};
@@ -180,7 +181,7 @@ impl World {
         let mut around = Around { next: server.clone(), serves: 1, given_up: 0 };
         let mut fleet = Fleet::new(server.clone());
         let resolved = around.resolve(&server).expect("nothing to be found");
-        fleet.start(&mut around, resolved, clock.get()).expect("memory");
+        fleet.start(&mut around, resolved, Patience::Eager, clock.get()).expect("memory");
         let is_plain = faults.iter().all(|(_, fault)| fault.shows());
         let recovery = if is_plain { RECOVERY_SOON } else { RECOVERY };
         let may_be_deaf = faults.iter().any(|(_, fault)| matches!(fault, Fault::Deaf(_)));
