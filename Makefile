@@ -11,7 +11,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # rustup puts cargo here; a shell that was open during its installation does not know yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: help run test sanitize bench bench-quick build packages repository doc install uninstall clean
+.PHONY: help run test sanitize bench bench-quick build packages image repository doc install uninstall clean
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo 'make build             build the programs with optimisation'
 	@echo 'make packages          Debian packages, into target/packages'
 	@echo '                       RELEASE=trixie makes them for another release of Debian'
+	@echo 'make image             a container image of them, into target/packages/image'
 	@echo 'make repository        a signed repository of them for apt, into target/repository'
 	@echo '                       KEY=ID is the key of gpg that signs'
 	@echo 'make doc               the documentation of the code, as HTML'
@@ -58,6 +59,9 @@ build:
 
 packages:
 	@scripts/packages
+
+image:
+	@scripts/image
 
 repository:
 	@scripts/repository
