@@ -5,6 +5,7 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,6 +14,7 @@ use clap::Args;
 use tokamak_config::{CONFIG_VARIABLE, FILE_NAME, Server, Site};
 use tokamak_supervisor::identities::Identities;
 use tokamak_supervisor::settings;
+use tokamak_sys::process::{self, Identity};
 
 use super::site;
 use crate::program::{self, PhpFiles};
@@ -52,7 +54,7 @@ impl Php {
         }
         let files = program::php_files(site.php.as_deref()).map_err(|error| error.to_string())?;
         let php = command_line_of(&files.version)?;
-        let identities = Identities::of(&server).map_err(|error| match error.kind() {
+        let identity = Identities::of_one(&server, index).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => {
                 format!(
                     "site {} has a user of its own; call this as that user, or as root",
@@ -61,18 +63,20 @@ impl Php {
             }
             _ => error.to_string(),
         })?;
-        let identity = identities.site(index);
-        let account = identity.and_then(|identity| identity.account());
-        let (environment, _) = settings::environment_of_php(site, account, env::vars_os());
+        let account = identity.as_ref().and_then(Identity::account);
+        let is_other = identity.as_ref().is_some_and(|it| it.uid() != process::effective_uid());
+        let own = env::vars_os().filter(|(name, _)| !is_other || !of_the_caller(name));
+        let (environment, _) = settings::environment_of_php(site, account, own);
         if let Some(identity) = identity {
             identity.assume().map_err(|error| format!("cannot change the user: {error}"))?;
         }
+        let given: Vec<(&String, &String)> =
+            site.php_value.iter().chain(&site.php_admin_value).collect();
         let mut command = Command::new(&php);
-        command
-            .env_clear()
-            .envs(environment)
-            .args(settings_of(&files, site))
-            .args(self.arguments());
+        command.env_clear().envs(environment).args(options(&files, &given)).args(self.arguments());
+        for (nth, (_, value)) in given.iter().enumerate() {
+            command.env(variable(nth), value);
+        }
         if let Some(folder) = files.scanned {
             command.env("PHP_INI_SCAN_DIR", folder);
         }
@@ -82,8 +86,18 @@ impl Php {
     fn server(&self) -> Result<Server, String> {
         let is_named = self.config.is_some() || env::var_os(CONFIG_VARIABLE).is_some();
         let of_the_system = Path::new(OF_THE_SYSTEM);
-        let is_missing = !is_named && !Path::new(FILE_NAME).is_file() && of_the_system.is_file();
-        let config = if is_missing { Some(of_the_system.into()) } else { self.config.clone() };
+        let here = Path::new(FILE_NAME);
+        let counts = here.is_file() && (!process::is_root() || is_roots(here));
+        let config = match &self.config {
+            None if !is_named && !counts && of_the_system.is_file() => Some(of_the_system.into()),
+            None if !is_named && !counts && here.is_file() => {
+                return Err(format!(
+                    "{FILE_NAME} in this folder may be written by others than root, and would say \
+                        as whom the script runs; name it by --config if it is meant"
+                ));
+            }
+            config => config.clone(),
+        };
         let request = site::request(None, config, Vec::new()).map_err(|wrong| wrong.to_string())?;
         request.load().map_err(|errors| errors.to_string())
     }
@@ -101,12 +115,32 @@ impl Php {
     }
 }
 
+/// Whether nobody but root can write to a file of the current directory, or put another one in its
+/// place.
+fn is_roots(file: &Path) -> bool {
+    let is_closed = |path: &Path| {
+        path.metadata().is_ok_and(|found| found.uid() == 0 && found.mode() & 0o022 == 0)
+    };
+    let here = env::current_dir().and_then(|here| here.canonicalize()).unwrap_or_default();
+    is_closed(file) && here.ancestors().all(|folder| is_closed(folder) || is_sticky(folder))
+}
+
+/// Whether everybody may write to a folder, but only replace what is their own, as in /tmp.
+fn is_sticky(folder: &Path) -> bool {
+    folder.metadata().is_ok_and(|found| found.uid() == 0 && found.mode() & 0o1000 != 0)
+}
+
 /// The site that is meant: the one with this name, the only one, or the one in whose folder, or
 /// above whose root, the caller is.
 fn choose(sites: &[Site], name: Option<&str>, here: &Path) -> Result<usize, String> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let here = real(here);
     let is_meant = |site: &Site| match name {
         Some(name) => site.name == name || site.hosts.iter().any(|host| host == name),
-        None => site.root.starts_with(here) || here.starts_with(&site.root),
+        None => {
+            let root = real(&site.root);
+            root.starts_with(&here) || here.starts_with(&root)
+        }
     };
     let meant = || sites.iter().enumerate().filter(|(_, site)| is_meant(site));
     match (meant().next(), meant().count(), sites.len()) {
@@ -123,20 +157,29 @@ fn choose(sites: &[Site], name: Option<&str>, here: &Path) -> Result<usize, Stri
     }
 }
 
-/// The options by which PHP reads the same files and gets the same settings.
-fn settings_of(files: &PhpFiles, site: &Site) -> Vec<OsString> {
+/// The options by which PHP reads the same files and gets the same settings. Their values are in
+/// variables, since everybody on the machine sees the options of a program, and only its user the
+/// environment.
+fn options(files: &PhpFiles, given: &[(&String, &String)]) -> Vec<OsString> {
     let file = files.file.iter().flat_map(|file| [OsString::from("-c"), file.into()]);
-    let pairs = site.php_value.iter().chain(&site.php_admin_value);
-    let given = pairs.flat_map(|(name, value)| {
-        [OsString::from("-d"), format!("{name}={}", quoted(value)).into()]
+    let given = given.iter().enumerate().flat_map(|(nth, (name, _))| {
+        [OsString::from("-d"), format!("{name}=\"${{{}}}\"", variable(nth)).into()]
     });
     file.chain(given).collect()
 }
 
-/// A value as `php -d` reads it: in single quotes nothing is replaced, and what stands side by side
-/// is one text.
-fn quoted(value: &str) -> String {
-    format!("'{}'", value.replace('\'', "'\"'\"'"))
+/// The variable with the value of a setting.
+fn variable(nth: usize) -> String {
+    format!("TOKAMAK_SETTING_{nth}")
+}
+
+/// Whether a variable is about the session of the caller, who is another user than the script's.
+fn of_the_caller(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    ["LOGNAME", "MAIL", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK"]
+        .iter()
+        .any(|other| name == other.as_bytes())
+        || name.starts_with(b"SUDO_")
 }
 
 /// The program of the command line for a version such as `8.2`.

@@ -369,6 +369,12 @@ impl Acme {
         }
     }
 
+    /// Ends the process, and lets another server have the state directory.
+    pub fn release(&mut self) {
+        self.kill();
+        self.state = None;
+    }
+
     /// A child has ended; whether it was the process.
     pub fn child_exited(
         &mut self,

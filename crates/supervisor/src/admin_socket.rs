@@ -63,9 +63,14 @@ impl AdminSocket {
         self.is_own = true;
     }
 
-    /// Lets another server have it.
-    pub fn release(&mut self) {
-        (self.socket, self.is_own) = (None, false);
+    /// Lets another server have it, unless its name is among those that the other one has no use
+    /// for: then it ends here.
+    pub fn release(&mut self, unused: &[String]) {
+        self.is_own =
+            self.socket.as_ref().is_some_and(|(admin, _)| unused.contains(&name(&admin.address)));
+        if !self.is_own {
+            self.socket = None;
+        }
     }
 
     /// What a front needs of it.
@@ -87,7 +92,13 @@ fn text(address: &AdminAddress) -> String {
 
 /// What a server that replaces this one knows the socket by.
 fn name(address: &AdminAddress) -> String {
-    format!("{ADMIN}{}", text(address))
+    match address {
+        AdminAddress::Unix(path) => {
+            let path = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+            format!("{ADMIN}{}", path.display())
+        }
+        AdminAddress::Tcp(address) => format!("{ADMIN}{address}"),
+    }
 }
 
 impl Drop for AdminSocket {

@@ -272,9 +272,11 @@ impl ControlSocket {
         self.is_own = true;
     }
 
-    /// Lets another server have it. Clients that are here already get their answers.
-    pub fn release(&mut self) {
-        (self.listener, self.is_own) = (None, false);
+    /// Lets another server have it, unless its name is among those that the other one has no use
+    /// for. Clients that are here already get their answers.
+    pub fn release(&mut self, unused: &[String]) {
+        self.listener = None;
+        self.is_own = unused.contains(&name(&self.path));
     }
 
     /// Where it is.
@@ -348,6 +350,7 @@ impl ControlSocket {
 
 /// What a server that replaces this one knows the socket by.
 fn name(path: &Path) -> String {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     format!("{CONTROL}{}", path.display())
 }
 

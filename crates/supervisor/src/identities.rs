@@ -63,10 +63,22 @@ impl Identities {
         })
     }
 
+    /// That of one site's processes, whoever the others have.
+    ///
+    /// # Errors
+    /// As [`Identities::of`], for this site.
+    pub fn of_one(server: &Server, site_index: usize) -> io::Result<Option<Identity>> {
+        let sites = vec![server.sites[site_index].clone()];
+        let alone = Server { sites, upstreams: Vec::new(), ..server.clone() };
+        Ok(Identities::of(&alone)?.sites.swap_remove(0))
+    }
+
     /// Those of a process that cannot change its user: all are as the supervisor.
     fn unchanged(server: &Server) -> io::Result<Identities> {
+        let own = Identity::own()?;
+        let is_other = |other: &Identity| (other.uid(), other.gid()) != (own.uid(), own.gid());
         for site in &server.sites {
-            if of_site(site)?.is_some_and(|identity| identity.uid() != process::effective_uid()) {
+            if of_site(site)?.is_some_and(|identity| is_other(&identity)) {
                 let problem = format!(
                     "site {}: its `user` needs a server that is started as root, or with \
                         CAP_SETUID, CAP_SETGID and CAP_KILL",

@@ -14,8 +14,9 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokamak_sys::process::{self, Child, Program};
@@ -30,16 +31,58 @@ pub const VARIABLE: &str = "PREDECESSOR_SOCKETS";
 pub const PASSED: &str = "passed";
 /// What names the control socket and the admin listener begin with; their address follows.
 pub const CONTROL: &str = "control ";
+/// Standard error as it was before `log.error` has put a file in its place.
+pub const STDERR: &str = "stderr";
 /// See [`CONTROL`].
 pub const ADMIN: &str = "admin ";
 
+/// Of what a new version says: a few names.
+const LONGEST: usize = 16 * 1024;
 /// Time for booting. A reload's client waits as long.
 const LIMIT: Duration = Duration::from_secs(120);
 /// What is meant for the old process alone.
-const OF_THE_OLD: [&str; 5] =
-    ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID", VARIABLE];
-/// What the kernel adds to the path of a program whose file was replaced.
-const REPLACED: &str = " (deleted)";
+const OF_THE_OLD: [&str; 6] =
+    ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID", "PWD", VARIABLE];
+
+/// How this process was started, by the names that were used then: what a link leads to is another
+/// file after a deployment.
+#[derive(Debug)]
+pub struct Origin {
+    program: PathBuf,
+    directory: PathBuf,
+}
+
+impl Origin {
+    /// That of this process. Names that lead elsewhere already are not used.
+    ///
+    /// # Errors
+    /// Fails if there is no current directory, or the system does not know the program.
+    pub fn find() -> io::Result<Origin> {
+        let real = env::current_dir()?;
+        let named = env::var_os("PWD").map(PathBuf::from).filter(|named| named.is_absolute());
+        let directory = named.filter(|named| is_same(named, &real)).unwrap_or(real);
+        let own = env::current_exe()?;
+        let called = env::args_os().next().map(PathBuf::from).unwrap_or_default();
+        let named = if called.components().count() > 1 {
+            Some(directory.join(called))
+        } else {
+            let path = env::var_os("PATH").unwrap_or_default();
+            env::split_paths(&path)
+                .map(|folder| directory.join(folder).join(&called))
+                .find(|file| file.is_file())
+        };
+        let program = named.filter(|named| is_same(named, &own)).unwrap_or(own);
+        Ok(Origin { program, directory })
+    }
+}
+
+/// Whether two names lead to one file.
+pub fn is_same(one: &Path, other: &Path) -> bool {
+    match (one.metadata(), other.metadata()) {
+        (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
+        _ => false,
+    }
+}
 
 /// The new version, as the old one sees it.
 #[derive(Debug)]
@@ -53,27 +96,25 @@ pub struct Successor {
 /// What has become of a new version.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It serves.
-    Ready,
+    /// It serves, and has no use for the sockets of these names.
+    Ready(Vec<String>),
     /// It does not, and will not: why.
     Failed(String),
 }
 
 impl Successor {
-    /// Starts the program that has this one's path now, with the same arguments and these sockets.
+    /// Starts the program that has this one's name now, with the same arguments and these sockets.
     ///
     /// # Errors
     /// Fails if it cannot be started.
     pub fn start(
+        origin: &Origin,
         sockets: &[(String, OwnedFd)],
-        error: BorrowedFd<'_>,
         now: u64,
     ) -> io::Result<Successor> {
         let (line, theirs) = UnixStream::pair()?;
         line.set_nonblocking(true)?;
-        let path = env::current_exe()?;
-        let path = path.to_str().map(|path| path.strip_suffix(REPLACED).unwrap_or(path));
-        let path = PathBuf::from(path.ok_or_else(|| not_text("the program's path"))?);
+        let Origin { program: path, directory } = origin;
         let arguments = env::args_os().skip(1).map(OsString::into_string);
         let arguments: Vec<String> =
             arguments.collect::<Result<_, _>>().map_err(|_| not_text("an argument"))?;
@@ -84,15 +125,16 @@ impl Successor {
         let mut environment: Vec<(OsString, OsString)> =
             env::vars_os().filter(|(name, _)| OF_THE_OLD.iter().all(|old| name != *old)).collect();
         environment.push((VARIABLE.into(), value.join("\n").into()));
+        environment.push(("PWD".into(), directory.into()));
         let fds: Vec<BorrowedFd<'_>> =
             [theirs.as_fd()].into_iter().chain(sockets.iter().map(|(_, fd)| fd.as_fd())).collect();
         let program = Program {
             arguments: &arguments,
             environment: &environment,
             fds: &fds,
-            error: Some(error),
+            directory: Some(directory),
             outlives: true,
-            ..Program::new(&path)
+            ..Program::new(path)
         };
         let name = |error: io::Error| {
             io::Error::new(error.kind(), format!("cannot start {}: {error}", path.display()))
@@ -115,20 +157,24 @@ impl Successor {
         self.line = None;
     }
 
-    /// Ends it at once.
+    /// Ends it at once, with what it has started in its group.
     pub fn kill(&self) {
-        self.child.kill();
+        self.child.kill_group();
     }
 
     /// What has become of it, if that is known. One that takes too long is ended.
     pub fn look(&mut self, now: u64) -> Option<Outcome> {
         let failed = |why: &str| Some(Outcome::Failed(why.to_owned()));
-        match self.line.as_mut()?.read(&mut [0; 64]) {
+        let mut said = [0; LONGEST];
+        match self.line.as_mut()?.read(&mut said) {
             Ok(0) => failed("it has ended; the log says why"),
-            Ok(_) => Some(Outcome::Ready),
+            Ok(count) => {
+                let text = String::from_utf8_lossy(&said[..count]);
+                Some(Outcome::Ready(text.lines().skip(1).map(str::to_owned).collect()))
+            }
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => failed(&error.to_string()),
             Err(_) if since(self.begun, now) > LIMIT => {
-                self.child.kill();
+                self.child.kill_group();
                 failed(&format!("it was not ready within {} s", LIMIT.as_secs()))
             }
             Err(_) => None,
@@ -174,7 +220,8 @@ impl Predecessor {
 
     /// All sockets that are for clients, with their names.
     pub fn take_listeners(&mut self) -> Vec<(String, OwnedFd)> {
-        let is_other = |name: &String| name.starts_with(CONTROL) || name.starts_with(ADMIN);
+        let is_other =
+            |name: &String| name.starts_with(CONTROL) || name.starts_with(ADMIN) || name == STDERR;
         let (others, listeners) =
             std::mem::take(&mut self.sockets).into_iter().partition(|(name, _)| is_other(name));
         self.sockets = others;
@@ -182,9 +229,11 @@ impl Predecessor {
         listeners.into_iter().collect()
     }
 
-    /// Tells it that this version serves.
+    /// Tells it that this version serves, and which of its sockets it has no use for.
     pub fn tell(&mut self) -> io::Result<()> {
-        self.line.write_all(b"ready\n")
+        let names = self.sockets.keys().map(String::as_str);
+        let text = ["ready"].into_iter().chain(names).collect::<Vec<_>>().join("\n");
+        self.line.write_all(text.as_bytes())
     }
 
     /// The line, which the old version closes when it lets go.

@@ -144,8 +144,7 @@ pub fn fork(
                 close_all_but(&keep);
                 own_group();
                 // Changing the user clears the parent-death signal, so that comes after.
-                let ready =
-                    identity.map_or(Ok(()), Identity::assume).and_then(|()| die_with(parent));
+                let ready = Identity::assume_if_any(identity).and_then(|()| die_with(parent));
                 match ready {
                     Ok(()) => child(),
                     Err(_) => NOT_READY,
@@ -261,8 +260,9 @@ impl<'a> Program<'a> {
                 // Before `die_with`, as in `fork`.
                 match (self.identity, self.guard) {
                     (Some(identity), Some(guard)) => guard.assume(identity)?,
-                    (Some(identity), None) => identity.assume()?,
-                    (None, _) => {}
+                    // The same server, of another version.
+                    (None, _) if self.outlives => {}
+                    (identity, _) => Identity::assume_if_any(identity)?,
                 }
                 if !self.outlives {
                     die_with(parent)?;

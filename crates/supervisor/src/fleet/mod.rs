@@ -244,7 +244,7 @@ impl Fleet {
     }
 
     /// Closes the sockets that no generation and no configuration in force needs.
-    fn close_unused(&self, outside: &mut dyn Outside) {
+    pub fn close_unused(&self, outside: &mut dyn Outside) {
         let used = self.generations.iter().map(Generation::server);
         outside.keep(&used.chain([&self.configured]).collect::<Vec<_>>());
     }

@@ -12,8 +12,8 @@ impl Supervisor {
         if self.fleet.stopping {
             return self.acme.kill();
         }
-        // Before, nobody could answer an authority.
-        if !self.announced {
+        // Before, nobody could answer an authority, or another version gets the certificates.
+        if !self.announced || self.predecessor.is_some() {
             return;
         }
         let (server, host) = (&self.fleet.configured, &self.host);

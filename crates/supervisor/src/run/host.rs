@@ -23,11 +23,14 @@ use crate::programs::Programs;
 use crate::settings;
 use crate::sockets::Sockets;
 use crate::system::System;
+use crate::upgrade::Origin;
 use crate::users::UserFilesWatch;
 
 /// Sockets, files and programs of the server.
 pub(super) struct Host {
     pub setup: Setup,
+    /// How this process was started.
+    pub origin: Origin,
     pub programs: Programs,
     /// Standard error as it was at the start; `log.error` may have put a file in its place.
     pub stderr: OwnedFd,

@@ -43,11 +43,11 @@ use crate::programs::{FindPhp, Programs};
 use crate::settings;
 use crate::shared_tickets::{SharedTickets, TicketsMain};
 use crate::sockets::Sockets;
-use crate::upgrade::Predecessor;
+use crate::upgrade::{Origin, Predecessor, STDERR};
 use crate::users::UserFilesWatch;
 use host::{Host, log_to};
 use questions::{Query, Questions};
-use upgrade::Upgrade;
+use upgrade::{OTHER_VERSION, Upgrade};
 
 /// What the supervisor is given.
 pub struct Setup {
@@ -134,6 +134,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     }
     let mut programs = Programs::default();
     programs.open(&setup.server, &*setup.php).map_err(failure)?;
+    let origin = Origin::find().map_err(failure)?;
     let mut predecessor = Predecessor::find().map_err(failure)?;
     let mut certificates = Certificates::new(&setup.server.state_dir, tokamak_cost::now());
     certificates.load(&setup.server).map_err(failure)?;
@@ -169,7 +170,10 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     let control = ControlSocket::adopt(&path, predecessor.as_mut()).map_err(|error| {
         failure(format_args!("cannot open the control socket {}: {error}", path.display()))
     })?;
-    let stderr = std::io::stderr().as_fd().try_clone_to_owned().map_err(failure)?;
+    let stderr = match predecessor.as_mut().and_then(|predecessor| predecessor.take(STDERR)) {
+        Some(lent) => lent,
+        None => std::io::stderr().as_fd().try_clone_to_owned().map_err(failure)?,
+    };
     log_to(&setup.server, &stderr).map_err(failure)?;
     let _log = log::open();
     if let Some(fpm) = &setup.server.fpm {
@@ -217,6 +221,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     let mut fleet = Fleet::new(setup.server.clone());
     let mut host = Host {
         setup,
+        origin,
         programs,
         stderr,
         listeners,
@@ -399,6 +404,9 @@ impl Supervisor {
                 self.terminate(now)
             }
             Signal::Terminate | Signal::Interrupt | Signal::Quit => self.stop(now),
+            Signal::HangUp | Signal::User2 if self.upgrade.is_some() => {
+                log::line(Level::Error, format_args!("reload refused: {OTHER_VERSION}"));
+            }
             Signal::HangUp | Signal::User2 => self.fleet.reload(&mut self.host, None, now),
             Signal::User1 => self.reopen(now),
             Signal::Child => self.reap(now),
@@ -489,6 +497,9 @@ impl Supervisor {
             Command::Upstream(command) => self.ask_front(client, Query::Upstreams(command), now),
             Command::Purge(command) => self.ask_front(client, Query::Purge(command), now),
             Command::Profile(command) => self.profile(client, &command, now),
+            Command::ReloadSite(_) | Command::Reload if self.upgrade.is_some() => {
+                self.host.answer(client, format!("error {OTHER_VERSION}\n"));
+            }
             Command::ReloadSite(site) => self.fleet.reload_site(site, client),
             Command::Reload => self.fleet.reload(&mut self.host, Some(client), now),
             Command::Upgrade => self.upgrade(client, now),
@@ -502,7 +513,6 @@ impl Supervisor {
     /// The first time drains, after `timeouts.drain_delay`; the next time at once. A further time
     /// ends at once.
     fn stop(&mut self, now: u64) {
-        self.end_upgrade();
         let delay = self.fleet.configured.timeouts.drain_delay;
         if self.announced && !self.fleet.stopping && !delay.is_zero() && self.drain_at.is_none() {
             let seconds = delay.as_secs_f64();
@@ -527,6 +537,7 @@ impl Supervisor {
         if self.fleet.stopping {
             return;
         }
+        self.end_upgrade();
         log::either(
             format_args!("stopping: running requests are finished"),
             format_args!("Finishing ..."),
@@ -538,6 +549,7 @@ impl Supervisor {
     /// Ends at once.
     fn terminate(&mut self, now: u64) {
         log::fpm(fpm::Level::Notice, format_args!("Terminating ..."));
+        self.end_upgrade();
         if !self.fleet.stopping {
             self.fleet.begin_stop(&mut self.host);
         }
@@ -607,17 +619,15 @@ impl PidFile {
         }
         Ok(PidFile(path))
     }
-
-    /// Leaves it to another server.
-    fn release(&mut self) {
-        self.0 = None;
-    }
 }
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            // The file may have been removed already.
+        // It may have been removed already, or be another version's by now.
+        let own = format!("{}\n", std::process::id());
+        if let Some(path) = &self.0
+            && fs::read_to_string(path).is_ok_and(|text| text == own)
+        {
             let _ = fs::remove_file(path);
         }
     }

@@ -1,14 +1,18 @@
 //! Another version takes over from this one, or this one from another: see [`crate::upgrade`].
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use super::{PidFile, Supervisor};
 use crate::asker::Asker;
 use crate::fleet::Outside;
 use crate::log::{self, Level};
 use crate::notify::{self, Notice};
-use crate::upgrade::{Outcome, Successor};
+use crate::upgrade::{Outcome, STDERR, Successor};
+
+/// Why nothing is reloaded.
+pub(super) const OTHER_VERSION: &str =
+    "another version takes over, with the configuration as it was when it was started; reload that";
 
 /// A new version that was asked for, and who has asked.
 pub(super) struct Upgrade {
@@ -23,7 +27,9 @@ impl Supervisor {
     pub(super) fn upgrade(&mut self, client: Asker, now: u64) {
         let refusal = if self.fleet.configured.fpm.is_some() {
             Some("`tokamak fpm` is restarted by its service manager")
-        } else if self.fleet.stopping {
+        } else if std::process::id() == 1 {
+            Some("all processes of a container end with its first one; start another container")
+        } else if self.fleet.stopping || self.drain_at.is_some() {
             Some("the server is stopping")
         } else if self.upgrade.is_some() {
             Some("another upgrade is under way")
@@ -53,7 +59,8 @@ impl Supervisor {
         let mut sockets: Vec<(String, OwnedFd)> = self.host.listeners.lend()?;
         sockets.extend(self.host.control.lend()?);
         sockets.extend(self.host.admin.lend()?);
-        Successor::start(&sockets, self.host.stderr.as_fd(), now)
+        sockets.push((STDERR.to_owned(), self.host.stderr.try_clone()?));
+        Successor::start(&self.host.origin, &sockets, now)
     }
 
     /// What has become of the new version.
@@ -81,7 +88,7 @@ impl Supervisor {
                 }
                 self.upgrade = None;
             }
-            Some(Outcome::Ready) => {
+            Some(Outcome::Ready(unused)) => {
                 upgrade.serves = true;
                 let pid = upgrade.successor.pid();
                 log::line(
@@ -91,9 +98,9 @@ impl Supervisor {
                     ),
                 );
                 notify::hand_over(pid);
-                self.host.control.release();
-                self.host.admin.release();
-                self.pid_file.release();
+                self.host.control.release(&unused);
+                self.host.admin.release(&unused);
+                self.acme.release();
                 // The new version learns by this that all of that is its own now.
                 upgrade.successor.let_go();
                 self.fleet.begin_end(&mut self.host);
@@ -106,6 +113,10 @@ impl Supervisor {
     pub(super) fn end_upgrade(&mut self) {
         if let Some(upgrade) = self.upgrade.take_if(|upgrade| !upgrade.serves) {
             upgrade.successor.kill();
+            log::line(Level::Info, format_args!("upgrade: given up, the server is stopping"));
+            if let Some(client) = upgrade.client {
+                self.host.answer(client, "error the server is stopping\n".to_owned());
+            }
         }
     }
 
@@ -114,6 +125,8 @@ impl Supervisor {
         self.predecessor = None;
         self.host.control.keep();
         self.host.admin.keep();
+        // What this configuration does not listen on any more.
+        self.fleet.close_unused(&mut self.host);
         match PidFile::write(self.host.setup.server.pid_file.clone()) {
             Ok(file) => self.pid_file = file,
             Err(error) => log::line(Level::Error, format_args!("{error}")),

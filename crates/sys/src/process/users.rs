@@ -69,6 +69,16 @@ impl Identity {
         Ok(Identity { uid, gid, groups, account: user_by_number(uid)?.map(|user| user.account) })
     }
 
+    /// Becomes that user, if there is one to become. Without one, no capability of an ordinary
+    /// user's process is passed on all the same: a script could do with it what it likes.
+    pub(super) fn assume_if_any(identity: Option<&Identity>) -> io::Result<()> {
+        match identity {
+            Some(identity) => identity.assume(),
+            None if is_root() => Ok(()),
+            None => Sets::default().write(false),
+        }
+    }
+
     /// Becomes that user for good, without any capability, unless it is the superuser.
     ///
     /// Only system calls, no allocation: it also runs between `fork` and `exec`.
