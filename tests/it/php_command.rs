@@ -63,6 +63,11 @@ fn settings_and_environment_are_those_of_the_site() {
         let expected = "77M|it's ${HOME} \"quoted\" \\|5|hello|yes|cli";
         assert_eq!(text(&run(&mut command)), expected, "{folder}");
     }
+    // Everybody on the machine sees the options of a program.
+    let own = "echo file_get_contents('/proc/self/cmdline');";
+    let options = text(&run(php(place.path(), "shop").args(["-r", own])));
+    assert!(options.contains("memory_limit") && !options.contains("77M"), "{options}");
+
     let all = text(&run(php(place.path(), "blog").args(["-r", script])));
     assert!(all.ends_with("||-|cli"), "{all}");
     assert!(!all.contains("77M"), "{all}");
@@ -165,4 +170,27 @@ fn it_runs_as_the_sites_user() {
         answer.contains("has a user of its own; call this as that user, or as root"),
         "{answer}"
     );
+}
+
+/// A file that others than root may write to does not say as whom a script of root's runs.
+#[test]
+fn root_takes_no_configuration_from_others() {
+    if !is_root() {
+        return;
+    }
+    let place = place();
+    let (uid, gid) = tokamak_sys::process::find_user("games").expect("a user of every Debian");
+    let script = ["php", "--site=shop.example", "-r", "echo posix_geteuid();"];
+    let here = || {
+        let mut command = Command::new(program());
+        command.args(script).current_dir(place.path()).env_remove("TOKAMAK_CONFIG");
+        run(&mut command)
+    };
+    assert_eq!(text(&here()), "0", "it is root's own");
+    std::os::unix::fs::chown(place.path().join("tokamak.toml"), Some(uid), Some(gid))
+        .expect("root may do that");
+    let output = here();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let answer = String::from_utf8(output.stderr).expect("text");
+    assert!(answer.contains("may be written by others than root"), "{answer}");
 }

@@ -168,3 +168,23 @@ fn a_server_that_cannot_change_users_says_so() {
     assert!(answer.contains("there is no user \"no-such-user\""), "{answer}");
     assert_eq!(own(&server, "news")["user"], "daemon", "the old one serves");
 }
+
+/// Some of the capabilities are not enough to change users, and too much for a script.
+#[test]
+fn a_service_with_some_capabilities_passes_none_on() {
+    if !is_root() {
+        return;
+    }
+    let tables = "[[site]]\nroot = \"$ROOT\"\nmode = \"classic\"\npool.workers = 1\n";
+    for capabilities in [&["setuid", "setgid"][..], &["net_bind_service"], &["setuid", "kill"]] {
+        let setup = Setup::new(Kind::Classic).sites(tables).service_of("daemon", capabilities);
+        let mut server = setup.start();
+        assert_eq!(server.text("/users/become.php"), "[false,false,false]", "{capabilities:?}");
+        let front = status(&server)["front_pid"].as_u64().expect("a front");
+        let worker = status(&server)["pools"][0]["workers"][0]["pid"].as_u64().expect("a worker");
+        let zygote = children(server.main_process().pid().into(), "zygote")[0];
+        for (pid, set) in [(front, "CapPrm"), (worker, "CapPrm"), (zygote, "CapAmb")] {
+            assert_eq!(status_line(pid, set), ["0000000000000000"], "{capabilities:?} {pid}");
+        }
+    }
+}

@@ -1,13 +1,14 @@
 //! The programs are replaced on disk while the server runs.
 
 use std::fs;
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::harness::{End, Kind, Server, Setup, eventually, in_every_mode, program};
+use crate::harness::{End, Kind, Server, Setup, eventually, free_address, in_every_mode, program};
 use crate::operate::{command, configuration, configure, kill, operated, reload, status_when};
 use crate::reload::load;
 use crate::supervise::children;
@@ -189,4 +190,45 @@ fn a_version_that_does_not_serve_changes_nothing() {
     let says = all.iter().rposition(|text| *text == ready);
     assert!(handed_over.is_some() && handed_over < says, "{all:?}");
     assert!(all.iter().all(|text| !text.contains("STOPPING")), "{all:?}");
+}
+
+/// What the configuration does not name any more goes with the old version.
+#[test]
+fn what_has_changed_goes_with_the_old_version() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (setup, _) = replaceable(Kind::Classic, folder.path());
+    let [old, new] = ["old", "new"].map(|name| folder.path().join(name));
+    let second = free_address();
+    let mut server = setup
+        .line(&format!("listen = [\"127.0.0.1:$PORT\", \"{second}\"]"))
+        .line(&format!("pid_file = \"{}\"", old.display()))
+        .start();
+    let mut successors = Successors::default();
+    TcpStream::connect(second).expect("it listens");
+    configure(&server, &format!(", \"{second}\""), "");
+    configure(&server, &old.display().to_string(), &new.display().to_string());
+    let pid = successors.upgrade(&server).expect("it takes over");
+    assert!(server.main_process().wait(Duration::from_secs(60)).is_some(), "the first one ends");
+    let is_settled = || {
+        let text = fs::read_to_string(&new).unwrap_or_default();
+        let is_closed = TcpStream::connect(second).is_err();
+        (text == format!("{pid}\n") && !old.exists() && is_closed).then_some(())
+    };
+    assert!(eventually(Duration::from_secs(20), is_settled).is_some(), "{}", server.log());
+    assert_eq!(command(&server, &["status"]).status.code(), Some(0));
+}
+
+/// A server that is told to stop does not leave another one behind.
+#[test]
+fn a_server_that_stops_is_not_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (setup, _) = replaceable(Kind::Classic, folder.path());
+    let mut server = setup.line("timeouts.drain_delay = \"300s\"").start();
+    let mut successors = Successors::default();
+    server.main_process().signal("TERM");
+    server.log_line(&["stopping in 300.0 s"]);
+    let wrong = successors.upgrade(&server).expect_err("it stops");
+    assert!(wrong.contains("the server is stopping"), "{wrong}");
+    server.main_process().signal("TERM");
+    assert!(server.main_process().wait(Duration::from_secs(60)).is_some(), "it ends");
 }
