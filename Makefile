@@ -11,7 +11,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # rustup puts cargo here; a shell that was open during its installation does not know yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: help run test sanitize bench bench-quick build packages image repository doc install uninstall clean
+.PHONY: help run test sanitize bench bench-quick build packages image repository doc install
+.PHONY: uninstall clean
 .DEFAULT_GOAL := help
 
 help:

@@ -89,7 +89,8 @@ pub fn tokamak_php(version: Option<&str>) -> io::Result<PathBuf> {
             Some(_) => Err(none),
             None => installed()?.pop_last().map(|(_, newest)| newest).ok_or_else(|| {
                 missing(format!(
-                    "nothing here runs PHP: `apt install tokamak-php{PACKAGED}` installs it ({none})"
+                    "nothing here runs PHP: `apt install tokamak-php{PACKAGED}` installs it \
+                     ({none})"
                 ))
             }),
         });

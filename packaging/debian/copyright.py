@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints debian/copyright in Debian's machine-readable form (DEP-5): Tokamak's own licence, and that
-of each crate whose code is linked into its programs.
+"""Prints debian/copyright in Debian's machine-readable form (DEP-5): Tokamak's own licence, and
+that of each crate whose code is linked into its programs.
 
 By what `cargo tree` and `cargo metadata` say, and by the files of licences in the crates' sources,
 which cargo has fetched for the build: no network, and nothing that has to be kept by hand. It fails
@@ -17,7 +17,8 @@ from pathlib import Path
 # A licence is recognised in a crate's file by these words. Of the files that have no others, the
 # shortest is the text. Debian names three licences otherwise than SPDX.
 WORDS = {
-    "Expat": "Permission is hereby granted, free of charge, to any person obtaining a copy of this software",
+    "Expat": "Permission is hereby granted, free of charge, to any person obtaining a copy of "
+    "this software",
     "ISC": "Permission to use, copy, modify, and/or distribute this software",
     "BSD-3-clause": "Neither the name of",
     "BSD-2-clause": "Redistributions in binary form must reproduce",
@@ -31,7 +32,9 @@ NAMES = re.compile(r"(licen[sc]e|copying|copyright|notice|unlicense)", re.I)
 # Of C, the sources lie deeper: luajit-src/luajit2/COPYRIGHT, aws-lc-sys/aws-lc/LICENSE.
 DEPTH = 2
 # Before it, such a file says whose and which it is.
-START = re.compile(r"^\W*(Permission (is|to)|Redistribution and use|This software is provided)", re.M)
+START = re.compile(
+    r"^\W*(Permission (is|to)|Redistribution and use|This software is provided)", re.M
+)
 # These have a beginning of their own.
 WHOLE = ("BSL-1.0", "Unicode-3.0")
 
@@ -42,10 +45,12 @@ def cargo(*arguments):
 
 
 def linked():
-    """Names and versions of the crates that are linked, with those that bring sources of C to build."""
-    tree = ("tree", "-p", "tokamak", "-p", "tokamak-php", "--prefix", "none", "--format", "{p}", "-e")
+    """Names and versions of the crates that are linked, with those that bring sources of C."""
+    tree = ("tree", "-p", "tokamak", "-p", "tokamak-php")
+    tree += ("--prefix", "none", "--format", "{p}", "-e")
     normal = set(cargo(*tree, "normal,no-proc-macro").splitlines())
-    build = {line for line in cargo(*tree, "normal,build,no-proc-macro").splitlines() if "-src v" in line}
+    build = cargo(*tree, "normal,build,no-proc-macro").splitlines()
+    build = {line for line in build if "-src v" in line}
     for line in normal | build:
         words = line.split()
         # A path stands after the version of our own.
@@ -85,11 +90,13 @@ def holders(texts, crate):
     for text in texts:
         for line in text.splitlines():
             line = line.strip(" \t*#%=")
-            if re.match(r"(copyright\b.*\d{4}|copyright \(c\)|©)", line, re.I) and "[yyyy]" not in line:
+            named = re.match(r"(copyright\b.*\d{4}|copyright \(c\)|©)", line, re.I)
+            if named and "[yyyy]" not in line:
                 line = re.sub(r"^(copyright|\(c\)|©|:|\s)+", "", line, flags=re.I)
                 if "{" not in line and "<" not in line.split("@")[0][:1] and line not in lines:
                     lines.append(line)
-    return tuple(lines or crate["authors"] or [f"the authors of {crate['name']}, {crate['repository']}"])
+    unnamed = f"the authors of {crate['name']}, {crate['repository']}"
+    return tuple(lines or crate["authors"] or [unnamed])
 
 
 def indented(name, text):
@@ -117,15 +124,19 @@ def main():
         deeper = {kind_of(text) for own, text in found if not own} - {None}
         said = {name for group in alternatives(crate["license"]) for name in group}
         expression = " AND ".join([crate["license"], *sorted(deeper - said)])
-        files[expression, holders([text for _, text in found], crate)].append(f"vendor/{key[0]}-{key[1]}/*")
+        named = holders([text for _, text in found], crate)
+        files[expression, named].append(f"vendor/{key[0]}-{key[1]}/*")
 
     used = {"Apache-2.0"}
-    print("Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: Tokamak")
+    print("Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/")
+    print("Upstream-Name: Tokamak")
     print("Comment: What is below vendor are crates whose code is linked into the programs.\n")
     ours = Path("LICENSE-MIT").read_text()
-    print(f"Files: *\nCopyright: {holders([ours], dict(name='Tokamak', authors=[], repository=''))[0]}")
+    own = holders([ours], {"name": "Tokamak", "authors": [], "repository": ""})
+    print(f"Files: *\nCopyright: {own[0]}")
     print("License: Expat or Apache-2.0\n")
-    texts["Expat"], texts["Apache-2.0"] = ours, "In Debian this text is /usr/share/common-licenses/Apache-2.0."
+    texts["Expat"] = ours
+    texts["Apache-2.0"] = "In Debian this text is /usr/share/common-licenses/Apache-2.0."
     for (expression, who), names in sorted(files.items(), key=lambda item: item[1]):
         groups = []
         for group in alternatives(expression):
@@ -137,7 +148,8 @@ def main():
         print("Files: " + "\n ".join(names))
         print("Copyright: " + "\n ".join(who))
         print("License: " + ", and ".join(dict.fromkeys(groups)) + "\n")
-    print("\n\n".join(f"License: {name}\n{indented(name, texts[name])}" for name in sorted(used | {"Expat"})))
+    names = sorted(used | {"Expat"})
+    print("\n\n".join(f"License: {name}\n{indented(name, texts[name])}" for name in names))
 
 
 main()

@@ -63,7 +63,8 @@ impl Identities {
         })
     }
 
-    /// That of one site's processes, whoever the others have.
+    /// The user of one site's processes. Users of other sites are not looked up, so that a site's
+    /// user can act for it where another site has a user that this process cannot change to.
     ///
     /// # Errors
     /// As [`Identities::of`], for this site.
@@ -111,7 +112,7 @@ impl Identities {
 pub fn verify(server: &Server) -> Result<Vec<String>, String> {
     let identities = match Identities::of(server) {
         Ok(identities) => identities,
-        // Whoever checks may be somebody else than whoever starts.
+        // `tokamak check` may be called by an ordinary user for a server that root starts.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             return Ok(vec![error.to_string()]);
         }

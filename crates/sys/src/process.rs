@@ -501,8 +501,8 @@ pub fn inherited(count: usize) -> Vec<OwnedFd> {
     for fd in FIRST..FIRST + count as RawFd {
         // SAFETY: changes a flag of the descriptor, and fails if there is none.
         if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0 {
-            // SAFETY: open, and ours by the contract of whoever has started this process; `TAKEN`
-            // keeps it to one owner.
+            // SAFETY: open. The service manager, or the old version, has passed it to this process
+            // alone, and `TAKEN` lets only one call make an owner of it.
             descriptors.push(unsafe { OwnedFd::from_raw_fd(fd) });
         }
     }

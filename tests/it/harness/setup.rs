@@ -266,8 +266,8 @@ impl Setup {
         self
     }
 
-    /// Started as this user with these capabilities, as a service is, and not as whoever runs the
-    /// tests, who has to be root.
+    /// Starts the server as this user with these capabilities, as systemd starts a service. Only
+    /// root can do so.
     pub fn service_of(
         mut self,
         user: &'static str,
