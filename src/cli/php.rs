@@ -107,7 +107,7 @@ impl Php {
         let mut all = self.arguments.clone();
         if let Some(first) = all.first_mut()
             && !Path::new(first).exists()
-            && let Some(file) = in_path(first)
+            && let Some(file) = process::find_in_path(first)
         {
             *first = file.into();
         }
@@ -185,7 +185,7 @@ fn of_the_caller(name: &OsStr) -> bool {
 /// The program of the command line for a version such as `8.2`.
 fn command_line_of(version: &str) -> Result<PathBuf, String> {
     let own = format!("php{version}");
-    if let Some(found) = in_path(OsStr::new(&own)) {
+    if let Some(found) = process::find_in_path(OsStr::new(&own)) {
         return Ok(found);
     }
     let is_it = |php: &PathBuf| {
@@ -193,16 +193,9 @@ fn command_line_of(version: &str) -> Result<PathBuf, String> {
         let output = Command::new(php).args(["-n", "-r", script]).output();
         output.is_ok_and(|output| output.stdout == version.as_bytes())
     };
-    in_path(OsStr::new("php")).filter(is_it).ok_or_else(|| {
+    process::find_in_path(OsStr::new("php")).filter(is_it).ok_or_else(|| {
         format!(
             "there is no PHP {version} for the command line; install the package php{version}-cli"
         )
     })
-}
-
-/// A program by its name.
-fn in_path(name: &OsStr) -> Option<PathBuf> {
-    let is_plain = !name.as_encoded_bytes().contains(&b'/') && !name.is_empty();
-    let path = env::var_os("PATH").filter(|_| is_plain)?;
-    env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }

@@ -1,16 +1,15 @@
 //! `tokamak serve` and `tokamak check`: the same flags, so that a check sees what the server would
 //! see.
 
-use std::env;
 use std::fmt;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use tokamak_config::option::{self, Kind};
 use tokamak_config::{CONFIG_VARIABLE, Errors, FILE_NAME, Request, Server};
+use tokamak_sys::process;
 
 use super::{environment, print, report};
 
@@ -153,7 +152,7 @@ pub fn request(
     config: Option<PathBuf>,
     flags: Vec<(&'static str, String)>,
 ) -> Result<Request, Wrong> {
-    let directory = current_directory().map_err(Wrong::Directory)?;
+    let directory = process::current_directory().map_err(Wrong::Directory)?;
     Ok(Request { path, config, flags, environment: environment(), directory })
 }
 
@@ -204,20 +203,4 @@ fn summary(server: &Server) -> String {
 
 fn plural(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-/// The current directory by the name that the shell knows, if that is the same place. The kernel's
-/// own name has symlinks resolved, so a server that was started in `…/current` would never see the
-/// next deployment.
-fn current_directory() -> std::io::Result<PathBuf> {
-    let real = env::current_dir()?;
-    let named = env::var_os("PWD").map(PathBuf::from).filter(|named| named.is_absolute());
-    Ok(named.filter(|named| is_same(named, &real)).unwrap_or(real))
-}
-
-fn is_same(one: &Path, other: &Path) -> bool {
-    match (one.metadata(), other.metadata()) {
-        (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
-        _ => false,
-    }
 }

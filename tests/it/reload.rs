@@ -18,7 +18,7 @@ in_every_mode! { loses_no_request, brings_new_code, lets_a_long_request_finish }
 
 /// Requests without a pause, until told to stop: on one connection as long as the server keeps it,
 /// or each on its own. Answers how many were served; any failure ends the test.
-pub fn load(server: &Server, keep_alive: bool, stop: &AtomicBool, served: &AtomicUsize) {
+fn load(server: &Server, keep_alive: bool, stop: &AtomicBool, served: &AtomicUsize) {
     let mut connection: Option<Connection> = None;
     while !stop.load(Ordering::Relaxed) {
         let mut open = connection.take().unwrap_or_else(|| server.connect());
@@ -43,25 +43,34 @@ fn complaints(server: &Server) -> Vec<String> {
     log.lines().filter(is_one).map(str::to_owned).collect()
 }
 
-fn loses_no_request(kind: Kind) {
-    let server = operated(kind).start();
-    assert_eq!(complaints(&server), [""; 0]);
+/// Does this again and again while clients send requests without a pause. Each time more of them
+/// have to be served afterwards.
+#[track_caller]
+pub fn under_load<T>(server: &Server, times: impl Iterator<Item = T>, mut act: impl FnMut(T)) {
     let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         let _end = End(&stop);
         for client in 0..6 {
-            let (server, stop, served) = (&server, &stop, &served);
+            let (stop, served) = (&stop, &served);
             scope.spawn(move || load(server, client % 2 == 0, stop, served));
         }
-        for generation in 2..=9 {
+        for time in times {
             let before = served.load(Ordering::Relaxed);
-            assert_eq!(reload(&server), Ok(format!("generation {generation} serves\n")));
+            act(time);
             let goes_on = || (served.load(Ordering::Relaxed) > before + 20).then_some(());
             assert!(
                 eventually(Duration::from_secs(20), goes_on).is_some(),
                 "nothing is served any more"
             );
         }
+    });
+}
+
+fn loses_no_request(kind: Kind) {
+    let server = operated(kind).start();
+    assert_eq!(complaints(&server), [""; 0]);
+    under_load(&server, 2..=9, |generation| {
+        assert_eq!(reload(&server), Ok(format!("generation {generation} serves\n")));
     });
     let status =
         status_when(&server, "the end of the old generations", |status| status["draining"] == 0);

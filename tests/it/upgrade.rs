@@ -5,12 +5,11 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::harness::{End, Kind, Server, Setup, eventually, free_address, in_every_mode, program};
+use crate::harness::{Kind, Server, Setup, eventually, free_address, in_every_mode, program};
 use crate::operate::{command, configuration, configure, kill, operated, reload, status_when};
-use crate::reload::load;
+use crate::reload::under_load;
 use crate::supervise::children;
 
 in_every_mode! { loses_no_request }
@@ -104,27 +103,16 @@ fn loses_no_request(kind: Kind) {
     let line = format!("pid_file = \"{}\"", pid_file.display());
     let mut server = setup.line(&line).line("admin = \"unix:admin\"").start();
     let mut successors = Successors::default();
-    let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
-        let _end = End(&stop);
-        for client in 0..4 {
-            let (server, stop, served) = (&server, &stop, &served);
-            scope.spawn(move || load(server, client % 2 == 0, stop, served));
-        }
-        for _ in 0..3 {
-            install(&program(), &copy);
-            let before = served.load(Ordering::Relaxed);
-            let pid = successors.upgrade(&server).unwrap_or_else(|wrong| panic!("{wrong}"));
-            let goes_on = || (served.load(Ordering::Relaxed) > before + 20).then_some(());
-            assert!(eventually(Duration::from_secs(20), goes_on).is_some(), "it serves");
-            let is_written = || {
-                let text = fs::read_to_string(&pid_file).unwrap_or_default();
-                (text == format!("{pid}\n")).then_some(())
-            };
-            assert!(eventually(Duration::from_secs(20), is_written).is_some(), "its pid");
-            // The control socket is its own, too.
-            status_when(&server, "the new server", |status| status["generation"] == 1);
-        }
+    under_load(&server, 0..3, |_| {
+        install(&program(), &copy);
+        let pid = successors.upgrade(&server).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let is_written = || {
+            let text = fs::read_to_string(&pid_file).unwrap_or_default();
+            (text == format!("{pid}\n")).then_some(())
+        };
+        assert!(eventually(Duration::from_secs(20), is_written).is_some(), "its pid");
+        // The control socket is its own, too.
+        status_when(&server, "the new server", |status| status["generation"] == 1);
     });
     let ended = server.main_process().wait(Duration::from_secs(60));
     assert!(ended.is_some_and(|status| status.success()), "the first one has ended: {ended:?}");

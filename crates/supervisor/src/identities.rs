@@ -76,10 +76,10 @@ impl Identities {
 
     /// Those of a process that cannot change its user: all are as the supervisor.
     fn unchanged(server: &Server) -> io::Result<Identities> {
-        let own = Identity::own()?;
-        let is_other = |other: &Identity| (other.uid(), other.gid()) != (own.uid(), own.gid());
         for site in &server.sites {
-            if of_site(site)?.is_some_and(|identity| is_other(&identity)) {
+            let Some(wanted) = of_site(site)? else { continue };
+            let own = Identity::own()?;
+            if (wanted.uid(), wanted.gid()) != (own.uid(), own.gid()) {
                 let problem = format!(
                     "site {}: its `user` needs a server that is started as root, or with \
                         CAP_SETUID, CAP_SETGID and CAP_KILL",
@@ -191,8 +191,8 @@ pub fn warnings(server: &Server, is_root: bool) -> Vec<String> {
     }
     let runs_php: Vec<&Site> =
         server.sites.iter().filter(|site| site.mode != Mode::Fastcgi).collect();
-    let own: Vec<&Site> = runs_php.iter().copied().filter(|site| site.user.is_none()).collect();
-    if is_root && server.user.is_none() && (runs_php.is_empty() || !own.is_empty()) {
+    let is_apart = !runs_php.is_empty() && runs_php.iter().all(|site| site.user.is_some());
+    if is_root && server.user.is_none() && !is_apart {
         warnings.push(
             "everything runs as root, so a script can read and change all of this machine; set user"
                 .to_owned(),
@@ -205,7 +205,7 @@ pub fn warnings(server: &Server, is_root: bool) -> Vec<String> {
     }
     let mut users: BTreeMap<Option<&String>, Vec<&str>> = BTreeMap::new();
     for site in runs_php {
-        users.entry(site.user.as_ref()).or_default().push(&site.name);
+        users.entry(site.user.as_ref().or(server.user.as_ref())).or_default().push(&site.name);
     }
     for names in users.into_values().filter(|names| names.len() > 1) {
         let names = names.join(", ");
@@ -268,6 +268,8 @@ mod tests {
         server.user = Some("www-data".into());
         server.sites[0].user = Some("www-data".into());
         assert_eq!(warnings(&server, true), Vec::<String>::new());
+        server.sites[1].user = None;
+        assert!(warnings(&server, true)[0].ends_with("sites=\"default, other\""), "both are it");
         server.sites[0].user = None;
         server.sites[1].user = None;
         server.sites[1].mode = Mode::Fastcgi;

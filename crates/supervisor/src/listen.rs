@@ -100,7 +100,7 @@ impl Listeners {
     /// Fails if there is no free descriptor.
     pub fn lend(&self) -> io::Result<Vec<(String, OwnedFd)>> {
         let passed =
-            self.passed.iter().map(|(address, socket)| (format!("{PASSED} {address}"), socket));
+            self.passed.iter().map(|(address, socket)| (format!("{PASSED}{address}"), socket));
         let own = self.own.iter().map(|(address, socket)| (address.to_string(), socket));
         passed.chain(own).map(|(name, socket)| Ok((name, socket.try_clone()?.into()))).collect()
     }

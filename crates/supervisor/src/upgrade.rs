@@ -9,14 +9,12 @@
 //!
 //! A version that does not come so far changes nothing: this one goes on.
 
-use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokamak_sys::process::{self, Child, Program};
@@ -27,14 +25,15 @@ use crate::watch::since;
 /// a name for each socket, a line each. Descriptor 3 is the line between the two; the sockets come
 /// after it.
 pub const VARIABLE: &str = "PREDECESSOR_SOCKETS";
-/// Of one that came from a service manager, in place of an address.
-pub const PASSED: &str = "passed";
-/// What names the control socket and the admin listener begin with; their address follows.
+/// Begins the name of a socket that came from a service manager; its address follows. The name of
+/// another socket for clients is the address that the configuration has for it.
+pub const PASSED: &str = "passed ";
+/// Begins the name of the control socket; its path follows.
 pub const CONTROL: &str = "control ";
-/// Standard error as it was before `log.error` has put a file in its place.
-pub const STDERR: &str = "stderr";
-/// See [`CONTROL`].
+/// Begins the name of the admin listener; its address follows.
 pub const ADMIN: &str = "admin ";
+/// The name of standard error as it was before `log.error` has put a file in its place.
+pub const STDERR: &str = "stderr";
 
 /// Of what a new version says: a few names.
 const LONGEST: usize = 16 * 1024;
@@ -58,29 +57,13 @@ impl Origin {
     /// # Errors
     /// Fails if there is no current directory, or the system does not know the program.
     pub fn find() -> io::Result<Origin> {
-        let real = env::current_dir()?;
-        let named = env::var_os("PWD").map(PathBuf::from).filter(|named| named.is_absolute());
-        let directory = named.filter(|named| is_same(named, &real)).unwrap_or(real);
+        let directory = process::current_directory()?;
         let own = env::current_exe()?;
-        let called = env::args_os().next().map(PathBuf::from).unwrap_or_default();
-        let named = if called.components().count() > 1 {
-            Some(directory.join(called))
-        } else {
-            let path = env::var_os("PATH").unwrap_or_default();
-            env::split_paths(&path)
-                .map(|folder| directory.join(folder).join(&called))
-                .find(|file| file.is_file())
-        };
-        let program = named.filter(|named| is_same(named, &own)).unwrap_or(own);
+        let called = env::args_os().next().unwrap_or_default();
+        let named = process::find_in_path(&called).unwrap_or_else(|| called.into());
+        let named = directory.join(named);
+        let program = if process::is_same_file(&named, &own) { named } else { own };
         Ok(Origin { program, directory })
-    }
-}
-
-/// Whether two names lead to one file.
-pub fn is_same(one: &Path, other: &Path) -> bool {
-    match (one.metadata(), other.metadata()) {
-        (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
-        _ => false,
     }
 }
 
@@ -190,7 +173,8 @@ fn not_text(what: &str) -> io::Error {
 #[derive(Debug)]
 pub struct Predecessor {
     line: UnixStream,
-    sockets: BTreeMap<String, OwnedFd>,
+    /// Those that this version has not taken yet, with their names.
+    sockets: Vec<(String, OwnedFd)>,
 }
 
 impl Predecessor {
@@ -215,23 +199,23 @@ impl Predecessor {
 
     /// The socket of this name, if there is one.
     pub fn take(&mut self, name: &str) -> Option<OwnedFd> {
-        self.sockets.remove(name)
+        let at = self.sockets.iter().position(|(own, _)| own == name)?;
+        Some(self.sockets.swap_remove(at).1)
     }
 
     /// All sockets that are for clients, with their names.
     pub fn take_listeners(&mut self) -> Vec<(String, OwnedFd)> {
         let is_other =
-            |name: &String| name.starts_with(CONTROL) || name.starts_with(ADMIN) || name == STDERR;
+            |name: &str| name.starts_with(CONTROL) || name.starts_with(ADMIN) || name == STDERR;
         let (others, listeners) =
             std::mem::take(&mut self.sockets).into_iter().partition(|(name, _)| is_other(name));
         self.sockets = others;
-        let listeners: BTreeMap<String, OwnedFd> = listeners;
-        listeners.into_iter().collect()
+        listeners
     }
 
     /// Tells it that this version serves, and which of its sockets it has no use for.
     pub fn tell(&mut self) -> io::Result<()> {
-        let names = self.sockets.keys().map(String::as_str);
+        let names = self.sockets.iter().map(|(name, _)| name.as_str());
         let text = ["ready"].into_iter().chain(names).collect::<Vec<_>>().join("\n");
         self.line.write_all(text.as_bytes())
     }

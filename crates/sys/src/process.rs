@@ -19,6 +19,7 @@ use crate::proc;
 mod bounds;
 mod companion;
 mod executable;
+mod paths;
 mod privacy;
 mod usage;
 mod users;
@@ -26,6 +27,7 @@ mod users;
 pub use bounds::{Bounds, largest_core, most_files, open_files, reserve};
 pub use companion::end_with_parent;
 pub use executable::{Executable, set_name};
+pub use paths::{current_directory, find_in_path, is_same_file};
 pub use privacy::{Guard, allow_tracing, forbid_tracing, may_change_users, open_own};
 pub use usage::{Demand, Memory, demand, memory, processor_time};
 pub use users::{

@@ -29,8 +29,8 @@ use crate::users::UserFilesWatch;
 /// Sockets, files and programs of the server.
 pub(super) struct Host {
     pub setup: Setup,
-    /// How this process was started.
-    pub origin: Origin,
+    /// How this process was started. Only an upgrade has to know.
+    pub origin: io::Result<Origin>,
     pub programs: Programs,
     /// Standard error as it was at the start; `log.error` may have put a file in its place.
     pub stderr: OwnedFd,

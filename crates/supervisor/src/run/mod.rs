@@ -134,7 +134,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     }
     let mut programs = Programs::default();
     programs.open(&setup.server, &*setup.php).map_err(failure)?;
-    let origin = Origin::find().map_err(failure)?;
+    let origin = Origin::find();
     let mut predecessor = Predecessor::find().map_err(failure)?;
     let mut certificates = Certificates::new(&setup.server.state_dir, tokamak_cost::now());
     certificates.load(&setup.server).map_err(failure)?;

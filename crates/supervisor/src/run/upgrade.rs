@@ -56,11 +56,15 @@ impl Supervisor {
     }
 
     fn start_successor(&self, now: u64) -> io::Result<Successor> {
+        let unknown = |error: &io::Error| {
+            io::Error::new(error.kind(), format!("it is not known how this was started: {error}"))
+        };
+        let origin = self.host.origin.as_ref().map_err(unknown)?;
         let mut sockets: Vec<(String, OwnedFd)> = self.host.listeners.lend()?;
         sockets.extend(self.host.control.lend()?);
         sockets.extend(self.host.admin.lend()?);
         sockets.push((STDERR.to_owned(), self.host.stderr.try_clone()?));
-        Successor::start(&self.host.origin, &sockets, now)
+        Successor::start(origin, &sockets, now)
     }
 
     /// What has become of the new version.
