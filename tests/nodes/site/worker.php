@@ -1,0 +1,56 @@
+<?php
+// The application of scripts/test-nodes. Each answer says by whom and of which release it is, and
+// what it knows of its visitor.
+$release = trim((string) file_get_contents(__DIR__ . '/RELEASE'));
+
+$answer = static function (array $what) use ($release): void {
+    header('Content-Type: application/json');
+    echo json_encode(['node' => gethostname(), 'release' => $release] + $what), "\n";
+};
+
+$handler = static function () use ($answer): void {
+    [$page, $name] = explode('/', trim($_SERVER['REQUEST_URI'], '/'), 2) + ['', ''];
+    if ($page === 'page') {
+        usleep(50_000);
+        header('Cache-Control: public, max-age=3');
+        header('Cache-Tag: pages');
+        $answer(['page' => $name]);
+        return;
+    }
+    if ($page === 'kept') {
+        header('Cache-Control: public, max-age=600');
+        header('Cache-Tag: kept, kept-' . $name);
+        $answer(['page' => $name, 'made' => microtime(true)]);
+        return;
+    }
+    if ($page === 'plain') {
+        usleep(20_000);
+        $answer(['page' => $name]);
+        return;
+    }
+    header('Cache-Control: no-store');
+    if (!@session_start()) {
+        // Without its session a visitor is not served as if he had none.
+        http_response_code(503);
+        header('Retry-After: 1');
+        $answer(['sessions' => false]);
+        return;
+    }
+    if ($page === 'login') {
+        $_SESSION += ['visitor' => $name, 'count' => 0, 'keys' => []];
+    }
+    if ($page === 'count' && isset($_SESSION['visitor'])) {
+        usleep(150_000);
+        // The same key counts once, so that a request with it may be repeated.
+        $_SESSION['keys'][$name] ??= ++$_SESSION['count'];
+    }
+    $answer([
+        'visitor' => $_SESSION['visitor'] ?? null,
+        'count' => $_SESSION['count'] ?? null,
+        'number' => $_SESSION['keys'][$name] ?? null,
+        'keys' => $page === 'me' ? $_SESSION['keys'] ?? null : null,
+    ]);
+};
+
+while (tokamak_handle_request($handler)) {
+}
