@@ -12,6 +12,7 @@ import ssl
 import urllib.request
 
 from network import NETWORK, Machine, eventually, make_bridge, run
+from visitors import Releases
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests/nodes"
@@ -28,7 +29,7 @@ def block(kind):
     return re.search(rf"^```{kind}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL).group(1)
 
 
-def configuration(short):
+def configuration():
     """That of the page, with its site once in each mode, and the authority of the test."""
     common, site = block("toml tokamak file=tokamak.toml").split("[[site]]")
     text = 'user = "www-data"\nstate_dir = "state"\ncontrol = "control"\n' + common
@@ -39,8 +40,6 @@ def configuration(short):
         workers = 1 if mode == "async" else 2
         text += "[[site]]" + own.replace("cache = true", f"cache = true\npool.workers = {workers}")
     text += f'\n[acme]\ndirectory = ["https://{NETWORK}7/dir"]\n'
-    if short:
-        text = text.replace('drain_delay = "5s"', 'drain_delay = "3s"')
     return text
 
 
@@ -94,16 +93,19 @@ class Node(Machine):
 class Fleet:
     """All machines."""
 
-    def __init__(self, folder, nodes, short):
+    MODES = MODES
+
+    def __init__(self, folder, nodes):
         self.folder = folder
         make_bridge()
         numbers = range(FIRST_NODE, FIRST_NODE + nodes)
         self.names, self.balancer, self.cache, self.sessions, self.authority = (
             Machine(name, number, folder) for name, number in (
                 ("names", 3), ("balancer", 4), ("cache", 5), ("sessions", 6), ("authority", 7)))
-        text = configuration(short)
+        text = configuration()
         self.nodes = [Node(f"node{n - FIRST_NODE + 1}", n, folder, text) for n in numbers]
-        for machine in (self.names, self.balancer, self.stores[0], self.stores[1], self.authority):
+        self.releases = Releases(self.nodes)
+        for machine in (self.names, self.balancer, *self.stores, self.authority):
             machine.switch_on()
 
     @property
@@ -139,8 +141,9 @@ class Fleet:
         for node in self.nodes:
             lines.append(f"host-record={node.name}.nodes.example,{node.address}")
             for service, port in (("http", 8080), ("https", 8443)):
-                lines.append(
-                    f"srv-host=_{service}._tcp.nodes.example,{node.name}.nodes.example,{port}")
+                # The weight at the end is not 0: with that HAProxy sends a server nothing.
+                lines.append(f"srv-host=_{service}._tcp.nodes.example,"
+                             f"{node.name}.nodes.example,{port},0,10")
         for mode in MODES:
             lines.append(f"host-record={mode}.example,{BALANCER}")
         (self.names.folder / "dnsmasq.conf").write_text("\n".join(lines) + "\n")
@@ -201,6 +204,3 @@ class Fleet:
     @staticmethod
     def has_certificate(node, mode):
         return (node.folder / f"state/acme/certificates/{mode}.example.pem").exists()
-
-    def version(self, *command):
-        return run(*command).splitlines()[0]

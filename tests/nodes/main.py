@@ -1,14 +1,44 @@
-"""Steps and record of scripts/test-nodes."""
+"""Runs the steps of scripts/test-nodes and prints their record."""
+
+import argparse
 import sys
-from fleet import Fleet
-f = Fleet(sys.argv[1], 8, True)
-try:
-    f.start()
-    for n in f.nodes:
-        print(n.asks("worker","/page/a")[2], n.asks("sealed","/page/a")[2],n.asks("async","/page/a")[2])
-except BaseException as e:
-    import subprocess
-    print(e)
-    for m in [f.balancer,f.names,f.authority,f.nodes[0],f.nodes[1]]:
-        try: print(m.name, m.log()[-1500:])
-        except Exception as e: print(e)
+import time
+import traceback
+
+import steps
+from fleet import PROGRAM, Fleet
+from network import run
+from record import Record
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="test-nodes")
+    parser.add_argument("folder", help=argparse.SUPPRESS)
+    parser.add_argument("step", nargs="*", choices=[*steps.STEPS, []], help="all of them if none")
+    parser.add_argument("--short", action="store_true", help="everything lasts a third as long")
+    parser.add_argument("--nodes", type=int, default=8)
+    options = parser.parse_args()
+    fleet = Fleet(options.folder, options.nodes)
+    record = Record()
+    record.says("versions", "; ".join((
+        run(PROGRAM, "--version").strip(),
+        run("haproxy", "-v").split(" 20")[0],
+        run("redis-server", "--version").split(" sha")[0],
+        run("php", "-r", 'echo "PHP ", PHP_VERSION, "; phpredis ", phpversion("redis");'))))
+    try:
+        begin = time.monotonic()
+        fleet.start()
+        record.says("nodes", f"{options.nodes}, all there after {time.monotonic() - begin:.0f} s")
+        for name in options.step or steps.STEPS:
+            print(f"test-nodes: {name}", file=sys.stderr)
+            steps.STEPS[name](fleet, record, 1 / 3 if options.short else 1)
+    except Exception:
+        traceback.print_exc()
+        for machine in (fleet.balancer, *fleet.nodes):
+            log = "".join(machine.log().splitlines(True)[-3:]) if machine.first else ""
+            print(f"--- {machine.name}\n{log}", file=sys.stderr)
+        record.fails("it broke off")
+    return record.ends()
+
+
+sys.exit(main())

@@ -133,6 +133,27 @@ fn a_change_is_seen_by_all_nodes() {
     eventually(PATIENCE, forgotten).expect("the other node has forgotten it");
 }
 
+/// The server is told within a fifth of a second: until then it has what was purged, and the node
+/// that knows better must not take it back from there.
+#[test]
+fn what_a_node_has_purged_it_does_not_get_back() {
+    let redis = Redis::start();
+    let (one, _other) = nodes(&redis);
+    // Again and again, because the moment in which the server is told comes at any time.
+    for number in 0..10 {
+        let target = page_with(&format!("p={number}"), &[KEPT, "Cache-Tag: news"]);
+        let post = Request::new("POST", &target).header("Host", "shop").body("x");
+        let first = one.send(&ask(&target)).text();
+        shared(&redis, &format!("p={number}"));
+        one.send(&post);
+        let second = one.send(&ask(&target));
+        assert!(!status(&second).contains("hit") && second.text() != first, "{second}");
+        assert!(command(&one.0, &["cache", "purge", "--tag", "news"]).status.success());
+        let third = one.send(&ask(&target));
+        assert!(!status(&third).contains("hit") && third.text() != second.text(), "{third}");
+    }
+}
+
 #[test]
 fn a_purge_is_for_all_nodes() {
     let redis = Redis::start();

@@ -5,7 +5,8 @@ $release = trim((string) file_get_contents(__DIR__ . '/RELEASE'));
 
 $answer = static function (array $what) use ($release): void {
     header('Content-Type: application/json');
-    echo json_encode(['node' => gethostname(), 'release' => $release] + $what), "\n";
+    $by = ['node' => gethostname(), 'release' => $release, 'host' => $_SERVER['HTTP_HOST']];
+    echo json_encode($by + $what), "\n";
 };
 
 $handler = static function () use ($answer): void {
@@ -43,6 +44,14 @@ $handler = static function () use ($answer): void {
         usleep(150_000);
         // The same key counts once, so that a request with it may be repeated.
         $_SESSION['keys'][$name] ??= ++$_SESSION['count'];
+    }
+    // What could not be stored is told by nothing but a warning.
+    error_clear_last();
+    @session_write_close();
+    if (error_get_last() !== null) {
+        http_response_code(500);
+        $answer(['stored' => false]);
+        return;
     }
     $answer([
         'visitor' => $_SESSION['visitor'] ?? null,

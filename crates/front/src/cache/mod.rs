@@ -89,10 +89,11 @@ impl Content {
 
     /// Removes what is stored under a key, because a request has changed it.
     fn invalidate(&self, key: &[u8]) {
-        self.forget(key);
+        // First, or a request could get it back from there in between.
         if let Some(tier) = &self.tier {
             tier.invalidate(key);
         }
+        self.forget(key);
     }
 
     /// Removes responses here and on the nodes that share a second tier. Returns how many were

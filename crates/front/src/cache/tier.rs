@@ -23,7 +23,7 @@ use tokamak_outbound::Names;
 use tokamak_outbound::redis::{Client, CommandError, Server, Together, Value};
 
 use crate::log;
-use purges::{Log, Position};
+use purges::{Log, Outgoing, Position};
 
 /// How long the server is not asked after it has failed, in nanoseconds. Ten times less, and many
 /// requests would wait for the timeout of a server that hangs; ten times more, and the nodes would
@@ -66,8 +66,6 @@ pub struct Tier {
     follower: Client,
     prefix: Vec<u8>,
     log: Mutex<Log>,
-    /// Purges that have to be sent to the other nodes.
-    outbox: Mutex<Vec<Outgoing>>,
     /// The server is not asked before this time.
     rests_until: AtomicU64,
     is_down: AtomicBool,
@@ -95,7 +93,6 @@ impl Tier {
             follower: client(STREAM_PATIENCE.max(timeout)),
             prefix: prefix.into_bytes(),
             log: Mutex::default(),
-            outbox: Mutex::default(),
             rests_until: AtomicU64::new(0),
             is_down: AtomicBool::new(false),
         }))
@@ -158,35 +155,28 @@ impl Tier {
     }
 
     fn put(&self, outgoing: Outgoing) {
-        let mut outbox = lock(&self.outbox);
-        if outbox.len() < MOST_OUTGOING {
-            outbox.push(outgoing);
-        } else {
-            // The server has been away for long. Replace the many purges by a purge of everything.
-            *outbox = vec![Outgoing::Purge(Purge::All)];
-        }
+        self.log().announce(outgoing, MOST_OUTGOING);
     }
 
     /// Sends the queued purges. If the server is away, they stay queued.
-    async fn send_outbox(&self) {
-        let outbox = std::mem::take(&mut *lock(&self.outbox));
-        if outbox.is_empty() {
+    async fn send_own(&self) {
+        let unsent: Vec<_> = self.log().unsent().cloned().collect();
+        if unsent.is_empty() {
             return;
         }
-        let commands = outbox.iter().map(|outgoing| self.command(outgoing)).collect();
+        let commands = unsent.iter().map(|own| self.command(&own.outgoing)).collect();
         let Some(Value::Array(replies)) =
             self.ask(&self.follower, commands, Together::Pipeline).await
         else {
-            lock(&self.outbox).splice(..0, outbox);
             return;
         };
         let mut log = self.log();
-        for reply in replies {
-            if let Value::BulkString(id) = reply
-                && let Some(id) = Position::parse(&id)
-            {
-                log.note_own(id);
-            }
+        for (own, reply) in unsent.iter().zip(replies) {
+            let id = match reply {
+                Value::BulkString(id) => Position::parse(&id),
+                _ => None,
+            };
+            log.sent(own, id);
         }
     }
 
@@ -215,7 +205,7 @@ impl Tier {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tick.tick().await;
-            self.send_outbox().await;
+            self.send_own().await;
             let position = self.log().position();
             let stream = self.stream();
             let command = match position {
@@ -330,14 +320,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // If a panic has poisoned the lock, it has been reported. Each change is a single call, so the
     // data are intact.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A purge for the other nodes.
-enum Outgoing {
-    /// A request has changed what is stored under this key.
-    Invalidate(Vec<u8>),
-    /// A script or the operator wants this purged.
-    Purge(Purge),
 }
 
 /// A value in the tier.

@@ -107,8 +107,39 @@ pub struct Log {
     floor: Position,
     /// The purges, the newest last.
     purges: VecDeque<StreamEntry>,
-    /// Purges that this node has sent and not read back yet.
-    own: Vec<Position>,
+    /// Purges of this node that it has not read back yet, the newest last.
+    own: Vec<Own>,
+    /// How many purges this node has had.
+    announced: u64,
+}
+
+/// A purge of this node, on its way into the stream.
+#[derive(Clone)]
+pub struct Own {
+    number: u64,
+    pub outgoing: Outgoing,
+    /// Its position, once the server has it.
+    id: Option<Position>,
+}
+
+impl Own {
+    /// Whether it is for a response that was asked for at that position.
+    fn is_for(&self, at: Position, key: &[u8], tags: &[Box<str>]) -> bool {
+        self.id.is_none_or(|id| at < id)
+            && match &self.outgoing {
+                Outgoing::Invalidate(own) => Key::is_of(key, own),
+                Outgoing::Purge(what) => is_for(what, key, tags),
+            }
+    }
+}
+
+/// A purge for the other nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outgoing {
+    /// A request has changed what is stored under this key.
+    Invalidate(Vec<u8>),
+    /// A script or the operator wants this purged.
+    Purge(Purge),
 }
 
 impl Log {
@@ -122,12 +153,35 @@ impl Log {
         self.lost = self.position.take().or(self.lost);
     }
 
-    /// Records a purge that this node has sent.
-    pub fn note_own(&mut self, id: Position) {
-        // If it was read back before this call, the purge is carried out twice, which is harmless.
-        if self.position.is_some_and(|position| position < id) {
-            self.own.push(id);
-        }
+    /// Records a purge of this node, which counts from now on. If more than `most` wait for the
+    /// server, which has been away for long, they become one purge of everything.
+    pub fn announce(&mut self, outgoing: Outgoing, most: usize) {
+        let outgoing = if self.unsent().count() < most {
+            outgoing
+        } else {
+            self.own.retain(|own| own.id.is_some());
+            Outgoing::Purge(Purge::All)
+        };
+        self.announced += 1;
+        self.own.push(Own { number: self.announced, outgoing, id: None });
+    }
+
+    /// The purges that have to be sent.
+    pub fn unsent(&self) -> impl Iterator<Item = &Own> {
+        self.own.iter().filter(|own| own.id.is_none())
+    }
+
+    /// Records that the server has a purge of this node. It has no position if nobody else had what
+    /// it is for.
+    pub fn sent(&mut self, own: &Own, id: Option<Position>) {
+        // If it was read back before this call, it has been carried out twice, which is harmless.
+        let waits = id.filter(|id| self.position.is_some_and(|position| position < *id));
+        self.own.retain_mut(|kept| {
+            if kept.number == own.number {
+                kept.id = waits;
+            }
+            kept.number != own.number || waits.is_some()
+        });
     }
 
     /// Adds new entries, and returns the purges to carry out.
@@ -135,7 +189,7 @@ impl Log {
         let mut due = Vec::new();
         for (id, what) in entries {
             self.position = self.position.max(Some(id));
-            if !self.own.contains(&id) {
+            if !self.own.iter().any(|own| own.id == Some(id)) {
                 due.push(what.clone());
             }
             self.purges.push_back((id, what));
@@ -144,7 +198,7 @@ impl Log {
             self.floor = self.purges.pop_front().map_or(self.floor, |(id, _)| id);
         }
         if let Some(position) = self.position {
-            self.own.retain(|id| *id > position);
+            self.own.retain(|own| own.id.is_none_or(|id| id > position));
         }
         due
     }
@@ -154,7 +208,7 @@ impl Log {
     pub fn load(&mut self, entries: Vec<StreamEntry>, most: usize) -> Vec<Purge> {
         self.floor = if entries.len() < most { Position::default() } else { entries[0].0 };
         self.position = Some(entries.last().map(|(id, _)| *id).or(self.lost).unwrap_or_default());
-        self.own.clear();
+        self.own.retain(|own| own.id.is_none());
         let since = self.lost.take();
         let due = match since {
             // The node has just started, so its cache has nothing to purge.
@@ -168,10 +222,14 @@ impl Log {
         due
     }
 
-    /// Whether a response that was asked for at that position has been purged since.
+    /// Whether a response that was asked for at that position has been purged since. Purges of this
+    /// node count although the server may not have them yet: their visitors must not get from it
+    /// what they have just changed.
     pub fn has_purged(&self, at: Position, key: &Key, tags: &[Box<str>]) -> bool {
         let since = self.purges.iter().rev().take_while(|(id, _)| *id > at);
-        at < self.floor || since.into_iter().any(|(_, what)| is_for(what, key.bytes(), tags))
+        at < self.floor
+            || since.into_iter().any(|(_, what)| is_for(what, key.bytes(), tags))
+            || self.own.iter().any(|own| own.is_for(at, key.bytes(), tags))
     }
 }
 
@@ -221,14 +279,61 @@ mod tests {
         assert!(log.has_purged(at(10), &Key::of(b"h/y"), &[]));
     }
 
+    /// Announces a purge of this node, and returns it.
+    fn announced(log: &mut Log, outgoing: Outgoing) -> Own {
+        log.announce(outgoing, 10);
+        log.own.last().unwrap().clone()
+    }
+
     #[test]
     fn what_a_node_has_told_itself_is_done_already() {
         let mut log = Log::default();
         log.load(Vec::new(), 10);
-        log.note_own(at(3));
+        let own = announced(&mut log, Outgoing::Purge(Purge::Tag("own".into())));
+        log.sent(&own, Some(at(3)));
         assert_eq!(log.append(vec![tag(2, "x"), tag(3, "own"), tag(4, "y")], 10).len(), 2);
-        log.note_own(at(4));
+        let own = announced(&mut log, Outgoing::Purge(Purge::Tag("own".into())));
+        log.sent(&own, Some(at(4)));
         assert!(log.own.is_empty(), "it has been read already");
+    }
+
+    #[test]
+    fn what_a_node_purges_itself_counts_before_the_server_has_it() {
+        let mut log = Log::default();
+        log.load(vec![tag(5, "a")], 10);
+        let (key, other) = (Key::of(b"h/x"), Key::of(b"h/y"));
+        let own = announced(&mut log, Outgoing::Invalidate(b"h/x".to_vec()));
+        assert!(log.has_purged(at(5), &key, &[]) && !log.has_purged(at(5), &other, &[]));
+        // Sent, but not read back. What a node that has read it asks for afterwards is good.
+        log.sent(&own, Some(at(7)));
+        assert!(log.has_purged(at(6), &key, &[]) && !log.has_purged(at(7), &key, &[]));
+        log.append(vec![(at(7), Purge::Key(b"h/x".to_vec()))], 10);
+        assert!(log.has_purged(at(6), &key, &[]) && log.own.is_empty());
+        // Nobody else had it.
+        let own = announced(&mut log, Outgoing::Invalidate(b"h/y".to_vec()));
+        log.sent(&own, None);
+        assert!(!log.has_purged(at(7), &other, &[]));
+        // One that could not be sent outlives the connection.
+        announced(&mut log, Outgoing::Purge(Purge::Tag("b".into())));
+        log.lose();
+        log.load(vec![tag(8, "c")], 10);
+        assert!(log.has_purged(at(8), &key, &["b".into()]) && log.unsent().count() == 1);
+    }
+
+    #[test]
+    fn too_many_purges_that_wait_become_one_of_everything() {
+        let mut log = Log::default();
+        log.load(Vec::new(), 10);
+        for number in 0..3 {
+            log.announce(Outgoing::Invalidate(vec![number]), 3);
+        }
+        let first = log.unsent().next().unwrap().clone();
+        log.announce(Outgoing::Invalidate(b"h/x".to_vec()), 3);
+        let outgoing: Vec<_> = log.unsent().map(|own| own.outgoing.clone()).collect();
+        assert_eq!(outgoing, [Outgoing::Purge(Purge::All)]);
+        // The answer to one that was under way does not stand for it.
+        log.sent(&first, Some(at(1)));
+        assert_eq!(log.unsent().count(), 1);
     }
 
     #[test]

@@ -1,0 +1,48 @@
+"""What the test has seen, and which promises did not hold."""
+
+import sys
+
+
+class Record:
+    """Rows of a table, and failures."""
+
+    def __init__(self):
+        self.failures = []
+
+    def says(self, what, value):
+        """A figure."""
+        print(f"| {what} | {value} |", flush=True)
+
+    def promises(self, what, value, holds):
+        """A figure that must hold."""
+        self.says(what, value)
+        if not holds:
+            self.fails(f"{what}: {value}")
+
+    def fails(self, what):
+        self.failures.append(what)
+        print(f"test-nodes: {what}", file=sys.stderr, flush=True)
+
+    def visitors(self, step, tally, allowed=()):
+        """What visitors have seen in a step. Beside what is `allowed`, nothing may go wrong."""
+        counts = tally.counts
+        self.says(f"{step}: answers", f"{counts['answered']}, of which {counts['once']} were to "
+                  f"requests that may not be repeated; the longest took {tally.longest:.1f} s")
+        self.says(f"{step}: TLS handshakes",
+                  f"{counts['full handshakes']} full ones, {counts['resumed']} resumed; "
+                  f"{counts['tried again over TLS']} requests tried again by their visitor")
+        for what in ("failed, repeatable", "failed, not repeatable", "wrong", "increments lost",
+                     "without session", "not stored", "logged out", "cookie replaced"):
+            if what in allowed:
+                self.says(f"{step}: {what}", counts[what])
+            else:
+                self.promises(f"{step}: {what}", counts[what], counts[what] == 0)
+        for note in tally.notes:
+            print(f"test-nodes: {step}: {note}", file=sys.stderr)
+
+    def ends(self):
+        """The exit status."""
+        print(f"test-nodes: {len(self.failures)} promises did not hold", file=sys.stderr)
+        for failure in self.failures:
+            print(f"test-nodes:   {failure}", file=sys.stderr)
+        return 1 if self.failures else 0

@@ -1,0 +1,178 @@
+"""The steps of the test."""
+
+import threading
+import time
+
+from fleet import MODES, TOKEN
+from network import eventually
+from visitors import Crowd, Releases
+
+# Of each mode, beside one over TLS: more than all nodes' workers, so that a node that is missing
+# is missed.
+EACH = 16
+
+
+def together(*actions):
+    """Runs them at once, and returns what they return."""
+    results = [None] * len(actions)
+
+    def do(index):
+        results[index] = actions[index]()
+
+    threads = [threading.Thread(target=do, args=(index,)) for index in range(len(actions))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def sessions(fleet, record, _):
+    """All nodes add to one session at once, and none of it is lost. Meanwhile a worker of async
+    mode serves others."""
+    for mode in MODES:
+        name = f"crowd-{mode}"
+        response = fleet.nodes[0].asks(mode, f"/login/{name}")[1]
+        cookie = {"Cookie": response.headers["Set-Cookie"].split(";")[0]}
+        keys = [f"{node.name}-{client}-{turn}" for node in fleet.nodes for client in range(2)
+                for turn in range(3)]
+
+        def adds(node, client, mode=mode, cookie=cookie):
+            return [node.asks(mode, f"/count/{node.name}-{client}-{turn}", cookie, "PUT", 90)[2]
+                    for turn in range(3)]
+
+        def others(mode=mode):
+            time.sleep(1)
+            taken = []
+            for _ in range(20):
+                begin = time.monotonic()
+                fleet.nodes[0].asks(mode, "/plain/x")
+                taken.append(time.monotonic() - begin)
+            return [max(taken)]
+
+        begin = time.monotonic()
+        *answers, waited = together(*(
+            lambda node=node, client=client: adds(node, client)
+            for node in fleet.nodes for client in range(2)), others)
+        numbers = sorted(answer["number"] for some in answers for answer in some)
+        there = fleet.nodes[1].asks(mode, "/me", cookie)[2]
+        whole = numbers == list(range(1, len(keys) + 1)) and set(there["keys"]) == set(keys)
+        record.promises(
+            f"sessions, {mode}: increments of one session by {2 * len(fleet.nodes)} clients",
+            f"{len(keys)} sent, {there['count']} kept in {time.monotonic() - begin:.0f} s", whole)
+        # A page takes 20 ms; a worker that waits for the lock would take seconds.
+        text = f"{waited[0]:.2f} s"
+        what = f"sessions, {mode}: longest page of others on a node meanwhile"
+        if mode == "async":
+            record.promises(what, text, waited[0] < 1)
+        else:
+            record.says(what, text)
+
+
+def purge(fleet, record, _):
+    """What one node removes from the content cache, all remove."""
+    def made(node, name):
+        return node.asks("worker", f"/kept/{name}")[2]["made"]
+
+    longest = 0.0
+    for turn in range(5):
+        old = {made(node, "one") for node in fleet.nodes}
+        if len(old) != 1:
+            record.fails(f"nodes do not share a page: {old}")
+        node = fleet.nodes[turn % len(fleet.nodes)]
+        node.tokamak("cache", "purge", "--tag", "kept")
+        begin = time.monotonic()
+        for other in fleet.nodes:
+            eventually("the purge is everywhere",
+                       lambda other=other, old=old: made(other, "one") not in old, 20, 0.02)
+        longest = max(longest, time.monotonic() - begin)
+    # It is half a second; the rest is for a busy machine.
+    record.promises("purge: longest until no node has the page", f"{longest:.2f} s", longest < 2)
+
+
+def roll_out(fleet, record, share, step, renew):
+    """Each node gets a new release in turn, by `renew`, under load."""
+    releases = fleet.releases
+    number = releases.begins()
+    with Crowd(fleet, step, releases, EACH) as crowd:
+        time.sleep(5)
+        before_begin = time.monotonic()
+        time.sleep(30 * share)
+        begin = time.monotonic()
+        for node in fleet.nodes:
+            node.release(str(number))
+            renew(node)
+            releases.is_on(node)
+            eventually(f"the balancer has {node.name}", fleet.all_are_up, 60)
+            time.sleep(1)
+        end = time.monotonic()
+        before, during = (crowd.tally.rate(*when) for when in ((before_begin, begin), (begin, end)))
+    record.promises(
+        f"{step}: answers a second before, and during {end - begin:.0f} s",
+        f"{before:.0f}, {during:.0f} ({during / before:.2f})",
+        during / before >= 1 - 1 / len(fleet.nodes))
+    record.visitors(step, crowd.tally)
+
+
+def upgrade(fleet, record, share):
+    """A new release by `tokamak upgrade`."""
+    roll_out(fleet, record, share, "upgrade", lambda node: node.tokamak("upgrade"))
+    old = {fleet.nodes[0].asks(mode, f"/page/{mode}-1")[2]["release"] for mode in MODES}
+    fleet.nodes[0].tokamak("cache", "purge", "--all")
+    record.says("upgrade: releases of cached pages after it", ", ".join(sorted(old)))
+
+
+def replace(fleet, record, share):
+    """A new release as by a package that stops the service and starts it."""
+    def renew(node):
+        node.stop()
+        node.serve()
+        eventually(f"{node.name} is ready", node.is_ready, 120)
+
+    roll_out(fleet, record, share, "replace", renew)
+
+
+def kill(fleet, record, share):
+    """A node loses all of its processes at once, every ten seconds, and starts again."""
+    releases, died = fleet.releases, 0
+    with Crowd(fleet, "kill", releases, EACH) as crowd:
+        time.sleep(5)
+        until = time.monotonic() + 90 * share
+        while time.monotonic() < until:
+            again = time.monotonic() + 10
+            node = fleet.nodes[died % len(fleet.nodes)]
+            node.switch_off()
+            died += 1
+            time.sleep(1)
+            node.switch_on()
+            node.serve()
+            eventually(f"{node.name} is ready", node.is_ready, 120)
+            time.sleep(max(0, again - time.monotonic()))
+    record.says("kill: nodes killed", died)
+    record.visitors("kill", crowd.tally, ("failed, not repeatable",))
+
+
+def cut(fleet, record, share):
+    """Redis cannot be reached for a while."""
+    releases, seconds = fleet.releases, 60 * share
+    with Crowd(fleet, "cut", releases, EACH) as crowd:
+        time.sleep(10)
+        for store in fleet.stores:
+            store.disconnect()
+        begin = time.monotonic()
+        time.sleep(seconds)
+        pages = crowd.tally.rate(begin + 5, begin + seconds)
+        purged = time.monotonic()
+        for store in fleet.stores:
+            store.connect()
+        again = time.monotonic()
+        response = eventually("there are sessions again", lambda: all(
+            fleet.nodes[0].asks(mode, "/login/again")[0] == 200 for mode in MODES), 60)
+        record.says(f"cut: Redis was away for {seconds:.0f} s",
+                    f"{pages:.0f} answers a second meanwhile; sessions in all modes "
+                    f"{time.monotonic() - again:.1f} s after it")
+        time.sleep(10)
+    record.visitors("cut", crowd.tally, ("without session", "not stored"))
+
+
+STEPS = {step.__name__: step for step in (sessions, purge, upgrade, replace, kill, cut)}
