@@ -14,10 +14,13 @@ from record import Record
 def main():
     parser = argparse.ArgumentParser(prog="test-nodes")
     parser.add_argument("folder", help=argparse.SUPPRESS)
-    parser.add_argument("step", nargs="*", choices=[*steps.STEPS, []], help="all of them if none")
+    parser.add_argument("step", nargs="*", help=f"all if none: {', '.join(steps.STEPS)}")
     parser.add_argument("--short", action="store_true", help="everything lasts a third as long")
     parser.add_argument("--nodes", type=int, default=8)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
+    unknown = set(options.step) - set(steps.STEPS)
+    if unknown:
+        parser.error(f"no such step: {', '.join(unknown)}")
     fleet = Fleet(options.folder, options.nodes)
     record = Record()
     record.says("versions", "; ".join((

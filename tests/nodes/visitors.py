@@ -223,11 +223,11 @@ class TlsVisitor(Visitor):
             headers["Cookie"] = self.cookie
         try:
             connection.request(method, path, headers=headers)
-            self.tally.count("resumed" if connection.sock.session_reused else "full handshakes")
+            self.tally.count("resumed" if connection.tls.session_reused else "full handshakes")
             response = connection.getresponse()
-            body = response.read()
+            # The tickets come before the response, and its end closes the connection.
             self.session = connection.tls.session or self.session
-            return response, body
+            return response, response.read()
         finally:
             connection.close()
 
@@ -241,7 +241,7 @@ class Tls(http.client.HTTPConnection):
 
     def connect(self):
         super().connect()
-        # `close()` forgets the socket; its session is asked for afterwards.
+        # The response takes the socket away from its connection.
         self.sock = self.tls = self.context.wrap_socket(
             self.sock, server_hostname=self.name, session=self.session)
 

@@ -25,7 +25,7 @@ $handler = static function () use ($answer): void {
         return;
     }
     if ($page === 'plain') {
-        usleep(20_000);
+        usleep(300_000);
         $answer(['page' => $name]);
         return;
     }
@@ -41,7 +41,7 @@ $handler = static function () use ($answer): void {
         $_SESSION += ['visitor' => $name, 'count' => 0, 'keys' => []];
     }
     if ($page === 'count' && isset($_SESSION['visitor'])) {
-        usleep(150_000);
+        usleep(500_000);
         // The same key counts once, so that a request with it may be repeated.
         $_SESSION['keys'][$name] ??= ++$_SESSION['count'];
     }
