@@ -161,6 +161,10 @@ class Fleet:
     def servers(self):
         return [row for row in self.asks_balancer("show stat") if row["svname"].startswith("node")]
 
+    def repeated(self):
+        """How often the balancer has repeated a request or a connection since its start."""
+        return sum(int(row["wretr"]) for row in self.servers())
+
     def all_are_up(self):
         try:
             up = [row for row in self.servers() if row["status"] == "UP"]

@@ -23,8 +23,9 @@ class Record:
         self.failures.append(what)
         print(f"test-nodes: {what}", file=sys.stderr, flush=True)
 
-    def visitors(self, step, tally, allowed=()):
+    def visitors(self, step, crowd, allowed=()):
         """What visitors have seen in a step. Beside what is `allowed`, nothing may go wrong."""
+        tally = crowd.tally
         counts = tally.counts
         self.says(f"{step}: answers", f"{counts['answered']}, of which {counts['once']} were to "
                   f"requests that may not be repeated; the longest took {tally.longest:.1f} s")
@@ -37,7 +38,13 @@ class Record:
                 self.says(f"{step}: {what}", counts[what])
             else:
                 self.promises(f"{step}: {what}", counts[what], counts[what] == 0)
-        for note in tally.notes:
+        for mode, readers in crowd.readers.items():
+            bad = sum(readers.counts[what] for what in ("failed, repeatable", "wrong"))
+            self.promises(
+                f"{step}: pages without a session, {mode}",
+                f"{readers.counts['answered']} answered, {bad} failed or wrong; the longest took "
+                f"{readers.longest:.1f} s", bad == 0)
+        for note in sum((some.notes for some in (tally, *crowd.readers.values())), []):
             print(f"test-nodes: {step}: {note}", file=sys.stderr)
 
     def ends(self):

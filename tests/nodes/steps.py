@@ -114,7 +114,7 @@ def roll_out(fleet, record, share, step, renew):
         f"{step}: answers a second before, and during {end - begin:.0f} s",
         f"{before:.0f}, {during:.0f} ({during / before:.2f})",
         during / before >= 1 - 1 / len(fleet.nodes))
-    record.visitors(step, crowd.tally)
+    record.visitors(step, crowd)
 
 
 def upgrade(fleet, record, share):
@@ -137,7 +137,7 @@ def replace(fleet, record, share):
 
 def kill(fleet, record, share):
     """A node loses all of its processes at once, every ten seconds, and starts again."""
-    releases, died = fleet.releases, 0
+    releases, died, repeated = fleet.releases, 0, fleet.repeated()
     with Crowd(fleet, "kill", releases, EACH) as crowd:
         time.sleep(5)
         until = time.monotonic() + 90 * share
@@ -151,31 +151,49 @@ def kill(fleet, record, share):
             node.serve()
             eventually(f"{node.name} is ready", node.is_ready, 120)
             time.sleep(max(0, again - time.monotonic()))
-    record.says("kill: nodes killed", died)
-    record.visitors("kill", crowd.tally, ("failed, not repeatable",))
+    record.says("kill: nodes killed", f"{died}; the balancer has repeated "
+                f"{fleet.repeated() - repeated} requests or connections")
+    record.visitors("kill", crowd, ("failed, not repeatable",))
 
 
 def cut(fleet, record, share):
-    """Redis cannot be reached for a while."""
-    releases, seconds = fleet.releases, 60 * share
+    """Redis cannot be reached for a while. A purge of that time is carried out later."""
+    releases, seconds, first = fleet.releases, 60 * share, fleet.nodes[0]
+
+    def made(node):
+        return node.asks("worker", "/kept/cut")[2]["made"]
+
     with Crowd(fleet, "cut", releases, EACH) as crowd:
+        old = {made(node) for node in fleet.nodes}
         time.sleep(10)
         for store in fleet.stores:
             store.disconnect()
         begin = time.monotonic()
-        time.sleep(seconds)
-        pages = crowd.tally.rate(begin + 5, begin + seconds)
-        purged = time.monotonic()
+        time.sleep(seconds / 2)
+        first.tokamak("cache", "purge", "--tag", "kept-cut")
+        time.sleep(seconds / 2)
+        meanwhile = crowd.tally.rate(begin + 5, begin + seconds)
+        others = sum(made(node) in old for node in fleet.nodes)
         for store in fleet.stores:
             store.connect()
         again = time.monotonic()
-        response = eventually("there are sessions again", lambda: all(
-            fleet.nodes[0].asks(mode, "/login/again")[0] == 200 for mode in MODES), 60)
-        record.says(f"cut: Redis was away for {seconds:.0f} s",
-                    f"{pages:.0f} answers a second meanwhile; sessions in all modes "
-                    f"{time.monotonic() - again:.1f} s after it")
+        eventually("there are sessions again", lambda: all(
+            first.asks(mode, "/login/again")[0] == 200 for mode in MODES), 60)
+        sessions_after = time.monotonic() - again
+        eventually("the purge is everywhere", lambda: not any(
+            made(node) in old for node in fleet.nodes), 60)
+        purge_after = time.monotonic() - again
         time.sleep(10)
-    record.visitors("cut", crowd.tally, ("without session", "not stored"))
+    before = crowd.tally.rate(begin - 8, begin)
+    record.says(f"cut: answers a second before, and in {seconds:.0f} s without Redis",
+                f"{before:.0f}, {meanwhile:.0f}")
+    record.says("cut: longest until a visitor is told that there is no session",
+                f"{crowd.tally.longest_without_session:.1f} s")
+    record.promises("cut: sessions in all modes after it", f"{sessions_after:.1f} s",
+                    sessions_after < 15)
+    record.promises(f"cut: a purge that {others} nodes have missed", f"{purge_after:.1f} s after it",
+                    purge_after < 15)
+    record.visitors("cut", crowd, ("without session", "not stored"))
 
 
 STEPS = {step.__name__: step for step in (sessions, purge, upgrade, replace, kill, cut)}

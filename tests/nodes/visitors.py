@@ -23,7 +23,7 @@ class Tally:
         self.counts = collections.Counter()
         self.times = []
         self.notes = []
-        self.longest = 0.0
+        self.longest = self.longest_without_session = 0.0
 
     def count(self, what, note=None):
         with self.lock:
@@ -37,6 +37,11 @@ class Tally:
             self.counts[kind] += 1
             self.times.append(time.monotonic())
             self.longest = max(self.longest, seconds)
+
+    def lacks_session(self, seconds):
+        with self.lock:
+            self.counts["without session"] += 1
+            self.longest_without_session = max(self.longest_without_session, seconds)
 
     def rate(self, begin, end):
         """Answers a second between two points in time."""
@@ -83,7 +88,7 @@ class Visitor(threading.Thread):
         except (OSError, http.client.HTTPException) as error:
             return self.fails(repeatable, f"{method} {path}: {error!r}")
         if response.status == 503 and b'"sessions":false' in body:
-            self.tally.count("without session")
+            self.tally.lacks_session(time.monotonic() - begin)
             raise Failed
         if response.status == 500 and b'"stored":false' in body:
             self.tally.count("not stored")
@@ -197,6 +202,20 @@ class Visitor(threading.Thread):
                 self.wrong(f"has increments that nobody has sent: {answer}")
 
 
+class Reader(Visitor):
+    """One who has no session."""
+
+    def run(self):
+        turn = 0
+        while not self.over.is_set():
+            turn += 1
+            for step in (self.reads_kept, self.reads):
+                try:
+                    step(turn)
+                except Failed:
+                    time.sleep(0.2)
+
+
 class TlsVisitor(Visitor):
     """One who comes over TLS, with a new connection each time, and resumes. Such a connection goes
     to one node, and HAProxy cannot repeat what it does not see: as browsers do, the visitor tries
@@ -280,6 +299,8 @@ class Crowd:
 
     def __init__(self, fleet, step, releases, each, over_tls=1):
         self.tally = Tally()
+        # Those without a session, by mode.
+        self.readers = {mode: Tally() for mode in fleet.MODES}
         root = str(fleet.authority.folder / "root.pem")
         self.visitors = []
         for mode in fleet.MODES:
@@ -287,6 +308,7 @@ class Crowd:
                               for n in range(each)]
             self.visitors += [TlsVisitor(f"{step}-{mode}-tls-{n}", mode, self.tally, releases, root)
                               for n in range(over_tls)]
+            self.visitors.append(Reader(f"{step}-{mode}-reader", mode, self.readers[mode], releases))
 
     def __enter__(self):
         for visitor in self.visitors:

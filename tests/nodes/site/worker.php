@@ -9,7 +9,27 @@ $answer = static function (array $what) use ($release): void {
     echo json_encode($by + $what), "\n";
 };
 
-$handler = static function () use ($answer): void {
+// Whether there is a session. phpredis returns false, or throws if Redis goes away in between.
+$begins = static function (): bool {
+    try {
+        return @session_start();
+    } catch (RedisException) {
+        return false;
+    }
+};
+
+// Whether it was stored. Of a write that Redis or the lock refuses, PHP returns true, and warns.
+$ends = static function (): bool {
+    error_clear_last();
+    try {
+        @session_write_close();
+    } catch (RedisException) {
+        return false;
+    }
+    return error_get_last() === null;
+};
+
+$handler = static function () use ($answer, $begins, $ends): void {
     [$page, $name] = explode('/', trim($_SERVER['REQUEST_URI'], '/'), 2) + ['', ''];
     if ($page === 'page') {
         usleep(50_000);
@@ -30,7 +50,7 @@ $handler = static function () use ($answer): void {
         return;
     }
     header('Cache-Control: no-store');
-    if (!@session_start()) {
+    if (!$begins()) {
         // Without its session a visitor is not served as if he had none.
         http_response_code(503);
         header('Retry-After: 1');
@@ -45,10 +65,7 @@ $handler = static function () use ($answer): void {
         // The same key counts once, so that a request with it may be repeated.
         $_SESSION['keys'][$name] ??= ++$_SESSION['count'];
     }
-    // What could not be stored is told by nothing but a warning.
-    error_clear_last();
-    @session_write_close();
-    if (error_get_last() !== null) {
+    if (!$ends()) {
         http_response_code(500);
         $answer(['stored' => false]);
         return;
