@@ -44,6 +44,8 @@ class Record:
                 f"{step}: pages without a session, {mode}",
                 f"{readers.counts['answered']} answered, {bad} failed or wrong; the longest took "
                 f"{readers.longest:.1f} s", bad == 0)
+        for some in (tally, *crowd.readers.values()):
+            print(f"test-nodes: {step}: the longest was {some.longest_of}", file=sys.stderr)
         for note in sum((some.notes for some in (tally, *crowd.readers.values())), []):
             print(f"test-nodes: {step}: {note}", file=sys.stderr)
 

@@ -1,5 +1,6 @@
 """The steps of the test."""
 
+import sys
 import threading
 import time
 
@@ -168,6 +169,7 @@ def cut(fleet, record, share):
         time.sleep(10)
         for store in fleet.stores:
             store.disconnect()
+        print(f"test-nodes: cut at {time.strftime('%H:%M:%S')}", file=sys.stderr)
         begin = time.monotonic()
         time.sleep(seconds / 2)
         first.tokamak("cache", "purge", "--tag", "kept-cut")
@@ -177,6 +179,7 @@ def cut(fleet, record, share):
         for store in fleet.stores:
             store.connect()
         again = time.monotonic()
+        print(f"test-nodes: connected at {time.strftime('%H:%M:%S')}", file=sys.stderr)
         eventually("there are sessions again", lambda: all(
             first.asks(mode, "/login/again")[0] == 200 for mode in MODES), 60)
         sessions_after = time.monotonic() - again

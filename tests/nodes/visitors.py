@@ -23,6 +23,7 @@ class Tally:
         self.counts = collections.Counter()
         self.times = []
         self.notes = []
+        self.longest_of = None
         self.longest = self.longest_without_session = 0.0
 
     def count(self, what, note=None):
@@ -31,8 +32,10 @@ class Tally:
             if note and len(self.notes) < 20:
                 self.notes.append(f"{what}: {note}")
 
-    def answered(self, kind, seconds):
+    def answered(self, kind, seconds, what):
         with self.lock:
+            if seconds > self.longest:
+                self.longest_of = f"{what} at {time.strftime('%H:%M:%S')}"
             self.counts["answered"] += 1
             self.counts[kind] += 1
             self.times.append(time.monotonic())
@@ -95,7 +98,8 @@ class Visitor(threading.Thread):
             raise Failed
         if response.status != 200:
             return self.fails(repeatable, f"{method} {path}: {response.status} {body[:80]!r}")
-        self.tally.answered("repeatable" if repeatable else "once", time.monotonic() - begin)
+        self.tally.answered("repeatable" if repeatable else "once", time.monotonic() - begin,
+                            f"{method} {path} of {response.headers.get('Cache-Status')} {body[:40]}")
         answer = json.loads(body)
         status = response.headers.get("Cache-Status", "")
         fresh = "fwd=" in status and "collapsed" not in status

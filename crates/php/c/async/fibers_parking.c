@@ -21,10 +21,21 @@ static bool is_compiling(void)
     return CG(in_compilation) || CG(active_op_array);
 }
 
+/* A function of C that goes on after its exception, as phpredis does: it lets go of the lock of
+ * a session whose connection has failed. The exception is put aside meanwhile. In code of PHP the
+ * engine is on its way to the handler, and expects to find what it has noted of that. */
+static bool exception_lets_others_run(void)
+{
+    const zend_execute_data *frame = EG(current_execute_data);
+
+    return !EG(exception) || parts_running()->is_breaking ||
+           (frame && frame->func && !ZEND_USER_CODE(frame->func->type));
+}
+
 bool fibers_may_park(void)
 {
     return fibers_in_request() && !serving->is_held && !collecting_now() &&
-           (!EG(exception) || parts_running()->is_breaking) && !is_compiling() && !OG(running) &&
+           exception_lets_others_run() && !is_compiling() && !OG(running) &&
            !(OG(flags) & PHP_OUTPUT_LOCKED) &&
            !(EG(in_autoload) && zend_hash_num_elements(EG(in_autoload)) > 0);
 }
@@ -41,7 +52,7 @@ bool fibers_park(reactor_wait *wait)
     int blocks;
 
     wait->ready = REACTOR_BROKEN;
-    if (EG(exception)) {
+    if (EG(exception) && running->is_breaking) {
         return parts_break_off(running, NULL);
     }
     running->is_breaking = false;

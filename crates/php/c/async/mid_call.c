@@ -11,6 +11,8 @@ void mid_call_leave(mid_call *call)
     *call = (mid_call){.handling = EG(error_handling),
                        .exception_class = EG(exception_class),
                        .fake_scope = EG(fake_scope),
+                       .exception = EG(exception),
+                       .previous_exception = EG(prev_exception),
                        .compare = BG(user_compare_fci),
                        .compare_cache = BG(user_compare_fci_cache),
                        .serialize_lock = BG(serialize_lock),
@@ -27,6 +29,8 @@ void mid_call_enter(const mid_call *call)
     EG(error_handling) = call->handling;
     EG(exception_class) = call->exception_class;
     EG(fake_scope) = call->fake_scope;
+    EG(exception) = call->exception;
+    EG(prev_exception) = call->previous_exception;
     BG(user_compare_fci) = call->compare;
     BG(user_compare_fci_cache) = call->compare_cache;
     BG(serialize_lock) = call->serialize_lock;

@@ -8,6 +8,7 @@
 typedef struct {
     zend_error_handling_t handling;
     zend_class_entry *exception_class, *fake_scope;
+    zend_object *exception, *previous_exception;
     zend_fcall_info compare;
     zend_fcall_info_cache compare_cache;
     unsigned serialize_lock;

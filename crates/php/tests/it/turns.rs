@@ -1,6 +1,9 @@
 //! Async mode: where in PHP a request that waits lets others run, and where it holds them. What
 //! holds them is counted.
 
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+
 use crate::concurrent::{site, texts};
 use crate::harness::*;
 
@@ -169,4 +172,53 @@ fn places_in_which_nobody_else_runs_hold_the_worker_and_are_counted() {
 #[test]
 fn a_wait_anywhere_else_lets_others_run() {
     answers(LETS_OTHERS_RUN, "went on", false);
+}
+
+/// Redis that hangs: it knows a session, and answers nothing once that is stored.
+fn hanging_redis() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            kept.push(stream.try_clone().unwrap());
+            std::thread::spawn(move || {
+                let mut bytes = [0; 1024];
+                while let Ok(length @ 1..) = stream.read(&mut bytes) {
+                    let asked = String::from_utf8_lossy(&bytes[..length]);
+                    let answer = match asked.split("\r\n").nth(2) {
+                        Some("SET") => "+OK\r\n",
+                        Some("GET") if !asked.contains("_LOCK") => "$6\r\nn|i:1;\r\n",
+                        _ => return,
+                    };
+                    stream.write_all(answer.as_bytes()).unwrap();
+                }
+            });
+        }
+    });
+    address
+}
+
+/// phpredis throws when Redis does not answer, and asks it for the lock's release all the same.
+#[test]
+fn what_waits_after_its_own_exception_lets_others_run() {
+    let path = format!("tcp://{}?timeout=0.1&read_timeout=0.1", hanging_redis());
+    let code = format!(
+        "{BEGIN} session_start(); $_SESSION['n']++; $before = $GLOBALS['turns'];
+         try {{ session_write_close(); $GLOBALS['seen'] = 'stored'; }} catch (RedisException) {{
+             $GLOBALS['seen'] = $GLOBALS['turns'] - $before > 2 ? 'went on' : 'held'; }}"
+    );
+    let settings = [
+        ("ini.session.save_handler", "redis"),
+        ("ini.session.save_path", &path),
+        ("ini.redis.session.locking_enabled", "1"),
+    ];
+    let mut site = site(&[("session.php", &code)], &settings);
+    let target =
+        |n| get(&format!("/session.php?n={n}")).header("Cookie", &format!("PHPSESSID=of{n}"));
+    let seen = texts(&site.ask_all(&[target(1), target(2)]));
+    assert_eq!(seen[0].trim(), "went on", "{}", site.log());
+    let held = site.producer.segment().board(0).held;
+    assert_eq!(held, 0, "{}", site.log());
 }
