@@ -55,7 +55,7 @@ def sessions(fleet, record, _):
         *answers, waited = together(*(
             lambda node=node, client=client: adds(node, client)
             for node in fleet.nodes for client in range(2)), others)
-        numbers = sorted(answer["number"] for some in answers for answer in some)
+        numbers = sorted(answer.get("number", -1) for some in answers for answer in some)
         there = fleet.nodes[1].asks(mode, "/me", cookie)[2]
         whole = numbers == list(range(1, len(keys) + 1)) and set(there["keys"]) == set(keys)
         record.promises(
