@@ -40,6 +40,9 @@ fn main() -> ExitCode {
             report(wiring::control::reload(reload.at.target(), reload.site.as_deref()))
         }
         Command::Upgrade(upgrade) => report(wiring::control::upgrade(upgrade.at.target())),
+        Command::Status(status) if status.ready => {
+            report(wiring::control::ready(status.at.target()))
+        }
         Command::Status(status) => report(wiring::control::status(status.at.target(), status.json)),
         Command::Top(top) => report(top.run()),
         Command::Profile(profile) => report(profile.run()),

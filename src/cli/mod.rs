@@ -179,8 +179,12 @@ pub struct Status {
     #[command(flatten)]
     pub at: At,
     /// Print one JSON object instead of a table.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "ready")]
     pub json: bool,
+    /// Print only whether the server is ready, and fail with the reason if it is not: for health
+    /// checks.
+    #[arg(long)]
+    pub ready: bool,
 }
 
 /// The variables of the environment that decide a configuration.

@@ -72,6 +72,12 @@ pub mod control {
         Ok(())
     }
 
+    /// Says "ready" if the server serves all of its sites. The error says what is missing.
+    pub fn ready(target: Target) -> Result<(), String> {
+        print!("{}", ask(target, "ready", STATUS_LIMIT)?);
+        Ok(())
+    }
+
     /// What a server says of itself, for programs; [`None`] if it is not Tokamak, or another
     /// user's.
     pub fn status_of(target: Target) -> Option<String> {

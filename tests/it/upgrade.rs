@@ -206,17 +206,25 @@ fn what_has_changed_goes_with_the_old_version() {
     assert_eq!(command(&server, &["status"]).status.code(), Some(0));
 }
 
-/// A server that is told to stop does not leave another one behind.
+/// A server that is told to stop does not leave another one behind, and is not ready any more.
 #[test]
 fn a_server_that_stops_is_not_replaced() {
     let folder = tempfile::tempdir().expect("a folder");
     let (setup, _) = replaceable(Kind::Classic, folder.path());
     let mut server = setup.line("timeouts.drain_delay = \"300s\"").start();
     let mut successors = Successors::default();
-    server.main_process().signal("TERM");
+    let main = server.main_process().pid().into();
+    let ready = || {
+        let output = command(&server, &["status", "--ready"]);
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()))
+    };
+    let is_ready = || (ready() == (Some(0), Ok("ready\n".into()))).then_some(());
+    assert!(eventually(Duration::from_secs(20), is_ready).is_some(), "{:?}", ready());
+    kill("TERM", main);
     server.log_line(&["stopping in 300.0 s"]);
     let wrong = successors.upgrade(&server).expect_err("it stops");
     assert!(wrong.contains("the server is stopping"), "{wrong}");
+    assert_eq!(ready(), (Some(1), Ok("tokamak: the server is stopping\n".into())));
     server.main_process().signal("TERM");
     assert!(server.main_process().wait(Duration::from_secs(60)).is_some(), "it ends");
 }
