@@ -4,8 +4,8 @@ use crate::model::{Login, Rule, Scope};
 use crate::source::Place;
 use crate::{users, validity};
 
-use super::Reader;
 use super::block::Block;
+use super::reader::Reader;
 
 const BOTH_HOLD: &str = "it replaces what is asked for around it; here both hold";
 

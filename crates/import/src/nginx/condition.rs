@@ -6,7 +6,7 @@ use crate::condition::{Cases, Subject, Test};
 use crate::directive::Directive;
 use crate::pattern;
 
-use super::is_missing;
+use super::parse::is_missing;
 
 /// Names of the file that is asked for.
 const FILES: [&str; 4] = [
@@ -58,6 +58,19 @@ pub(super) type Maps = BTreeMap<String, Map>;
 
 /// What a variable is at first, and what it becomes for which requests; nothing if that is unknown.
 pub(super) type Flags = BTreeMap<String, Option<(String, Vec<(Cases, String)>)>>;
+
+/// Variables, and the expressions whose first group they are.
+pub(super) type PathInfos = Vec<(String, String)>;
+
+/// The words of the condition of an `if`.
+pub(super) fn words(step: &Directive) -> Vec<&str> {
+    let last = step.args.len().saturating_sub(1);
+    let inner = step.args.iter().enumerate().map(|(at, word)| {
+        let word = if at == 0 { word.trim_start_matches('(') } else { word };
+        if at == last { word.strip_suffix(')').unwrap_or(word) } else { word }
+    });
+    inner.flat_map(str::split_whitespace).collect()
+}
 
 /// Each `map` in a configuration.
 pub(super) fn maps(directives: &[Directive]) -> Maps {
@@ -114,6 +127,21 @@ pub(super) fn cases(words: &[&str], maps: &Maps, flags: &Flags) -> Option<Cases>
         [] => return None,
     };
     Some(Cases::of(test))
+}
+
+/// `if ($request_uri ~ "^/api(/[^?]+)") { set $path_info $1; }`: its variable and its expression.
+pub(super) fn set_by_path(step: &Directive) -> Option<(String, String)> {
+    let [set] = step.inner() else { return None };
+    let words = words(step);
+    let ["$request_uri" | "$uri" | "$document_uri", operator @ ("~" | "~*"), value @ ..] =
+        &words[..]
+    else {
+        return None;
+    };
+    let expression = pattern::translate(&value.join(" "), *operator == "~*").ok()?;
+    let begins = expression.find('(').is_some_and(|at| expression[at..].starts_with("(/"));
+    let is_part = set.name == "set" && set.arg(1) == "$1" && begins;
+    is_part.then(|| (set.arg(0).to_owned(), expression))
 }
 
 /// The expression of a comparison, and whether it has to be found.

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use crate::directive::Directive;
 
-use super::{Reader, condition};
+use super::condition;
+use super::reader::Reader;
 
 /// Variables that stand for the same in each place where they are named.
 const STABLE: [&str; 4] =
@@ -89,7 +90,7 @@ impl Reader<'_> {
 /// Whether the condition of an `if` holds, if it compares a variable that has one value, and does
 /// nothing but say how long files may be kept.
 fn constantly(step: &Directive, values: &Values) -> Option<bool> {
-    let words = super::steps::words(step);
+    let words = condition::words(step);
     let (name, rest) = words.split_first()?;
     let is_plain = step.inner().iter().all(|it| it.name == "expires");
     let value = values.get(*name).filter(|_| is_plain && !rest.is_empty())?;

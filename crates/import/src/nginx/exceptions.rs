@@ -4,7 +4,7 @@ use crate::model::{Action, Rule, Scope};
 use crate::pattern;
 
 use super::php;
-use super::server::BEHIND;
+use super::plan::BEHIND;
 
 /// The condition of all paths but one.
 fn exactly_not(path: &str) -> String {

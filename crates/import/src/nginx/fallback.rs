@@ -6,14 +6,13 @@ use crate::directive::Directive;
 use crate::model::{Rule, Scope, Serve, Site};
 use crate::source::Place;
 
-use super::Reader;
 use super::block::Block;
-use super::known;
-use super::location::{Locations, Match, describe, is_script};
-use super::php;
-use super::server::Plan;
-use super::steps::only;
-use super::target;
+use super::locations::{Location, Locations};
+use super::matcher::{Match, describe};
+use super::plan::Plan;
+use super::reader::Reader;
+use super::target::{self, is_script};
+use super::{known, php};
 
 impl Reader<'_> {
     /// `try_files` of a location, and the paths that it takes.
@@ -66,7 +65,7 @@ impl Reader<'_> {
                 if self.has_other_fields(place, found, &files[at], locations) {
                     site.rules.push(match files[..at].is_empty() {
                         true => Rule::at(place, found.refused()).refuse_all(404),
-                        false => only(place, region, Serve::Existing),
+                        false => Rule::at(place, region.clone()).serve(Serve::Existing),
                     });
                     return;
                 }
@@ -88,7 +87,7 @@ impl Reader<'_> {
             }
         }
         let serves_folders = files.iter().any(|file| file == "$uri/");
-        let is_only = |(_, other, _): &(Place, Match, Vec<Directive>)| {
+        let is_only = |(_, other, _): &Location| {
             let is_file = matches!(other, Match::Exact(path) if !path.ends_with('/'));
             is_file || matches!(other, Match::Pattern(_)) || other == found
         };
@@ -103,7 +102,7 @@ impl Reader<'_> {
         if fallback.starts_with('=') {
             match served {
                 true if scope.is_all() => {}
-                true => site.rules.push(only(place, region, Serve::Existing)),
+                true => site.rules.push(Rule::at(place, region.clone()).serve(Serve::Existing)),
                 false => {
                     if fallback != "=404" {
                         self.notes.differs(place, &directive.line(), "the status is 404");
@@ -123,7 +122,7 @@ impl Reader<'_> {
                 true => {
                     let reason = format!("{reason}; paths without a file are 404");
                     self.notes.left(place, &directive.line(), reason);
-                    site.rules.push(only(place, region, Serve::Existing));
+                    site.rules.push(Rule::at(place, region.clone()).serve(Serve::Existing));
                 }
                 false => {
                     self.notes.refused(place, &directive.line(), reason);
@@ -159,7 +158,7 @@ impl Reader<'_> {
         locations: &Locations,
     ) -> bool {
         let has_fields = |it: &Directive| matches!(&*it.name, "add_header" | "expires");
-        let takes = |(_, other, inner): &&(Place, Match, Vec<Directive>)| {
+        let takes = |(_, other, inner): &&Location| {
             other != found && other.scope().fits(file) && inner.iter().any(has_fields)
         };
         let Some((_, other, inner)) = locations.all.iter().find(takes) else { return false };
@@ -219,7 +218,7 @@ impl Reader<'_> {
             let reason = "the location of that name does more than rewrite; paths without a file \
                 are 404";
             self.notes.left(place, &directive.line(), reason);
-            site.rules.push(only(place, scope, Serve::Existing));
+            site.rules.push(Rule::at(place, scope.clone()).serve(Serve::Existing));
             return;
         }
         let mut own = Site::new(place.clone());

@@ -5,89 +5,15 @@
 //! itself. Here a limit is for the paths that clients ask for. Where both are not the same, the
 //! limit is left out.
 
-use std::collections::BTreeMap;
-
 use crate::directive::Directive;
 use crate::model::{Limit, Most, Rule, Scope, Site};
-use crate::source::Place;
 
-use super::Reader;
 use super::block::Block;
-use super::location::{Locations, Match, describe};
+use super::locations::Locations;
+use super::matcher::{Match, describe};
+use super::reader::Reader;
 use super::sizes;
-
-/// The greatest number of a limit, as `tokamak check` has it.
-const GREATEST: u32 = 1_000_000;
-
-/// Both kinds of limits.
-const NAMES: [&str; 2] = ["limit_req", "limit_conn"];
-
-/// A zone, in which clients are counted.
-#[derive(Debug)]
-pub(super) struct Zone {
-    /// Whether a client is an address.
-    is_by_address: bool,
-    /// As `rate` of a rule.
-    rate: Option<String>,
-    /// How many places count in it.
-    uses: usize,
-}
-
-/// The zones of a configuration by their names.
-pub(super) fn zones(directives: &[Directive]) -> BTreeMap<String, Zone> {
-    let mut zones = BTreeMap::new();
-    find(directives, &mut zones);
-    count(directives, 1, &mut zones);
-    zones
-}
-
-fn find(directives: &[Directive], zones: &mut BTreeMap<String, Zone>) {
-    for directive in directives {
-        if matches!(&*directive.name, "limit_req_zone" | "limit_conn_zone") {
-            let zone = value(directive, "zone=").and_then(|zone| zone.split(':').next());
-            let zone = zone.unwrap_or_default().to_owned();
-            let rate = value(directive, "rate=").and_then(rate);
-            zones.insert(zone, Zone { is_by_address: is_by_address(directive), rate, uses: 0 });
-        }
-        find(directive.inner(), zones);
-    }
-}
-
-/// Counts the places of each zone. What stands around servers holds in each of them.
-fn count(directives: &[Directive], times: usize, zones: &mut BTreeMap<String, Zone>) {
-    let servers = directives.iter().filter(|it| it.name == "server" && it.block.is_some()).count();
-    for directive in directives {
-        if NAMES.contains(&&*directive.name)
-            && let Some(zone) = zones.get_mut(zone_of(directive))
-        {
-            zone.uses += times * servers.max(1);
-        }
-        count(directive.inner(), times, zones);
-    }
-}
-
-/// Whether a zone tells clients by their addresses.
-pub(super) fn is_by_address(zone: &Directive) -> bool {
-    matches!(zone.arg(0), "$binary_remote_addr" | "$remote_addr")
-}
-
-fn value<'a>(directive: &'a Directive, name: &str) -> Option<&'a str> {
-    directive.args.iter().find_map(|arg| arg.strip_prefix(name))
-}
-
-fn zone_of(directive: &Directive) -> &str {
-    match &*directive.name {
-        "limit_conn" => directive.arg(0),
-        _ => value(directive, "zone=").unwrap_or_default(),
-    }
-}
-
-/// `10r/s` as a rule has it.
-fn rate(text: &str) -> Option<String> {
-    let (requests, unit) = text.split_once("r/")?;
-    let requests: u32 = requests.parse().ok().filter(|it| (1..=GREATEST).contains(it))?;
-    matches!(unit, "s" | "m").then(|| format!("{requests}/{unit}"))
-}
+use super::zones::{GREATEST, value, zone_of};
 
 /// Whether nothing that one limit lets through is too much for the other.
 fn is_within(one: &Most, other: &Most) -> bool {
@@ -270,72 +196,23 @@ impl Reader<'_> {
     }
 }
 
-impl Locations {
-    /// A location that nginx prefers for some of the paths of another one, and that is not quiet.
-    pub(super) fn rival(
-        &self,
-        found: &Match,
-        is_also_quiet: &dyn Fn(&[Directive]) -> bool,
-    ) -> Option<&Match> {
-        let own = self.all.iter().position(|(_, other, _)| other == found);
-        let is_preferred = |(at, (_, other, directives)): &(usize, &Item)| {
-            if Some(*at) == own || is_quiet(other, directives) || is_also_quiet(directives) {
-                return false;
-            }
-            let meets = || found.scope().may_meet(&other.scope());
-            match (found, other) {
-                (Match::Exact(_), _) => false,
-                (Match::Prefix(path, _), Match::Exact(inner) | Match::Prefix(inner, _)) => {
-                    inner.starts_with(path.as_str()) && inner != path
-                }
-                (Match::Prefix(_, is_final), Match::Pattern(_)) => !is_final && meets(),
-                (Match::Pattern(_), Match::Exact(path)) => found.scope().fits(path),
-                (Match::Pattern(_), Match::Prefix(_, is_final)) => *is_final && meets(),
-                (Match::Pattern(_), Match::Pattern(_)) => Some(*at) < own && meets(),
-            }
-        };
-        let mut all = self.all.iter().enumerate();
-        all.find(|it| is_preferred(it)).map(|(_, (_, other, _))| other)
-    }
-}
-
-type Item = (Place, Match, Vec<Directive>);
-
-/// Whether it makes no difference that requests for a location are counted, too: it refuses them,
-/// or it is a single file that is asked for now and then.
-fn is_quiet(found: &Match, directives: &[Directive]) -> bool {
-    const SILENT: [&str; 4] = ["access_log", "log_not_found", "allow", "deny"];
-    let refuses = directives.iter().any(|it| match &*it.name {
-        "deny" => it.arg(0) == "all",
-        "return" => it.arg(0).starts_with('4'),
-        _ => false,
-    });
-    let is_silent = |it: &Directive| SILENT.contains(&&*it.name);
-    let is_file = matches!(found, Match::Exact(_)) && directives.iter().all(is_silent);
-    is_file || refuses
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn rates_are_compared() {
-        let most = |text: &str, burst| Most::Rate { rate: rate(text).unwrap(), burst };
+        let most = |rate: &str, burst| Most::Rate { rate: rate.to_owned(), burst };
         for (one, other, expected) in [
-            (most("1r/s", 2), most("10r/s", 2), true),
-            (most("60r/m", 2), most("1r/s", 2), true),
-            (most("61r/m", 2), most("1r/s", 2), false),
-            (most("1r/s", 3), most("1r/s", 2), false),
+            (most("1/s", 2), most("10/s", 2), true),
+            (most("60/m", 2), most("1/s", 2), true),
+            (most("61/m", 2), most("1/s", 2), false),
+            (most("1/s", 3), most("1/s", 2), false),
             (Most::Connections(1), Most::Connections(2), true),
             (Most::Connections(3), Most::Connections(2), false),
-            (Most::Connections(1), most("1r/s", 2), false),
+            (Most::Connections(1), most("1/s", 2), false),
         ] {
             assert_eq!(is_within(&one, &other), expected, "{one:?} {other:?}");
         }
-        assert_eq!(
-            [rate("0r/s"), rate("1r/h"), rate("1"), rate("9999999r/s")],
-            [const { None }; 4]
-        );
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::directive::Directive;
 
-use super::Reader;
 use super::block::Block;
+use super::reader::Reader;
 
 impl Reader<'_> {
     /// Says where `error_page 404 =` would answer for what is refused.

@@ -5,39 +5,43 @@ mod access;
 mod block;
 mod condition;
 mod constants;
+mod directives;
 mod exceptions;
 mod fallback;
 mod known;
 mod limits;
 mod location;
+mod locations;
+mod logs;
+mod matcher;
 mod missing;
 mod mount;
 mod nested;
 mod parse;
 mod path_info;
 mod php;
+mod plan;
+mod reader;
 mod regions;
+mod rewrite;
 mod scripts;
 mod server;
 mod sizes;
 mod sorting;
 mod steps;
 mod target;
+mod zones;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::directive::Directive;
-use crate::log_format;
-use crate::model::{COMBINED, Description};
+use crate::model::Description;
 use crate::note::Notes;
 use crate::source::{Disk, Place, Unreadable};
 use block::Block;
-use condition::{Flags, Maps};
-use limits::Zone;
-use parse::MISSING;
-use path_info::PathInfos;
-use sizes::Waits;
+use condition::{Flags, PathInfos};
+use reader::Reader;
 
 /// Reads a configuration of nginx.
 pub(crate) fn read(
@@ -50,7 +54,7 @@ pub(crate) fn read(
     let directives = parse::load(file, &prefix, disk, notes)?;
     let description = Description::default();
     let proxies = proxies(&directives);
-    let zones = limits::zones(&directives);
+    let zones = zones::zones(&directives);
     let mut reader = Reader {
         description,
         prefix,
@@ -103,38 +107,6 @@ fn prefix_of(file: &Path, disk: &dyn Disk) -> PathBuf {
     let mut above = absolute.ancestors().skip(1);
     let own = absolute.parent().unwrap_or(Path::new("/"));
     above.find(|folder| disk.is_file(&folder.join("nginx.conf"))).unwrap_or(own).to_owned()
-}
-
-/// What is needed while a configuration is read.
-struct Reader<'a> {
-    description: Description,
-    prefix: PathBuf,
-    /// All proxies that any block lets name clients.
-    proxies: BTreeSet<String>,
-    /// The shapes of log lines by their names.
-    log_formats: BTreeMap<String, Directive>,
-    /// Where clients are counted.
-    zones: BTreeMap<String, Zone>,
-    /// How many locations are around what is read.
-    depth: usize,
-    /// Whether what is read is a location's own.
-    in_location: bool,
-    /// What each server says of `timeouts`.
-    waits: Vec<Waits>,
-    /// Whether anything says where requests are logged.
-    has_log: bool,
-    /// The locations `@name` of a server.
-    named: Vec<(String, Vec<Directive>)>,
-    /// Whether an expression of a server's own lines may have found groups.
-    captures: bool,
-    /// What each `map` makes of its variable.
-    maps: Maps,
-    /// What `set` gives to variables, and for which requests.
-    flags: Flags,
-    /// Which variables are a part of the path.
-    path_infos: PathInfos,
-    disk: &'a dyn Disk,
-    notes: &'a mut Notes,
 }
 
 impl Reader<'_> {
@@ -195,82 +167,9 @@ impl Reader<'_> {
             self.server(&directive.place, block, &outer);
         }
     }
-
-    fn error_log(&mut self, directive: &Directive) {
-        let path = directive.arg(0);
-        match &self.description.error_log {
-            Some(other) if other != path => {
-                let reason = "there is one error log; see `log.error`";
-                self.notes.left(&directive.place, &directive.line(), reason);
-            }
-            _ if path.starts_with('/') && path != "/dev/null" => {
-                self.description.error_log = Some(path.to_owned());
-            }
-            // Standard error is where it goes by itself.
-            _ if path == "stderr" => {}
-            _ => {
-                let reason = "only a file by its whole path is translated; see `log.error`";
-                self.notes.left(&directive.place, &directive.line(), reason);
-            }
-        }
-    }
-
-    fn access_log(&mut self, directive: &Directive, block: &mut Block) {
-        let path = directive.arg(0);
-        if path == "off" {
-            return;
-        }
-        let is_file = path.starts_with('/') && !path.ends_with('/') && !path.contains('$');
-        // Lines are written together in any case.
-        let is_buffer = |it: &String| ["buffer=", "flush="].iter().any(|own| it.starts_with(own));
-        let more: Vec<&String> =
-            directive.args.iter().skip(1).filter(|it| !is_buffer(it)).collect();
-        let format = match &more[..] {
-            [] => Some(Ok(COMBINED.to_owned())),
-            [name] if *name == COMBINED => Some(Ok(COMBINED.to_owned())),
-            [name] if name.contains('=') => None,
-            [name] => Some(match self.log_formats.get(*name) {
-                Some(format) => log_format::nginx(format.args.get(1..).unwrap_or_default()),
-                None => Err(format!("shape that is called {name}")),
-            }),
-            _ => None,
-        };
-        match (&block.access_log, format.filter(|_| is_file)) {
-            (Some((other, _)), Some(_)) if other == path => {}
-            (None, Some(format)) if !self.in_location => {
-                let (format, reason) = log_format::or_combined(format);
-                if let Some(reason) = reason {
-                    self.notes.differs(&directive.place, &directive.line(), reason);
-                }
-                block.access_log = Some((path.to_owned(), format));
-            }
-            _ => {
-                let reason = "a site has one access log of all its requests; see `log.access` and \
-                    `access_log`";
-                self.notes.left(&directive.place, &directive.line(), reason);
-            }
-        }
-    }
-
-    /// The same for a folder, without a slash at its end.
-    fn folder(&self, name: &str) -> String {
-        let path = self.path(name);
-        let end = path.trim_end_matches('/').len().max(1);
-        path[..end].to_owned()
-    }
-
-    /// A name of a file as nginx resolves it.
-    fn path(&self, name: &str) -> String {
-        self.prefix.join(name).to_string_lossy().into_owned()
-    }
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {
     let whole = |path: &Path| std::path::absolute(path).ok();
     whole(one) == whole(other)
-}
-
-/// Whether a directive stands for what is unknown, because its file is missing.
-fn is_missing(directive: &Directive) -> bool {
-    directive.name == MISSING
 }

@@ -5,12 +5,12 @@ use crate::model::{Rule, Scope, Site};
 use crate::source::Place;
 use crate::within::{Within, expression_behind};
 
-use super::Reader;
-use super::block::Block;
-use super::location::{Locations, Match, default_index, describe};
-use super::regions;
-use super::server::Plan;
-use super::sizes;
+use super::block::{Block, default_index};
+use super::locations::{Location, Locations};
+use super::matcher::{Match, describe};
+use super::plan::Plan;
+use super::reader::Reader;
+use super::{logs, regions, sizes};
 
 impl Reader<'_> {
     /// A location whose folder is not below the root: a site that is mounted.
@@ -22,7 +22,7 @@ impl Reader<'_> {
         (path, folder): (&str, String),
         block: &Block,
         outer: &Block,
-        others: impl Iterator<Item = &'a (Place, Match, Vec<Directive>)>,
+        others: impl Iterator<Item = &'a Location>,
         site: &mut Site,
     ) {
         let is_longer = path.ends_with('/');
@@ -40,7 +40,7 @@ impl Reader<'_> {
         mount.charset = block.charset.clone();
         mount.body = Some(block.body.as_ref().map_or(sizes::BODY, |body| body.most));
         if block.is_unlogged && !outer.is_unlogged {
-            mount.rules.push(sizes::unlogged(place, Scope::default()));
+            mount.rules.push(logs::unlogged(place, Scope::default()));
         }
         let refusals = self.access(place, &Scope::default(), block, outer);
         mount.rules.extend(refusals);

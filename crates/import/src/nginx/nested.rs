@@ -6,11 +6,12 @@ use crate::source::Place;
 
 use crate::pattern;
 
-use super::Reader;
 use super::block::Block;
-use super::location::{Locations, Match, describe, has_fastcgi};
+use super::locations::{Locations, has_fastcgi};
+use super::matcher::{Match, describe};
 use super::php;
-use super::server::Plan;
+use super::plan::Plan;
+use super::reader::Reader;
 
 impl Reader<'_> {
     pub(super) fn nested(

@@ -325,6 +325,11 @@ impl Includes<'_> {
 /// The name of a directive in place of an include that cannot be read.
 pub(crate) const MISSING: &str = "include of a missing file";
 
+/// Whether a directive stands for what is unknown, because its file is missing.
+pub(super) fn is_missing(directive: &Directive) -> bool {
+    directive.name == MISSING
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -1,32 +1,12 @@
 //! `PATH_INFO` by a variable that `if` sets to a part of the path, where `try_files` leads from
 //! there to a script.
 
-use crate::directive::Directive;
 use crate::model::{Action, Rule, Scope, Serve, Site};
-use crate::pattern;
 
-use super::Reader;
+use super::condition::PathInfos;
 use super::php::Scripts;
-use super::server::Plan;
-use super::steps::words;
-
-/// Variables, and the expressions whose first group they are.
-pub(super) type PathInfos = Vec<(String, String)>;
-
-/// `if ($request_uri ~ "^/api(/[^?]+)") { set $path_info $1; }`: its variable and its expression.
-pub(super) fn set_by_path(step: &Directive) -> Option<(String, String)> {
-    let [set] = step.inner() else { return None };
-    let words = words(step);
-    let ["$request_uri" | "$uri" | "$document_uri", operator @ ("~" | "~*"), value @ ..] =
-        &words[..]
-    else {
-        return None;
-    };
-    let expression = pattern::translate(&value.join(" "), *operator == "~*").ok()?;
-    let begins = expression.find('(').is_some_and(|at| expression[at..].starts_with("(/"));
-    let is_part = set.name == "set" && set.arg(1) == "$1" && begins;
-    is_part.then(|| (set.arg(0).to_owned(), expression))
-}
+use super::plan::Plan;
+use super::reader::Reader;
 
 impl Reader<'_> {
     /// What a location tells its scripts, if that is a part of the path.

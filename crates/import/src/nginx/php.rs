@@ -4,8 +4,8 @@ use crate::model::Site;
 use crate::source::Place;
 use crate::{pattern, settings};
 
-use super::Reader;
 use super::block::Block;
+use super::reader::Reader;
 
 /// The scripts of a location.
 #[derive(Clone, Debug, PartialEq)]

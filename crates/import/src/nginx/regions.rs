@@ -6,7 +6,7 @@ use crate::model::{Headers, Rule, Scope, Site};
 use crate::source::Place;
 
 use super::block::{Block, Expires, Header};
-use super::location::Match;
+use super::matcher::Match;
 
 /// A location, and what it sends.
 #[derive(Clone, Debug)]
@@ -179,4 +179,11 @@ fn rules(place: &Place, scope: &Scope, sent: &Sent) -> Vec<Rule> {
         }
     }
     rules
+}
+
+/// The header fields of scripts that are not passed on.
+pub(super) fn hidden_headers(place: &Place, block: &Block) -> Option<Rule> {
+    let mut rule = Rule::at(place, Scope::default());
+    rule.headers.remove.clone_from(&block.hidden_headers);
+    (!block.hidden_headers.is_empty()).then_some(rule)
 }

@@ -2,18 +2,86 @@
 //! script for all paths, and what answers for scripts that do not exist.
 
 use crate::directive::Directive;
-use crate::model::{Rule, Scope, Site};
+use crate::model::{Rule, Scope, Serve, Site};
 use crate::source::Place;
 
-use super::Reader;
 use super::block::Block;
-use super::location::{Match, describe, is_script};
-use super::php;
-use super::server::Plan;
-use super::steps::closed;
-use super::target;
+use super::matcher::{Match, closed, describe};
+use super::plan::Plan;
+use super::reader::Reader;
+use super::target::{self, is_script};
+use super::{php, regions};
 
 impl Reader<'_> {
+    /// A location that runs scripts.
+    pub(super) fn script_location(
+        &mut self,
+        place: &Place,
+        (found, region): (&Match, &Scope),
+        block: &Block,
+        site: &mut Site,
+        plan: &mut Plan,
+    ) {
+        let named = block.params.get("SCRIPT_FILENAME").map(|(_, file)| file.as_str());
+        let only = named.and_then(|file| php::named_script(file, site));
+        if let Some(script) = only.filter(|script| *found != Match::Exact(script.clone())) {
+            self.one_script(place, region, script, block, site, plan);
+            return;
+        }
+        let scripts = match found {
+            Match::Exact(path) if path.ends_with(".php") => {
+                Some(php::Scripts::named(vec![path.clone()], false))
+            }
+            Match::Prefix(path, _) if path.ends_with(".php") => {
+                // php-fpm refuses names that only begin so.
+                let longer = Scope::pattern(format!("^{}[^/]", regex_lite::escape(path)));
+                site.rules.push(Rule::at(place, longer).refuse_all(403));
+                Some(php::Scripts::named(vec![path.clone()], true))
+            }
+            // A list of expressions is that of a whole site.
+            Match::Pattern(expression) => php::of_expression(expression)
+                .filter(|scripts| scripts.expression.is_none() || self.depth == 0),
+            _ => None,
+        };
+        let Some(scripts) = scripts else {
+            let reason = "which scripts run there cannot be said by a rule, so these paths are \
+                refused; see `scripts`";
+            self.notes.refused(place, &describe(found), reason);
+            site.rules.push(Rule::at(place, found.refused()).refuse_all(404));
+            return;
+        };
+        if !self.params(place, block, site) {
+            site.rules.push(Rule::at(place, found.refused()).refuse_all(404));
+            return;
+        }
+        if let Match::Pattern(expression) = found {
+            self.others(place, found, expression, site);
+        }
+        if block.is_internal {
+            plan.internal.push((place.clone(), found.refused()));
+        }
+        if let Some(directive) = &block.try_files {
+            self.missing_script(directive, region, block, site, plan);
+        } else if let Some(page) = block.missing.as_ref().filter(|_| block.intercepts) {
+            // php-fpm may run another script then, or refuse it.
+            let reason = "scripts that do not exist are 404, also where their answers are \
+                intercepted; write `try_files` into their location";
+            self.notes.left(
+                place,
+                &format!("error_page 404 = {}", page.args.last().map_or("", String::as_str)),
+                reason,
+            );
+        }
+        site.rules.extend(regions::hidden_headers(place, block));
+        if scripts.expression.is_some() {
+            plan.fallback.push(Rule::at(place, region.clone()).serve(Serve::Existing));
+        }
+        let path_info = block.params.get("PATH_INFO").map(|(_, value)| self.path_info_of(value));
+        plan.path_infos.extend(path_info.unwrap_or_default());
+        plan.intercepts.push((place.clone(), block.intercepts));
+        plan.php.push(scripts);
+    }
+
     /// What an expression for scripts is also for: php-fpm runs none of that by default.
     pub(super) fn others(
         &mut self,

@@ -5,63 +5,15 @@ use crate::model::{Action, Listen, Rule, Scope, Serve, Site};
 use crate::source::Place;
 use crate::validity;
 
-use super::Reader;
-use super::block::Block;
+use super::block::{Block, default_index};
 use super::constants::Values;
-use super::location::{Locations, Match, default_index, describe};
-use super::path_info::{self, PathInfos};
+use super::locations::Locations;
+use super::matcher::{Match, describe};
 use super::php::Scripts;
-use super::regions::{self, Region};
-use super::sizes;
-use super::steps::{End, only};
-
-/// What the locations of a site say together.
-#[derive(Debug, Default)]
-pub(super) struct Plan {
-    /// Which scripts run.
-    pub php: Vec<Scripts>,
-    /// Where scripts run, and whether error pages replace what they answer there.
-    pub intercepts: Vec<(Place, bool)>,
-    /// The paths that `location /` takes.
-    pub rest: Option<Scope>,
-    /// Rewrites for paths without a file.
-    pub fallback: Vec<Rule>,
-    /// Paths that go on behind the name of a script and are 404.
-    pub files: Vec<(Place, Scope)>,
-    /// What is handed to scripts as `PATH_INFO`, if that is a part of the path.
-    pub path_infos: PathInfos,
-    /// Scripts that clients cannot ask for by their names.
-    pub internal: Vec<(Place, Scope)>,
-    /// The headers of the locations.
-    pub regions: Vec<Region>,
-    /// Which locations list folders; those that nginx prefers come first.
-    pub listings: Vec<(Place, Scope, bool)>,
-}
-
-impl Plan {
-    /// A location that runs scripts of `region` asks for this file first. What goes on behind the
-    /// name of a script is no file, unless `split` took it off.
-    pub(super) fn asks_for(
-        &mut self,
-        place: &Place,
-        region: &Scope,
-        file: &str,
-        split: Option<&str>,
-    ) {
-        let behind = match split.filter(|_| file.ends_with("$fastcgi_script_name")) {
-            None => BEHIND,
-            // A slash alone stays.
-            Some(split) if split.contains("(/.+)") => "\\.php/+$",
-            Some(_) => return,
-        };
-        let and = region.and.iter().chain(&region.pattern).cloned().collect();
-        let behind = Scope { pattern: Some(behind.to_owned()), and, ..region.clone() };
-        self.files.push((place.clone(), behind));
-    }
-}
-
-/// Paths with more behind a script's name.
-pub(super) const BEHIND: &str = "\\.php/";
+use super::plan::{BEHIND, Plan};
+use super::reader::Reader;
+use super::steps::End;
+use super::{logs, path_info, regions, sizes};
 
 impl Reader<'_> {
     pub(super) fn server(&mut self, place: &Place, directives: &[Directive], outer: &Block) {
@@ -130,12 +82,10 @@ impl Reader<'_> {
         let refusals = self.access(place, &everything, &block, &Block::default());
         site.rules.extend(refusals);
         site.rules.extend(self.limits(None, &everything, &block, &Block::default()));
-        if !block.hidden_headers.is_empty() {
-            site.rules.push(hidden(place, Scope::default(), &block));
-        }
+        site.rules.extend(regions::hidden_headers(place, &block));
         // Without any log, the server's own is off.
         if block.is_unlogged && self.has_log {
-            site.rules.push(sizes::unlogged(place, Scope::default()));
+            site.rules.push(logs::unlogged(place, Scope::default()));
         }
         let mut plan = Plan::default();
         self.all_locations(&locations, &block, &mut site, &mut plan);
@@ -212,9 +162,9 @@ impl Reader<'_> {
     pub(super) fn conclude(&mut self, place: &Place, mut plan: Plan, site: &mut Site) {
         if plan.php.is_empty() {
             // nginx sends scripts as text where nothing runs them; here they are refused.
-            site.rules.push(only(place, &Scope::default(), Serve::Files));
+            site.rules.push(Rule::at(place, Scope::default()).serve(Serve::Files));
         } else if site.front_controller.is_none() && plan.fallback.is_empty() {
-            site.rules.push(only(place, &Scope::default(), Serve::Existing));
+            site.rules.push(Rule::at(place, Scope::default()).serve(Serve::Existing));
         }
         self.which_scripts(place, &plan.php, site);
         let path_infos = std::mem::take(&mut plan.path_infos);
@@ -271,17 +221,17 @@ impl Reader<'_> {
                 let below = names.map(|name| {
                     let pattern = name.ends_with('*').then(|| "\\.php$".to_owned());
                     let scope = Scope { pattern, ..Scope::path(name.clone()) };
-                    only(place, &scope, Serve::Existing)
+                    Rule::at(place, scope.clone()).serve(Serve::Existing)
                 });
                 plan.fallback.extend(below);
             }
             false => {
                 let hidden = Scope::pattern("/\\..*\\.php$");
-                plan.fallback.push(only(place, &hidden, Serve::Existing));
+                plan.fallback.push(Rule::at(place, hidden.clone()).serve(Serve::Existing));
                 // Also those whose names are in upper case, if an expression is for them.
                 if plan.rest.as_ref().is_some_and(|rest| !rest.fits("/none/of/these.PHP")) {
                     let upper = Scope::pattern("(?i)\\.php$");
-                    plan.fallback.push(only(place, &upper, Serve::Existing));
+                    plan.fallback.push(Rule::at(place, upper.clone()).serve(Serve::Existing));
                 }
             }
         }
@@ -399,19 +349,6 @@ fn listings(listings: &[(Place, Scope, bool)], site: &mut Site) {
 fn moves_all(rule: &&Rule) -> bool {
     let is_redirect = matches!(rule.action, Some(Action::Redirect { .. }));
     is_redirect && !rule.if_file && !rule.unless_file && rule.conditions.is_empty()
-}
-
-/// The headers of scripts that are not passed on.
-fn hidden(place: &Place, scope: Scope, block: &Block) -> Rule {
-    let mut rule = Rule::at(place, scope);
-    rule.headers.remove = block.hidden_headers.clone();
-    rule
-}
-
-/// Adds what a location hides of the headers of its scripts.
-pub(super) fn hidden_headers(place: &Place, block: &Block, outer: &Block) -> Option<Rule> {
-    let is_new = block.hidden_headers != outer.hidden_headers;
-    is_new.then(|| hidden(place, Scope::default(), block))
 }
 
 /// Whether the names of a server are none, as in `server_name _`.

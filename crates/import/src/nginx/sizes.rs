@@ -3,16 +3,13 @@
 //! nginx asks one location for each of these, and again after a redirect inside the server. Here
 //! the path that clients ask for decides.
 
-use std::collections::BTreeMap;
-
 use crate::directive::Directive;
 use crate::model::{Action, Rule, Scope, Site};
-use crate::source::Place;
 use crate::unit;
 
-use super::Reader;
-use super::block::Block;
-use super::location::{Locations, Match, describe};
+use super::block::{Block, Size};
+use super::known;
+use super::reader::Reader;
 
 /// The largest body of nginx without a word of its file.
 pub(super) const BODY: u64 = 1 << 20;
@@ -21,18 +18,6 @@ pub(super) const BODY: u64 = 1 << 20;
 const UNLIMITED: u64 = 1024 << 30;
 
 const DAY: u64 = 86_400;
-
-/// A number that a directive says.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Size {
-    pub place: Place,
-    pub line: String,
-    /// Bytes, or seconds.
-    pub most: u64,
-}
-
-/// What a server says of each key of `timeouts`.
-pub(super) type Waits = BTreeMap<&'static str, Size>;
 
 /// Times that nginx waits for a client: the directive, the key of `timeouts`, what it is without a
 /// word of the file, and the most that can be written (all in seconds).
@@ -84,7 +69,7 @@ impl Reader<'_> {
         match unit::nginx_time(directive.arg(0)).filter(|time| (1..=DAY).contains(time)) {
             Some(seconds) => drop(self.description.timeouts.insert("drain", seconds)),
             None => {
-                let reason = super::known::advice("worker_shutdown_timeout");
+                let reason = known::advice("worker_shutdown_timeout");
                 self.notes.left(&directive.place, &directive.line(), reason);
             }
         }
@@ -166,58 +151,6 @@ impl Reader<'_> {
         }
         site.rules.append(&mut kept);
     }
-
-    /// Whether requests of a location are logged, if that is not as around it.
-    pub(super) fn logging_of(
-        &mut self,
-        place: &Place,
-        (found, locations): (&Match, &Locations),
-        block: &Block,
-        outer: &Block,
-        site: &mut Site,
-    ) {
-        if block.is_unlogged == outer.is_unlogged {
-            return;
-        }
-        if !block.is_unlogged {
-            let reason = "what is around it is not logged, and rules add up";
-            self.notes.left(place, &format!("access_log in {}", describe(found)), reason);
-            return;
-        }
-        if self.depth > 0 {
-            let reason = "only that of locations of the site's own root is translated; see `log` \
-                of [[site.rule]]";
-            self.notes.left(place, "access_log off", reason);
-            return;
-        }
-        let is_quiet = |directives: &[Directive]| {
-            directives.iter().any(|it| it.name == "access_log" && it.arg(0) == "off")
-        };
-        if let Some(rival) = locations.rival(found, &is_quiet) {
-            let reason = format!(
-                "nginx asks {} for some of its paths, and logs them; see `log` of [[site.rule]]",
-                describe(rival)
-            );
-            self.notes.left(place, "access_log off", reason);
-            return;
-        }
-        if block.fastcgi.is_some() && !matches!(found, Match::Exact(_)) {
-            let reason = "nginx does not log the paths that lead to its scripts either, as by the \
-                front controller; here these are logged";
-            self.notes.differs(place, "access_log off", reason);
-        } else if let Some(last) = block.try_files.as_ref().and_then(|files| files.args.last())
-            && !last.starts_with('=')
-        {
-            let reason = format!("what it hands to `{last}` is logged by nginx; here it is not");
-            self.notes.differs(place, "access_log off", reason);
-        }
-        site.rules.push(unlogged(place, found.scope()));
-    }
-}
-
-/// A rule that keeps requests out of the access log.
-pub(super) fn unlogged(place: &Place, scope: Scope) -> Rule {
-    Rule { is_unlogged: true, ..Rule::at(place, scope) }
 }
 
 /// The paths that other paths lead to.

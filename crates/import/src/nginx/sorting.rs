@@ -3,8 +3,9 @@
 use crate::directive::Directive;
 use crate::pattern;
 
-use super::Reader;
-use super::location::{Locations, Match, kind};
+use super::locations::Locations;
+use super::matcher::{Match, kind};
+use super::reader::Reader;
 
 impl Reader<'_> {
     /// Sorts locations. One with an expression that is not translated becomes a refusal of all.

@@ -246,6 +246,11 @@ fn groups_only(target: &str) -> Option<String> {
     Some(target.to_owned())
 }
 
+pub(super) fn is_script(target: &str) -> bool {
+    let (path, _) = without_query(target);
+    path.starts_with('/') && path.ends_with(".php") && !path.contains('$')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
