@@ -5,7 +5,8 @@ use crate::model::{Rule, Scope, Serve, Site};
 
 use super::Reader;
 use super::matcher::{self, Matcher, Named};
-use super::site::{Served, TUNING};
+use super::served::Served;
+use super::site::TUNING;
 
 /// Directives that rules can say for some paths as well as for all.
 const KNOWN: &[&str] = &[

@@ -14,6 +14,7 @@ mod parse;
 mod path;
 mod refuse;
 mod rewrite;
+mod served;
 mod site;
 mod target;
 

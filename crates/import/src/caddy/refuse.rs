@@ -5,7 +5,7 @@ use crate::model::{Action, Rule, Scope, Site};
 
 use super::Reader;
 use super::matcher::{Clients, Matcher};
-use super::site::Served;
+use super::served::Served;
 
 /// Refuses the front controller by the name that clients ask for alone: Caddy asks for what is
 /// refused before `php_fastcgi` finds a script, and behind all other rewrites.

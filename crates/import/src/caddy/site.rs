@@ -8,10 +8,10 @@ use crate::source::Place;
 use crate::{unit, validity};
 
 use super::Reader;
-use super::fastcgi::Php;
 use super::matcher::{self, Matcher, Named};
 use super::refuse;
 use super::rewrite::status_of;
+use super::served::Served;
 
 /// Directives that tune Caddy, or ask for what Tokamak does anyway.
 pub(super) const TUNING: &[&str] =
@@ -19,21 +19,6 @@ pub(super) const TUNING: &[&str] =
 
 /// Directives that only change what a site says of itself, so that nothing opens without them.
 const HARMLESS: &[&str] = &["handle_errors", "map", "vars"];
-
-/// What a site serves.
-#[derive(Debug, Default)]
-pub(super) struct Served {
-    files: bool,
-    php: Option<Php>,
-    /// What a `handle` of its own answers.
-    pub handled: Vec<Matcher>,
-    /// What `respond`, `error` and `abort` refuse.
-    pub refused: Vec<Rule>,
-    /// `file_server` for some paths.
-    some_files: Vec<Directive>,
-    /// What runs in some of these.
-    pub scripts: Vec<(Matcher, Php)>,
-}
 
 impl Reader<'_> {
     pub(super) fn site(&mut self, directives: &[Directive], site: &mut Site) {
