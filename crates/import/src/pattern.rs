@@ -1,7 +1,16 @@
 //! Regular expressions of other servers (PCRE, RE2) as those of `pattern` in a rule, or a reason
 //! why they are none.
 
+mod lookaround;
+mod syntax;
+
 use regex_lite::{Regex, escape};
+
+pub(crate) use lookaround::{split_assertion, without_assertions, without_lookahead_at_once};
+pub(crate) use syntax::{alternatives, begins, closing, extensions};
+
+use lookaround::without_lookahead;
+use syntax::literal;
 
 /// What the expressions of a rule do not have.
 const UNKNOWN: [&str; 9] = ["(?=", "(?<=", "(?<!", "(?>", "(?|", "(?#", "\\K", "++", "*+"];
@@ -79,34 +88,6 @@ fn goes_on(expression: &str) -> bool {
     class.is_some_and(|class| !class.is_empty() && !class.contains(['/', '[', ']']))
 }
 
-/// `(?!text)` behind the start of an expression, as two expressions: one that has to be found, and
-/// one that must not.
-pub(crate) fn without_lookahead_at_once(expression: &str) -> Option<(String, String)> {
-    let (before, rest) = expression.split_once("(?!")?;
-    let close = closing(rest)?;
-    let (text, after) = (&rest[..close], &rest[close + 1..]);
-    let is_one = |text: &str| alternatives(text).len() == 1;
-    let (start, plain) = before.strip_suffix('(').map_or(("", before), |it| ("(", it));
-    let is_start = matches!(plain, "^" | "^/" | "^/?" | "^\\/");
-    // The group may have other alternatives, which begin otherwise.
-    let is_whole = match start {
-        "" => is_one(after),
-        _ => closing(after).is_some_and(|end| is_one(&after[..end]) && is_one(&after[end + 1..])),
-    };
-    if is_start && is_whole && !text.is_empty() {
-        return Some((format!("{before}{after}"), format!("{plain}(?:{text})")));
-    }
-    // There is one last dot.
-    let is_last = before.ends_with("\\.") && ENDS_WITHOUT_DOT.contains(&after) && is_one(before);
-    let is_dotless = !text.contains(['.', '[', '\\', '^']) && !text.is_empty();
-    (is_last && is_dotless)
-        .then(|| (format!("{before}{after}"), format!("{before}(?:{text})[^.]*$")))
-}
-
-/// What finds the rest of a text if no dot is in it.
-const ENDS_WITHOUT_DOT: [&str; 6] =
-    ["[^.]*$", "[^.]+$", "[^\\.]*$", "[^\\.]+$", "[^.]+?$", "[^\\.]+?$"];
-
 /// `(?<!text)more`, without it, and the only whole texts for which that makes a difference.
 pub(crate) fn without_lookbehind(expression: &str) -> Option<(String, Vec<String>)> {
     let (before, rest) = expression.split_once("(?<!")?;
@@ -147,188 +128,6 @@ pub(crate) fn has_groups(expression: Option<&str>, target: &str) -> bool {
         }
     }
     true
-}
-
-/// The alternatives of an expression outside of its groups.
-pub(crate) fn alternatives(expression: &str) -> Vec<&str> {
-    let (mut found, mut start, mut depth) = (Vec::new(), 0, 0);
-    let (mut is_escaped, mut in_class) = (false, false);
-    for (at, char) in expression.char_indices() {
-        match char {
-            _ if is_escaped => {}
-            // A bracket at the start of a class is one of its characters.
-            ']' if in_class => in_class = expression[..at].ends_with(['[', '^']),
-            _ if in_class => {}
-            '[' => in_class = true,
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            '|' if depth == 0 => {
-                found.push(&expression[start..at]);
-                start = at + 1;
-            }
-            _ => {}
-        }
-        is_escaped = char == '\\' && !is_escaped;
-    }
-    found.push(&expression[start..]);
-    found
-}
-
-/// The texts with one of which all begins that an expression finds. One of them is empty if nothing
-/// is known of that.
-pub(crate) fn begins(expression: &str) -> Vec<String> {
-    let (start, rest) = literal(expression);
-    let group = rest.strip_prefix("(?:").or_else(|| rest.strip_prefix('('));
-    let Some((group, after)) = group.and_then(|group| group.split_once(')')) else {
-        return vec![start];
-    };
-    let alternatives: Vec<_> = group.split('|').map(literal).collect();
-    let is_known = alternatives.iter().all(|(_, rest)| rest.is_empty());
-    match is_known && !after.starts_with(['?', '*', '{']) {
-        true => alternatives.iter().map(|(one, _)| format!("{start}{one}")).collect(),
-        false => vec![start],
-    }
-}
-
-/// The extensions with one of which all ends that an expression finds, in lower case and without
-/// their dot; nothing if that is not known.
-pub(crate) fn extensions(expression: &str) -> Option<Vec<String>> {
-    let [only] = &alternatives(expression)[..] else { return None };
-    let end = only.strip_suffix('$')?;
-    let (_, last) = end.rsplit_once("\\.")?;
-    let group = last.strip_suffix(')').and_then(|group| group.strip_prefix('('));
-    let group = group.map(|group| group.strip_prefix("?:").unwrap_or(group));
-    let mut found = Vec::new();
-    for one in group.unwrap_or(last).split('|') {
-        let one = one.to_ascii_lowercase();
-        // `jpe?g` is both.
-        let (long, short) = match one.split_once('?') {
-            Some((before, after)) => {
-                let mut short = before.to_owned();
-                short.pop()?;
-                (format!("{before}{after}"), Some(short + after))
-            }
-            None => (one, None),
-        };
-        found.extend([long].into_iter().chain(short));
-    }
-    let is_plain =
-        |one: &String| !one.is_empty() && one.bytes().all(|it| it.is_ascii_alphanumeric());
-    found.iter().all(is_plain).then_some(found)
-}
-
-/// The plain text that an expression begins with, and what follows.
-fn literal(expression: &str) -> (String, &str) {
-    let (mut text, mut rest) = (String::new(), expression);
-    loop {
-        let plain = rest.strip_prefix('\\').unwrap_or(rest);
-        let is_escaped = plain.len() < rest.len();
-        let Some(char) = plain.chars().next() else { return (text, rest) };
-        let is_plain = match is_escaped {
-            true => char.is_ascii_punctuation(),
-            false => char.is_ascii_alphanumeric() || "/-_~ ".contains(char),
-        };
-        let after = &plain[char.len_utf8()..];
-        if !is_plain || after.starts_with(['?', '*', '{']) {
-            return (text, rest);
-        }
-        text.push(char);
-        rest = after;
-    }
-}
-
-/// Writes `(?!text)` at an end of the expression, or before `.*`, without the lookahead: the
-/// alternatives of all texts that do not begin so.
-fn without_lookahead(expression: &str) -> Result<String, String> {
-    let Some((before, rest)) = expression.split_once("(?!") else { return Ok(expression.into()) };
-    let problem = || "a lookahead is translated only at the end, as in `/\\.(?!well-known)`".into();
-    let close = closing(rest).ok_or_else(problem)?;
-    let (text, after) = (rest[..close].replace("\\-", "-"), &rest[close + 1..]);
-    // Another text has to follow.
-    let (is_some, after) = if after == "." { (true, "") } else { (false, after) };
-    // What has to follow the text so that it counts: a slash or the end.
-    let bounds = ["(/|$)", "(?:/|$)", "($|/)", "(?:$|/)", "(?:/.*)?$", "(/.*)?$"];
-    let bounded = bounds.iter().find_map(|bound| text.strip_suffix(bound));
-    let longer = ["/.+$", "/.+", "/."].iter().find_map(|more| text.strip_suffix(more));
-    let longer = longer.map(|text| format!("{text}/"));
-    let text = longer.as_deref().or(bounded).unwrap_or(&text);
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_/".contains(&byte));
-    if text.is_empty() || !is_plain || !ends_there(after) {
-        return Err(problem());
-    }
-    // Depth first from the last character, so that each step wraps the one after it.
-    // What follows a script's name does not end it, as it would for `$` of a refusal.
-    let last = if longer.is_some() { "\\z" } else { "" };
-    let mut complement = if bounded.is_some() { "[^/]" } else { last }.to_owned();
-    for char in text.chars().rev() {
-        complement = match complement.is_empty() {
-            true => format!("(?:\\z|[^{char}])"),
-            false => format!("(?:\\z|[^{char}]|{char}{complement})"),
-        };
-    }
-    if is_some && let Some(rest) = complement.strip_prefix("(?:\\z|") {
-        complement = format!("(?:{rest}");
-    }
-    let after = without_lookahead(after)?;
-    Ok(format!("{before}{complement}{after}"))
-}
-
-/// The expression without what it only looks at, ahead or behind: it is found in more texts.
-pub(crate) fn without_assertions(expression: &str) -> Option<String> {
-    const ASSERTIONS: [&str; 4] = ["(?!", "(?=", "(?<!", "(?<="];
-    let mut rest = expression.to_owned();
-    while let Some((at, start)) =
-        ASSERTIONS.iter().find_map(|start| Some((rest.find(start)?, *start)))
-    {
-        let inner = &rest[at + start.len()..];
-        let after = &inner[closing(inner)? + 1..];
-        if rest[..at].ends_with('\\') || after.starts_with(['?', '*', '+', '{']) {
-            return None;
-        }
-        rest = format!("{}{after}", &rest[..at]);
-    }
-    (rest != expression && !rest.is_empty()).then_some(rest)
-}
-
-/// Two expressions for one that begins with plain text and says what does not follow it: the second
-/// one must not be found.
-pub(crate) fn split_assertion(expression: &str) -> Option<(String, String)> {
-    let (start, rest) = expression.strip_prefix('^')?.split_once("(?!")?;
-    let close = closing(rest)?;
-    let is_plain = start.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/_-".contains(&byte));
-    let (inner, after) = (&rest[..close], &rest[close + 1..]);
-    let is_fixed = is_plain && !after.starts_with(['?', '*', '+', '{']);
-    is_fixed.then(|| (format!("^{start}{after}"), format!("^{start}(?:{inner})")))
-}
-
-/// Where the group ends in which a text begins.
-pub(crate) fn closing(text: &str) -> Option<usize> {
-    let (mut depth, mut is_escaped) = (0, false);
-    for (at, char) in text.char_indices() {
-        match char {
-            _ if is_escaped => {}
-            '(' => depth += 1,
-            ')' if depth == 0 => return Some(at),
-            ')' => depth -= 1,
-            _ => {}
-        }
-        is_escaped = char == '\\' && !is_escaped;
-    }
-    None
-}
-
-/// Whether nothing that is found has to stand behind a place in an expression: then it does not
-/// matter how much before it was looked at.
-fn ends_there(rest: &str) -> bool {
-    let rest = rest.strip_prefix(".*").unwrap_or(rest);
-    let rest = rest.strip_prefix('$').unwrap_or(rest);
-    match rest.as_bytes().first() {
-        None => true,
-        Some(b')') => ends_there(&rest[1..]),
-        // The other alternatives of its group, or of the whole.
-        Some(b'|') => closing(rest).is_none_or(|close| ends_there(&rest[close + 1..])),
-        Some(_) => false,
-    }
 }
 
 /// An expression in which braces that are no numbers of repetitions stand for themselves.
@@ -437,21 +236,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_looked_at_can_be_left_out() {
-        for (expression, expected) in [
-            (r"/up/.*(?<!\.pdf)$", Some("/up/.*$")),
-            (r"/(a|(?<!b/)c(?!\w+))", Some("/(a|c)")),
-            (r"(?!a)?b", None),
-            (r"a", None),
-        ] {
-            assert_eq!(without_assertions(expression).as_deref(), expected, "{expression}");
-        }
-        let split = split_assertion(r"^/(?!index|a/.+)x").unwrap();
-        assert_eq!(split, ("^/x".to_owned(), "^/(?:index|a/.+)".to_owned()));
-        assert_eq!(split_assertion(r"^/.*(?!index)"), None);
-    }
-
-    #[test]
     fn a_lookahead_becomes_alternatives() {
         let pattern = translate(r"/\.(?!well-known).*", false).unwrap();
         for (path, is_found) in [
@@ -465,27 +249,6 @@ mod tests {
             ("/a.b", false),
         ] {
             assert_eq!(is_in(&pattern, path), is_found, "{path} {pattern}");
-        }
-    }
-
-    #[test]
-    fn the_extensions_of_an_expression_are_known_or_not() {
-        for (expression, expected) in [
-            (r"\.php$", Some(&["php"][..])),
-            (r"(?i)^/a/.*\.(CSS|jpe?g)$", Some(&["css", "jpeg", "jpg"])),
-            (r"\.(?:a|b)$", Some(&["a", "b"])),
-            (r"\.php", None),
-            (r"\.(php|b.)$", None),
-            (r"\.a$|^/b", None),
-            (r"\.(a|b)?$", None),
-            (r"^/a$", None),
-            (r"\.?$", None),
-            (r"(x|\.a)$", None),
-        ] {
-            let found = extensions(expression);
-            let found: Option<Vec<&str>> =
-                found.as_ref().map(|own| own.iter().map(String::as_str).collect());
-            assert_eq!(found.as_deref(), expected, "{expression}");
         }
     }
 
@@ -507,26 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lookahead_at_a_known_place_is_another_expression() {
-        for (expression, expected) in [
-            (r"^(?!a|b/)(x+)$", Some((r"^(x+)$", "^(?:a|b/)"))),
-            (r"^/((?!public/).*)$", Some((r"^/(.*)$", "^/(?:public/)"))),
-            (r"^((?!a)b|c)$", None),
-            (r"^(?!a)b|c", None),
-            (r"/(?!a)b", None),
-            (r"x|\.(?!css)[^.]*$", None),
-            (r"\.(?!css|js)[^.]*$", Some((r"\.[^.]*$", r"\.(?:css|js)[^.]*$"))),
-            (
-                r"/a/.+\.(?!(html?|js)$)[^\.]+?$",
-                Some((r"/a/.+\.[^\.]+?$", r"/a/.+\.(?:(html?|js)$)[^.]*$")),
-            ),
-            (r"\.(?!a\.b)[^.]*$", None),
-            (r"\.(?!css).*$", None),
-        ] {
-            let found = without_lookahead_at_once(expression);
-            let found = found.as_ref().map(|(one, other)| (&**one, &**other));
-            assert_eq!(found, expected, "{expression}");
-        }
+    fn a_lookbehind_makes_a_difference_for_whole_texts() {
         for (expression, expected) in [
             (r"((\.ini|(?<!robots)\.txt))", Some((r"((\.ini|\.txt))", "robots.txt"))),
             (r"s|(?<!robots)\.txt", None),
