@@ -74,13 +74,13 @@ impl Authority {
         }
         let contact = settings.email.as_ref().map(|address| format!("mailto:{address}"));
         let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
-        let wanted = NewAccount {
+        let new_account = NewAccount {
             contact: &contact,
             terms_of_service_agreed: true,
             only_return_existing: false,
         };
         let binding = settings.eab.get(&self.url).and_then(|key| external(key.reveal()));
-        let made = builder().create(&wanted, self.url.clone(), binding.as_ref()).await;
+        let made = builder().create(&new_account, self.url.clone(), binding.as_ref()).await;
         let (account, credentials) = made.map_err(|error| self.error(error))?;
         let file = serde_json::to_vec(&credentials).map_err(Error::here)?;
         line.note(false, format!("new account at {}: {}", self.url, account.id())).await;

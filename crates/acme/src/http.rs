@@ -38,12 +38,12 @@ impl Client {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn heard(&self, last: Last) {
+    fn set_last(&self, last: Last) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = last;
     }
 
     async fn send(self, request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Error> {
-        self.heard(Last::default());
+        self.set_last(Last::default());
         let other = |error: Box<dyn std::error::Error + Send + Sync>| Error::Other(error);
         let (parts, body) = request.into_parts();
         let body = match body.collect().await {
@@ -52,17 +52,18 @@ impl Client {
         };
         let url = parts.uri.to_string();
         let method = parts.method.as_str().as_bytes();
-        let mut asked = outbound::Request::new(method, url.as_bytes(), None)
+        let mut outgoing = outbound::Request::new(method, url.as_bytes(), None)
             .map_err(|error| other(error.into()))?;
         for (name, value) in &parts.headers {
-            asked
+            outgoing
                 .field(name.as_str().as_bytes(), value.as_bytes())
                 .map_err(|error| other(error.into()))?;
         }
-        asked.body(&body);
-        let answer = self.inner.send(asked, LIMITS).await.map_err(|error| other(error.into()))?;
+        outgoing.body(&body);
+        let answer =
+            self.inner.send(outgoing, LIMITS).await.map_err(|error| other(error.into()))?;
         let response = response(answer);
-        self.heard(Last {
+        self.set_last(Last {
             status: response.status().as_u16(),
             retry_after: response.headers().get(header::RETRY_AFTER).and_then(wait),
         });

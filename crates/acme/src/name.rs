@@ -95,7 +95,7 @@ impl NameCertificate {
     }
 
     /// The authority wants it to be renewed then, and to be asked again after so long.
-    pub fn heard(&mut self, window: Option<Window>, again: Option<Duration>) {
+    pub fn set_window(&mut self, window: Option<Window>, again: Option<Duration>) {
         let now = now();
         self.renew = plan::renewal(self.validity, window, self.share, now);
         self.ask = now + plan::ask_again(again).as_secs();

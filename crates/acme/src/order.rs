@@ -33,7 +33,7 @@ const PATIENCE: RetryPolicy = RetryPolicy::new()
 /// other names for hours.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
 
-/// What is wanted.
+/// A certificate to order, and how its name is shown to be ours.
 pub struct OrderRequest<'a> {
     /// The name.
     pub name: &'a str,
@@ -52,13 +52,13 @@ pub struct OrderRequest<'a> {
 pub async fn place(
     authority: &mut Authority,
     account: &Account,
-    wanted: &OrderRequest<'_>,
+    request: &OrderRequest<'_>,
     line: &SupervisorLink,
     board: &Board<'_>,
 ) -> Result<Vec<u8>, Error> {
-    let mut order = begin(authority, account, wanted).await?;
+    let mut order = begin(authority, account, request).await?;
     let mut record = None;
-    let outcome = complete(authority, &mut order, wanted, board, &mut record);
+    let outcome = complete(authority, &mut order, request, board, &mut record);
     let outcome = match timeout(LONGEST, outcome).await {
         Ok(outcome) => outcome,
         // The authority may have counted it.
@@ -72,7 +72,7 @@ pub async fn place(
     if let Err(problem) = board.show(Vec::new()).await {
         line.note(true, format!("a challenge may be left for a while: {problem}")).await;
     }
-    if let (Some(program), Some(record)) = (wanted.dns_hook, &record)
+    if let (Some(program), Some(record)) = (request.dns_hook, &record)
         && let Err(problem) = hook::run(program, "remove", record).await
     {
         line.note(true, format!("a TXT record may be left: {problem}")).await;
@@ -83,10 +83,10 @@ pub async fn place(
 async fn begin(
     authority: &mut Authority,
     account: &Account,
-    wanted: &OrderRequest<'_>,
+    request: &OrderRequest<'_>,
 ) -> Result<Order, Error> {
-    let identifiers = [Identifier::Dns(wanted.name.to_owned())];
-    if let Some(replaced) = wanted.replaces {
+    let identifiers = [Identifier::Dns(request.name.to_owned())];
+    if let Some(replaced) = request.replaces {
         let order = NewOrder::new(&identifiers).replaces(replaced.clone());
         match account.new_order(&order).await {
             Ok(order) => return Ok(order),
@@ -110,21 +110,21 @@ async fn begin(
 async fn complete(
     authority: &mut Authority,
     order: &mut Order,
-    wanted: &OrderRequest<'_>,
+    request: &OrderRequest<'_>,
     board: &Board<'_>,
     record: &mut Option<Record>,
 ) -> Result<Vec<u8>, Error> {
-    show(authority, order, wanted, board, record).await?;
+    show(authority, order, request, board, record).await?;
     let polled = order.poll_ready(&PATIENCE).await;
     if order.state().status == OrderStatus::Invalid {
-        return Err(refusal(authority, order, wanted).await);
+        return Err(refusal(authority, order, request).await);
     }
     polled.map_err(|error| authority.error(error))?;
     let key = order.finalize().await.map_err(|error| authority.error(error))?;
     let chain = order.poll_certificate(&PATIENCE).await;
     let chain = chain.map_err(|error| authority.error(error))?;
     let file = [key, chain].concat().into_bytes();
-    check(wanted.name, &file)?;
+    check(request.name, &file)?;
     Ok(file)
 }
 
@@ -132,7 +132,7 @@ async fn complete(
 async fn show(
     authority: &mut Authority,
     order: &mut Order,
-    wanted: &OrderRequest<'_>,
+    request: &OrderRequest<'_>,
     board: &Board<'_>,
     record: &mut Option<Record>,
 ) -> Result<(), Error> {
@@ -147,31 +147,31 @@ async fn show(
                 return Err(Error::new(Cause::Refused, problem));
             }
         }
-        let (wanted_type, name) = match wanted.challenge {
+        let (kind, name) = match request.challenge {
             AcmeChallenge::Http => (ChallengeType::Http01, "http-01"),
             AcmeChallenge::TlsAlpn => (ChallengeType::TlsAlpn01, "tls-alpn-01"),
             AcmeChallenge::Dns => (ChallengeType::Dns01, "dns-01"),
         };
-        let Some(mut challenge) = authorization.challenge(wanted_type) else {
-            let problem = format!("{} does not offer {name} for {}", authority.url, wanted.name);
+        let Some(mut challenge) = authorization.challenge(kind) else {
+            let problem = format!("{} does not offer {name} for {}", authority.url, request.name);
             return Err(Error::new(Cause::Refused, problem));
         };
         let key = challenge.key_authorization();
-        match wanted.challenge {
+        match request.challenge {
             AcmeChallenge::Http => {
                 let (token, answer) = (challenge.token.clone(), key.as_str().to_owned());
                 board.show(vec![Challenge::Http { token, answer }]).await?;
             }
             AcmeChallenge::TlsAlpn => {
-                let pair = awaited(wanted.name, key.digest().as_ref()).map_err(Error::here)?;
-                let name = wanted.name.to_owned();
+                let pair = awaited(request.name, key.digest().as_ref()).map_err(Error::here)?;
+                let name = request.name.to_owned();
                 board.show(vec![Challenge::TlsAlpn { name, pair }]).await?;
             }
             AcmeChallenge::Dns => {
-                let base = wanted.name.trim_start_matches("*.");
+                let base = request.name.trim_start_matches("*.");
                 let name = format!("_acme-challenge.{base}");
                 let record = record.insert(Record { name, value: key.dns_value() });
-                let program = wanted.dns_hook.ok_or_else(|| Error::here("no dns_hook is set"))?;
+                let program = request.dns_hook.ok_or_else(|| Error::here("no dns_hook is set"))?;
                 hook::run(program, "add", record).await.map_err(Error::here)?;
             }
         }
@@ -181,7 +181,7 @@ async fn show(
 }
 
 /// What the authority has found, and why that does not convince it.
-async fn refusal(authority: &Authority, order: &mut Order, wanted: &OrderRequest<'_>) -> Error {
+async fn refusal(authority: &Authority, order: &mut Order, request: &OrderRequest<'_>) -> Error {
     let mut found = String::new();
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
@@ -190,12 +190,12 @@ async fn refusal(authority: &Authority, order: &mut Order, wanted: &OrderRequest
             found.extend(errors.map(|problem| format!(" {problem}")));
         }
     }
-    let advice = match wanted.challenge {
+    let advice = match request.challenge {
         AcmeChallenge::Http => "its port 80 has to lead here",
         AcmeChallenge::TlsAlpn => "its port 443 has to lead here, without a proxy that ends TLS",
         AcmeChallenge::Dns => "dns_hook has to return when all name servers have the record",
     };
-    let (url, name) = (&authority.url, wanted.name);
+    let (url, name) = (&authority.url, request.name);
     let problem = format!("{url} does not find that {name} is this server's:{found}; {advice}");
     Error::new(Cause::Refused, problem)
 }

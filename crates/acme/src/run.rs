@@ -83,8 +83,8 @@ pub fn run(start: Start) -> u8 {
 }
 
 async fn serve(start: Start) {
-    let (wants, wanted) = unbounded_channel();
-    let Ok((line, is_gone)) = SupervisorLink::over(start.channel, wants) else { return };
+    let (name_sender, name_receiver) = unbounded_channel();
+    let Ok((line, is_gone)) = SupervisorLink::over(start.channel, name_sender) else { return };
     let settings = tries::fingerprint(&start.settings);
     // It was forked with the state of the supervisor's.
     fastrand::seed(tokamak_tls::random());
@@ -126,7 +126,7 @@ async fn serve(start: Start) {
     };
     tokio::select! {
         _ = is_gone => {}
-        () = ask_operator(operator.as_ref(), &line, wanted, allow) => {}
+        () = ask_operator(operator.as_ref(), &line, name_receiver, allow) => {}
         () = following => {}
         () = work.go_on(names.collect(), allowed, arrived) => {}
     }
@@ -137,11 +137,11 @@ async fn serve(start: Start) {
 async fn ask_operator(
     operator: Option<&Operator>,
     line: &SupervisorLink,
-    mut wanted: UnboundedReceiver<String>,
+    mut name_receiver: UnboundedReceiver<String>,
     allow: UnboundedSender<String>,
 ) {
     let is_down = Arc::new(AtomicBool::new(false));
-    while let Some(name) = wanted.recv().await {
+    while let Some(name) = name_receiver.recv().await {
         let Some(operator) = operator.cloned() else {
             line.declined(&name).await;
             continue;
@@ -315,7 +315,7 @@ impl Work<'_> {
             && let Some(id) = &held.id
         {
             let (window, again) = self.window(id).await;
-            held.heard(window, again);
+            held.set_window(window, again);
         }
         if let Some(held) = &name.held {
             let floor = if plan::is_due(name.floor, now()) { 0 } else { name.floor };
@@ -556,7 +556,7 @@ impl Work<'_> {
             let ways = &self.settings.challenges;
             ways[name.tries.refusals() % ways.len().max(1)]
         };
-        let wanted = OrderRequest {
+        let request = OrderRequest {
             name: &name.name,
             challenge,
             dns_hook: self.settings.dns_hook.as_deref(),
@@ -572,7 +572,7 @@ impl Work<'_> {
         })?;
         let text = format!("a certificate for {} is ordered", name.name);
         self.line.note(false, text).await;
-        order::place(authority, &account, &wanted, self.line, self.board).await
+        order::place(authority, &account, &request, self.line, self.board).await
     }
 
     /// Has it kept how the tries for a name have gone.

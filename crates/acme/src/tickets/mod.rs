@@ -108,8 +108,8 @@ async fn look(
     known: &mut KeysBySlot,
     now: Duration,
 ) -> Result<Vec<TicketKey>, String> {
-    let wanted = valid_at(now);
-    known.retain(|slot, _| wanted.all().any(|wanted| wanted == *slot));
+    let slots = valid_at(now);
+    known.retain(|slot, _| slots.all().any(|valid| valid == *slot));
     let name = |slot: u64| store.name(slot).into_bytes();
     let lifetime = KEPT_FOR.as_secs().to_string().into_bytes();
     // A Redis that was emptied gets back what this node knows.
@@ -118,8 +118,8 @@ async fn look(
         let words = [b"SET".to_vec(), name(slot), store.write(slot, &key)];
         [&words[..], &[b"NX".to_vec(), b"EX".to_vec(), lifetime.clone()]].concat()
     };
-    let mut commands: Vec<Vec<Vec<u8>>> = wanted.to_store().map(set).collect();
-    let read = wanted.all().map(name);
+    let mut commands: Vec<Vec<Vec<u8>>> = slots.to_store().map(set).collect();
+    let read = slots.all().map(name);
     commands.push([b"MGET".to_vec()].into_iter().chain(read).collect());
     let replies = store.client.call(&commands, Together::Pipeline).await;
     let Value::Array(mut replies) = replies.map_err(|error| error.to_string())? else {
@@ -134,7 +134,7 @@ async fn look(
     let Some(Value::Array(values)) = replies.pop() else {
         return Err("its reply is no list".into());
     };
-    for (slot, value) in wanted.all().zip(values) {
+    for (slot, value) in slots.all().zip(values) {
         match value {
             Value::BulkString(bytes) => {
                 known.insert(slot, store.read(slot, &bytes)?);
@@ -142,5 +142,5 @@ async fn look(
             _ => continue,
         }
     }
-    Ok(keys(&wanted, known))
+    Ok(keys(&slots, known))
 }

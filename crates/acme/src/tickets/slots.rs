@@ -44,8 +44,8 @@ impl ValidSlots {
 }
 
 /// The keys of these slots, as far as they are known.
-pub fn keys(wanted: &ValidSlots, known: &KeysBySlot) -> Vec<TicketKey> {
-    wanted.all().filter_map(|slot| known.get(&slot).cloned()).collect()
+pub fn keys(slots: &ValidSlots, known: &KeysBySlot) -> Vec<TicketKey> {
+    slots.all().filter_map(|slot| known.get(&slot).cloned()).collect()
 }
 
 #[cfg(test)]
@@ -68,8 +68,8 @@ mod tests {
 
     #[test]
     fn the_key_of_the_current_slot_encrypts() {
-        let wanted = valid_at(Duration::from_secs(1000 * ROTATE_AFTER.as_secs()));
+        let slots = valid_at(Duration::from_secs(1000 * ROTATE_AFTER.as_secs()));
         let known: KeysBySlot = [998, 1000, 1001].map(|slot| (slot, TicketKey::random())).into();
-        assert_eq!(keys(&wanted, &known), [known[&1000].clone(), known[&998].clone()]);
+        assert_eq!(keys(&slots, &known), [known[&1000].clone(), known[&998].clone()]);
     }
 }
