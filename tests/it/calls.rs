@@ -74,10 +74,10 @@ fn micros(line: &Value, key: &str) -> f64 {
 
 /// What `Server-Timing` says of a kind of calls: nanoseconds and count.
 #[track_caller]
-fn told(response: &Response, kind: &str) -> (u64, u64) {
+fn timing(response: &Response, kind: &str) -> (u64, u64) {
     let value = response.header("server-timing").unwrap_or_default();
-    let told = value.split(", ").find_map(|part| part.strip_prefix(&format!("{kind};dur=")));
-    let (time, text) = told.and_then(|told| told.split_once(";desc=\"calls: ")).expect(value);
+    let part = value.split(", ").find_map(|part| part.strip_prefix(&format!("{kind};dur=")));
+    let (time, text) = part.and_then(|part| part.split_once(";desc=\"calls: ")).expect(value);
     (time.replace('.', "").parse().unwrap(), text.trim_end_matches('"').parse().unwrap())
 }
 
@@ -104,7 +104,7 @@ fn known_numbers_are_the_same_everywhere(kind: Kind) {
         assert_eq!(counts(&logged), *expected, "{page}: {logged}");
         for (kind, count) in [("sql", expected[0]), ("http", expected[1])] {
             let us = micros(&logged, &format!("{kind}_us"));
-            assert_eq!(told(&response, kind), ((us * 1000.0).round() as u64, count), "{page}");
+            assert_eq!(timing(&response, kind), ((us * 1000.0).round() as u64, count), "{page}");
             // Calls one after the other are within the request; the nested one is in two calls.
             let most =
                 micros(&logged["phases_us"], "php") * if *page == "nested" { 2.0 } else { 1.0 };
@@ -220,8 +220,8 @@ fn the_slow_log_joins_what_is_known(kind: Kind) {
     let entry = server.log_entry(&["slow request ", &slow, &id]);
     assert!(entry.contains(&format!(" trace={trace} ")), "{entry}");
     let number = |key: &str| {
-        let told = entry.split(&format!(" {key}=")).nth(1).unwrap_or_else(|| panic!("{entry}"));
-        let digits = told.split(|letter: char| !letter.is_ascii_digit()).next().unwrap();
+        let rest = entry.split(&format!(" {key}=")).nth(1).unwrap_or_else(|| panic!("{entry}"));
+        let digits = rest.split(|letter: char| !letter.is_ascii_digit()).next().unwrap();
         digits.parse::<f64>().unwrap_or_else(|_| panic!("{key}: {entry}"))
     };
     assert_eq!(["sql_calls", "http_calls"].map(number), [1.0, 0.0], "{entry}");

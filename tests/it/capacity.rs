@@ -76,8 +76,9 @@ fn the_highest_rate_is_not_exceeded_and_what_held_there_is_at_least() {
     let output = capacity(&url, &flags);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{text}");
-    for wanted in ["at least 20.0/s with 90 % within 5.00 s", "● the bound holds", "it ends by"] {
-        assert!(text.contains(wanted), "{wanted} is not in:\n{text}");
+    for expected in ["at least 20.0/s with 90 % within 5.00 s", "● the bound holds", "it ends by"]
+    {
+        assert!(text.contains(expected), "{expected} is not in:\n{text}");
     }
 }
 

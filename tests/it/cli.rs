@@ -148,8 +148,8 @@ fn check_names_file_line_key_and_the_nearest_name_of_every_error() {
         "{answer:?}"
     );
     let gone = desk.path("etc/gone");
-    let wanted = format!("etc/my.toml:6: site.root: {} is not a directory", gone.display());
-    assert!(lines[2].starts_with(&wanted), "{answer:?}");
+    let expected = format!("etc/my.toml:6: site.root: {} is not a directory", gone.display());
+    assert!(lines[2].starts_with(&expected), "{answer:?}");
     assert_eq!(lines[3..], ["tokamak: the configuration has 3 errors"]);
     assert_eq!((answer.code, answer.out.as_str()), (1, ""));
 }
@@ -277,9 +277,9 @@ fn a_directory_reached_by_a_symlink_keeps_its_name() {
         desk.path("current").display()
     );
     let output = Command::new("sh").args(["-c", &script]).output().expect("sh runs");
-    let wanted = format!("root = {:?}", desk.path("current").display().to_string());
+    let expected = format!("root = {:?}", desk.path("current").display().to_string());
     let printed = String::from_utf8_lossy(&output.stdout);
-    assert!(printed.lines().any(|line| line == wanted), "{wanted} in {printed}");
+    assert!(printed.lines().any(|line| line == expected), "{expected} in {printed}");
 }
 
 #[test]

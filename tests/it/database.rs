@@ -96,8 +96,8 @@ impl Plant {
                 threads.spawn(client);
             }
             let more = || {
-                let wanted = count.load(Ordering::Relaxed) + 10 * CLIENTS;
-                let enough = || (count.load(Ordering::Relaxed) >= wanted).then_some(());
+                let goal = count.load(Ordering::Relaxed) + 10 * CLIENTS;
+                let enough = || (count.load(Ordering::Relaxed) >= goal).then_some(());
                 eventually(SOON, enough).expect("requests are answered");
             };
             more();
@@ -298,7 +298,7 @@ fn a_connection_of_the_boot_that_a_request_loses_ends_its_worker() {
 
     // It looks when it could take a request, which its neighbour may take from it many times.
     let pid = format!("pid={lost}");
-    let told =
+    let names_it =
         |line: &str| line.contains("a worker is replaced: a connection") && line.contains(&pid);
     let replaced = eventually(Duration::from_secs(20), || {
         in_parallel(16, |_| {
@@ -306,7 +306,7 @@ fn a_connection_of_the_boot_that_a_request_loses_ends_its_worker() {
             assert_eq!(answer.text(), "42");
             assert_ne!(answer.header("worker"), Some(lost.as_str()));
         });
-        server.log().lines().any(told).then_some(())
+        server.log().lines().any(names_it).then_some(())
     });
     replaced.expect("a line of the log that says which worker was replaced");
 }
@@ -318,6 +318,6 @@ fn a_worker_script_without_a_loop_is_named_once() {
     for _ in 0..12 {
         assert_eq!(server.get("/").expect(200).text(), "served");
     }
-    let told = server.log().matches("asks for one request and ends").count();
-    assert_eq!(told, 1, "{}", server.log());
+    let lines = server.log().matches("asks for one request and ends").count();
+    assert_eq!(lines, 1, "{}", server.log());
 }

@@ -224,7 +224,7 @@ fn missing_output<'a>(script: &'a str, output: &str) -> Option<&'a str> {
     script
         .lines()
         .filter_map(|line| line.strip_prefix("#>").map(str::trim))
-        .find(|wanted| !lines.any(|line| line.contains(wanted)))
+        .find(|expected| !lines.any(|line| line.contains(expected)))
 }
 
 fn complaints(output: &Output) -> String {
@@ -305,9 +305,9 @@ fn transcripts_come_true() {
                     log()
                 );
                 let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-                if let Some(wanted) = missing_output(&block.text, &shown) {
+                if let Some(expected) = missing_output(&block.text, &shown) {
                     panic!(
-                        "{page}:{}: no {wanted:?} in: {}\n{}",
+                        "{page}:{}: no {expected:?} in: {}\n{}",
                         block.line,
                         complaints(&output),
                         log()

@@ -46,9 +46,9 @@ fn the_fuzz_targets_are_locked_to_what_the_server_uses() {
             continue;
         };
         let manifest = dependencies(&root().join("crates").join(name).join("Cargo.toml"));
-        let wanted = ["dependencies", "build-dependencies"].map(|section| manifest.get(section));
-        let wanted: BTreeSet<_> = wanted.into_iter().flatten().flatten().cloned().collect();
-        assert_eq!(*needs, wanted, "{name}: {ADVICE}");
+        let listed = ["dependencies", "build-dependencies"].map(|section| manifest.get(section));
+        let listed: BTreeSet<_> = listed.into_iter().flatten().flatten().cloned().collect();
+        assert_eq!(*needs, listed, "{name}: {ADVICE}");
     }
 }
 

@@ -235,9 +235,9 @@ fn the_host_of_the_target_counts(kind: Kind) {
     for host in ["LocalHost:80", "localhost:81", "other.example"] {
         let line = "GET http://LocalHost:80/server.php?a HTTP/1.1";
         connection.send(format!("{line}\r\nHost: {host}\r\n\r\n"));
-        let told = connection.response().expect(200).json();
+        let vars = connection.response().expect(200).json();
         assert_eq!(
-            (&told["HTTP_HOST"], &told["REQUEST_URI"]),
+            (&vars["HTTP_HOST"], &vars["REQUEST_URI"]),
             (&"LocalHost:80".into(), &"/server.php?a".into()),
             "{host}"
         );

@@ -185,8 +185,8 @@ fn what_goes_wrong_in_a_request_is_logged_with_its_url_and_stack() {
         let server = site().start();
         let _open = begin(&server, "/index.php?do=waits_for_time");
         server.get(target);
-        let told = line(&server, &["ERROR", what]);
-        assert!(told.contains(&format!("request=\"GET {target}\"")), "{told}");
+        let entry = line(&server, &["ERROR", what]);
+        assert!(entry.contains(&format!("request=\"GET {target}\"")), "{entry}");
         let stack = line(&server, &["ERROR", "#0 ", function]);
         assert!(stack.contains(&format!("request=\"GET {target}\"")), "{stack}");
         assert_eq!(requests(&status(&server)).len(), 1, "no other request notices");

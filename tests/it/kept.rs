@@ -312,8 +312,8 @@ fn a_restart_under_load_fails_no_request_that_comes_after_it() {
         }
         let more = || {
             let count = || shots.lock().unwrap().len();
-            let wanted = count() + 60;
-            let enough = || (count() >= wanted).then_some(());
+            let goal = count() + 60;
+            let enough = || (count() >= goal).then_some(());
             eventually(Duration::from_secs(20), enough).expect("requests are answered");
         };
         more();

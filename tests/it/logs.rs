@@ -254,8 +254,8 @@ impl Pipe {
 
 /// How many lines an error log says that it lost.
 fn lost(log: &str) -> usize {
-    let told = log.lines().filter_map(|line| line.split_once("the error log lost "));
-    told.map(|(_, rest)| rest.split(' ').next().unwrap().parse::<usize>().unwrap()).sum()
+    let counts = log.lines().filter_map(|line| line.split_once("the error log lost "));
+    counts.map(|(_, rest)| rest.split(' ').next().unwrap().parse::<usize>().unwrap()).sum()
 }
 
 /// An error log that nobody reads costs lines in the end, but no request ever waits for it.
@@ -284,13 +284,13 @@ fn a_full_pipe_holds_up_nobody() {
     (0..count).for_each(ask);
 
     let mut log = String::new();
-    let told = |log: &str| log.lines().filter(|line| line.contains("/gone?number=")).count();
+    let written = |log: &str| log.lines().filter(|line| line.contains("/gone?number=")).count();
     let all = eventually(Duration::from_secs(20), || {
         log += &pipe.drain();
-        (lost(&log) > 0 && told(&log) + lost(&log) >= count).then_some(())
+        (lost(&log) > 0 && written(&log) + lost(&log) >= count).then_some(())
     });
-    assert!(all.is_some(), "{} told, {} lost of {count}", told(&log), lost(&log));
-    assert_eq!(told(&log) + lost(&log), count, "each line is written or counted");
+    assert!(all.is_some(), "{} written, {} lost of {count}", written(&log), lost(&log));
+    assert_eq!(written(&log) + lost(&log), count, "each line is written or counted");
     status_when(&server, "the lost lines", |status| status["lost_lines"]["error"] == lost(&log));
 
     // What still waits is written when the server ends.
@@ -332,14 +332,14 @@ fn a_full_pipe_does_not_stop_the_supervisor() {
     let count = 41 * 10;
 
     let mut log = String::new();
-    let told = |log: &str| log.lines().filter(|line| line.contains("complaint")).count();
+    let written = |log: &str| log.lines().filter(|line| line.contains("complaint")).count();
     let all = eventually(Duration::from_secs(20), || {
         log += &pipe.drain();
-        (lost(&log) > 0 && told(&log) + lost(&log) >= count).then_some(())
+        (lost(&log) > 0 && written(&log) + lost(&log) >= count).then_some(())
     });
-    assert!(all.is_some(), "{} told, {} lost of {count}", told(&log), lost(&log));
+    assert!(all.is_some(), "{} written, {} lost of {count}", written(&log), lost(&log));
     let whole = |line: &&str| line.contains("complaint") && line.ends_with("x\"");
-    assert_eq!(log.lines().filter(whole).count(), told(&log), "a line is written whole or not");
+    assert_eq!(log.lines().filter(whole).count(), written(&log), "a line is written whole or not");
 
     server.main_process().signal("TERM");
     let end = eventually(Duration::from_secs(20), || {
@@ -366,11 +366,11 @@ fn a_full_pipe_does_not_stop_a_script() {
         assert_eq!(log.matches("complaint").count(), 0, "there was no room");
         // The next lines find room, and say how many did not.
         in_parallel(2, |_| assert_eq!(server.text("/"), "answered"));
-        let told = eventually(Duration::from_secs(30), || {
+        let has_room = eventually(Duration::from_secs(30), || {
             log += &pipe.drain();
             (log.matches("complaint").count() == 4 && lost(&log) > 0).then_some(())
         });
-        assert!(told.is_some(), "{kind:?}: {log}");
+        assert!(has_room.is_some(), "{kind:?}: {log}");
         assert_eq!(lost(&log), 2 * count, "{kind:?}");
         let name = "tokamak_error_log_lines_lost_total{site=\"localhost\"}";
         assert_eq!(metrics::samples(&server)[name], 2.0 * count as f64, "{kind:?}");

@@ -221,13 +221,13 @@ fn guesses_are_limited() {
     let is_back = || (guess("max:geheim").status() == 200).then_some(());
     eventually(Duration::from_secs(20), is_back).expect("it is served again");
     // Only some lines of a second are written.
-    let is_told = || {
+    let is_logged = || {
         guess("nobody:x");
-        let told =
+        let has_line =
             server.log().contains("limit exceeded: 192.0.2.1 sends too many wrong passwords");
-        told.then_some(())
+        has_line.then_some(())
     };
-    eventually(Duration::from_secs(20), is_told).expect("a line in the log");
+    eventually(Duration::from_secs(20), is_logged).expect("a line in the log");
     let samples = metrics::samples(&server);
     let name =
         "tokamak_limited_requests_total{action=\"refused\",limit=\"passwords\",site=\"localhost\"}";
@@ -247,20 +247,20 @@ fn what_limits_refuse_runs_no_script() {
 }
 
 #[test]
-fn a_wrong_file_is_told_before_the_start() {
+fn a_wrong_file_is_reported_before_the_start() {
     let (folder, rule) = staff();
     let top = folder.path();
     fs::write(top.join("index.php"), "<?php").unwrap();
     fs::write(top.join("tokamak.toml"), format!("[[site]]\n[[site.rule]]\n{rule}\n")).unwrap();
-    let told = || {
+    let check = || {
         let output = Command::new(program()).arg("check").current_dir(top).output().unwrap();
         (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    assert!(told().0);
+    assert!(check().0);
     fs::write(top.join("staff.htpasswd"), format!("{USERS}tom:geheim\n")).unwrap();
-    let (is_good, text) = told();
+    let (is_good, text) = check();
     assert!(!is_good && text.contains("staff.htpasswd: line 3: the password of `tom`"), "{text}");
     assert!(!text.contains("geheim"), "{text}");
     fs::remove_file(top.join("staff.htpasswd")).unwrap();
-    assert!(told().1.contains("staff.htpasswd cannot be read: No such file"), "{:?}", told());
+    assert!(check().1.contains("staff.htpasswd cannot be read: No such file"), "{:?}", check());
 }

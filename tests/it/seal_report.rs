@@ -241,7 +241,7 @@ fn what_a_boot_script_reads_is_named_with_its_file_and_line() {
 
 /// Each visitor would get the warm-up's page.
 #[test]
-fn an_application_that_keeps_its_request_is_told_of() {
+fn an_application_that_keeps_its_request_is_reported() {
     let directory = root().join("tests/report");
     let (code, report) = json(&directory, &["keeps_request.php", "/a", "/b", "--rounds", "2"]);
     let stale: Vec<_> = report["stale"]
@@ -298,7 +298,7 @@ fn the_table_says_the_same_in_words() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_told_with_a_status_of_its_own() {
+fn what_cannot_be_looked_at_has_a_status_of_its_own() {
     let directory = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
     write("never.php", "<?php echo 'no loop';");

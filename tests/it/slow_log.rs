@@ -20,8 +20,8 @@ const SLOW: &str = "pool.slow = \"1s\"";
 /// The number behind `key=` in an entry.
 #[track_caller]
 fn number(entry: &str, key: &str) -> u64 {
-    let told = entry.split(&format!(" {key}=")).nth(1).unwrap_or_else(|| panic!("{key}: {entry}"));
-    let digits = told.split(|letter: char| !letter.is_ascii_digit()).next().unwrap();
+    let rest = entry.split(&format!(" {key}=")).nth(1).unwrap_or_else(|| panic!("{key}: {entry}"));
+    let digits = rest.split(|letter: char| !letter.is_ascii_digit()).next().unwrap();
     digits.parse().unwrap_or_else(|_| panic!("{key}: {entry}"))
 }
 
@@ -31,7 +31,7 @@ fn an_entry_has_all_that_is_known(kind: Kind) {
     let mut connection = server.connect();
     connection.send(get(target).header("traceparent", &parent("01")).bytes());
     server.holds("known");
-    let told = server.log_entry(&["WARN", &format!("uri={target}\n"), "/hold.php:"]);
+    let entry = server.log_entry(&["WARN", &format!("uri={target}\n"), "/hold.php:"]);
     let seen = status_when(&server, "the worker", |status| {
         status["pools"][0]["workers"][0]["pid"].as_u64().is_some()
     });
@@ -41,19 +41,19 @@ fn an_entry_has_all_that_is_known(kind: Kind) {
     let logged = line(&server, target);
     let id = logged["id"].as_str().unwrap();
     let pid = &seen["pools"][0]["workers"][0]["pid"];
-    let head = told.lines().next().unwrap();
-    assert!(head.contains("WARN [localhost] slow request seconds="), "{told}");
+    let head = entry.lines().next().unwrap();
+    assert!(head.contains("WARN [localhost] slow request seconds="), "{entry}");
     let named = format!(" pid={pid} id={id} trace={TRACE} method=GET uri={target}");
-    assert!(head.ends_with(&named), "{named}: {told}");
-    assert_eq!(told.matches(" script_filename=/").count(), 1, "{told}");
-    assert!(number(&told, "memory_mib") < 1000, "{told}");
+    assert!(head.ends_with(&named), "{named}: {entry}");
+    assert_eq!(entry.matches(" script_filename=/").count(), 1, "{entry}");
+    assert!(number(&entry, "memory_mib") < 1000, "{entry}");
     // What is over by then is the same in the access log, and PHP's part has gone on.
-    let phases = told.lines().find(|line| line.starts_with("    phases_us ")).expect(&told);
+    let phases = entry.lines().find(|line| line.starts_with("    phases_us ")).expect(&entry);
     let logged = |phase: &str| logged["phases_us"][phase].as_f64().unwrap_or_default() as u64;
-    assert_eq!(number(phases, "head"), logged("head"), "{told}");
+    assert_eq!(number(phases, "head"), logged("head"), "{entry}");
     let php = number(phases, "php");
-    assert!((900_000..logged("php")).contains(&php), "{told}");
-    assert!(told.contains("\n    #0 "), "{told}");
+    assert!((900_000..logged("php")).contains(&php), "{entry}");
+    assert!(entry.contains("\n    #0 "), "{entry}");
 }
 
 fn requests_that_are_slow_at_once_do_not_mix(kind: Kind) {
@@ -68,14 +68,14 @@ fn requests_that_are_slow_at_once_do_not_mix(kind: Kind) {
         })
         .collect();
     for n in 0..COUNT {
-        let told = server.log_entry(&[&format!("uri=/hold.php?name=slow-{n}\n"), "/hold.php:"]);
+        let entry = server.log_entry(&[&format!("uri=/hold.php?name=slow-{n}\n"), "/hold.php:"]);
         for once in ["slow request ", " script_filename=", " phases_us ", " memory_mib=", " #0 "] {
-            assert_eq!(told.matches(once).count(), 1, "{once}: {told}");
+            assert_eq!(entry.matches(once).count(), 1, "{once}: {entry}");
         }
         // All lines of an entry are the supervisor's own, and the stack is the last of it.
-        let lines: Vec<_> = told.lines().skip(1).collect();
+        let lines: Vec<_> = entry.lines().skip(1).collect();
         let stack = lines.iter().position(|line| line.starts_with("    #0 ")).unwrap();
-        assert!(lines[stack..].iter().all(|line| line.starts_with("    #")), "{told}");
+        assert!(lines[stack..].iter().all(|line| line.starts_with("    #")), "{entry}");
     }
     let log = server.log();
     let entries: Vec<_> =
@@ -91,10 +91,10 @@ fn no_url_breaks_an_entry(kind: Kind) {
     let mut connection = server.connect();
     connection.send(get(target).bytes());
     server.holds("url");
-    let told = server.log_entry(&["slow request", "/hold.php:"]);
+    let entry = server.log_entry(&["slow request", "/hold.php:"]);
     let shown = target.as_bytes().escape_ascii();
-    assert!(told.lines().next().unwrap().ends_with(&format!("uri={shown}")), "{told}");
-    assert!(told.chars().all(|c| c == '\n' || !c.is_control()), "{told:?}");
+    assert!(entry.lines().next().unwrap().ends_with(&format!("uri={shown}")), "{entry}");
+    assert!(entry.chars().all(|c| c == '\n' || !c.is_control()), "{entry:?}");
     server.let_go("url");
     connection.response().expect(200);
 }
@@ -113,8 +113,8 @@ fn an_entry_tells_how_long_the_request_has_waited() {
     let least = start.elapsed().as_micros() as u64;
     server.let_go("first");
     server.holds("second");
-    let told = server.log_entry(&["uri=/hold.php?name=second\n", "/hold.php:"]);
-    assert!(number(&told, "queue") >= least, "{least}: {told}");
+    let entry = server.log_entry(&["uri=/hold.php?name=second\n", "/hold.php:"]);
+    assert!(number(&entry, "queue") >= least, "{least}: {entry}");
     server.let_go("second");
 }
 
@@ -131,8 +131,8 @@ fn an_entry_is_bounded() {
     let mut connection = server.connect();
     connection.send(get("/deep.php?name=deep").bytes());
     server.holds("deep");
-    let told = server.log_entry(&["uri=/deep.php", "#0 ", " more lines\n"]);
-    assert!(told.len() <= 4096 && told.len() > 3000, "{}", told.len());
+    let entry = server.log_entry(&["uri=/deep.php", "#0 ", " more lines\n"]);
+    assert!(entry.len() <= 4096 && entry.len() > 3000, "{}", entry.len());
     server.let_go("deep");
     connection.response().expect(200);
 }
@@ -150,9 +150,9 @@ fn an_entry_without_a_stack_says_why() {
     let mut connection = server.connect();
     connection.send(get("/hold.php?name=late").bytes());
     server.holds("late");
-    let told = server.log_entry(&["uri=/hold.php?name=late\n", "no stack: "]);
+    let entry = server.log_entry(&["uri=/hold.php?name=late\n", "no stack: "]);
     kill("CONT", zygote);
-    assert!(told.contains("does not answer") && told.contains(" phases_us "), "{told}");
+    assert!(entry.contains("does not answer") && entry.contains(" phases_us "), "{entry}");
     server.let_go("late");
     connection.response().expect(200);
     assert_eq!(server.log().matches("slow request seconds=").count(), 1, "{}", server.log());

@@ -39,8 +39,8 @@ pub fn line(server: &Server, target: &str) -> Value {
     eventually(Duration::from_secs(20), read).unwrap_or_else(|| panic!("no line of {target}"))
 }
 
-/// What an application is told of a request.
-pub fn told(server: &Server, request: &Request) -> Value {
+/// The variables that an application gets with a request.
+pub fn server_vars(server: &Server, request: &Request) -> Value {
     serde_json::from_str(&server.send(request).expect(200).text()).unwrap()
 }
 
@@ -58,11 +58,11 @@ fn goes_on(kind: Kind) {
         let target = format!("/server.php?{flags}");
         let request = get(&target).header("traceparent", &parent(flags));
         let request = request.header("Tracestate", "a=1").header("tracestate", "b=2");
-        let told = told(&server, &request);
-        let (trace, span, decision) = parts(&told["HTTP_TRACEPARENT"]);
+        let vars = server_vars(&server, &request);
+        let (trace, span, decision) = parts(&vars["HTTP_TRACEPARENT"]);
         assert_eq!((&trace[..], &decision[..]), (TRACE, flags));
         assert_ne!(span, ASKER);
-        assert_eq!(told["HTTP_TRACESTATE"], "a=1,b=2");
+        assert_eq!(vars["HTTP_TRACESTATE"], "a=1,b=2");
         let line = line(&server, &target);
         assert_eq!((&line["trace"], &line["span"]), (&trace.into(), &span.into()), "{line}");
     }
@@ -103,15 +103,15 @@ fn what_is_not_valid_begins_a_trace() {
     ];
     for value in &bad {
         let request = get("/server.php").header("traceparent", value).header("tracestate", "a=1");
-        let told = told(&server, &request);
-        let (trace, _, flags) = parts(&told["HTTP_TRACEPARENT"]);
-        assert!(trace != TRACE && flags == "03", "{value}: {told}");
-        assert!(told.get("HTTP_TRACESTATE").is_none(), "{value}: {told}");
+        let vars = server_vars(&server, &request);
+        let (trace, _, flags) = parts(&vars["HTTP_TRACEPARENT"]);
+        assert!(trace != TRACE && flags == "03", "{value}: {vars}");
+        assert!(vars.get("HTTP_TRACESTATE").is_none(), "{value}: {vars}");
     }
     // Two are as bad, also if they are the same.
     let twice = get("/server.php").header("traceparent", &parent("01"));
-    let told = told(&server, &twice.header("traceparent", &parent("01")));
-    assert_ne!(parts(&told["HTTP_TRACEPARENT"]).0, TRACE);
+    let vars = server_vars(&server, &twice.header("traceparent", &parent("01")));
+    assert_ne!(parts(&vars["HTTP_TRACEPARENT"]).0, TRACE);
 }
 
 #[test]
@@ -132,9 +132,9 @@ fn a_hostile_state_is_bounded() {
         ),
     ] {
         let request = get("/server.php").header("traceparent", &parent("00"));
-        let told = told(&server, &request.header("tracestate", &state));
-        assert_eq!(parts(&told["HTTP_TRACEPARENT"]).0, TRACE);
-        assert_eq!(told.get("HTTP_TRACESTATE").and_then(Value::as_str), expected.as_deref());
+        let vars = server_vars(&server, &request.header("tracestate", &state));
+        assert_eq!(parts(&vars["HTTP_TRACEPARENT"]).0, TRACE);
+        assert_eq!(vars.get("HTTP_TRACESTATE").and_then(Value::as_str), expected.as_deref());
     }
 }
 
@@ -142,17 +142,17 @@ fn a_hostile_state_is_bounded() {
 fn an_edge_begins_all_traces() {
     let server = traced(Kind::Classic, "begin").line("trace.sample = \"0%\"").start();
     let request = get("/server.php").header("traceparent", &parent("01"));
-    let told = told(&server, &request.header("tracestate", "a=1"));
-    let (trace, _, flags) = parts(&told["HTTP_TRACEPARENT"]);
-    assert!(trace != TRACE && flags == "02", "{told}");
-    assert!(told.get("HTTP_TRACESTATE").is_none(), "{told}");
+    let vars = server_vars(&server, &request.header("tracestate", "a=1"));
+    let (trace, _, flags) = parts(&vars["HTTP_TRACEPARENT"]);
+    assert!(trace != TRACE && flags == "02", "{vars}");
+    assert!(vars.get("HTTP_TRACESTATE").is_none(), "{vars}");
 }
 
 #[test]
 fn without_traces_the_header_is_any_header() {
     let server = traced(Kind::Classic, "off").start();
-    let told = told(&server, &get("/server.php").header("traceparent", "what it says"));
-    assert_eq!(told["HTTP_TRACEPARENT"], "what it says");
+    let vars = server_vars(&server, &get("/server.php").header("traceparent", "what it says"));
+    assert_eq!(vars["HTTP_TRACEPARENT"], "what it says");
     server.send(&get("/missing.txt").header("traceparent", &parent("01"))).expect(404);
     assert_eq!(line(&server, "/missing.txt").get("trace"), None);
     assert!(!server.log_line(&["/missing.txt"]).contains("trace="));
@@ -179,23 +179,23 @@ fn calls_of_scripts_belong_to_the_trace() {
     for query in ["fetch", "call"] {
         let target = format!("/here?{query}");
         let request = get(&target).header("traceparent", &parent("01"));
-        let told = told(&server, &request.header("tracestate", "a=1"));
-        let (trace, span, flags) = parts(&told["HTTP_TRACEPARENT"]);
+        let vars = server_vars(&server, &request.header("tracestate", "a=1"));
+        let (trace, span, flags) = parts(&vars["HTTP_TRACEPARENT"]);
         assert_eq!(
-            (&trace[..], &flags[..], &told["HTTP_TRACESTATE"]),
+            (&trace[..], &flags[..], &vars["HTTP_TRACESTATE"]),
             (TRACE, "01", &"a=1".into())
         );
         // A call arrives as a request of its own.
         let caller = &line(&server, &target)["span"];
-        assert_eq!(*caller == span.as_str(), query == "fetch", "{told}");
+        assert_eq!(*caller == span.as_str(), query == "fetch", "{vars}");
         let text = server.log_line(&["asked", &target]);
         assert!(text.contains(&format!(" trace={TRACE}")), "{text}");
     }
     let other = parent("00").replace(TRACE, &TRACE.replace('0', "1"));
     let request = get(&format!("/here?{other}")).header("traceparent", &parent("01"));
-    let told = told(&server, &request.header("tracestate", "a=1"));
-    assert_eq!(parts(&told["HTTP_TRACEPARENT"]).0, other[3..35]);
-    assert!(told.get("HTTP_TRACESTATE").is_none(), "{told}");
+    let vars = server_vars(&server, &request.header("tracestate", "a=1"));
+    assert_eq!(parts(&vars["HTTP_TRACEPARENT"]).0, other[3..35]);
+    assert!(vars.get("HTTP_TRACESTATE").is_none(), "{vars}");
 }
 
 #[test]
@@ -220,13 +220,13 @@ fn a_script_s_own_trace_is_left_as_it_is() {
         for (name, value) in [("traceparent", &own[..]), ("TraceState", "own=1")] {
             let target = format!("/own?{way}&{name}&{value}&{}", service.address);
             let request = get(&target).header("traceparent", &parent("01"));
-            let told = told(&server, &request.header("tracestate", "a=1"));
+            let vars = server_vars(&server, &request.header("tracestate", "a=1"));
             let (present, absent) = match name {
                 "traceparent" => ("HTTP_TRACEPARENT", "HTTP_TRACESTATE"),
                 _ => ("HTTP_TRACESTATE", "HTTP_TRACEPARENT"),
             };
-            assert_eq!(told[present], value, "{target}: {told}");
-            assert!(told.get(absent).is_none(), "{target}: {told}");
+            assert_eq!(vars[present], value, "{target}: {vars}");
+            assert!(vars.get(absent).is_none(), "{target}: {vars}");
         }
     }
 }
@@ -313,19 +313,19 @@ fn timing(response: &Response) -> Vec<(String, String)> {
 fn header_and_log_have_the_same_times() {
     let server = traced(Kind::Classic, "off").site_line("server_timing = true").start();
     for target in ["/hello.php?timed", "/missing.txt?timed"] {
-        let told = timing(&server.get(target));
+        let times = timing(&server.get(target));
         let line = line(&server, target);
         let logged = line["phases_us"].as_object().unwrap();
-        let wanted: &[&str] =
+        let expected: &[&str] =
             if target.contains("hello") { &["route", "queue", "php"] } else { &["route"] };
-        let mut names: Vec<&str> = told.iter().map(|(name, _)| &name[..]).collect();
-        names.retain(|name| wanted.contains(name));
-        assert_eq!(names, wanted, "{told:?}");
-        for (name, time) in &told {
+        let mut names: Vec<&str> = times.iter().map(|(name, _)| &name[..]).collect();
+        names.retain(|name| expected.contains(name));
+        assert_eq!(names, expected, "{times:?}");
+        for (name, time) in &times {
             // Both to the nanosecond: milliseconds here, microseconds there.
             let nanos = |text: &str| text.replace('.', "").parse::<u64>().unwrap();
             let micros = format!("{:.3}", logged[name].as_f64().unwrap());
-            assert_eq!(nanos(time), nanos(&micros), "{name}: {told:?} {line}");
+            assert_eq!(nanos(time), nanos(&micros), "{name}: {times:?} {line}");
         }
     }
 }
@@ -338,15 +338,15 @@ fn without_a_log_no_response_took_longer_than_its_client_waited() {
     for _ in 0..100 {
         let began = Instant::now();
         connection.send("GET /missing.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        let told = timing(&connection.response().expect(404));
+        let times = timing(&connection.response().expect(404));
         let waited = began.elapsed().as_secs_f64() * 1000.0;
-        let sum: f64 = told.iter().map(|(_, time)| time.parse::<f64>().unwrap()).sum();
-        assert!(sum > 0.0 && sum <= waited, "{told:?} {waited}");
+        let sum: f64 = times.iter().map(|(_, time)| time.parse::<f64>().unwrap()).sum();
+        assert!(sum > 0.0 && sum <= waited, "{times:?} {waited}");
     }
 }
 
 #[test]
-fn only_a_signed_request_is_told() {
+fn only_a_signed_request_is_timed() {
     let secret = "0123456789abcdef";
     let server =
         traced(Kind::Classic, "off").line(&format!("trace.timing_secret = \"{secret}\"")).start();
@@ -357,7 +357,7 @@ fn only_a_signed_request_is_told() {
         format!("{seconds}:{}", code.trim().rsplit(' ').next().unwrap())
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    for (value, is_told) in [
+    for (value, is_timed) in [
         (sign(secret, now), true),
         (sign(secret, now - 3_600), false),
         (sign(secret, now + 3_600), false),
@@ -365,7 +365,7 @@ fn only_a_signed_request_is_told() {
         (String::new(), false),
     ] {
         let response = server.send(&get("/hello.php").header("Tokamak-Timing", &value)).expect(200);
-        assert_eq!(!timing(&response).is_empty(), is_told, "{value}");
+        assert_eq!(!timing(&response).is_empty(), is_timed, "{value}");
     }
     assert!(timing(&server.get("/hello.php")).is_empty());
 }

@@ -157,22 +157,22 @@ fn a_version_that_does_not_serve_changes_nothing() {
     fs::write(&boot, good).expect("a file");
 
     assert!(server.text("/index.php").contains("version 1"), "the old one serves");
-    let mut told = || {
+    let mut notifications = || {
         let mut buffer = [0; 1000];
         let count = manager.recv(&mut buffer).ok()?;
         Some(String::from_utf8_lossy(&buffer[..count]).into_owned())
     };
-    assert!(std::iter::from_fn(&mut told).count() >= 1, "the manager was told of the start");
+    assert!(std::iter::from_fn(&mut notifications).count() >= 1, "the manager hears of the start");
 
     let pid = successors.upgrade(&server).expect("now it does");
     assert!(server.text("/index.php").contains("version 1"));
     let ready = format!("READY=1\nMAINPID={pid}\nSTATUS=serving\n");
     let mut all = Vec::new();
-    let is_told = || {
-        all.extend(told());
+    let is_notified = || {
+        all.extend(notifications());
         all.contains(&ready).then_some(())
     };
-    assert!(eventually(Duration::from_secs(20), is_told).is_some(), "it is the main process");
+    assert!(eventually(Duration::from_secs(20), is_notified).is_some(), "it is the main process");
     // It may say so only once the old one has said that it is: systemd listens to no other.
     let handed_over = all.iter().position(|text| *text == format!("MAINPID={pid}\n"));
     let says = all.iter().rposition(|text| *text == ready);

@@ -73,7 +73,7 @@ impl Served {
 
     /// What PHP says, as soon as there is a certificate.
     #[track_caller]
-    fn told(&mut self) -> Value {
+    fn server_vars(&mut self) -> Value {
         let page = eventually(PATIENCE, || {
             assert!(self.process.ended().is_none(), "it ended: {}", self.log());
             self.page("/")
@@ -120,8 +120,8 @@ fn expected(name: &str) -> (u64, u64) {
 #[test]
 fn a_domain_is_all_that_is_said() {
     let Some(mut served) = Served::start(&[]) else { return };
-    let told = served.told();
-    assert_eq!((&told["https"], &told["host"]), (&"on".into(), &served.host().into()));
+    let vars = served.server_vars();
+    assert_eq!((&vars["https"], &vars["host"]), (&"on".into(), &served.host().into()));
     assert_eq!(served.page("/file.txt").as_deref(), Some("a file\n"));
     // The other listener sends clients to the first, with path and query.
     for (method, target) in [("GET", "/"), ("GET", "/file.txt?a=b%20c"), ("POST", "/x")] {
@@ -132,7 +132,7 @@ fn a_domain_is_all_that_is_said() {
         let expected = format!("https://{}{target}", served.host());
         assert_eq!(moved.header("location"), Some(&*expected), "{method}");
     }
-    served.runs_as(&told, "www-data");
+    served.runs_as(&vars, "www-data");
     // Keys are for the supervisor's user alone, and not for those who serve.
     let of = |path: &Path| {
         let found = fs::metadata(path).unwrap();
@@ -149,8 +149,8 @@ fn another_user_may_serve_it() {
         return eprintln!("not tested: only root can become another user");
     }
     let Some(mut served) = Served::start(&["--user", "nobody"]) else { return };
-    let told = served.told();
-    served.runs_as(&told, "nobody");
+    let vars = served.server_vars();
+    served.runs_as(&vars, "nobody");
 }
 
 impl Served {
@@ -160,12 +160,12 @@ impl Served {
     }
 
     #[track_caller]
-    fn runs_as(&self, told: &Value, name: &str) {
+    fn runs_as(&self, vars: &Value, name: &str) {
         let (user, group) = expected(name);
-        assert_eq!((&told["uid"], &told["gid"]), (&user.into(), &group.into()), "{told}");
+        assert_eq!((&vars["uid"], &vars["gid"]), (&user.into(), &group.into()), "{vars}");
         if is_root() {
-            let groups = told["groups"].as_array().expect("groups");
-            assert!(!groups.contains(&0.into()), "nothing is left of root: {told}");
+            let groups = vars["groups"].as_array().expect("groups");
+            assert!(!groups.contains(&0.into()), "nothing is left of root: {vars}");
         }
         let (front, workers) = self.users();
         assert_eq!(front, user, "the front");

@@ -55,9 +55,9 @@ fn its_notes_for_nginx_are_followed() {
     let setup = Setup::new(Kind::Classic).site(root.to_str().unwrap());
     let server = setup.sites(&format!("{limits}{sites}")).start();
     let script = |name, target: &str, script: &str, info: &str| {
-        let told = format!("{script} [{info}] {target} true");
+        let body = format!("{script} [{info}] {target} true");
         row(name, get(target))
-            .body(told)
+            .body(body)
             .headers("x-powered-by", &[])
             .header("x-robots-tag", "noindex, nofollow")
     };

@@ -58,8 +58,8 @@ fn pages_differ_by_what_a_trusted_proxy_says() {
         ),
     ] {
         let page = page(&server, fields);
-        let (_, told) = page.split_once(' ').unwrap();
-        assert_eq!(told, expected, "{fields:?}");
+        let (_, origin) = page.split_once(' ').unwrap();
+        assert_eq!(origin, expected, "{fields:?}");
         assert!(!seen.contains(&page), "{fields:?}: somebody else's page");
         seen.push(page);
     }

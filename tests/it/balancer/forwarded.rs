@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::balancer::{ORIGIN, some, told, with};
+use crate::balancer::{ORIGIN, server_vars, some, with};
 use crate::harness::{Connection, Kind, Server, Setup, eventually, get};
 use crate::traces::line;
 
@@ -31,13 +31,13 @@ fn says_who_asks(kind: Kind) {
     ];
     let mut request = with(&forwarded);
     request.target = "/server.php?proxied".into();
-    let seen = told(&server, &request);
+    let seen = server_vars(&server, &request);
     assert_eq!(some(&seen, &ORIGIN), "192.0.2.1 https on 443 shop.example localhost");
     assert_eq!(seen["REMOTE_PORT"], "4711");
     assert_eq!(line(&server, "proxied")["client"], "192.0.2.1");
     // The port of the host is the one that the client connected to.
     let host = [("X-Forwarded-Proto", "http"), ("Host", "shop.example:8080")];
-    let seen = some(&told(&server, &with(&host)), &ORIGIN);
+    let seen = some(&server_vars(&server, &with(&host)), &ORIGIN);
     assert_eq!(seen, "127.0.0.1 http - 8080 shop.example:8080 localhost");
     // The next request of the connection is of another client, or of the proxy itself.
     let mut connection = server.connect();
@@ -68,7 +68,7 @@ fn a_scheme_is_believed_only_if_the_operator_says_so() {
     let forged = [("X-Forwarded-For", "192.0.2.1"), ("X-Forwarded-Proto", "https")];
     let port = server.address.port();
     let expected = format!("192.0.2.1 http - {port} localhost localhost");
-    assert_eq!(some(&told(&server, &with(&forged)), &ORIGIN), expected);
+    assert_eq!(some(&server_vars(&server, &with(&forged)), &ORIGIN), expected);
     server.log_line(&["trusted_headers is not set", "if your proxy sets X-Forwarded-Proto"]);
 }
 
@@ -87,7 +87,7 @@ fn nothing_is_believed_of_others() {
         [("", ""), ("\"10.0.0.0/8\"", all), ("\"::1\"", "trusted_headers = [\"forwarded\"]")]
     {
         let server = trusting(Kind::Classic, proxies).line(headers).start();
-        let seen = told(&server, &with(&fields));
+        let seen = server_vars(&server, &with(&fields));
         let port = server.address.port();
         let expected = format!("127.0.0.1 http - {port} localhost localhost");
         assert_eq!(some(&seen, &ORIGIN), expected, "{proxies} {headers}");
@@ -103,15 +103,16 @@ fn a_proxy_that_may_names_host_and_port() {
         .also("shop.example", "php")
         .start();
     let asked = [("X-Forwarded-Host", "evil, shop.example"), ("X-Forwarded-Port", "8443")];
-    let seen = told(&server, &with(&asked));
+    let seen = server_vars(&server, &with(&asked));
     let expected = "127.0.0.1 http - 8443 shop.example shop.example";
     assert_eq!(some(&seen, &ORIGIN), expected, "the site is that of the host");
     // In the request line, too.
     let mut request = with(&asked);
     request.target = "http://localhost/server.php".into();
-    assert_eq!(some(&told(&server, &request), &ORIGIN), expected);
+    assert_eq!(some(&server_vars(&server, &request), &ORIGIN), expected);
     for host in ["", "a b", "u@shop.example", "shop.example/x", &"x".repeat(300)] {
-        let seen = told(&server, &with(&[("X-Forwarded-Host", host), ("X-Forwarded-Port", "0")]));
+        let seen =
+            server_vars(&server, &with(&[("X-Forwarded-Host", host), ("X-Forwarded-Port", "0")]));
         let port = server.address.port();
         let expected = format!("127.0.0.1 http - {port} localhost localhost");
         assert_eq!(some(&seen, &ORIGIN), expected, "{host}");
@@ -130,7 +131,8 @@ fn a_proxy_may_speak_as_the_standard_says() {
         ("for=6.6.6.6, for=192.0.2.1;proto=https, for=10.0.0.1", "192.0.2.1 https 443 localhost"),
         ("for=_hidden;proto=https", "127.0.0.1 https 443 localhost"),
     ] {
-        let seen = told(&server, &with(&[("Forwarded", value), ("X-Forwarded-For", "6.6.6.6")]));
+        let seen =
+            server_vars(&server, &with(&[("Forwarded", value), ("X-Forwarded-For", "6.6.6.6")]));
         assert_eq!(some(&seen, &names), expected, "{value}");
     }
 }
@@ -218,7 +220,7 @@ fn scripts_see_the_client_and_may_refuse_it() {
 fn a_reload_trusts_others() {
     let server = trusting(Kind::Classic, "\"127.0.0.1\"").start();
     let request = with(&[("X-Forwarded-For", "192.0.2.1")]);
-    assert_eq!(told(&server, &request)["REMOTE_ADDR"], "192.0.2.1");
+    assert_eq!(server_vars(&server, &request)["REMOTE_ADDR"], "192.0.2.1");
     crate::operate::configure(&server, "[\"127.0.0.1\"]", "[\"10.0.0.1\"]");
     crate::operate::reload(&server).expect("a reload");
     let seen = || {

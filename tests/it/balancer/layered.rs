@@ -63,7 +63,7 @@ fn a_header_before_the_handshake_says_who_connects() {
     let seen = serde_json::from_str(body).expect("JSON");
     assert_eq!(some(&seen, &ORIGIN), SECURED_CLIENT);
     // On the server's own address there is none.
-    let seen = secured.told(&[]);
+    let seen = secured.server_vars(&[]);
     assert_eq!(some(&seen, &["REMOTE_ADDR", "HTTPS"]), "127.0.0.1 on");
     assert!(wire::ask(secured.address, LINE, &certificate, &closing(get("/"))).is_err());
 }

@@ -16,15 +16,15 @@ use serde_json::Value;
 
 use crate::harness::{Request, Server, get};
 
-/// What PHP is told of a request.
+/// The variables that PHP gets with a request.
 #[track_caller]
-fn told(server: &Server, request: &Request) -> Value {
+fn server_vars(server: &Server, request: &Request) -> Value {
     server.send(request).expect(200).json()
 }
 
-/// Some variables that PHP was told, with blanks between them; `-` for those that it was not.
-fn some(told: &Value, names: &[&str]) -> String {
-    let one = |name: &&str| told[*name].as_str().unwrap_or("-").to_owned();
+/// Some of these variables, with blanks between them; `-` for those that are missing.
+fn some(vars: &Value, names: &[&str]) -> String {
+    let one = |name: &&str| vars[*name].as_str().unwrap_or("-").to_owned();
     names.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 

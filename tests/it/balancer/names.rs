@@ -1,6 +1,6 @@
 //! `X-Request-Id`.
 
-use crate::balancer::{told, with};
+use crate::balancer::{server_vars, with};
 use crate::harness::{Kind, Setup, get};
 use crate::traces::line;
 
@@ -22,7 +22,7 @@ fn names_requests(kind: Kind) {
     let name = "Root=1-67891233-abcdef012345678912345678";
     let mut request = with(&[("X-Request-Id", name)]);
     request.target = "/server.php?theirs".into();
-    assert_eq!(told(&server, &request)["HTTP_X_REQUEST_ID"], name);
+    assert_eq!(server_vars(&server, &request)["HTTP_X_REQUEST_ID"], name);
     assert_eq!(line(&server, "theirs")["request_id"], name);
     // None, a bad one, two.
     let mut seen = Vec::new();
@@ -33,11 +33,11 @@ fn names_requests(kind: Kind) {
     {
         let mut request = with(fields);
         request.target = format!("/server.php?ours-{number}");
-        let told = told(&server, &request)["HTTP_X_REQUEST_ID"].as_str().unwrap().to_owned();
-        assert!(is_ours(&told), "{told}");
-        assert_eq!(line(&server, &format!("ours-{number}"))["request_id"], told);
-        assert!(!seen.contains(&told));
-        seen.push(told);
+        let id = server_vars(&server, &request)["HTTP_X_REQUEST_ID"].as_str().unwrap().to_owned();
+        assert!(is_ours(&id), "{id}");
+        assert_eq!(line(&server, &format!("ours-{number}"))["request_id"], id);
+        assert!(!seen.contains(&id));
+        seen.push(id);
     }
     // Of an error, too, in both logs.
     let missing = get("/missing.txt").header("X-Request-Id", "missing-1");
@@ -63,10 +63,10 @@ fn requests_of_fastcgi_applications_have_names() {
 fn names_of_others_are_replaced_or_passed_on() {
     let server = naming(Kind::Classic, "10.0.0.1").start();
     let request = with(&[("X-Request-Id", "mine")]);
-    let name = told(&server, &request)["HTTP_X_REQUEST_ID"].as_str().unwrap().to_owned();
+    let name = server_vars(&server, &request)["HTTP_X_REQUEST_ID"].as_str().unwrap().to_owned();
     assert!(is_ours(&name), "{name}");
     let server = Setup::new(Kind::Classic).start();
-    assert_eq!(told(&server, &request)["HTTP_X_REQUEST_ID"], "mine");
-    assert!(told(&server, &with(&[])).get("HTTP_X_REQUEST_ID").is_none());
+    assert_eq!(server_vars(&server, &request)["HTTP_X_REQUEST_ID"], "mine");
+    assert!(server_vars(&server, &with(&[])).get("HTTP_X_REQUEST_ID").is_none());
     assert_eq!(server.send(&request).header("x-request-id"), None);
 }

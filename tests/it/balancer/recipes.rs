@@ -96,11 +96,11 @@ impl Front {
             // Proxies may keep what they have answered.
             let target = format!("/server.php?fields={}", fields.len());
             let output = curl.arg(format!("{outer}://127.0.0.1:{port}{target}")).output().unwrap();
-            let told = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| {
+            let vars = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| {
                 panic!("{}", String::from_utf8_lossy(&[output.stdout, output.stderr].concat()))
             });
-            let told = some(&told, &["REMOTE_ADDR", "REQUEST_SCHEME", "HTTP_HOST"]);
-            assert_eq!(told, expected, "{fields:?}");
+            let vars = some(&vars, &["REMOTE_ADDR", "REQUEST_SCHEME", "HTTP_HOST"]);
+            assert_eq!(vars, expected, "{fields:?}");
         }
     }
 }

@@ -235,7 +235,7 @@ fn a_worker(server: &Server) -> u64 {
 }
 
 /// How long to go on.
-fn wanted() -> Duration {
+fn run_time() -> Duration {
     let minutes = std::env::var("TOKAMAK_MIXED_MINUTES").ok();
     let minutes: f64 = minutes.map_or(0.0, |text| text.parse().expect("a number of minutes"));
     Duration::from_secs_f64(60.0 * minutes)
@@ -244,7 +244,7 @@ fn wanted() -> Duration {
 /// Twice everything that goes wrong, or until the time is up. What a worker held that lives as long
 /// as a worker may: one that finds a dead connection while it is idle is replaced.
 fn rounds(server: &Server, services: &mut Services, ledger: &Ledger) -> (usize, Vec<Held>) {
-    let end = Instant::now() + wanted() * 2 / 3;
+    let end = Instant::now() + run_time() * 2 / 3;
     let (mut count, mut samples) = (0, Vec::<Held>::new());
     while count < 2 || Instant::now() < end {
         for misfortune in MISFORTUNES {
@@ -264,7 +264,7 @@ fn rounds(server: &Server, services: &mut Services, ledger: &Ledger) -> (usize, 
 
 /// What a worker holds while nobody is killed any more.
 fn grow_old(server: &Server, ledger: &Ledger) -> Vec<Held> {
-    let end = Instant::now() + wanted() / 3;
+    let end = Instant::now() + run_time() / 3;
     let mut samples = Vec::new();
     while Instant::now() < end {
         ledger.goes_on(REQUESTS_BETWEEN_LOOKS);

@@ -20,14 +20,14 @@ fn name(number: usize) -> String {
 }
 
 /// What each of the requests was told after all of them had come to the service.
-fn told_with(worker: &str) -> Vec<(usize, Value)> {
+fn answers_of(worker: &str) -> Vec<(usize, Value)> {
     let service = Gated::http();
     let url = format!("http://127.0.0.1:{}/", service.port);
     let settings = |setup: crate::harness::Setup| {
         setup.workers(2).site_line("concurrency = 32").env("ASKED_SERVICE", &url)
     };
     let application = start_with(worker, settings, Kind::Async, 0);
-    let told = Mutex::new(Vec::new());
+    let answers = Mutex::new(Vec::new());
     service.gate.close();
     let all_came = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -35,7 +35,7 @@ fn told_with(worker: &str) -> Vec<(usize, Value)> {
                 let ask = get(&format!("/ask?name={}", name(number)));
                 let ask = ask.header("Host", &format!("{}.example", name(number)));
                 let answer = application.server.send(&ask).expect(200).json();
-                told.lock().unwrap().push((number, answer));
+                answers.lock().unwrap().push((number, answer));
             });
         });
         let all = || (service.gate.waiting() == COUNT).then_some(());
@@ -44,7 +44,7 @@ fn told_with(worker: &str) -> Vec<(usize, Value)> {
         all_came
     });
     assert!(all_came, "requests waited for one another");
-    told.into_inner().unwrap()
+    answers.into_inner().unwrap()
 }
 
 fn expected(number: usize) -> Value {
@@ -61,8 +61,8 @@ fn expected(number: usize) -> Value {
 
 #[test]
 fn a_kernel_for_each_request_knows_its_own() {
-    for (number, told) in told_with("async.php") {
-        assert_eq!(told, expected(number));
+    for (number, answer) in answers_of("async.php") {
+        assert_eq!(answer, expected(number));
     }
 }
 
@@ -70,11 +70,11 @@ fn a_kernel_for_each_request_knows_its_own() {
 /// what each was handed is its own.
 #[test]
 fn a_kernel_for_all_requests_mixes_them() {
-    let told = told_with("worker.php");
-    let mixed = told.iter().filter(|(number, told)| *told != expected(*number)).count();
-    assert!(mixed > 0, "{told:#?}");
-    for (number, told) in told {
+    let answers = answers_of("worker.php");
+    let mixed = answers.iter().filter(|(number, answer)| *answer != expected(*number)).count();
+    assert!(mixed > 0, "{answers:#?}");
+    for (number, answer) in answers {
         let name = name(number);
-        assert_eq!((&told["request"], &told["service"]), (&json!(name), &json!(name)));
+        assert_eq!((&answer["request"], &answer["service"]), (&json!(name), &json!(name)));
     }
 }

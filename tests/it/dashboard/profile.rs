@@ -30,7 +30,7 @@ fn press(browser: &mut Script) {
     browser.ask(json!(["key", "Enter"]));
 }
 
-fn told(browser: &mut Script) -> String {
+fn status_text(browser: &mut Script) -> String {
     browser.value("document.getElementById('profiled').textContent").as_str().unwrap().to_owned()
 }
 
@@ -50,12 +50,12 @@ fn a_button_takes_a_profile_and_its_flame_graph_opens() {
         );
         assert_eq!(progress, json!([false, 2, "Profile"]));
         assert_eq!(
-            told(&mut browser),
+            status_text(&mut browser),
             "A profile of all sites, of paths that begin with /hot is being taken, for 2 s."
         );
         browser.until("!document.getElementById('result').hidden");
     });
-    let end = told(&mut browser);
+    let end = status_text(&mut browser);
     assert!(end.contains(" samples in ") && end.starts_with("The profile of all sites"), "{end}");
     assert_eq!(browser.value("document.getElementById('profiling').hidden"), true);
     assert_eq!(browser.value("document.getElementById('profile').textContent"), "Take a profile");
@@ -102,5 +102,5 @@ fn why_there_is_no_profile_is_said() {
     browser.value("document.getElementById('prefix').value = 'shop'");
     press(&mut browser);
     browser.until("document.getElementById('profiled').textContent.startsWith('No profile: ')");
-    assert!(told(&mut browser).contains("`url` is the beginning of a path"));
+    assert!(status_text(&mut browser).contains("`url` is the beginning of a path"));
 }

@@ -196,7 +196,7 @@ fn liar(lies: Vec<Lie>) -> Backend {
 }
 
 #[test]
-fn a_lie_is_answered_502_and_told_once() {
+fn a_lie_is_answered_502_and_logged_once() {
     let backend = liar(lies());
     let server = in_front_of(&backend, "").start();
     let mut wrong = Vec::new();

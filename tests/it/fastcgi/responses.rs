@@ -148,8 +148,8 @@ fn parameters_are_those_of_nginx() {
     .start();
     let mut old = server.connect();
     old.send("GET /app HTTP/1.0\r\n\r\n");
-    let told: serde_json::Value = serde_json::from_str(&old.response().text()).unwrap();
-    assert_eq!(told["SERVER_NAME"], "localhost", "the name of the site");
+    let vars: serde_json::Value = serde_json::from_str(&old.response().text()).unwrap();
+    assert_eq!(vars["SERVER_NAME"], "localhost", "the name of the site");
     let root = server.places.root();
     let root = root.to_str().unwrap();
     check(

@@ -22,8 +22,8 @@ fn authorizer() -> Backend {
     })
 }
 
-/// What an application is told, line by line.
-fn told(asked: &Asked) -> Vec<u8> {
+/// Answers with what the application has got, line by line.
+fn echo(asked: &Asked) -> Vec<u8> {
     let params: String =
         asked.params.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
     whole(format!(
@@ -45,10 +45,10 @@ fn guarded_with(kind: Kind, app: &str, guard: &str) -> Setup {
 }
 
 #[test]
-fn an_authorizer_is_told_of_the_request_and_not_of_its_body() {
+fn an_authorizer_gets_the_request_without_its_body() {
     let guard = Backend::answering(|asked| {
         assert_eq!((asked.role, asked.body.len()), (Role::Authorizer, 0));
-        whole([&b"Status: 401\r\nContent-Type: text/plain\r\n\r\n"[..], &told(asked)].concat())
+        whole([&b"Status: 401\r\nContent-Type: text/plain\r\n\r\n"[..], &echo(asked)].concat())
     });
     let server = guarded(Kind::Fastcgi, "unix:/nowhere", &guard.address)
         .site_line("authorizer = \"guard\"")
@@ -66,7 +66,7 @@ fn an_authorizer_is_told_of_the_request_and_not_of_its_body() {
         "REMOTE_ADDR=127.0.0.1",
         "REMOTE_USER=ada",
     ] {
-        assert!(seen.lines().any(|told| told == line), "{line}: {seen}");
+        assert!(seen.lines().any(|param| param == line), "{line}: {seen}");
     }
     for name in
         ["SCRIPT_NAME", "SCRIPT_FILENAME", "PATH_INFO", "CONTENT_LENGTH", "HTTP_CONTENT_LENGTH"]
@@ -77,7 +77,7 @@ fn an_authorizer_is_told_of_the_request_and_not_of_its_body() {
 
 #[test]
 fn an_application_is_asked_only_if_the_authorizer_allows_it() {
-    let (app, guard) = (Backend::answering(told), authorizer());
+    let (app, guard) = (Backend::answering(echo), authorizer());
     let server = guarded(Kind::Fastcgi, &app.address, &guard.address)
         .site_line("[[site.route]]\npath = \"/app\"\nupstream = \"app\"\nauthorizer = \"guard\"")
         .start();
@@ -95,7 +95,7 @@ fn an_application_is_asked_only_if_the_authorizer_allows_it() {
     for line in
         ["Responder", "AUTH_METHOD=a word", "REMOTE_USER=ada", "SCRIPT_NAME=/app", "PATH_INFO=/x"]
     {
-        assert!(text.lines().any(|told| told == line), "{line}: {text}");
+        assert!(text.lines().any(|param| param == line), "{line}: {text}");
     }
     assert_eq!(text.matches("REMOTE_USER").count(), 1);
     let sent = post("/app/x", "text/plain", numbered(300_000)).header("X-Word", "please");
@@ -143,7 +143,7 @@ fn variables_do_not_stay_in_a_php_process() {
 
 #[test]
 fn no_spelling_of_a_path_goes_around_its_authorizer() {
-    let (app, guard) = (Backend::answering(told), authorizer());
+    let (app, guard) = (Backend::answering(echo), authorizer());
     let server = guarded(Kind::Fastcgi, &app.address, &guard.address)
         .site_line("authorizer = \"guard\"")
         .site_line("[[site.route]]\npath = \"/open\"\nauthorizer = \"none\"\nupstream = \"app\"")
@@ -174,7 +174,7 @@ fn no_spelling_of_a_path_goes_around_its_authorizer() {
 
 #[test]
 fn an_authorizer_that_fails_allows_nothing() {
-    let app = Backend::answering(told);
+    let app = Backend::answering(echo);
     let closes = Backend::start(|client| drop(client.request()));
     let dies = Backend::start(|client| {
         client.request();

@@ -267,7 +267,7 @@ fn one_that_is_killed_is_replaced_and_no_repeatable_request_notices() {
 }
 
 #[test]
-fn a_request_that_kills_its_process_is_told() {
+fn a_request_that_kills_its_process_is_logged() {
     let server = spawned("").start();
     server.get("/app/die").expect(502);
     server.log_line(&["[app] a process ended at once: signal 9"]);

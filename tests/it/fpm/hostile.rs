@@ -84,7 +84,7 @@ fn lies() -> Vec<Lie> {
 }
 
 #[test]
-fn a_lie_closes_the_connection_and_is_told() {
+fn a_lie_closes_the_connection_and_is_logged() {
     let server = pool(1).start();
     for Lie { said, log } in lies() {
         // Not so many in a second that only their number would be told.
@@ -93,9 +93,9 @@ fn a_lie_closes_the_connection_and_is_told() {
         let mut client = Client::connect(&server);
         client.send(&said);
         assert!(client.is_closed(), "{log}");
-        let told =
+        let logged =
             eventually(Duration::from_secs(20), || (lines(&server, log) > before).then_some(()));
-        assert!(told.is_some(), "no line says: {log}");
+        assert!(logged.is_some(), "no line says: {log}");
         assert_eq!(lines(&server, log), before + 1, "{log}");
     }
     good(&server);

@@ -8,7 +8,7 @@ use crate::harness::{php_fpm, program};
 type Row<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)]);
 
 /// What a program says of the settings that it has read.
-fn told(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Vec<String> {
+fn settings(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Vec<String> {
     let mut command = Command::new(program);
     command.args(arguments).arg("-i").envs(environment.iter().copied());
     for name in ["PHPRC", "PHP_INI_SCAN_DIR"] {
@@ -19,11 +19,11 @@ fn told(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Vec
     let text = String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned();
     let starts = ["Loaded Configuration File", "precision =>"];
     // The files of the folder have no words in front of them.
-    let is_told = |line: &&str| {
+    let is_setting = |line: &&str| {
         starts.iter().any(|start| line.starts_with(start))
             || line.trim_end_matches(',').ends_with(".ini")
     };
-    text.lines().filter(is_told).map(str::to_owned).collect()
+    text.lines().filter(is_setting).map(str::to_owned).collect()
 }
 
 #[test]
@@ -47,8 +47,8 @@ fn the_php_ini_is_that_of_php_fpm() {
         (&[], &[("PHP_INI_SCAN_DIR", &format!(":{scanned}")), ("PHPRC", folder)]),
     ];
     for (arguments, environment) in rows {
-        let theirs = told(&php_fpm(), arguments, environment);
-        let ours = told(&program(), &[&["fpm"], arguments].concat(), environment);
+        let theirs = settings(&php_fpm(), arguments, environment);
+        let ours = settings(&program(), &[&["fpm"], arguments].concat(), environment);
         assert!(theirs.iter().any(|line| line.starts_with("precision")), "{theirs:?}");
         assert_eq!(theirs, ours, "{arguments:?} {environment:?}");
     }

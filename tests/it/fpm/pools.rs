@@ -129,7 +129,7 @@ fn a_silent_connection_costs_nothing() {
 }
 
 #[test]
-fn the_status_is_told_even_when_all_workers_are_busy() {
+fn the_status_is_served_even_when_all_workers_are_busy() {
     let setup = pool(1).fpm_line("pm.status_path = /pool-status").fpm_line("ping.path = /ping");
     let server = setup.fpm_line("ping.response = here").start();
     let mut client = Client::connect(&server);
@@ -141,11 +141,11 @@ fn the_status_is_told_even_when_all_workers_are_busy() {
     assert!(ping.head().contains("Content-type: text/plain;charset=UTF-8"), "{}", ping.head());
     assert!(ping.head().contains("Cache-Control: no-cache"), "{}", ping.head());
     let page = client.ask(&Request::new(&server, "/pool-status?json&full")).body();
-    let told: serde_json::Value = serde_json::from_str(&page).unwrap();
+    let status: serde_json::Value = serde_json::from_str(&page).unwrap();
     let number =
-        |name: &str| told[name].as_u64().unwrap_or_else(|| panic!("{name} is missing in {page}"));
+        |name: &str| status[name].as_u64().unwrap_or_else(|| panic!("{name} is missing in {page}"));
     assert_eq!(
-        (told["pool"].as_str(), told["process manager"].as_str()),
+        (status["pool"].as_str(), status["process manager"].as_str()),
         (Some("tests"), Some("static"))
     );
     let seen = [
@@ -156,7 +156,7 @@ fn the_status_is_told_even_when_all_workers_are_busy() {
         "max active processes",
     ];
     assert_eq!(seen.map(number), [4, 0, 1, 1, 1], "{page}");
-    let process = &told["processes"][0];
+    let process = &status["processes"][0];
     assert_eq!(process["state"], "Running");
     assert_eq!(process["request uri"], "/hold.php?name=busy");
     for (query, kind) in [

@@ -35,7 +35,7 @@ fn a_kept_connection_serves_one_request_after_the_other() {
 }
 
 #[test]
-fn the_values_are_told_at_any_time() {
+fn the_values_are_answered_at_any_time() {
     let server = pool(3).start();
     let mut client = Client::connect(&server);
     let mut question = Vec::new();
@@ -105,9 +105,9 @@ fn many_requests_share_a_connection_record_by_record() {
     for _ in 0..100 {
         let Heard::Ended(id, answer) = client.hear() else { panic!("no answer") };
         let body = numbered(usize::from(id) * 997);
-        let told: serde_json::Value = serde_json::from_str(&answer.body()).unwrap();
+        let reply: serde_json::Value = serde_json::from_str(&answer.body()).unwrap();
         assert_eq!(
-            (told["length"].as_u64(), told["crc32"].as_str()),
+            (reply["length"].as_u64(), reply["crc32"].as_str()),
             (Some(body.len() as u64), Some(&*crc32(&body)))
         );
         seen.push(id);
@@ -177,8 +177,8 @@ fn an_unknown_role_is_refused_and_the_others_are_served() {
     }
     for (role, name) in [(Role::Responder, "RESPONDER"), (Role::Authorizer, "AUTHORIZER")] {
         let answer = client.ask(&with_role(role));
-        let told: serde_json::Value = serde_json::from_str(&answer.body()).unwrap();
-        assert_eq!(told["FCGI_ROLE"], name);
+        let reply: serde_json::Value = serde_json::from_str(&answer.body()).unwrap();
+        assert_eq!(reply["FCGI_ROLE"], name);
     }
     // A Filter gets its file in a stream of its own, which PHP does not read.
     let mut bytes = with_role(Role::Filter).bytes(1);
@@ -443,9 +443,9 @@ fn bodies_of_any_size_arrive() {
     for length in [0, 1, 8191, 65_535, 65_536, 1 << 20, 20 << 20] {
         let body = numbered(length);
         let answer = client.ask(&Request::new(&server, "/input.php").post(&body));
-        let told: serde_json::Value = serde_json::from_str(&answer.body()).unwrap();
+        let reply: serde_json::Value = serde_json::from_str(&answer.body()).unwrap();
         assert_eq!(
-            (told["length"].as_u64(), told["crc32"].as_str()),
+            (reply["length"].as_u64(), reply["crc32"].as_str()),
             (Some(length as u64), Some(&*crc32(&body)))
         );
     }

@@ -45,18 +45,18 @@ fn pages_are_served(web_server: WebServer) {
         let body = numbered(200_000);
         let response =
             connection.exchange(&post("/input.php", "application/octet-stream", body.clone()));
-        let told: serde_json::Value = serde_json::from_str(&response.expect(200).text()).unwrap();
-        assert_eq!(told["crc32"], crc32(&body));
+        let vars: serde_json::Value = serde_json::from_str(&response.expect(200).text()).unwrap();
+        assert_eq!(vars["crc32"], crc32(&body));
         let response = connection.exchange(&get("/status.php?code=418"));
         assert_eq!(response.status(), 418);
         let large = connection.exchange(&get("/large.php?bytes=3000000")).expect(200);
         assert!(large.body == numbered(3_000_000));
     }
     let server_vars = server.get("/server.php/path/info?a=b").expect(200);
-    let told: serde_json::Value = serde_json::from_str(&server_vars.text()).unwrap();
-    assert_eq!(told["PATH_INFO"], "/path/info");
-    assert_eq!(told["QUERY_STRING"], "a=b");
-    assert_eq!(told["SCRIPT_NAME"], "/server.php");
+    let vars: serde_json::Value = serde_json::from_str(&server_vars.text()).unwrap();
+    assert_eq!(vars["PATH_INFO"], "/path/info");
+    assert_eq!(vars["QUERY_STRING"], "a=b");
+    assert_eq!(vars["SCRIPT_NAME"], "/server.php");
     assert_eq!(server.get("/no-such.php").status(), 404);
 }
 

@@ -69,7 +69,8 @@ fn what_cannot_be_fetched_in_ci_is_a_failure() {
         command.args(["sh", "-c", &format!("exit {status}")]).env_remove("CI");
         let output = command.envs(ci.map(|ci| ("CI", ci))).output().expect("bash runs");
         assert_eq!(output.status.code(), Some(expected), "CI {ci:?}, exit status {status}");
-        let told = String::from_utf8_lossy(&output.stderr).contains("its tests would be left out");
-        assert_eq!(told, status == 3 && expected == 1, "{output:?}");
+        let is_noted =
+            String::from_utf8_lossy(&output.stderr).contains("its tests would be left out");
+        assert_eq!(is_noted, status == 3 && expected == 1, "{output:?}");
     }
 }

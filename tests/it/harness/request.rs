@@ -72,7 +72,7 @@ impl Request {
     pub fn head_bytes(&self) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
         let given =
-            |wanted: &str| self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
+            |field: &str| self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(field));
         if !given("host") {
             head.push_str("Host: localhost\r\n");
         }

@@ -327,8 +327,8 @@ fn proxies() {
     let target = Target::plain(server.address);
     let name = || {
         let request = get("/server.php").header("X-Request-Id", "mine");
-        let told = ask(&target, "http", &request).expect("a response").expect(200).json();
-        told["HTTP_X_REQUEST_ID"].as_str().unwrap_or_default().to_owned()
+        let vars = ask(&target, "http", &request).expect("a response").expect(200).json();
+        vars["HTTP_X_REQUEST_ID"].as_str().unwrap_or_default().to_owned()
     };
     let names = [name(), name()];
     assert!(names.iter().all(|name| name.len() == 32), "{names:?}");

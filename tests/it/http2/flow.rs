@@ -51,7 +51,7 @@ fn windows(server: &Server) -> (u32, u32) {
 }
 
 #[test]
-fn clients_are_told_the_windows() {
+fn settings_announce_the_windows() {
     for (lines, expected) in [
         (&[][..], (256 * 1024, 1024 * 1024)),
         (

@@ -43,13 +43,13 @@ fn is_well(server: &Server) {
 fn has_ended(server: &Server, raw: &mut Raw, count: usize, reason: &str) {
     let farewell = raw.end();
     assert!(farewell == Some(ENHANCE_YOUR_CALM) || raw.was_reset, "{reason}: {farewell:?}");
-    let is_told = || {
+    let is_logged = || {
         let log = server.log();
         let lines = log.lines().filter(|line| line.contains("HTTP/2 connection closed"));
         (lines.filter(|line| line.contains(reason)).count() >= count).then_some(())
     };
-    let told = eventually(PATIENCE, is_told);
-    assert!(told.is_some(), "{count} times {reason}: {}", server.log());
+    let logged = eventually(PATIENCE, is_logged);
+    assert!(logged.is_some(), "{count} times {reason}: {}", server.log());
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn requests_of_a_client_that_does_not_leave() {
     raw.get(1, "/hold.php?name=stays");
     server.holds("stays");
     let mut last = 1;
-    let told = 'asks: loop {
+    let announced = 'asks: loop {
         last += 2;
         raw.get(last, "/hello.php");
         loop {
@@ -157,13 +157,13 @@ fn requests_of_a_client_that_does_not_leave() {
                 assert_eq!(answered, last);
                 break;
             }
-            let told = u32::from_be_bytes(payload[..4].try_into().unwrap());
-            if told != ANY_STREAM {
-                break 'asks told;
+            let id = u32::from_be_bytes(payload[..4].try_into().unwrap());
+            if id != ANY_STREAM {
+                break 'asks id;
             }
         }
     };
-    assert!(told == last || told == last - 2, "{told} is not the last of {last}");
+    assert!(announced == last || announced == last - 2, "{announced} is not the last of {last}");
     raw.get(last + 2, "/hello.php");
     server.let_go("stays");
     loop {
@@ -313,7 +313,7 @@ fn a_reload_lets_requests_finish() {
     let mut server = Setup::new(Kind::Classic).line("timeouts.drain = \"20s\"").start();
     requests_finish(&mut server, |server| drop(reload(server).expect("a reload")));
     // A client whose requests end soon is told nothing before: there are some that would lose them.
-    let is_told_nothing = |round: u32| {
+    let loses_no_request = |round: u32| {
         let mut raw = Raw::open(&server, b"");
         let name = format!("soon{round}");
         raw.get(1, &format!("/hold.php?name={name}"));
@@ -323,7 +323,7 @@ fn a_reload_lets_requests_finish() {
         raw.finish() == (vec![1], vec![(1, NO_ERROR)])
     };
     // On a busy machine they may not end soon.
-    assert!((0..20).any(is_told_nothing));
+    assert!((0..20).any(loses_no_request));
 }
 
 /// So does a server that is told to stop, and then it ends.

@@ -13,13 +13,13 @@ use super::{load, spec};
 #[test]
 fn clients_choose_it_in_the_handshake() {
     let secured = secured(Kind::Classic, &["log.access = \"-\""], &[]);
-    let told = secured.told(&["--http2"]);
-    assert_eq!(told["SERVER_PROTOCOL"], "HTTP/2.0");
-    assert_eq!(told["HTTPS"], "on");
-    assert_eq!(told["REQUEST_SCHEME"], "https");
-    assert_eq!(told["HTTP_HOST"], format!("localhost:{}", secured.address.port()));
+    let vars = secured.server_vars(&["--http2"]);
+    assert_eq!(vars["SERVER_PROTOCOL"], "HTTP/2.0");
+    assert_eq!(vars["HTTPS"], "on");
+    assert_eq!(vars["REQUEST_SCHEME"], "https");
+    assert_eq!(vars["HTTP_HOST"], format!("localhost:{}", secured.address.port()));
     secured.server.log_line(&["\"GET /server.php HTTP/2.0\" 200"]);
-    assert_eq!(secured.told(&["--http1.1"])["SERVER_PROTOCOL"], "HTTP/1.1");
+    assert_eq!(secured.server_vars(&["--http1.1"])["SERVER_PROTOCOL"], "HTTP/1.1");
     let version = ["-o", "/dev/null", "-w", "%{http_version}"];
     assert_eq!(secured.text("/hello.php", &version), "2", "without being asked");
 }
@@ -27,7 +27,7 @@ fn clients_choose_it_in_the_handshake() {
 #[test]
 fn it_can_be_switched_off() {
     let secured = secured(Kind::Classic, &["http2.enabled = false"], &[]);
-    assert_eq!(secured.told(&["--http2"])["SERVER_PROTOCOL"], "HTTP/1.1");
+    assert_eq!(secured.server_vars(&["--http2"])["SERVER_PROTOCOL"], "HTTP/1.1");
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn grpc_clients_are_answered() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said} {}", String::from_utf8_lossy(&output.stderr));
     let bye = "bye ".repeat(50_000);
-    let wanted = ["Ada", "Grace"].map(|name| format!("Hello, {name}|{bye}\n"));
-    let (first, second) = (&wanted[0], &wanted[1]);
+    let bodies = ["Ada", "Grace"].map(|name| format!("Hello, {name}|{bye}\n"));
+    let (first, second) = (&bodies[0], &bodies[1]);
     assert!(said == format!("{first}INVALID_ARGUMENT nobody to greet\n{second}"), "{said:.300}");
 }

@@ -171,25 +171,25 @@ impl Desk {
     #[track_caller]
     fn compare_fields(&self, rows: Vec<Row>) {
         for row in rows {
-            let told = |address| {
+            let answered = |address| {
                 let request = get(row.target).header("Host", row.host);
                 let request =
                     row.fields.iter().fold(request, |it, (name, value)| it.header(name, value));
                 let response = Connection::open(address).exchange(&request);
-                let is_told = |name: &str| name == "cache-control" || name.starts_with("x-");
+                let is_compared = |name: &str| name == "cache-control" || name.starts_with("x-");
                 let fields = response.head.headers.iter();
                 let fields = fields.map(|(name, value)| (name.to_ascii_lowercase(), value));
-                let fields = fields.filter(|(name, _)| is_told(name) && name != "x-powered-by");
-                let mut told: Vec<String> = fields
+                let fields = fields.filter(|(name, _)| is_compared(name) && name != "x-powered-by");
+                let mut fields: Vec<String> = fields
                     .flat_map(|(name, value)| {
                         let words = value.split(',').map(|word| format!("{name}: {}", word.trim()));
                         words.collect::<Vec<_>>()
                     })
                     .collect();
-                told.sort();
-                (response.status(), told)
+                fields.sort();
+                (response.status(), fields)
             };
-            let (theirs, ours) = (told(self.theirs), told(self.ours));
+            let (theirs, ours) = (answered(self.theirs), answered(self.ours));
             let written = fs::read_to_string(self.path("tokamak.toml")).unwrap_or_default();
             assert_eq!(theirs, ours, "theirs, ours: {}\n{written}", row.target);
         }

@@ -394,27 +394,27 @@ fn a_slow_service_holds_up_nobody() {
 /// A script whose client has gone, or whose time is up, asks nobody any longer.
 #[test]
 fn calls_end_with_their_script() {
-    let (tell, told) = mpsc::channel();
+    let (sender, events) = mpsc::channel();
     let service = peer(move |_, mut stream| {
         let _ = request_of(&mut stream);
-        let _ = tell.send("asked");
+        let _ = sender.send("asked");
         let _ = stream.read(&mut [0]);
-        let _ = tell.send("left");
+        let _ = sender.send("left");
     });
-    let hear = || told.recv_timeout(Duration::from_secs(15));
+    let next_event = || events.recv_timeout(Duration::from_secs(15));
     let script = format!("return show(tokamak.http.get('http://{service}/', {{ timeout = 60 }}))");
     let server = Scripted::answering("lua.total = \"60s\"", &[], &[("ask", &script)]);
     let mut client = Connection::open(server.address());
     client.send(get("/ask").header("Host", "test").bytes());
-    assert_eq!(hear(), Ok("asked"));
+    assert_eq!(next_event(), Ok("asked"));
     drop(client);
-    assert_eq!(hear(), Ok("left"), "the call has ended with its client");
+    assert_eq!(next_event(), Ok("left"), "the call has ended with its client");
     drop(server);
     let server = Scripted::answering("lua.total = \"1s\"", &[], &[("ask", &script)]);
     let response = server.send("test", &get("/ask"));
     assert_eq!(response.status(), 503);
-    assert_eq!(hear(), Ok("asked"));
-    assert_eq!(hear(), Ok("left"), "the call has ended with its script");
+    assert_eq!(next_event(), Ok("asked"));
+    assert_eq!(next_event(), Ok("left"), "the call has ended with its script");
 }
 
 #[test]

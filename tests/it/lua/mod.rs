@@ -9,7 +9,7 @@ mod calls;
 mod documented;
 /// Who is being served.
 mod present;
+/// The variables that applications get.
+mod server_vars;
 /// Both servers, with the same scripts.
 mod servers;
-/// What applications are told.
-mod told;

@@ -1,4 +1,4 @@
-//! What applications are told of a request that scripts have changed, whichever way they are asked.
+//! The variables that applications get of a request that scripts have changed, in every mode.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ fn behind(kind: Kind, script: &str) -> (Server, TempDir) {
     (server, folder)
 }
 
-fn told(server: &Server) -> serde_json::Value {
+fn server_vars(server: &Server) -> serde_json::Value {
     serde_json::from_str(
         &server.send(&get("/server.php").header("Host", "here.test")).expect(200).text(),
     )
@@ -28,7 +28,7 @@ fn changed_attributes(kind: Kind) {
                   a['request.remote-addr'] = '192.0.2.7' a['uri.scheme'] = 'https' \
                   a['uri.authority'] = 'Public.test:81'";
     let (server, _folder) = behind(kind, script);
-    let told = told(&server);
+    let vars = server_vars(&server);
     let expected = [
         ("REMOTE_ADDR", "192.0.2.7"),
         ("REQUEST_SCHEME", "https"),
@@ -37,7 +37,7 @@ fn changed_attributes(kind: Kind) {
         ("HTTP_HOST", "here.test"),
     ];
     for (name, value) in expected {
-        assert_eq!(told[name], value, "{name}");
+        assert_eq!(vars[name], value, "{name}");
     }
 }
 
@@ -45,8 +45,8 @@ fn variables(kind: Kind) {
     let script = "local r = lighty.r r.req_attr['uri.scheme'] = 'https' \
                   r.req_env['REQUEST_SCHEME'] = 'gopher' r.req_env['APP_STAGE'] = r.req_env['HTTPS']";
     let (server, _folder) = behind(kind, script);
-    let told = told(&server);
-    assert_eq!((&told["REQUEST_SCHEME"], &told["APP_STAGE"]), (&"gopher".into(), &"on".into()));
+    let vars = server_vars(&server);
+    assert_eq!((&vars["REQUEST_SCHEME"], &vars["APP_STAGE"]), (&"gopher".into(), &"on".into()));
 }
 
 #[test]

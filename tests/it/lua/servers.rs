@@ -213,10 +213,10 @@ impl Scripted {
     /// Waits for a log line that contains all of these texts.
     #[track_caller]
     pub fn log_line(&self, texts: &[&str]) {
-        let is_told =
+        let has_line =
             |log: String| log.lines().any(|line| texts.iter().all(|text| line.contains(text)));
-        let told = eventually(Duration::from_secs(20), || is_told(self.log()).then_some(()));
-        assert!(told.is_some(), "no log line with {texts:?}: {}", self.log());
+        let logged = eventually(Duration::from_secs(20), || has_line(self.log()).then_some(()));
+        assert!(logged.is_some(), "no log line with {texts:?}: {}", self.log());
     }
 }
 

@@ -47,7 +47,7 @@ fn requests_share_a_connection_and_overtake_each_other() {
 }
 
 #[test]
-fn values_are_told_and_what_is_unknown_is_answered_so() {
+fn values_are_answered_and_what_is_unknown_is_answered_so() {
     let launcher = Launcher::start(&[], &[HELLO]);
     let mut client = launcher.connect();
     let mut question = Vec::new();

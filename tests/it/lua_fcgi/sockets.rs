@@ -72,7 +72,7 @@ fn the_file_of_a_socket_has_the_mode_that_was_asked_for() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let busy = folder.path().join("busy");
     let _listener = UnixListener::bind(&busy).unwrap();

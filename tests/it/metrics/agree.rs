@@ -99,8 +99,8 @@ fn in_log(line: &serde_json::Value) -> Phases {
 fn in_header(response: &Response) -> (Phases, Calls) {
     let value = response.header("server-timing").expect("Server-Timing");
     let digits = |ms: &str| ms.replace('.', "").parse::<u64>().expect("digits");
-    let told = value.split(", ").filter_map(|part| part.split_once(";dur="));
-    let (calls, phases): (Vec<_>, Vec<_>) = told.partition(|(_, rest)| rest.contains(";desc="));
+    let sent = value.split(", ").filter_map(|part| part.split_once(";dur="));
+    let (calls, phases): (Vec<_>, Vec<_>) = sent.partition(|(_, rest)| rest.contains(";desc="));
     let call = |kind| {
         let (_, rest) = calls.iter().find(|(name, _)| *name == kind)?;
         let (ms, count) = rest.split_once(";desc=\"calls: ").expect("a number of calls");
@@ -231,13 +231,13 @@ fn agree(shown: &mut Shown, request: Request, over: &[&str]) {
     if can_read() {
         assert_eq!(shown.in_trace(&request.target), (logged.clone(), calls));
     }
-    let (told, told_calls) = in_header(&response);
-    assert_eq!(told_calls, calls, "{line}");
-    for (phase, nanoseconds) in &told {
-        assert_eq!(logged.get(phase), Some(nanoseconds), "{phase}: {told:?} {line}");
+    let (sent, sent_calls) = in_header(&response);
+    assert_eq!(sent_calls, calls, "{line}");
+    for (phase, nanoseconds) in &sent {
+        assert_eq!(logged.get(phase), Some(nanoseconds), "{phase}: {sent:?} {line}");
     }
-    let later: Vec<&String> = logged.keys().filter(|phase| !told.contains_key(*phase)).collect();
-    assert!(later.is_empty() || later == ["send"], "{later:?} are not over: {told:?} {line}");
+    let later: Vec<&String> = logged.keys().filter(|phase| !sent.contains_key(*phase)).collect();
+    assert!(later.is_empty() || later == ["send"], "{later:?} are not over: {sent:?} {line}");
 
     let status = response.status();
     assert_eq!(line["status"], status);

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::harness::{Kind, Request, Server, Setup, eventually, get, in_parallel};
 use crate::metrics::{exemplars, samples, samples_when};
 use crate::operate::{configure, operated, reload};
-use crate::traces::{ASKER, TRACE, line, parent, parts, told, traced};
+use crate::traces::{ASKER, TRACE, line, parent, parts, server_vars, traced};
 use collector::{Collector, can_read};
 
 /// The numbers of spans by their fates.
@@ -44,9 +44,11 @@ fn a_request_is_one_picture(kind: Kind) {
     let server = exporting(kind, &collector).start();
     let before = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
     let request = recorded("/server.php?a=b").header("tracestate", "a=1");
-    let told =
-        told(&server, &request.header("User-Agent", "curl/1").header("Host", "localhost:4711"));
-    let (trace, id, _) = parts(&told["HTTP_TRACEPARENT"]);
+    let vars = server_vars(
+        &server,
+        &request.header("User-Agent", "curl/1").header("Host", "localhost:4711"),
+    );
+    let (trace, id, _) = parts(&vars["HTTP_TRACEPARENT"]);
     let (span, steps) = collector.request("/server.php");
     let after = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
 
@@ -96,8 +98,8 @@ fn a_request_is_one_picture(kind: Kind) {
         .map(|(name, us)| (name.clone(), (us.as_f64().unwrap() * 1000.0).round() as u64))
         .collect();
     assert_eq!(sums, phases);
-    let wanted = if kind == Kind::Fastcgi { "upstream" } else { "php" };
-    assert!(sums.contains_key(wanted), "{sums:?}");
+    let backend = if kind == Kind::Fastcgi { "upstream" } else { "php" };
+    assert!(sums.contains_key(backend), "{sums:?}");
 }
 
 #[test]
@@ -198,7 +200,7 @@ fn only_recorded_traces_are_exported() {
     if !can_read() {
         return;
     }
-    for (context, sample, wanted) in [
+    for (context, sample, expected) in [
         ("continue", "0%", &["/asked.txt"][..]),
         ("continue", "100%", &["/asked.txt", "/alone.txt"]),
         ("begin", "0%", &[]),
@@ -217,7 +219,7 @@ fn only_recorded_traces_are_exported() {
         assert!(server.main_process().wait(Duration::from_secs(20)).is_some());
         let spans = collector.spans_when("spans", |_| true);
         let paths = spans.iter().filter_map(|span| span["attributes"]["url.path"].as_str());
-        assert_eq!(paths.collect::<Vec<_>>(), wanted, "{context} {sample}");
+        assert_eq!(paths.collect::<Vec<_>>(), expected, "{context} {sample}");
     }
 }
 

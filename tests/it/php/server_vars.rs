@@ -13,7 +13,7 @@ on_every_server! { path_matrix, authentication, request_time, hostile_fields }
 in_every_mode! { ipv6, quotes_and_backticks, same_as_the_peer, same_as_the_peer_with_a_front_controller }
 
 #[test]
-fn php_fpm_is_told_the_same() {
+fn php_fpm_gets_the_same() {
     same_as_the_peer(Kind::Fastcgi);
     same_as_the_peer_with_a_front_controller(Kind::Fastcgi);
 }

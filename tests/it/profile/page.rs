@@ -165,8 +165,8 @@ fn a_flame_graph_is_read_by_eye_and_by_ear() {
     for name in ["light", "dark"] {
         page.call("Emulation.setEmulatedMedia", scheme(name));
         backgrounds.push(page.value("getComputedStyle(document.body).backgroundColor"));
-        for wanted in ["", "spin"] {
-            page.value(&format!("document.forms[0].search.value = '{wanted}'; search()"));
+        for search in ["", "spin"] {
+            page.value(&format!("document.forms[0].search.value = '{search}'; search()"));
             let contrast = page.value(CONTRAST).as_f64().unwrap();
             assert!(contrast >= 4.5, "{contrast} in {name}");
         }

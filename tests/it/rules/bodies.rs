@@ -69,9 +69,9 @@ fn one_that_is_too_long_is_refused_as_other_requests_are() {
         assert_eq!(response.header("x-frame-options"), Some("DENY"));
     }
     let body = vec![b'x'; 2_000_000];
-    let told = request("POST", "/page?n=3").header("content-length", "2000000");
-    let untold = request("POST", "/page?n=4");
-    for answer in exchange(&server, vec![(told, body.clone()), (untold, body)]) {
+    let with_length = request("POST", "/page?n=3").header("content-length", "2000000");
+    let without_length = request("POST", "/page?n=4");
+    for answer in exchange(&server, vec![(with_length, body.clone()), (without_length, body)]) {
         assert_eq!(answer.status(), 413);
         assert_eq!(answer.body(), b"<h1>our own: refused</h1>\n");
         assert_eq!(answer.headers()["x-frame-options"], "DENY");

@@ -24,7 +24,7 @@ fn count(server: &Server, name: &str) -> f64 {
 }
 
 /// `$_SERVER` of one more request of the page.
-fn told(page: &mut Page) -> Value {
+fn server_vars(page: &mut Page) -> Value {
     page.value("fetch('/server.php').then(response => response.json())")
 }
 
@@ -79,7 +79,7 @@ fn a_browser_resumes_its_session() {
     assert!(count(&server, WHOLE) >= 1.0);
     reload(&server).unwrap();
     let comes_again = || {
-        assert_eq!(told(&mut page)["SERVER_PROTOCOL"], "HTTP/2.0");
+        assert_eq!(server_vars(&mut page)["SERVER_PROTOCOL"], "HTTP/2.0");
         (count(&server, RESUMED) > 0.0).then_some(())
     };
     eventually(Duration::from_secs(20), comes_again).expect("a resumed session");
@@ -107,13 +107,13 @@ fn a_browser_shows_its_certificate_on_each_connection() {
     assert!(count(&server, WHOLE) >= 1.0);
     reload(&server).unwrap();
     let comes_again = || {
-        let told = told(&mut page);
+        let vars = server_vars(&mut page);
         for (name, expected) in [
             ("SERVER_PROTOCOL", "HTTP/2.0"),
             ("SSL_CLIENT_VERIFY", "SUCCESS"),
             ("SSL_CLIENT_S_DN", "CN=ann,O=Tests"),
         ] {
-            assert_eq!(told[name], expected, "{name}: {told:#}");
+            assert_eq!(vars[name], expected, "{name}: {vars:#}");
         }
         (count(&server, WHOLE) > 0.0).then_some(())
     };

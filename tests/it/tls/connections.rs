@@ -11,7 +11,7 @@ in_every_mode! { php_sees_https }
 
 fn php_sees_https(kind: Kind) {
     let secured = secured(kind, &[], &[]);
-    let told = secured.told(&[]);
+    let vars = secured.server_vars(&[]);
     let port = secured.address.port().to_string();
     for (name, expected) in [
         ("HTTPS", "on"),
@@ -21,18 +21,18 @@ fn php_sees_https(kind: Kind) {
         ("SSL_TLS_SNI", "localhost"),
         ("REMOTE_ADDR", "127.0.0.1"),
     ] {
-        assert_eq!(told[name], expected, "{name}: {told:#}");
+        assert_eq!(vars[name], expected, "{name}: {vars:#}");
     }
-    assert!(told["SSL_CIPHER"].as_str().unwrap().starts_with("TLS_"), "{told:#}");
-    assert!(told.get("SSL_CLIENT_VERIFY").is_none(), "clients are not asked: {told:#}");
+    assert!(vars["SSL_CIPHER"].as_str().unwrap().starts_with("TLS_"), "{vars:#}");
+    assert!(vars.get("SSL_CLIENT_VERIFY").is_none(), "clients are not asked: {vars:#}");
     let plain = secured.server.get("/server.php").expect(200).json();
     assert_eq!((&plain["REQUEST_SCHEME"], plain.get("HTTPS")), (&"http".into(), None));
 }
 
 #[test]
 fn applications_over_fastcgi_see_https() {
-    let told = secured(Kind::Fastcgi, &[], &[]).told(&[]);
-    assert_eq!((&told["HTTPS"], &told["SSL_PROTOCOL"]), (&"on".into(), &"TLSv1.3".into()));
+    let vars = secured(Kind::Fastcgi, &[], &[]).server_vars(&[]);
+    assert_eq!((&vars["HTTPS"], &vars["SSL_PROTOCOL"]), (&"on".into(), &"TLSv1.3".into()));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn browsers_are_sent_to_https() {
 }
 
 #[test]
-fn browsers_are_told_of_the_names_below() {
+fn browsers_get_hsts_for_the_names_below() {
     let mounted = "[[site]]\npath = '/mounted'\nroot = '.'";
     let lines = [
         "https_redirect = true",
@@ -216,10 +216,10 @@ fn browsers_are_told_of_the_names_below() {
         mounted,
     ];
     let secured = secured(Kind::Classic, &[], &lines);
-    let told = "strict-transport-security: max-age=31536000; includeSubDomains; preload\r\n";
+    let field = "strict-transport-security: max-age=31536000; includeSubDomains; preload\r\n";
     for target in ["/hello.php", "/style.css", "/mounted/", "/none.php"] {
         let head = secured.text(target, &["-i", "--http1.1"]);
-        assert!(head.contains(told), "{target}: {head}");
+        assert!(head.contains(field), "{target}: {head}");
     }
     // Not at the canonical host, which says nothing about the names below this one.
     let request = get("/hello.php").header("Host", "other.localhost");
@@ -238,7 +238,10 @@ fn cached_pages_of_both_schemes_are_two() {
     for _ in 0..2 {
         let request = get("/server.php").header("Host", &host);
         let plain = secured.server.send(&request).expect(200).json();
-        assert_eq!((scheme(&plain), scheme(&secured.told(&[]))), ("http".into(), "https".into()));
+        assert_eq!(
+            (scheme(&plain), scheme(&secured.server_vars(&[]))),
+            ("http".into(), "https".into())
+        );
     }
 }
 

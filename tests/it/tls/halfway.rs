@@ -82,7 +82,7 @@ const ALERT: [u8; 6] = [21, 3, 3, 0, 2, 2];
 const REASONS: [u8; 2] = [49, 112];
 
 #[test]
-fn names_that_nobody_has_are_refused_and_told_a_few_times() {
+fn unknown_names_are_refused_and_logged_a_few_times() {
     let secured = secured(Kind::Classic, &["tls.unknown_name = \"refuse\""], &[]);
     let config = tls_client(&secured.folder.path("localhost.pem"), "h2");
     let refused = |name: String| {
@@ -104,10 +104,10 @@ fn names_that_nobody_has_are_refused_and_told_a_few_times() {
     // Twenty a second, and the seconds that a busy machine takes for them.
     assert!((1..300).contains(&lines()), "{} lines", lines());
     // The next one says how many were left out.
-    let told = || {
+    let is_logged = || {
         refused("late.example".into());
         secured.server.log().contains(" more=").then_some(())
     };
-    assert!(eventually(SOON, told).is_some(), "{}", secured.server.log());
+    assert!(eventually(SOON, is_logged).is_some(), "{}", secured.server.log());
     assert!(secured.text("/hello.php", &[]).contains("Hello"), "its own name is served");
 }

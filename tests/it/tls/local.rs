@@ -82,7 +82,7 @@ fn the_authority_is_for_local_names_only() {
 }
 
 #[test]
-fn a_state_directory_that_cannot_be_used_is_told() {
+fn a_state_directory_that_cannot_be_used_is_reported() {
     let folder = Folder::new();
     fs::write(folder.path("index.html"), "").unwrap();
     fs::write(folder.path("file"), "").unwrap();

@@ -154,7 +154,7 @@ impl Secured {
 
     /// `$_SERVER` of a request.
     #[track_caller]
-    pub fn told(&self, arguments: &[&str]) -> Value {
+    pub fn server_vars(&self, arguments: &[&str]) -> Value {
         let text = self.text("/server.php", arguments);
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }

@@ -46,8 +46,8 @@ fn sessions_outlive_a_reload_and_a_crash_of_the_front() {
     }
 }
 
-fn asking(wanted: &str) -> Secured {
-    let auth = format!("tls.client_auth = \"{wanted}\"");
+fn asking(policy: &str) -> Secured {
+    let auth = format!("tls.client_auth = \"{policy}\"");
     let lines = [&*auth, "tls.client_ca = '$FOLDERauthority.pem'"];
     secured_in(with_clients(), Setup::new(Kind::Classic), &lines, &[])
 }
@@ -62,22 +62,22 @@ fn as_client(secured: &Secured, name: &str) -> [String; 4] {
 #[test]
 fn clients_show_certificates() {
     let secured = asking("optional");
-    let none = secured.told(&[]);
+    let none = secured.server_vars(&[]);
     assert_eq!(none["SSL_CLIENT_VERIFY"], "NONE");
     let ann = as_client(&secured, "ann");
     let ann: Vec<&str> = ann.iter().map(String::as_str).collect();
-    let told = secured.told(&ann);
+    let vars = secured.server_vars(&ann);
     for (name, expected) in [
         ("SSL_CLIENT_VERIFY", "SUCCESS"),
         ("SSL_CLIENT_S_DN", "CN=ann,O=Tests"),
         ("SSL_CLIENT_I_DN", "CN=authority"),
         ("SSL_CLIENT_M_SERIAL", "1A2B"),
     ] {
-        assert_eq!(told[name], expected, "{name}: {told:#}");
+        assert_eq!(vars[name], expected, "{name}: {vars:#}");
     }
-    assert!(told["SSL_CLIENT_V_END"].as_str().unwrap().ends_with(" GMT"), "{told:#}");
+    assert!(vars["SSL_CLIENT_V_END"].as_str().unwrap().ends_with(" GMT"), "{vars:#}");
     let pem = std::fs::read_to_string(secured.folder.path("ann.pem")).unwrap();
-    assert_eq!(told["SSL_CLIENT_CERT"].as_str().unwrap().trim(), pem.trim());
+    assert_eq!(vars["SSL_CLIENT_CERT"].as_str().unwrap().trim(), pem.trim());
     let stranger = as_client(&secured, "stranger");
     let stranger: Vec<&str> = stranger.iter().map(String::as_str).collect();
     assert!(!secured.curl("/hello.php", &stranger).status.success(), "an unknown authority");
@@ -104,18 +104,18 @@ fn a_ticket_from_before_does_not_stand_for_a_certificate() {
     let file = secured.server.state_file("").parent().unwrap().join("tokamak.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     let authority = secured.folder.path("authority.pem");
-    let lines = |wanted: &str| {
-        format!("tls.client_auth = \"{wanted}\"\ntls.client_ca = '{}'\n", authority.display())
+    let lines = |policy: &str| {
+        format!("tls.client_auth = \"{policy}\"\ntls.client_ca = '{}'\n", authority.display())
     };
-    for wanted in ["optional", "required"] {
-        std::fs::write(&file, lines(wanted) + &text).unwrap();
+    for policy in ["optional", "required"] {
+        std::fs::write(&file, lines(policy) + &text).unwrap();
         reload(&secured.server).unwrap();
         for version in ["-tls1_2", "-tls1_3"] {
             let file = format!("session{version}");
             let flags = [version, "-servername", "localhost", "-ign_eof", "-sess_in", &file];
             let printed = secured.s_client(&flags, REQUEST);
             let is_served = printed.contains("HTTP/1.1 200");
-            assert_eq!(is_served, wanted == "optional", "{version}: {printed}");
+            assert_eq!(is_served, policy == "optional", "{version}: {printed}");
             assert!(!printed.contains("Reused"), "{version}: {printed}");
         }
     }

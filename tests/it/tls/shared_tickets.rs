@@ -86,7 +86,7 @@ fn without_redis_nodes_have_their_own_keys_until_it_is_back() {
 }
 
 #[test]
-fn a_value_of_another_program_is_told() {
+fn a_value_of_another_program_is_reported() {
     let redis = Redis::start();
     let (one, _) = folders();
     let mut names = vec!["mset".to_owned()];

@@ -159,9 +159,9 @@ fn kept_connections_are_told_that_they_end() {
     let lines = ["timeouts.idle = \"2s\"", "timeouts.drain = \"30s\""];
     let secured = secured(Kind::Classic, &lines, &[]);
     let clients = || ["http/1.1", "h2"].map(|protocol| Keeping::begin(&secured, protocol));
-    let told = ["close_notify\n", "GOAWAY 1\nclose_notify\n"];
-    assert_eq!(clients().map(Keeping::ending), told, "at the end of their time");
+    let endings = ["close_notify\n", "GOAWAY 1\nclose_notify\n"];
+    assert_eq!(clients().map(Keeping::ending), endings, "at the end of their time");
     let clients = clients();
     reload(&secured.server).unwrap();
-    assert_eq!(clients.map(Keeping::ending), told, "at a reload");
+    assert_eq!(clients.map(Keeping::ending), endings, "at a reload");
 }

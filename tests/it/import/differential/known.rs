@@ -7,9 +7,9 @@ pub(super) const OF_ALL: &[Difference] = &[
     Difference {
         name: "names that begin with a dot are not sent",
         explains: |pair| {
-            let is_told = pair.theirs.status == 401;
+            let asks_for_login = pair.theirs.status == 401;
             let is_unsent = pair.ours.is_refused() || pair.is_entrance();
-            is_hidden(&pair.asked.path()) && !is_told && is_unsent
+            is_hidden(&pair.asked.path()) && !asks_for_login && is_unsent
         },
     },
     Difference {

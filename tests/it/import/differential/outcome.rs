@@ -99,14 +99,14 @@ fn fields(response: &Response) -> Vec<String> {
     if response.status() >= 400 {
         return Vec::new();
     }
-    let is_told = |name: &str| {
+    let is_compared = |name: &str| {
         matches!(name, "cache-control" | "content-type")
             || (name.starts_with("x-") && name != "x-powered-by")
     };
     let fields = response.head.headers.iter();
     let fields = fields.map(|(name, value)| (name.to_ascii_lowercase(), value));
     let mut fields: Vec<String> = fields
-        .filter(|(name, _)| is_told(name))
+        .filter(|(name, _)| is_compared(name))
         .flat_map(|(name, value)| {
             let value = match &*name {
                 // Without the character set.

@@ -21,9 +21,9 @@ pub(super) const DIFFERENCES: &[Difference] = &[
             let is_admin =
                 pair.ours.file.as_deref() == Some("admin/index.php") && !file.ends_with(".php");
             // Apache itself answers `OPTIONS` then.
-            let is_told = pair.asked.method == "OPTIONS" && pair.theirs.status == 200;
-            let is_none =
-                matches!(pair.theirs.status, 404 | 405) || is_told && pair.theirs.file.is_none();
+            let lists_methods = pair.asked.method == "OPTIONS" && pair.theirs.status == 200;
+            let is_none = matches!(pair.theirs.status, 404 | 405)
+                || lists_methods && pair.theirs.file.is_none();
             is_none && (pair.is_entrance() || is_admin)
         },
     },
