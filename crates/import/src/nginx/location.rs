@@ -12,7 +12,7 @@ use crate::source::Place;
 
 use super::block::{Block, default_index};
 use super::exceptions::{except, except_final, except_sent};
-use super::locations::{Locations, has_fastcgi, within};
+use super::locations::{Location, Locations, has_fastcgi, within};
 use super::matcher::{Match, describe};
 use super::missing::refuses_missing;
 use super::mount::mounted;
@@ -23,12 +23,9 @@ use super::steps::End;
 use super::target;
 
 impl Reader<'_> {
-    #[expect(clippy::too_many_arguments, reason = "what is around a location")]
     pub(super) fn location(
         &mut self,
-        place: &Place,
-        found: &Match,
-        directives: &[Directive],
+        (place, found, directives): &Location,
         outer: &Block,
         locations: &Locations,
         is_before_php: bool,

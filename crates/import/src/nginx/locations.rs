@@ -271,3 +271,13 @@ fn is_quiet(found: &Match, directives: &[Directive]) -> bool {
     let is_file = matches!(found, Match::Exact(_)) && directives.iter().all(is_silent);
     is_file || refuses
 }
+
+/// Whether a line of a location leaves its files to be sent as they are, or refuses them.
+pub(super) fn sends_or_refuses(directive: &Directive) -> bool {
+    match &*directive.name {
+        "fastcgi_pass" | "rewrite" | "if" | "root" | "alias" | "location" | "error_page" => false,
+        "return" => directive.arg(0).starts_with('4'),
+        "try_files" => directive.args.last().is_some_and(|last| last.starts_with('=')),
+        _ => true,
+    }
+}

@@ -6,7 +6,7 @@ use crate::source::Place;
 use crate::within::{Within, expression_behind};
 
 use super::block::{Block, default_index};
-use super::locations::{Location, Locations};
+use super::locations::{Location, Locations, sends_or_refuses};
 use super::matcher::{Match, describe};
 use super::plan::Plan;
 use super::reader::Reader;
@@ -94,17 +94,10 @@ impl Reader<'_> {
             // `root` of an inner location names the folder above the mount.
             let own = |it: &&Directive| !matches!(&*it.name, "root" | "alias");
             let directives: Vec<Directive> = directives.iter().filter(own).cloned().collect();
-            self.location(
-                place,
-                found,
-                &directives,
-                &around,
-                &inner,
-                is_before_php,
-                &mut mount,
-                &mut plan,
-            );
-            is_before_php &= !directives.iter().any(|it| it.name == "fastcgi_pass");
+            let runs = directives.iter().any(|it| it.name == "fastcgi_pass");
+            let location = (place.clone(), found.clone(), directives);
+            self.location(&location, &around, &inner, is_before_php, &mut mount, &mut plan);
+            is_before_php &= !runs;
         }
         self.depth -= 1;
         regions::settle(place, &plan.regions, &[], block, &mut mount);
@@ -158,16 +151,6 @@ impl Reader<'_> {
             self.notes.refused(place, &describe(other), reason);
         }
         mount.rules.push(Rule::at(place, scope).refuse_all(404));
-    }
-}
-
-/// Whether a line of a location leaves its files to be sent as they are, or refuses them.
-fn sends_or_refuses(directive: &Directive) -> bool {
-    match &*directive.name {
-        "fastcgi_pass" | "rewrite" | "if" | "root" | "alias" | "location" | "error_page" => false,
-        "return" => directive.arg(0).starts_with('4'),
-        "try_files" => directive.args.last().is_some_and(|last| last.starts_with('=')),
-        _ => true,
     }
 }
 

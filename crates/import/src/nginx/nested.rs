@@ -2,12 +2,10 @@
 
 use crate::directive::Directive;
 use crate::model::{Rule, Scope, Site};
-use crate::source::Place;
-
 use crate::pattern;
 
 use super::block::Block;
-use super::locations::{Locations, has_fastcgi};
+use super::locations::{Location, Locations, has_fastcgi};
 use super::matcher::{Match, describe};
 use super::php;
 use super::plan::Plan;
@@ -25,44 +23,20 @@ impl Reader<'_> {
         // nginx asks the expressions of an inner block before those around it.
         let mut is_before_php = true;
         self.depth += 1;
-        for (place, inner, directives) in &locations.all {
+        for location in &locations.all {
+            let (place, inner, directives) = location;
             let asks_before = is_before_php;
             is_before_php &= !inner.runs_scripts();
             let is_main = *found == Match::Prefix("/".to_owned(), false);
             match (found, inner) {
                 (_, Match::Exact(_) | Match::Prefix(..)) => {}
                 _ if is_main => {}
-                (Match::Prefix(path, _), Match::Pattern(expression)) => {
-                    let within = Match::Pattern(expression.clone());
-                    let around = (path.as_str(), block);
-                    self.nested_pattern(
-                        place,
-                        around,
-                        &within,
-                        directives,
-                        asks_before,
-                        site,
-                        plan,
-                    );
+                (Match::Prefix(path, _), Match::Pattern(_)) => {
+                    self.nested_pattern(location, (path, block), asks_before, site, plan);
                     continue;
                 }
                 (Match::Pattern(outer), Match::Pattern(_)) if !runs(directives) => {
-                    let mut own = Site::new(place.clone());
-                    own.root.clone_from(&site.root);
-                    own.index.clone_from(&site.index);
-                    let around = Block { root: site.root.clone(), ..block.clone() };
-                    let none = Locations::default();
-                    let mut inner_plan = Plan::default();
-                    self.location(
-                        place,
-                        inner,
-                        directives,
-                        &around,
-                        &none,
-                        asks_before,
-                        &mut own,
-                        &mut inner_plan,
-                    );
+                    let (own, _) = self.alone_in(location, block, asks_before, site);
                     for mut rule in own.rules {
                         let is_guard = rule.guards();
                         let outer = if is_guard { pattern::refusing(outer) } else { outer.clone() };
@@ -80,7 +54,7 @@ impl Reader<'_> {
                 }
             }
             let before = plan.regions.len();
-            self.location(place, inner, directives, block, &locations, asks_before, site, plan);
+            self.location(location, block, &locations, asks_before, site, plan);
             if is_main {
                 let own = plan.regions.split_off(before);
                 plan.regions.extend(own.into_iter().map(|region| region.within("/")));
@@ -89,34 +63,33 @@ impl Reader<'_> {
         self.depth -= 1;
     }
 
+    /// What a location says by itself, without those beside it, where only `block` is around it.
+    fn alone_in(
+        &mut self,
+        location: &Location,
+        block: &Block,
+        is_before_php: bool,
+        site: &Site,
+    ) -> (Site, Plan) {
+        let mut own = Site::new(location.0.clone());
+        own.root.clone_from(&site.root);
+        own.index.clone_from(&site.index);
+        let around = Block { root: site.root.clone(), ..block.clone() };
+        let (none, mut plan) = (Locations::default(), Plan::default());
+        self.location(location, &around, &none, is_before_php, &mut own, &mut plan);
+        (own, plan)
+    }
+
     /// An expression within a prefix: both have to fit. Refusals and headers can say that.
-    #[expect(clippy::too_many_arguments, reason = "what is around a location")]
     fn nested_pattern(
         &mut self,
-        place: &Place,
+        location: &Location,
         (path, block): (&str, &Block),
-        found: &Match,
-        directives: &[Directive],
         is_before_php: bool,
         site: &mut Site,
         plan: &mut Plan,
     ) {
-        let mut inner = Site::new(place.clone());
-        inner.root = site.root.clone();
-        inner.index = site.index.clone();
-        let mut own = Plan::default();
-        let around = Block { root: site.root.clone(), ..block.clone() };
-        let none = Locations::default();
-        self.location(
-            place,
-            found,
-            directives,
-            &around,
-            &none,
-            is_before_php,
-            &mut inner,
-            &mut own,
-        );
+        let (inner, own) = self.alone_in(location, block, is_before_php, site);
         plan.intercepts.extend(own.intercepts);
         plan.internal.extend(own.internal);
         plan.files.extend(own.files.into_iter().map(|(place, scope)| {

@@ -283,9 +283,9 @@ impl Reader<'_> {
         plan: &mut Plan,
     ) {
         let mut is_before_php = true;
-        for (place, found, directives) in &locations.all {
-            self.location(place, found, directives, block, locations, is_before_php, site, plan);
-            is_before_php &= !found.runs_scripts();
+        for location in &locations.all {
+            self.location(location, block, locations, is_before_php, site, plan);
+            is_before_php &= !location.1.runs_scripts();
         }
         // Without `location /`, what answers for missing paths is for all that no location takes.
         // With one, nginx does not ask `try_files` of the server.

@@ -3,7 +3,7 @@
 use crate::directive::Directive;
 use crate::pattern;
 
-use super::locations::Locations;
+use super::locations::{Locations, sends_or_refuses};
 use super::matcher::{Match, kind};
 use super::reader::Reader;
 
@@ -62,17 +62,9 @@ impl Reader<'_> {
         text: &str,
         ignores_case: bool,
     ) -> Result<String, String> {
-        let serves_less = |it: &Directive| match &*it.name {
-            "fastcgi_pass" | "rewrite" | "if" | "root" | "alias" | "location" | "error_page" => {
-                false
-            }
-            "return" => it.arg(0).starts_with('4'),
-            "try_files" => it.args.last().is_some_and(|last| last.starts_with('=')),
-            _ => true,
-        };
         pattern::translate(text, ignores_case).or_else(|problem| {
             let wider = pattern::without_assertions(text)
-                .filter(|_| location.inner().iter().all(serves_less))
+                .filter(|_| location.inner().iter().all(sends_or_refuses))
                 .and_then(|wider| pattern::translate(&wider, ignores_case).ok())
                 .ok_or(problem)?;
             let reason = "what it looks at, ahead or behind, is left out, so it is for more paths, \

@@ -7,9 +7,6 @@ use crate::directive::Directive;
 /// The greatest number of a limit, as `tokamak check` has it.
 pub(super) const GREATEST: u32 = 1_000_000;
 
-/// Both kinds of limits.
-const NAMES: [&str; 2] = ["limit_req", "limit_conn"];
-
 /// A zone, in which clients are counted.
 #[derive(Debug)]
 pub(super) struct Zone {
@@ -45,7 +42,7 @@ fn find(directives: &[Directive], zones: &mut BTreeMap<String, Zone>) {
 fn count(directives: &[Directive], times: usize, zones: &mut BTreeMap<String, Zone>) {
     let servers = directives.iter().filter(|it| it.name == "server" && it.block.is_some()).count();
     for directive in directives {
-        if NAMES.contains(&&*directive.name)
+        if matches!(&*directive.name, "limit_req" | "limit_conn")
             && let Some(zone) = zones.get_mut(zone_of(directive))
         {
             zone.uses += times * servers.max(1);
