@@ -81,7 +81,7 @@ impl Hsts {
 }
 
 /// One site, or one that is mounted in another.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Site {
     pub place: Place,
     /// Names; empty for unknown ones.
@@ -127,36 +127,7 @@ pub(crate) struct Site {
 impl Site {
     /// A site without anything.
     pub(crate) fn new(place: Place) -> Site {
-        Site {
-            place,
-            hosts: Vec::new(),
-            is_default: false,
-            default_on: Vec::new(),
-            listen: Vec::new(),
-            path: None,
-            root: None,
-            index: None,
-            index_listing: false,
-            charset: None,
-            access_log: None,
-            front_controller: None,
-            front_controller_for: Vec::new(),
-            https_redirect: false,
-            hsts: None,
-            certificate: Vec::new(),
-            key: Vec::new(),
-            internal: BTreeMap::new(),
-            error_pages: BTreeMap::new(),
-            intercept_errors: false,
-            php_value: BTreeMap::new(),
-            php_admin_value: BTreeMap::new(),
-            env: BTreeMap::new(),
-            body: None,
-            rules: Vec::new(),
-            mounts: Vec::new(),
-            owns_headers: false,
-            moved: None,
-        }
+        Site { place, ..Site::default() }
     }
 
     /// Whether it refuses everybody everything.
@@ -263,7 +234,7 @@ impl Conditions {
 }
 
 /// One `[[site.rule]]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Rule {
     pub place: Place,
     pub scope: Scope,
@@ -300,28 +271,7 @@ pub(crate) struct Rule {
 impl Rule {
     /// A rule that does nothing yet.
     pub(crate) fn at(place: &Place, scope: Scope) -> Rule {
-        Rule {
-            place: place.clone(),
-            scope,
-            content_types: Vec::new(),
-            except: Vec::new(),
-            unless_file: false,
-            if_file: false,
-            folders_are_files: true,
-            conditions: Conditions::default(),
-            action: None,
-            scripts: Vec::new(),
-            serve: Serve::All,
-            index_listing: None,
-            is_of_scripts: false,
-            limit: None,
-            body: None,
-            is_unlogged: false,
-            internal: false,
-            of_answer: false,
-            is_last: false,
-            headers: Headers::default(),
-        }
+        Rule { place: place.clone(), scope, folders_are_files: true, ..Rule::default() }
     }
 
     /// Asks for a password.

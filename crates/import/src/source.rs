@@ -14,7 +14,7 @@ const LARGEST: u64 = 4 << 20;
 const MOST_ENTRIES: usize = 200_000;
 
 /// A line of a file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The file, as it was named.
     pub file: Arc<str>,
