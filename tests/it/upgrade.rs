@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -204,6 +204,31 @@ fn what_has_changed_goes_with_the_old_version() {
     };
     assert!(eventually(Duration::from_secs(20), is_settled).is_some(), "{}", server.log());
     assert_eq!(command(&server, &["status"]).status.code(), Some(0));
+}
+
+/// A link is turned from one version's folder to the next, as deployments do: the program is the
+/// one that the link leads to now, and goes on with the log of the one before.
+#[test]
+fn a_program_is_found_by_the_name_that_it_was_started_by() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (setup, copy) = replaceable(Kind::Classic, folder.path());
+    let link = folder.path().join("current");
+    let turn = |version: &str| {
+        let next = folder.path().join("next");
+        fs::create_dir(folder.path().join(version)).expect("a folder");
+        fs::copy(&copy, folder.path().join(version).join("tokamak")).expect("a copy");
+        symlink(version, &next).expect("a link");
+        fs::rename(&next, &link).expect("it takes the place");
+    };
+    turn("one");
+    let server = setup.program(link.join("tokamak")).start();
+    let mut successors = Successors::default();
+    turn("two");
+    fs::remove_dir_all(folder.path().join("one")).expect("it is ours");
+    let pid = successors.upgrade(&server).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let program = fs::read_link(format!("/proc/{pid}/exe")).expect("it runs");
+    assert_eq!(program, folder.path().join("two/tokamak"));
+    server.log_line(&[&format!("started pid={pid}")]);
 }
 
 /// A server that is told to stop does not leave another one behind, and is not ready any more.

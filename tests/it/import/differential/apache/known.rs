@@ -2,7 +2,7 @@
 
 use super::super::known::is_folder_without_index;
 use super::super::outcome::{Difference, Pair};
-use super::super::requests::FILES;
+use super::super::requests::{Asked, FILES};
 
 pub(super) const DIFFERENCES: &[Difference] = &[
     Difference {
@@ -148,11 +148,19 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     Difference {
         name: "`THE_REQUEST` is seen decoded",
         explains: |Pair { site, asked, theirs, ours }| {
-            let is_raw = ["%", "//", ".."].iter().any(|it| asked.target.contains(it));
             site.text.contains("%{THE_REQUEST}")
-                && is_raw
+                && is_raw(asked)
                 && theirs.file.as_deref() == Some("index.php")
                 && ours.location.as_ref().is_some_and(|to| to.split('?').next() == Some("/"))
+        },
+    },
+    Difference {
+        name: "expressions see `REQUEST_URI` decoded, and without `..`",
+        explains: |Pair { site, asked, theirs, ours }| {
+            site.text.contains("%{REQUEST_URI} =~")
+                && is_raw(asked)
+                && theirs.status == 200
+                && ours.status == 403
         },
     },
     Difference {
@@ -301,3 +309,8 @@ pub(super) const OPENINGS: &[&str] = &[
 
 /// A redirect of an `<If>`.
 const BY_QUERY: &str = "<If \"%{QUERY_STRING} =~ /a=/\">\nRedirect";
+
+/// Whether the path that was asked for is another one after decoding.
+fn is_raw(asked: &Asked) -> bool {
+    ["%", "//", ".."].iter().any(|it| asked.target.contains(it))
+}
