@@ -106,7 +106,13 @@ impl Php {
         let named = env::var("PHP_CONFIG").ok();
         let candidates: Vec<&str> = match &named {
             Some(name) => vec![name],
-            None => vec!["php-config8.2", "php-config8.4", "php-config8.3", "php-config"],
+            None => vec![
+                "php-config8.2",
+                "php-config8.4",
+                "php-config8.3",
+                "php-config8.5",
+                "php-config",
+            ],
         };
         let tool = candidates
             .iter()
@@ -118,7 +124,7 @@ impl Php {
                     embeddable library of \
                  PHP, on Debian 12:\n\n    apt-get install php8.2-dev libphp8.2-embed\n\nor set \
                  PHP_CONFIG to the \
-                 php-config of another PHP 8.2 or newer.\n",
+                 php-config of another PHP, 8.2 to 8.5.\n",
                     candidates.join(", ")
                 )
             });

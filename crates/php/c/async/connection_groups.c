@@ -9,11 +9,11 @@
  * a result that was not read). So they are held that long, and what was held last is destroyed when
  * the function that waited has returned.
  */
+#include "async/connection_groups.h"
+
 #include <stdlib.h>
 
 #include <Zend/zend_weakrefs.h>
-
-#include "async/connection_groups.h"
 
 typedef struct connection_member {
     zend_object *object;

@@ -7,7 +7,8 @@
 /* Of one context, while others run. */
 typedef struct {
     zend_error_handling_t handling;
-    zend_class_entry *exception_class, *fake_scope;
+    zend_class_entry *exception_class;
+    __typeof__(EG(fake_scope)) fake_scope; /* of a constant class since 8.5 */
     zend_object *exception, *previous_exception;
     zend_fcall_info compare;
     zend_fcall_info_cache compare_cache;

@@ -191,7 +191,7 @@ static void take_out(own_memory *values)
 
 static void put_back(const own_memory *values)
 {
-    char *const place_of_sessions = PS(save_path);
+    __typeof__(PS(save_path)) const place_of_sessions = PS(save_path);
     const char *at = values->rows;
 
     ROWS(PUT_BACK)

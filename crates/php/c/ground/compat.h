@@ -30,6 +30,9 @@
 #if PHP_VERSION_ID < 80200
 #error "Tokamak needs PHP 8.2 or newer"
 #endif
+#if PHP_VERSION_ID >= 80600
+#error "Tokamak knows PHP up to 8.5"
+#endif
 #ifdef ZTS
 #error "Tokamak needs the non-thread-safe build of PHP: each worker is a process"
 #endif
@@ -60,6 +63,13 @@ extern PHPAPI char *php_ini_scanned_path;
 #define COMPAT_MT_STATE ((void *)&RANDOM_G(mt19937))
 #else
 #define COMPAT_MT_STATE (RANDOM_G(mt19937)->state)
+#endif
+
+/* PHP 8.5 has no `disable_classes` any more. */
+#if PHP_VERSION_ID >= 80500
+#define COMPAT_DISABLE_CLASS(name, len) ((void)(name), (void)(len))
+#else
+#define COMPAT_DISABLE_CLASS(name, len) zend_disable_class(name, len)
 #endif
 
 /* What requests of async mode have of their own, as rows of own_memory.c, in 8.4 alone: the fields

@@ -136,7 +136,7 @@ static void disable_classes(const char *list)
         size_t len = strcspn(at, " ,");
         if (len > 0) {
             char *name = estrndup(at, len);
-            zend_disable_class(name, len);
+            COMPAT_DISABLE_CLASS(name, len);
             efree(name);
         }
         at += len + (at[len] != 0);
