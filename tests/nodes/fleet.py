@@ -9,6 +9,7 @@ import re
 import shutil
 import socket
 import ssl
+import subprocess
 import urllib.request
 
 from network import NETWORK, Machine, eventually, make_bridge, run
@@ -75,10 +76,20 @@ class Node(Machine):
         except OSError:
             return False
 
+    def pid(self):
+        return json.loads(self.tokamak("status", "--json"))["pid"]
+
+    def upgrade(self):
+        """By `tokamak upgrade`, until the old server has ended: it answers what comes on
+        connections that the balancer keeps, once each."""
+        old = self.pid()
+        self.tokamak("upgrade")
+        eventually(f"the old server of {self.name} has ended", lambda: subprocess.run(
+            self.command("test", "!", "-e", f"/proc/{old}"), timeout=20).returncode == 0, 60, 0.3)
+
     def stop(self):
         """As a service manager does: SIGTERM, and wait."""
-        pid = json.loads(self.tokamak("status", "--json"))["pid"]
-        run(*self.command("kill", "-TERM", str(pid)))
+        run(*self.command("kill", "-TERM", str(self.pid())))
         path = self.folder / "control"
         eventually(f"{self.name} has stopped", lambda: not path.exists(), 90)
 

@@ -120,7 +120,7 @@ def roll_out(fleet, record, share, step, renew):
 
 def upgrade(fleet, record, share):
     """A new release by `tokamak upgrade`."""
-    roll_out(fleet, record, share, "upgrade", lambda node: node.tokamak("upgrade"))
+    roll_out(fleet, record, share, "upgrade", lambda node: node.upgrade())
     old = {fleet.nodes[0].asks(mode, f"/page/{mode}-1")[2]["release"] for mode in MODES}
     fleet.nodes[0].tokamak("cache", "purge", "--all")
     record.says("upgrade: releases of cached pages after it", ", ".join(sorted(old)))

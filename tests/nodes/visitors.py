@@ -90,7 +90,7 @@ class Visitor(threading.Thread):
             response, body = self.exchange(method, path)
         except (OSError, http.client.HTTPException) as error:
             return self.fails(repeatable, f"{method} {path}: {error!r}")
-        if response.status == 503 and b'"sessions":false' in body:
+        if response.status == 500 and b'"sessions":false' in body:
             self.tally.lacks_session(time.monotonic() - begin)
             raise Failed
         if response.status == 500 and b'"stored":false' in body:
@@ -223,7 +223,7 @@ class Reader(Visitor):
 class TlsVisitor(Visitor):
     """One who comes over TLS, with a new connection each time, and resumes. Such a connection goes
     to one node, and HAProxy cannot repeat what it does not see: as browsers do, the visitor tries
-    again once what may be repeated."""
+    again what may be repeated, as often as HAProxy would."""
 
     def __init__(self, name, mode, tally, releases, root):
         super().__init__(name, mode, tally, releases)
@@ -231,13 +231,13 @@ class TlsVisitor(Visitor):
         self.session = None
 
     def exchange(self, method, path):
-        try:
-            return self.exchange_over_tls(method, path)
-        except (OSError, http.client.HTTPException):
-            if method == "POST":
-                raise
-            self.tally.count("tried again over TLS")
-            return self.exchange_over_tls(method, path)
+        for left in (3, 2, 1, 0):
+            try:
+                return self.exchange_over_tls(method, path)
+            except (OSError, http.client.HTTPException):
+                if method == "POST" or left == 0:
+                    raise
+                self.tally.count("tried again over TLS")
 
     def exchange_over_tls(self, method, path):
         connection = Tls(self.host, self.context, self.session)

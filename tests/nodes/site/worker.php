@@ -51,9 +51,8 @@ $handler = static function () use ($answer, $begins, $ends): void {
     }
     header('Cache-Control: no-store');
     if (!$begins()) {
-        // Without its session a visitor is not served as if he had none.
-        http_response_code(503);
-        header('Retry-After: 1');
+        // Without its session a visitor is not served as if he had none. HAProxy repeats 503.
+        http_response_code(500);
         $answer(['sessions' => false]);
         return;
     }
