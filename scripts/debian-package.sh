@@ -17,13 +17,15 @@ mirror() {
 # fetch_package RELEASE PACKAGE FOLDER: unpacks it there, by an apt that knows the one release and
 # nothing of this machine. In a subshell: it leaves a trap.
 fetch_package() {
-    local release=$1 package=$2 to=$3 from work options
+    local release=$1 package=$2 to=$3 frozen='' from work options
     from=$(mirror) || exit 3
     work=$(mktemp -d)
     # shellcheck disable=SC2064
     trap "rm -rf '$work'" EXIT
     mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$(dirname "$to")"
-    echo "deb [target=Packages signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $from $release main" \
+    # As in clean-debian.sh.
+    [ "${DEBIAN_FROZEN:-}" != yes ] || frozen=' check-valid-until=no'
+    echo "deb [target=Packages$frozen signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $from $release main" \
         >"$work/sources.list"
     options=(-qq -o "Dir::Etc::SourceList=$work/sources.list" -o Dir::Etc::SourceParts=/dev/null
         -o "Dir::State::Lists=$work/lists" -o "Dir::Cache=$work/cache" -o Dir::State::status=/dev/null
