@@ -4,8 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
-use crate::harness::{Kind, Server, Setup, get, program};
+use crate::harness::{Kind, Server, Setup, eventually, get, program};
 use crate::operate::{configure, reload};
 
 /// A folder of programs `tokamak-phpX.Y`, each of which is the one that was built, and says to its
@@ -96,7 +97,8 @@ fn a_check_without_any_php_names_a_package() {
     fs::copy(program(), &alone).expect("a copy");
     let mut command = Command::new(alone);
     command.arg("check").arg(folder.path()).env("PATH", "").env_remove("TOKAMAK_PHP");
-    let output = command.output().expect("it runs");
+    // A process that another test has just started may still hold the copy open for writing.
+    let output = eventually(Duration::from_secs(20), || command.output().ok()).expect("it runs");
     let text = String::from_utf8(output.stderr).expect("text");
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(
