@@ -105,7 +105,11 @@ fn settings() -> String {
     let folder = extension_directory();
     let is_here = |name: &&&str| folder.join(format!("{name}.so")).exists();
     // As Debian sets it.
-    let mut text = "zend_extension=opcache.so\nopcache.jit=off\n".to_owned();
+    let mut text = "opcache.jit=off\n".to_owned();
+    // Since 8.5 it is a part of PHP.
+    if is_here(&&"opcache") {
+        text.push_str("zend_extension=opcache.so\n");
+    }
     for name in EXTENSIONS.iter().filter(is_here) {
         let _ = writeln!(text, "extension={name}.so");
     }

@@ -585,6 +585,7 @@ const HOLDING: &[(&str, &str)] = &[
     ("getprotobyname getprotobynumber getservbyname getservbyname_r getservbyport", "files"),
     ("pthread_cond_timedwait pthread_cond_wait pthread_join", "threads of the library, at work"),
     ("sem_timedwait sem_wait", "threads of the library, at work"),
+    ("pause", "Rust's library: a thread that calls exit() while another one does"),
     ("pthread_rwlock_rdlock pthread_rwlock_wrlock", "held for a moment"),
     ("recvmmsg sendmmsg", "QUIC of OpenSSL and libcurl: sockets that do not block"),
     ("sigwait", "libpq: for a signal that has come"),
