@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use regex_lite::Regex;
 
 use super::{mixed, rows, start_in};
-use crate::harness::extensions::{SCAN_DIRECTORY, scan_directory};
+use crate::harness::extensions::{SCAN_DIRECTORY, extension_directory, scan_directory};
 use crate::harness::*;
 
 /// The tables whose rows async mode exchanges.
@@ -166,11 +166,13 @@ fn shared() -> BTreeSet<String> {
 
 /// How many words of a file may change that have no name, by `shared.txt`.
 fn most_nameless(file: &str) -> usize {
-    let most = shared().into_iter().find_map(|name| {
+    let has_opcache = file == "libphp.so" && !extension_directory().join("opcache.so").exists();
+    let most = shared().into_iter().filter_map(|name| {
         let (of, most) = name.split_once('+')?;
-        (of == file).then(|| most.parse().expect("a number"))
+        let is_of = of == file || has_opcache && of == "opcache.so";
+        is_of.then(|| most.parse::<usize>().expect("a number"))
     });
-    most.unwrap_or(0)
+    most.sum()
 }
 
 /// The places that the rows of async mode have, as macros of PHP; those of a whole variable by its
