@@ -240,7 +240,7 @@ fn without_a_token_this_machine_may_look() {
 }
 
 #[test]
-fn with_a_token_nobody_else_may() {
+fn with_a_token_requests_without_it_are_refused() {
     let (_server, port) = on_a_port(&format!("admin_token = \"{TOKEN}\""));
     assert_eq!(ask(connect(port), "GET /live", "").0, 200);
     for fields in ["", "Authorization: Bearer 0123456789abcdeX\r\n", "Authorization: Basic x\r\n"] {
@@ -255,7 +255,7 @@ fn with_a_token_nobody_else_may() {
 }
 
 #[test]
-fn bad_requests_harm_nobody() {
+fn bad_requests_do_not_disturb_others() {
     let server = on_a_socket(operated(Kind::Classic));
     for (request, code) in [
         ("GET /index.html", 404),
@@ -274,7 +274,7 @@ fn bad_requests_harm_nobody() {
 
 /// More connections than there may be: some say nothing, some stop in the middle, some keep theirs.
 #[test]
-fn clients_without_a_right_starve_nobody() {
+fn clients_without_a_right_do_not_starve_others() {
     let (_server, port) = on_a_port(&format!("admin_token = \"{TOKEN}\""));
     let right = format!("Authorization: Bearer {TOKEN}\r\n");
     let begun = |text: &str| {
@@ -322,7 +322,7 @@ fn silent_and_slow_clients_are_closed() {
 
 /// What they have asked for is answered to nobody; there is a bound for it, and room afterwards.
 #[test]
-fn clients_that_go_away_harm_nobody() {
+fn clients_that_go_away_do_not_disturb_others() {
     let server = on_a_socket(operated(Kind::Classic));
     let front = status(&server)["front_pid"].clone();
     for _ in 0..300 {
@@ -337,7 +337,7 @@ fn clients_that_go_away_harm_nobody() {
 
 /// A stranger's probes neither use up the supervisor's patience nor stand in the way of others.
 #[test]
-fn aborted_probes_harm_nobody() {
+fn aborted_probes_do_not_disturb_others() {
     let server = on_a_socket(operated(Kind::Classic));
     for _ in 0..300 {
         let mut stream = socket(&server);

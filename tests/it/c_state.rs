@@ -289,7 +289,7 @@ fn no_variable_of_a_c_file_is_a_requests() {
 }
 
 #[test]
-fn variables_are_told_from_functions_and_constants() {
+fn functions_and_constants_are_not_taken_for_variables() {
     let text = "\
 /* static int in_a_comment; */
 static int plain, *pointer;

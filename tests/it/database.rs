@@ -137,7 +137,7 @@ impl Plant {
 }
 
 #[test]
-fn idle_workers_with_a_dead_connection_serve_nobody() {
+fn idle_workers_with_a_dead_connection_are_replaced_before_a_request() {
     let mut plant = Plant::start(Kind::Worker, &[]);
     let workers = plant.use_every_worker();
     assert_eq!(plant.use_every_worker(), workers, "workers were replaced without need");
@@ -164,7 +164,7 @@ fn idle_workers_with_a_dead_connection_serve_nobody() {
 }
 
 #[test]
-fn a_connection_that_was_idle_too_long_serves_nobody() {
+fn a_connection_that_was_idle_too_long_is_not_used() {
     let plant = Plant::start(Kind::Worker, &[("WAIT_TIMEOUT", "1")]);
     let workers = plant.use_every_worker();
     let connected = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'reactor'";

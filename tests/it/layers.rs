@@ -397,7 +397,7 @@ fn no_file_names_one_machine_or_a_package_host() {
 }
 
 #[test]
-fn a_machine_path_is_told_from_a_word() {
+fn a_word_is_not_taken_for_a_machine_path() {
     assert!(names_a_machine(concat!("root = \"/wo", "rk/site\"")).is_some());
     assert!(names_a_machine(concat!("see fieldwo", "rk/site")).is_none());
     assert!(names_a_machine(concat!("cd frame/wo", "rk/")).is_none());

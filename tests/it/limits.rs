@@ -96,7 +96,7 @@ fn number_of_connections() {
 
 /// Who is turned away has a moment to send its request and to read why there is no room.
 #[test]
-fn nobody_is_reset_who_is_turned_away() {
+fn clients_that_are_turned_away_are_not_reset() {
     let server = classic().line("limits.connections = 1").start();
     let mut held = eventually(SOON, || {
         let mut connection = server.connect();

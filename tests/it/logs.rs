@@ -260,7 +260,7 @@ fn lost(log: &str) -> usize {
 
 /// An error log that nobody reads costs lines in the end, but no request ever waits for it.
 #[test]
-fn a_full_pipe_holds_up_nobody() {
+fn a_full_pipe_holds_up_no_request() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("errors");
     let mut pipe = Pipe::new(&path);
@@ -382,7 +382,7 @@ fn a_full_pipe_does_not_stop_a_script() {
 
 /// Neither a script nor a program that it starts writes a line that looks like the server's.
 #[test]
-fn nobody_forges_a_line() {
+fn clients_cannot_forge_a_line() {
     let image = |setup: Setup| setup.boot("stray.php");
     let servers: [(&str, Setup); 4] = [
         ("worker ", Setup::new(Kind::Classic)),

@@ -120,7 +120,7 @@ fn a_passed_socket_without_a_site_is_an_error_at_the_start() {
 }
 
 #[test]
-fn tells_the_manager_how_it_stands() {
+fn notifies_the_manager_of_each_state() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();

@@ -51,7 +51,7 @@ fn applications_know_the_user(kind: Kind) {
 }
 
 #[test]
-fn nobody_gets_in_without_a_password() {
+fn requests_without_a_password_get_401() {
     let (_folder, rule) = staff();
     let setup = Setup::new(Kind::Classic).site("sites/rules/wiki").front_controller("index.php");
     let server = setup

@@ -164,7 +164,7 @@ fn a_kept_user_is_asked_for_again_after_a_time() {
 }
 
 #[test]
-fn without_a_database_nobody_is_let_in_and_no_process_ends() {
+fn without_a_database_requests_are_refused_and_no_process_ends() {
     let Plant { server, database } = Plant::start(Kind::Fastcgi, 0, "yes");
     drop(database);
     for number in 0..8 {

@@ -128,7 +128,7 @@ fn a_script_gets_its_arguments_and_answers_for_itself() {
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn errors_of_php_name_what_is_missing() {
     let place = place();
     let said = |command: &mut Command| {
         let output = run(command);

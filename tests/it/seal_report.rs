@@ -143,7 +143,7 @@ fn a_symfony_application_keeps_the_last_request_and_does_not_grow() {
 
 /// An application of Laravel's shape: a page that opens a session leaves its token in a singleton.
 #[test]
-fn what_a_warm_up_request_draws_is_named() {
+fn values_drawn_by_a_warm_up_request_are_reported() {
     let directory = root().join("tests/report");
     let (code, report) = json(&directory, &["frozen.php", "/login"]);
     let of_report = |report: &Value| {

@@ -101,7 +101,7 @@ fn no_url_breaks_an_entry(kind: Kind) {
 
 /// The time in the queue is told, although PHP knows nothing of it.
 #[test]
-fn an_entry_tells_how_long_the_request_has_waited() {
+fn an_entry_has_the_time_that_the_request_has_waited() {
     let server = Setup::new(Kind::Classic).workers(1).site_line(SLOW).start();
     let (mut first, mut second) = (server.connect(), server.connect());
     first.send(get("/hold.php?name=first").bytes());

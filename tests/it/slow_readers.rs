@@ -27,7 +27,7 @@ const SPOOLED: &str = "tokamak_spooled_bytes{site=\"localhost\"}";
 
 mod hold_nobody {
     crate::harness::of_kinds!(
-        super::slow_readers_hold_nobody;
+        super::slow_readers_do_not_hold_workers;
         classic: Classic, worker: Worker, concurrent: Async, sealed: Sealed, fastcgi: Fastcgi
     );
 }
@@ -57,7 +57,7 @@ fn read_on(mut reader: Connection, bytes: usize) {
 
 /// Four workers, four clients that take nothing of their pages over either protocol: others are
 /// answered, and the slow ones get all of it in the end.
-fn slow_readers_hold_nobody(kind: Kind) {
+fn slow_readers_do_not_hold_workers(kind: Kind) {
     let setup = Setup::new(kind).workers(4).one_at_a_time().line("limits.buffer = \"64KiB\"");
     let server = metrics::start(setup);
     let mut readers: Vec<_> = (0..4).map(|_| slow_reader(&server, PAGE)).collect();

@@ -404,7 +404,7 @@ fn a_folder_that_is_gone_is_named() {
 
 /// No worker lives and none boots: nobody waits for one.
 #[test]
-fn nobody_waits_for_workers_that_do_not_boot() {
+fn requests_do_not_wait_for_workers_that_do_not_boot() {
     let server = start(Kind::Worker);
     let old =
         worker_pids(&status_when(&server, "workers", |status| status["pools"][0]["idle"] == 2));

@@ -46,7 +46,7 @@ fn the_password_of_each_user() {
 }
 
 #[test]
-fn a_wrong_line_is_told_without_what_is_secret() {
+fn the_error_for_an_invalid_line_contains_no_secret() {
     for (line, problem) in [
         ("max:geheim", "line 3: the password of `max` is neither hashed with bcrypt"),
         ("max:Kx9dG3sW1f2Qk", "line 3: the password of `max` is neither"),

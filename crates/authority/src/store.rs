@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_is_told() {
+    fn a_failed_update_program_is_an_error() {
         let store = Store { root: "/".into(), family: &FAMILIES[0] };
         assert_eq!(store.update(&["true"]), Ok(None));
         for (command, why) in [("ls /no/such", "failed"), ("no-such-program", "cannot be run")] {

@@ -85,7 +85,7 @@ fn servers_that_begin_at_once_have_one_authority() {
 }
 
 #[test]
-fn damaged_files_are_told_or_replaced() {
+fn damaged_files_are_reported_or_replaced() {
     let temporary = tempfile::tempdir().unwrap();
     let state = temporary.path().join("state");
     let authority = Authority::open(&state, now()).unwrap();

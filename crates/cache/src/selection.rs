@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_depends_on_too_much_is_for_nobody_else() {
+    fn responses_with_too_broad_vary_are_private() {
         let none = HeaderMap::new();
         assert!(Selection::of(&none, &headers(&["Vary: *"])).is_none());
         assert!(Selection::of(&none, &headers(&["Vary: a, *"])).is_none());

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn errors_name_file_line_and_key() {
         for (text, problem) in [
             ("[[pool]]\nmode = \"sealed\"\n", "pools.toml:1: pool.name: not set"),
             ("[[pool]]\nname = \"a\"\nmood = 1\n", "pools.toml:3: pool.mood: unknown key"),

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_is_not_booked() {
+    fn a_ledger_without_reader_books_nothing() {
         let mut ledger = Ledger::unread(crate::now());
         ledger.mark(Phase::Route);
         ledger.stamp(Phase::Php, crate::now() + 1);

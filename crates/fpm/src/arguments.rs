@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_php_is_told() {
+    fn command_line_options_become_settings_of_php() {
         let settings =
             good(&["-n", "-c", "/etc/php", "-e", "-dmemory_limit=1G", "-d", "x"]).php.settings();
         let expected = [

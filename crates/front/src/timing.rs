@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_are_told_to_the_nanosecond() {
+    fn phases_are_written_to_the_nanosecond() {
         let mut ledger = Ledger::begin(1_000);
         ledger.stamp(Phase::Head, 1_017);
         ledger.stamp(Phase::Php, 12_345_678);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_told_with_their_number() {
+    fn calls_are_written_with_their_number() {
         let mut ledger = Ledger::begin(0);
         let sums = [CallSum { count: 2, nanos: 3_000_001 }, CallSum::default()];
         ledger.add_calls(&Calls { sums });

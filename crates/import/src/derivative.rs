@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_know_is_not_said() {
+    fn undecidable_conditions_are_unknown() {
         for expression in [r"\bvs", r"(^/v|x)y", r"(a*)*(", r"\x41", r"(?i:v)s", r"^/v{0}"] {
             assert_eq!(behind(expression, "/vstats"), None, "{expression}");
         }

@@ -365,7 +365,7 @@ fn nothing_runs_where_nginx_runs_nothing() {
 }
 
 #[test]
-fn who_may_not_see_the_front_controller_reaches_it_by_no_path() {
+fn clients_without_access_to_the_front_controller_reach_it_by_no_path() {
     let main = "location / { try_files $uri $uri/ /index.php?$args; }";
     for guard in [
         "location ~ \\.php$ { allow 10.0.0.0/8; deny all; fastcgi_pass x; }",

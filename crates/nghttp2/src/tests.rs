@@ -184,7 +184,7 @@ fn a_stream_is_closed_at_once_and_what_comes_on_it_is_ignored() {
 }
 
 #[test]
-fn more_requests_than_told_are_refused_and_the_others_live() {
+fn requests_above_the_limit_are_refused_and_the_others_go_on() {
     let mut session = begun();
     // The client knows the limit.
     session.receive(&frame(4, 1, 0, &[])).unwrap();
@@ -199,7 +199,7 @@ fn more_requests_than_told_are_refused_and_the_others_live() {
 }
 
 #[test]
-fn priorities_are_told() {
+fn priorities_are_events() {
     let mut session = begun();
     session.receive(&frame(16, 0, 0, b"\0\0\0\x05u=1, i")).unwrap();
     match session.next_event() {
@@ -221,7 +221,7 @@ fn priorities_are_told() {
 
 /// Nobody takes the body of the first request, and the connection's window is for the second one.
 #[test]
-fn bodies_that_nobody_takes_hold_nobody_up() {
+fn unread_bodies_do_not_hold_up_other_requests() {
     let mut session = begun();
     request(&mut session, 1, 0);
     session.receive(&frame(0, 0, 1, &[0; 10_000])).unwrap();

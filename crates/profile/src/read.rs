@@ -111,7 +111,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn samples_of_too_many_paths_are_said() {
+    fn samples_beyond_the_limit_of_paths_are_counted() {
         let profile = read("default", &TEXT.replace("url\t/b", "url\t(other paths)")).unwrap();
         assert!(profile.to_string().ends_with("3 lost, 2 of more paths than are told apart"));
     }

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_connections_is_listed_once() {
+    fn a_holder_of_connections_is_listed_once() {
         let text = "-1\t0\t0\t0\t-\tr\tpersistent connections of the boot\n\
             0\t8\t0\t0\t-\tp\tan object of the class PDO\n\
             0\t8\t0\t0\t-\tp\tan object of the class PDO\n";

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_without_end_are_told_once() {
+    fn changes_without_end_are_reported_once() {
         let mut unrest = Unrest::default();
         let mut told = Vec::new();
         for now in 0..100 {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_quiet_time_nobody_waits() {
+    fn after_a_quiet_time_no_request_waits() {
         let mut renewals = Renewals::default();
         let mut now = 0;
         for pause in [None, Some(2), Some(4)] {

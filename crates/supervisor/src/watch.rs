@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_boot_without_end_is_found() {
+    fn a_boot_that_takes_too_long_is_a_finding() {
         let starting = entry(WorkerState::Starting, 0, 0);
         let look = |limits: &Limits, now| {
             LastRequest::default().look(&starting, SECOND, None, limits, now)

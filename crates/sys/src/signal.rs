@@ -98,7 +98,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_signal_is_read_and_interrupts_nobody() {
+    fn a_signal_is_read_and_interrupts_no_call() {
         let signals = Signals::take().unwrap();
         assert_eq!(signals.next(), None);
         // SAFETY: sends a signal, blocked here, to this very thread.

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_is_heard() {
+    fn what_is_encoded_is_decoded() {
         for count in 1..=TICKET_KEYS + 1 {
             let news = TicketNews::Keys((0..count).map(|_| TicketKey::random()).collect());
             let encoded = news.encode();

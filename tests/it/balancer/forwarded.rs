@@ -138,7 +138,7 @@ fn a_proxy_may_speak_as_the_standard_says() {
 }
 
 #[test]
-fn rubbish_is_believed_by_nobody() {
+fn invalid_forwarded_fields_are_not_believed() {
     let server = trusting(Kind::Classic, "\"127.0.0.1\"").start();
     let long = "127.0.0.1, ".repeat(2000) + "127.0.0.1";
     let mut connection = server.connect();

@@ -2,7 +2,7 @@ use super::{Site, asking, page_with, status};
 use crate::harness::get;
 
 #[test]
-fn nobody_poisons_a_page() {
+fn clients_cannot_poison_a_page() {
     let site = Site::with(&["cache_lifetime = \"1m\""]);
     for (field, variable) in [
         ("X-Forwarded-Host", "HTTP_X_FORWARDED_HOST"),
@@ -95,7 +95,7 @@ fn values_without_end_do_not_fill_the_memory() {
 }
 
 #[test]
-fn a_request_with_a_body_is_nobody_elses() {
+fn responses_to_requests_with_a_body_are_not_shared() {
     let site = Site::new();
     let target = page_with("", &["Cache-Control: max-age=60"]);
     let mut runs = 0;

@@ -206,7 +206,7 @@ fn a_response_becomes_old() {
 }
 
 #[test]
-fn default_lifetimes_are_for_nobody_in_particular() {
+fn default_lifetimes_are_only_for_shareable_responses() {
     let site = Site::with(&["cache_lifetime = \"1m\""]);
     let plain = get("/page.php");
     site.send(&plain);
@@ -348,7 +348,7 @@ fn applications_are_asked_whether_it_is_still_right() {
 }
 
 #[test]
-fn clients_are_told_that_they_have_it_already() {
+fn conditional_requests_get_304() {
     let site = Site::new();
     let modified = "Fri, 01 Jan 2021 00:00:00 GMT";
     let target = page(&[

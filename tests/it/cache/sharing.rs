@@ -72,7 +72,7 @@ fn those_who_wait_for_nothing_go_on_together() {
 }
 
 #[test]
-fn nobody_waits_for_ever() {
+fn requests_wait_for_another_fill_for_a_limited_time() {
     let site = Site::with(&["cache.wait = \"200ms\""]);
     let target = page_with("", &["Cache-Control: max-age=60"]);
     site.hold(true);
@@ -131,7 +131,7 @@ fn bodies_are_sent_while_they_are_stored() {
 }
 
 #[test]
-fn a_client_that_reads_slowly_holds_up_nobody() {
+fn a_client_that_reads_slowly_does_not_hold_up_others() {
     let site = Site::new();
     let target = page_with("pieces=30&size=30000&pause=5", &["Cache-Control: max-age=60"]);
     let mut slow = Connection::open(site.0.address);

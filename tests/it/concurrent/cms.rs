@@ -75,7 +75,7 @@ fn everybody_writes_as_who_they_are(kind: Kind) {
 
 /// Somebody locks the articles: all who want them wait in one process, and others are served.
 #[test]
-fn who_waits_for_the_database_holds_up_nobody() {
+fn a_request_that_waits_for_the_database_does_not_hold_up_others() {
     let (database, server) = start(Kind::Async);
     let lock = database.session("LOCK TABLES reactor.articles WRITE; DO GET_LOCK('locked', 0)");
     let is_locked = || database.query("SELECT IS_USED_LOCK('locked') > 0") == "1";

@@ -287,7 +287,7 @@ fn are_flat(samples: &[Held]) -> bool {
 }
 
 #[test]
-fn nobody_gets_another_ones_answer() {
+fn no_client_gets_another_ones_response() {
     let mut services = Services::start();
     let server = services.serve();
     let ledger = Ledger::default();

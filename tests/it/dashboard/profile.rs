@@ -97,7 +97,7 @@ fn a_profile_is_ended_by_the_same_button() {
 }
 
 #[test]
-fn why_there_is_no_profile_is_said() {
+fn the_dashboard_shows_why_there_is_no_profile() {
     let (_server, mut browser) = shown();
     browser.value("document.getElementById('prefix').value = 'shop'");
     press(&mut browser);

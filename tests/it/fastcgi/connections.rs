@@ -280,7 +280,7 @@ fn an_idle_connection_does_not_hold_the_only_process() {
 }
 
 #[test]
-fn nobody_waits_for_ever() {
+fn silent_applications_time_out() {
     let backend = Backend::start(|client| {
         if let Some(asked) = client.request() {
             if asked.path() == "/half" {
@@ -302,7 +302,7 @@ fn nobody_waits_for_ever() {
 }
 
 #[test]
-fn a_body_that_nobody_takes_is_given_up() {
+fn an_unread_body_is_given_up() {
     let (sender, closed) = mpsc::channel();
     let backend = Backend::start(move |client| {
         client.taste();

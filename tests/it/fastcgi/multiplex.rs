@@ -82,7 +82,7 @@ fn requests_share_a_connection() {
 
 /// It is asked once. Another answer than "yes", or none, means one request a connection.
 #[test]
-fn who_cannot_is_not_made_to() {
+fn applications_without_multiplexing_get_one_request_a_connection() {
     let no = |said: Option<Vec<u8>>, closes: bool| {
         Backend::start(move |client| {
             let (mut conversation, mut now) = (Conversation::default(), 0);
@@ -161,7 +161,7 @@ fn no_more_requests_than_it_takes() {
 
 /// What a client does not take is put aside, so that the others on the connection go on.
 #[test]
-fn a_slow_client_holds_up_nobody() {
+fn a_slow_client_does_not_hold_up_others() {
     let body = numbered(24 << 20);
     let sent = body.clone();
     let backend = shared(says(None), move |client, heard, _| {
@@ -194,7 +194,7 @@ fn a_slow_client_holds_up_nobody() {
 
 /// Large bodies take turns, so that a small request need not wait for their end.
 #[test]
-fn a_large_body_holds_up_nobody() {
+fn a_large_body_does_not_hold_up_others() {
     let backend = shared(says(None), |client, heard, _| {
         let Heard::Request(id, asked) = heard else { panic!("{heard:?}") };
         client.send(&about(id, text(&crc32(&asked.body).to_string())));

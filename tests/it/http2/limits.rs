@@ -265,7 +265,7 @@ fn a_client_that_takes_nothing() {
 }
 
 #[test]
-fn an_idle_connection_is_told_that_it_ends() {
+fn an_idle_connection_gets_goaway() {
     let server = start(&["timeouts.idle = \"500ms\""]);
     let mut raw = Raw::open(&server, b"");
     raw.get(1, "/hello.php");

@@ -128,7 +128,7 @@ fn clients_of_one_proxy_have_no_priorities() {
 
 /// Responses that wait for their turn when the client goes away end and are logged like all others.
 #[test]
-fn nobody_waits_on_a_connection_that_has_ended() {
+fn streams_of_an_ended_connection_do_not_wait() {
     let server = start(&["log.access = \"state/access.log\""]);
     drop(ask(&server, &page_with(("/style.css", "u=0"))));
     let logged = || {
@@ -142,7 +142,7 @@ fn nobody_waits_on_a_connection_that_has_ended() {
 
 /// An urgent response whose client does not open its window keeps nothing back.
 #[test]
-fn a_closed_window_keeps_nobody_back() {
+fn a_closed_window_does_not_hold_up_other_streams() {
     let server = start(&[]);
     let mut raw = Raw::open(&server, b"");
     raw.frame(WINDOW_UPDATE, 0, 0, &(LARGEST_WINDOW - DEFAULT_WINDOW).to_be_bytes());

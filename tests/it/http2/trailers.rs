@@ -9,7 +9,7 @@ use http::response::Parts;
 use super::client::{PATIENCE, Target, request, runtime};
 use crate::harness::{Kind, Server, Setup, get, in_every_mode};
 
-in_every_mode! { they_follow_the_body, those_of_one_request_are_nobody_elses }
+in_every_mode! { they_follow_the_body, trailers_are_those_of_their_request }
 
 /// The head, the length of the body, and what followed it.
 fn ask(server: &Server, request: Builder) -> (Parts, usize, Option<HeaderMap>) {
@@ -53,7 +53,7 @@ fn they_follow_the_body(kind: Kind) {
     }
 }
 
-fn those_of_one_request_are_nobody_elses(kind: Kind) {
+fn trailers_are_those_of_their_request(kind: Kind) {
     let server = Setup::new(kind).workers(1).start();
     for _ in 0..3 {
         let (_, _, trailers) = fetch(&server, "/trailers.php?early=1");

@@ -140,7 +140,7 @@ fn a_redirect_is_no_page_that_was_looked_at() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_named() {
+fn errors_name_the_target_that_cannot_be_watched() {
     let nobody = format!("http://{}/", free_address());
     let folder = tempfile::tempdir().unwrap();
     let (_server, ends) = that_ends_after(30, &folder.path().join("log"));

@@ -362,7 +362,7 @@ fn unasked_bytes_end_a_connection() {
 
 /// Ten scripts wait for answers that scripts of the same event loop give half a second later.
 #[test]
-fn a_slow_service_holds_up_nobody() {
+fn a_slow_service_does_not_hold_up_others() {
     let server = Scripted::answering(
         "",
         &[],

@@ -41,7 +41,7 @@ fn a_response_without_headers_is_an_error() {
 }
 
 #[test]
-fn a_failing_script_is_an_error_that_tells_the_client_nothing() {
+fn a_failing_script_is_an_error_without_details_for_the_client() {
     let secret = "print('A: b\\r\\n\\r\\nhalf')\nerror('a secret')";
     for (text, said) in [
         (secret, "test.lua:2: a secret"),

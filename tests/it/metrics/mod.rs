@@ -267,7 +267,7 @@ fn scrapers_that_never_read_are_cut_off_and_counted() {
 }
 
 #[test]
-fn the_supervisor_tells_of_workers() {
+fn the_supervisor_exports_figures_of_workers() {
     let server = start(operated(Kind::Worker));
     let booted = status_when(&server, "booted workers", |status| status["pools"][0]["idle"] == 2);
     server.get("/index.php").expect(200);

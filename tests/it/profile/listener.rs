@@ -93,7 +93,7 @@ fn each_form_has_the_hot_function(kind: Kind) {
 }
 
 #[test]
-fn what_cannot_be_understood_is_said() {
+fn an_invalid_query_gets_400_with_the_valid_values() {
     let (_server, port) = listening(Setup::new(Kind::Classic));
     for (query, status, part) in [
         ("?seconds=61", 400, "`seconds` is a whole number, 1 to 60"),

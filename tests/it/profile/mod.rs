@@ -158,7 +158,7 @@ fn a_table_names_the_hottest_function_first() {
 }
 
 #[test]
-fn what_cannot_be_profiled_is_said() {
+fn errors_of_profile_name_the_argument() {
     let server = started(Kind::Classic);
     let why = refusal(&command(&server, &["profile", "--site", "nowhere"]));
     assert!(why.contains("no site nowhere has PHP workers; those are: "), "{why}");

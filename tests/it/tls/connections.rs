@@ -81,7 +81,7 @@ fn a_client_that_goes_is_noticed() {
 }
 
 #[test]
-fn http_on_the_port_for_tls_is_told_so() {
+fn http_on_the_port_for_tls_gets_a_400_that_says_so() {
     let secured = secured(Kind::Classic, &["timeouts.head = \"1s\""], &[]);
     let response = Connection::open(secured.address).exchange(&get("/hello.php")).expect(400);
     assert!(response.text().contains("plain HTTP request was sent to an HTTPS port"));
@@ -93,7 +93,7 @@ fn http_on_the_port_for_tls_is_told_so() {
 }
 
 #[test]
-fn handshakes_that_stop_half_way_end_and_disturb_nobody() {
+fn handshakes_that_stop_half_way_end_and_do_not_disturb_others() {
     let secured = secured(Kind::Classic, &["timeouts.head = \"1s\""], &[]);
     // The beginning of a greeting, byte by byte as far as it goes.
     let greeting = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];

@@ -48,7 +48,7 @@ fn ends(stream: &mut TcpStream) -> bool {
 }
 
 #[test]
-fn clients_that_stop_after_the_first_answer_disturb_nobody() {
+fn clients_that_stop_after_the_first_answer_do_not_disturb_others() {
     let secured = secured(Kind::Classic, &["timeouts.head = \"2s\"", "loops = 1"], &[]);
     let front = status(&secured.server)["front_pid"].clone();
     let config = tls_client(&secured.folder.path("localhost.pem"), "h2");

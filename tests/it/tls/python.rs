@@ -64,7 +64,7 @@ fn is_refused(said: &[String]) -> bool {
 
 /// The connection is not reset under the hands of a client that has not read the alert yet.
 #[test]
-fn clients_that_go_on_are_told_why_they_are_refused() {
+fn clients_that_go_on_get_an_alert_with_the_reason() {
     let secured = asking("required");
     assert_eq!(says(&secured, "eager.py", &[]), ["TLSV13_ALERT_CERTIFICATE_REQUIRED"; 5]);
 }

@@ -154,7 +154,7 @@ impl Keeping {
 }
 
 #[test]
-fn kept_connections_are_told_that_they_end() {
+fn idle_connections_get_close_notify_or_goaway_before_they_end() {
     // A busy machine may not get to the connections of the old front within a second.
     let lines = ["timeouts.idle = \"2s\"", "timeouts.drain = \"30s\""];
     let secured = secured(Kind::Classic, &lines, &[]);

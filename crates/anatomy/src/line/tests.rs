@@ -20,7 +20,7 @@ fn a_call_has_its_times_descriptors_and_path() {
 }
 
 #[test]
-fn sockets_are_told_by_their_inodes_and_peers_by_their_ports() {
+fn sockets_are_identified_by_inode_and_peers_by_port() {
     let accept = one(
         "1 1.0 accept4(6<\\x73\\x6f\\x63\\x6b\\x65\\x74\\x3a\\x5b\\x31\\x5d>, {sa_family=AF_INET, \
          sin_port=htons(5001), sin_addr=inet_addr(\"\\x31\")}, [112 => 16], SOCK_NONBLOCK) = \

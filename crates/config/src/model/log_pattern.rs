@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_told_with_what_is() {
+    fn the_error_for_an_invalid_pattern_says_what_is_valid() {
         for (text, expected) in [
             ("$none", "`$none` is no variable"),
             ("$none", "$args, $body_bytes_sent, "),

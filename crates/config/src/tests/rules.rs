@@ -69,7 +69,7 @@ fn a_rule_means_what_it_says() {
 }
 
 #[test]
-fn a_wrong_rule_is_told_with_its_line() {
+fn an_error_in_a_rule_names_its_line() {
     let place = Place::with(&["index.php"]);
     for (line, parts) in [
         ("", &["tokamak.toml:2: site.rule: does nothing; set `redirect`"][..]),
@@ -272,7 +272,7 @@ fn a_mounted_site_is_reached_as_the_sites_around_it() {
 }
 
 #[test]
-fn what_browsers_are_told_goes_along_as_a_whole() {
+fn the_keys_of_hsts_are_inherited_together() {
     let place = Place::with(&["index.php", "pma/index.php"]);
     let site = "[[site]]\nroot = '.'\n";
     let around = "hsts = '8760h'\nhsts_subdomains = true\nhsts_preload = true\n";

@@ -78,7 +78,7 @@ fn a_site_of_async_mode_has_a_worker_script_and_requests_at_once() {
 }
 
 #[test]
-fn what_does_not_fit_async_mode_is_told() {
+fn settings_that_async_mode_cannot_have_are_errors() {
     let place = Place::with(&["index.php", "w.php"]);
     let errors = |text: &str| place.errors(&format!("[[site]]\n{text}\n"));
     has(
@@ -104,7 +104,7 @@ fn what_does_not_fit_async_mode_is_told() {
 }
 
 #[test]
-fn what_does_not_fit_sealed_mode_is_told() {
+fn settings_that_sealed_mode_cannot_have_are_errors() {
     let place = Place::with(&["index.php", "boot.php", "w.php"]);
     let errors = |text: &str| place.errors(&format!("[[site]]\n{text}\n"));
     has(

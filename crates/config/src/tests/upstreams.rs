@@ -171,7 +171,7 @@ fn a_program_is_looked_for_in_the_servers_own_path() {
 }
 
 #[test]
-fn wrong_upstreams_and_routes_are_told() {
+fn invalid_upstreams_and_routes_are_errors() {
     let place = Place::with(&["index.php"]);
     for (text, parts) in [
         (
@@ -270,7 +270,7 @@ fn addresses_have_weights_and_requests_are_bound_to_them() {
 }
 
 #[test]
-fn what_is_wrong_with_addresses_is_said() {
+fn errors_in_addresses_name_the_key() {
     let place = Place::with(&["index.php"]);
     let errors = place.errors(
         "[[upstream]]\nname = 'a'\naddress = ['unix:/s', 'unix:/s']\naffinity = \

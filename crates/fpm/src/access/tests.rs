@@ -64,7 +64,7 @@ fn every_token() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_named() {
+fn errors_in_a_format_name_the_modifier() {
     let table = [
         ("%{x}C", "only 'total', 'user' or 'system' are allowed as a modifier for %C ('x')"),
         (

@@ -116,7 +116,7 @@ fn nothing_and_names_alone() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named() {
+fn syntax_errors_name_the_unexpected_token() {
     let table = [
         ("= x", "'='"),
         ("[www", "end of file"),

@@ -149,7 +149,7 @@ fn openmetrics() {
 }
 
 #[test]
-fn ping_says_what_it_was_told() {
+fn ping_answers_with_the_configured_text() {
     assert_eq!(ping("pong"), Page { content_type: "text/plain", body: b"pong".to_vec() });
 }
 

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_told_and_never_gets_less() {
+    fn waiting_time_never_decreases() {
         let before = waited().expect("this kernel says it");
         (0..100).for_each(|_| std::thread::yield_now());
         assert!(waited().unwrap() >= before);

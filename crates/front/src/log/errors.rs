@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_told_of_in_moderation() {
+    fn log_lines_about_garbage_are_limited() {
         let throttle = Throttle::new();
         let passed = (0..100).filter(|_| throttle.pass(7).is_some()).count();
         assert_eq!(passed as u64, REFUSALS);

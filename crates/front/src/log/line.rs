@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn json_tells_the_phases() {
+    fn json_has_the_phases() {
         let mut ledger = Ledger::begin(1_000_000);
         ledger.stamp(Phase::Head, 1_012_345);
         ledger.stamp(Phase::Php, 2_012_345);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn json_tells_the_calls_if_they_are_counted() {
+    fn json_has_the_calls_if_they_are_counted() {
         let mut ledger = Ledger::begin(0);
         assert!(json(&line(), &ledger).ends_with(",\"phases_us\":{}}\n"));
         let sums = [CallSum { count: 3, nanos: 1_234_567 }, CallSum::default()];

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_told() {
+    fn a_list_says_how_many_entries_it_left_out() {
         let folder = Folder { path: b"/", has_parent: false, is_elsewhere: false };
         for (count, has_more, expected) in [
             (0, false, None),

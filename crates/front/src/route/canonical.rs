@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_hosts_are_told() {
+    fn other_hosts_are_redirected() {
         for (canonical, host, expected) in [
             ("www.a.test", "www.a.test", None),
             ("www.a.test", "WWW.A.test:8080", None),

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn unusable_paths_are_told() {
+    fn unusable_paths_are_errors_with_a_reason() {
         use Unusable::*;
         for (encoded, why) in [
             ("", Malformed),

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_of_refusing_are_known() {
+    fn require_and_order_are_both_understood() {
         let closed =
             |but: &[&str]| Access::Closed { but: but.iter().map(|it| (*it).to_owned()).collect() };
         for (text, expected) in [

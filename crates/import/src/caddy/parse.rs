@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_caddyfile_is_named() {
+    fn errors_in_a_caddyfile_name_the_mistake() {
         for (text, problem) in [
             ("a.test {\nroot * /a", "not closed"),
             ("a.test\n}\n", "closes nothing"),

@@ -29,7 +29,7 @@ fn what_clients_cannot_ask_for_answers_for_other_paths() {
 }
 
 #[test]
-fn scripts_that_php_is_not_told_of_do_not_run() {
+fn locations_without_script_filename_do_not_run() {
     let own = "fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;";
     for (params, runs) in
         [("", true), (own, true), ("fastcgi_param QUERY_STRING $query_string;", false)]
@@ -56,7 +56,7 @@ fn scripts_that_no_list_names_run_where_an_expression_says_so() {
 }
 
 #[test]
-fn variables_are_followed_until_nobody_knows_them() {
+fn variables_are_followed_as_long_as_their_value_is_known() {
     let flag = "set $bad 0; if ($args ~ evil) { set $bad 1; }";
     let refuse = "if ($bad = 1) { return 403; }";
     let import = nginx(&format!("{flag} {refuse}"));

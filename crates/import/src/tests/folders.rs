@@ -110,7 +110,7 @@ fn a_path_behind_a_script_is_not_run_where_only_files_are() {
 }
 
 #[test]
-fn a_note_tells_of_scripts_that_do_not_exist_if_answers_are_intercepted() {
+fn a_note_says_that_missing_scripts_are_404_if_responses_are_intercepted() {
     let lines = "error_page 404 = /index.php; location ~ \\.php$ { fastcgi_pass unix:/php; }";
     assert_eq!(nginx(lines).notes.len(), 0);
     let import = nginx(&format!("fastcgi_intercept_errors on; {lines}"));

@@ -61,7 +61,7 @@ fn limits_of_nginx_are_those_of_rules() {
 }
 
 #[test]
-fn what_differs_in_a_limit_is_said() {
+fn differences_of_rate_limits_are_noted() {
     for (lines, part) in [
         ("limit_req_status 503; limit_req zone=one;", "429 with `Retry-After`, not 503"),
         ("limit_conn_status 444; limit_conn many 1;", "429 with `Retry-After`, not 444"),

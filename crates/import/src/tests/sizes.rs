@@ -66,7 +66,7 @@ fn bodies_are_limited_by_the_location_that_nginx_prefers() {
 }
 
 #[test]
-fn what_differs_in_a_limit_of_bodies_is_said() {
+fn differences_of_body_limits_are_noted() {
     let php = "location ~ \\.php$ { fastcgi_pass x; }";
     let front = "location / { try_files $uri /index.php; }";
     for (lines, kind, part) in [

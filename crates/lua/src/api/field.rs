@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_values_are_told_from_a_smuggled_line() {
+    fn several_values_are_split_and_a_smuggled_line_is_refused() {
         assert_eq!(values(b"X", b"1"), Some(vec![&b"1"[..]]));
         assert_eq!(values(b"X-A", b"1\r\nx-a: 2\r\nX-A:3"), Some(vec![&b"1"[..], b"2", b"3"]));
         for bad in [

@@ -207,7 +207,7 @@ fn what_a_script_changes_no_other_sees() {
 
 /// A script that could resume one of the coroutines that it runs in would run in two places.
 #[test]
-fn nobody_gets_hold_of_a_branch() {
+fn scripts_cannot_get_the_coroutine_of_a_branch() {
     let script = "local got = tokamak.all { function() tokamak.sleep(0.01) return \
             tostring(coroutine.running()) end }
                   return show(got[1], coroutine.running())";

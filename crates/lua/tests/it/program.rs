@@ -258,7 +258,7 @@ fn the_cache_and_the_number_of_requests_can_be_looked_at() {
 }
 
 #[test]
-fn what_scripts_do_to_the_cache_harms_nobody() {
+fn scripts_cannot_damage_the_cache() {
     let programs = Programs::new(&[(
         "test.lua",
         "if not magnet then return print('fine') end

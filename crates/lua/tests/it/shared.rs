@@ -25,7 +25,7 @@ fn types_are_kept() {
 }
 
 #[test]
-fn writing_tells_how_it_went() {
+fn writes_return_their_outcome() {
     shown("return show(d:set('a', 1))", "true nil false");
     shown("d:add('a', 1) return show(d:add('a', 2))", r#"false "exists" false"#);
     shown(

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_is_told_where_a_body_is_expected() {
+    fn content_length_is_sent_where_a_body_is_expected() {
         let head = |method| format!("{method} /b HTTP/1.1\r\nhost: a.example\r\n");
         for method in ["GET", "HEAD", "DELETE", "OPTIONS"] {
             assert_eq!(message(method, ""), format!("{}\r\n", head(method)));

@@ -243,7 +243,7 @@ fn a_client_that_leaves_after_the_response_ends_nothing() {
 }
 
 #[test]
-fn who_takes_no_notice_is_told_again() {
+fn a_request_that_catches_its_cancellation_is_cancelled_again() {
     let code = "<?php file_put_contents(__DIR__ . '/begun', ''); $seen = 0;
         while ($seen < 3) { try { sleep(100); } catch (Tokamak\\CancellationError) { $seen++; } }
         file_put_contents(__DIR__ . '/ended', $seen);";
@@ -283,7 +283,7 @@ fn a_request_that_takes_too_long_is_answered_and_no_other_notices() {
 }
 
 #[test]
-fn a_response_that_nobody_reads_is_cut_when_its_time_is_over() {
+fn an_unread_response_is_cut_when_its_time_is_over() {
     let mut site = site(
         &[("large.php", "<?php for ($i = 0; $i < 100; $i++) echo str_repeat('x', 100000);")],
         &[("ini.display_errors", "0"), ("ini.log_errors", "1")],
@@ -314,7 +314,7 @@ fn processor_time_is_charged_to_the_request_that_used_it() {
 }
 
 #[test]
-fn who_computes_while_others_wait_is_named() {
+fn a_request_that_computes_while_others_wait_is_logged() {
     let compute = "<?php function work() { for ($end = hrtime(true) + 60e9; hrtime(true) < $end;) {
             if (getrusage()['ru_utime.tv_sec'] > 3) { echo 'done'; return; } } } work();";
     let wait = "<?php file_put_contents(__DIR__ . '/begun', ''); usleep(1000); echo 'small';";
@@ -347,7 +347,7 @@ fn site_that_shares(files: &[(&str, &str)]) -> Site {
 }
 
 #[test]
-fn a_request_that_nobody_can_resume_is_an_error() {
+fn a_request_whose_fiber_is_lost_is_an_error() {
     let mut site = site_that_shares(&[
         ("suspend.php", "<?php echo 'a'; Fiber::suspend('value'); echo 'b';"),
         ("late.php", "<?php usleep(1000); Fiber::suspend(); echo 'b';"),

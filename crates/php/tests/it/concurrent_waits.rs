@@ -637,7 +637,7 @@ fn wanted_by(path: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn whatever_installed_libraries_wait_in_is_known() {
+fn calls_in_which_installed_libraries_wait_are_known() {
     let table = include_str!("../../c/top/interpose.c");
     let name = |row: &str| row.split(',').nth(1).map(|name| name.trim().to_owned());
     let interposed: BTreeSet<_> =

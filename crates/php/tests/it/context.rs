@@ -132,7 +132,7 @@ fn a_request_that_computes_can_ask_whether_its_time_is_over() {
 }
 
 #[test]
-fn who_ignores_that_the_client_has_left_is_not_told_of_it() {
+fn a_request_that_ignores_the_clients_end_is_not_cancelled() {
     let code = "<?php ignore_user_abort(true); touch(__DIR__ . '/begun');
         while (!file_exists(__DIR__ . '/left')) { clearstatcache(); usleep(1000); }
         Tokamak\\Context::throwIfCancelled();

@@ -145,7 +145,7 @@ fn one_program_runs_in_every_mode() {
 }
 
 #[test]
-fn an_exception_that_nobody_awaits_is_in_the_log_in_every_mode() {
+fn an_unawaited_exception_is_in_the_log_in_every_mode() {
     let fail = format!(
         "{USE} function fail($what) {{ return fn() => throw new LogicException($what); }}
          final class Kept {{ static $kept; }}
@@ -461,7 +461,7 @@ fn a_thousand_coroutines_wait_side_by_side() {
 }
 
 #[test]
-fn an_exception_that_nobody_awaits_is_in_the_log_with_its_request() {
+fn an_unawaited_exception_is_in_the_log_with_its_request() {
     let code = format!(
         "{USE} $kept = async(function () {{ usleep(10); throw new LogicException('kept'); }});
          async(function () {{ throw new LogicException('dropped'); }});

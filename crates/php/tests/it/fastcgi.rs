@@ -576,7 +576,7 @@ fn show(what: &str, settings: &[&str]) -> String {
 }
 
 #[test]
-fn php_tells_of_itself_as_php_fpm_does() {
+fn version_modules_and_info_are_those_of_php_fpm() {
     let text = show("version", &["no_ini=1"]);
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("PHP 8.") && lines[0].contains(" (fpm-fcgi) (built: "), "{text}");
@@ -619,7 +619,7 @@ fn php_ini_can_be_chosen_and_left_out() {
 }
 
 #[test]
-fn a_slow_requests_calls_are_told_for_the_slow_log() {
+fn a_slow_requests_backtrace_is_sent_for_the_slow_log() {
     let code = "<?php function slow() { file_put_contents(__DIR__ . '/begun', ''); \
         usleep(400000); }\n\
         array_map(function () {\nslow(); }, [1]); include __DIR__ . '/b.php';";

@@ -208,7 +208,7 @@ const OTHERS: usize = 3;
 
 /// Answers `wait NAME`, `GET /wait/NAME` and Redis's `GET NAME` when somebody has sent
 /// `GET /go/NAME`. Its port.
-fn answers_when_told() -> u16 {
+fn answers_on_request() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let told: Arc<(Mutex<HashSet<String>>, Condvar)> = Arc::default();
@@ -281,7 +281,7 @@ fn a_connection_that_a_request_waits_in_is_refused_to_others() {
             1,
         );
         for case in cases() {
-            let port = answers_when_told();
+            let port = answers_on_request();
             let asks: Vec<_> = std::iter::once("owner".to_owned())
                 .chain((0..OTHERS).map(|n| format!("other{n}")))
                 .map(|who| {

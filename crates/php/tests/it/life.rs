@@ -265,7 +265,7 @@ fn the_pool_can_be_looked_at() {
 }
 
 #[test]
-fn a_backtrace_comes_from_anywhere_and_disturbs_nobody() {
+fn a_backtrace_comes_from_anywhere_and_disturbs_no_request() {
     let mut site = script(
         "<?php function slow($n) { touch(__DIR__ . '/in'); return sleep($n); } class A { static \
             function b() { return slow(2); } } echo A::b();",
@@ -439,7 +439,7 @@ fn opcache_restarts_while_workers_are_busy() {
 }
 
 #[test]
-fn a_worker_writes_its_own_backtrace_where_nobody_else_may() {
+fn a_worker_writes_its_own_backtrace_where_ptrace_is_forbidden() {
     let mut site = script(
         "<?php function spin() { touch(__DIR__ . '/in'); while (!file_exists(__DIR__ . '/go')) \
             clearstatcache(); } spin(); echo 'done';",

@@ -69,7 +69,7 @@ fn whoever_waits_next_gets_it(gives_up: &str, client_leaves: bool) {
 }
 
 #[test]
-fn who_exits_while_waiting_does_not_keep_its_turn() {
+fn a_request_that_exits_while_waiting_does_not_keep_its_turn() {
     whoever_waits_next_gets_it(
         "<?php until('held');
          Tokamak\\async(function () { note('waits'); until('comes'); exit; });
@@ -94,7 +94,7 @@ fn whose_client_leaves_while_it_waits_does_not_keep_its_turn() {
 }
 
 #[test]
-fn who_is_cancelled_in_its_turn_hands_it_on() {
+fn a_request_that_is_cancelled_in_its_turn_hands_it_on() {
     // The first of the two that wait is cancelled in the moment in which it gets the connection.
     let code = "<?php use function Tokamak\\{async, await};
         $link = $small->get();

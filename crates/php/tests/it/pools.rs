@@ -137,7 +137,7 @@ fn fifty_requests_share_three_connections() {
 }
 
 #[test]
-fn who_waits_for_a_connection_gets_it_in_the_order_of_coming() {
+fn waiting_requests_get_connections_first_come_first_served() {
     let redis = Redis::start();
     let files = [(
         "order.php",

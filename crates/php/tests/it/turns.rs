@@ -165,7 +165,7 @@ fn answers(rows: &[(&str, &str)], expected: &str, each_is_counted: bool) {
 }
 
 #[test]
-fn places_in_which_nobody_else_runs_hold_the_worker_and_are_counted() {
+fn blocking_places_hold_the_worker_and_are_counted() {
     answers(HELD, "held", true);
 }
 

@@ -131,7 +131,7 @@ fn a_log_with_the_names_of_all_visitors_is_named_once() {
 }
 
 #[test]
-fn what_differs_from_boot_to_boot_is_frozen_and_a_boot_without_warm_up_tells_by_whom() {
+fn values_that_differ_between_boots_are_frozen_and_a_boot_without_warm_up_shows_the_cause() {
     let plain = ["p", "q"].map(|id| listing("globals", 56, &[("token", 1, "null"), ("id", 5, id)]));
     let warmed = ["p", "q"].map(|id| {
         listing(

@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_end_is_ended() {
+    fn a_process_that_ignores_its_signal_is_killed() {
         let (soon, late) = (Duration::from_millis(900), Duration::from_secs(6));
         let limit = Duration::from_secs(5);
         let (term, usr1) = (StopSignal::Terminate, StopSignal::User1);

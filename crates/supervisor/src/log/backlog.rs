@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_and_told_when_all_else_is_written() {
+    fn lines_without_room_are_counted_and_reported_after_all_others() {
         let mut backlog = Backlog::new();
         let line = format!("{}\n", "x".repeat((1 << 20) - 1));
         backlog.add(line.as_bytes());

@@ -18,7 +18,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn what_is_not_booted_is_named() {
+    fn sealed_mode_without_boot_gets_an_advice() {
         let mut site = crate::settings::tests::server(Path::new("/srv/site")).sites.remove(0);
         assert_eq!(for_site(&site), None);
         site.mode = Mode::Sealed;

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn each_slow_request_is_told_once() {
+    fn each_slow_request_is_reported_once() {
         let mut told = SlowLogged::default();
         let one = request(1, waiting(), SECOND);
         assert_eq!(told.look(&one, LIMIT, 3 * SECOND), None);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_holds_the_others_is_told_for_each_turn() {
+    fn a_request_that_holds_up_the_others_is_reported_for_each_turn() {
         let mut told = SlowLogged::default();
         let turn = |since| request(1, State::Running, since * SECOND);
         assert_eq!(told.look(&turn(4), LIMIT, 5 * SECOND), Some(Finding::Slow));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_worker_has_lost_is_named() {
+    fn the_requests_lost_with_a_worker_are_listed() {
         assert_eq!(lost(&[]), "");
         let mut all = vec![request(1, waiting(), 1), request(2, State::Running, 1)];
         let (one, two) = (all[0].id, all[1].id);

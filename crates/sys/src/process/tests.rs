@@ -162,8 +162,8 @@ fn a_program_is_asked_to_end_and_its_group_is_ended() {
 }
 
 #[test]
-fn what_prevents_exec_is_told() {
-    alone("process::tests::what_prevents_exec_is_told", || {
+fn a_failed_exec_reports_its_error() {
+    alone("process::tests::a_failed_exec_reports_its_error", || {
         let program = Program { path: Path::new("/nonexistent/x"), ..shell(&["", ""], &[]) };
         assert_eq!(program.spawn().unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(reap(), None);
@@ -171,8 +171,8 @@ fn what_prevents_exec_is_told() {
 }
 
 #[test]
-fn a_signal_is_told_from_an_exit() {
-    alone("process::tests::a_signal_is_told_from_an_exit", || {
+fn a_signal_is_not_taken_for_an_exit() {
+    alone("process::tests::a_signal_is_not_taken_for_an_exit", || {
         let child = shell(&["-c", "exit 7"], &[]).spawn().unwrap();
         assert_eq!(wait_for(&child), Status::Code(7));
         let child = shell(&["-c", "exec sleep 60"], &[]).spawn().unwrap();

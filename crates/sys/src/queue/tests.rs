@@ -73,7 +73,7 @@ fn a_request_goes_and_its_response_comes_back() {
 
 /// The worker gets the addresses before the claim, which is the first to touch that memory.
 #[test]
-fn a_worker_is_told_where_a_request_and_its_response_will_be() {
+fn a_worker_learns_the_pages_of_a_request_and_its_response_before_it_reads_them() {
     let (mut producer, mut consumer) = pair(small());
     producer.submit(b"first", 0, b"").unwrap();
     producer.submit(b"second", 0, b"").unwrap();
@@ -247,7 +247,7 @@ fn a_spoiled_response_is_refused() {
 }
 
 #[test]
-fn another_version_is_named() {
+fn the_error_for_another_layout_names_its_version() {
     let segment = Segment::create("test", small()).unwrap();
     segment.header().version.store(99, std::sync::atomic::Ordering::SeqCst);
     let fd = segment.fd().try_clone_to_owned().unwrap();
@@ -467,7 +467,7 @@ fn stderr_and_the_usage_come_in_order() {
 }
 
 #[test]
-fn the_board_shows_what_was_said() {
+fn the_board_shows_what_a_worker_has_set() {
     let (_, consumer) = pair(small());
     let (board, segment) = (consumer.board(), consumer.segment_for_test());
     board.set_request(b"GET", &[b'u'; 300]);

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn who_went_away_leaves_the_rest_of_its_flow() {
+    fn a_waiter_that_is_dropped_leaves_the_rest_of_its_flow() {
         let mut semaphore = FairSemaphore::new(0);
         let flow = Some(Flow::fresh());
         let mut wait = |flow| semaphore.wait(0, flow, 0, 3);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_when_it_is_closed() {
+    fn waiters_end_when_the_semaphore_is_closed() {
         let mut semaphore: FairSemaphore<()> = FairSemaphore::new(0);
         let mut waiting = semaphore.wait(0, None, 0, 9).unwrap();
         semaphore.close();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn who_went_away_is_passed_over_and_not_counted() {
+    fn a_dropped_waiter_is_passed_over_and_not_counted() {
         let mut semaphore = FairSemaphore::new(0);
         let first = semaphore.wait(0, None, 0, 2).unwrap();
         let mut second = semaphore.wait(1, None, 0, 2).unwrap();

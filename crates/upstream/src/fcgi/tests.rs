@@ -148,7 +148,7 @@ fn a_dropped_exchange_closes_its_connection() {
 }
 
 #[test]
-fn who_starves_has_the_idle_connections_closed() {
+fn a_request_that_starves_has_idle_connections_closed() {
     run(async {
         let application = Application::new();
         let upstream = upstream(&[&application], bounds(4));

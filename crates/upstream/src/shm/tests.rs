@@ -114,7 +114,7 @@ fn small_and_large_bodies_come_back() {
 }
 
 #[test]
-fn a_response_nobody_reads_holds_its_worker_only_beyond_the_bound() {
+fn an_unread_response_holds_its_worker_only_beyond_the_bound() {
     let work = |mut job: Job| {
         let size = job.record()[0] as usize * 1000;
         job.send_head(200, std::iter::empty()).unwrap();
@@ -140,7 +140,7 @@ fn a_response_nobody_reads_holds_its_worker_only_beyond_the_bound() {
 }
 
 #[test]
-fn a_response_nobody_reads_goes_to_a_file() {
+fn an_unread_response_goes_to_a_file() {
     const LENGTH: u32 = 3_000_000;
     let work = |mut job: Job| {
         job.send_head(200, std::iter::empty()).unwrap();
@@ -240,7 +240,7 @@ fn an_event_loop_may_have_what_others_leave_and_always_its_share() {
 }
 
 #[test]
-fn a_dead_workers_request_is_told() {
+fn a_dead_workers_request_fails() {
     let segment = Arc::new(Segment::create("test", Geometry::new(1, 8, 2, 8192, 8192)).unwrap());
     let client = QueueClient::new(segment.clone(), 0, Arc::default(), BOUNDS, None, None);
     let mut exchange = client.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
@@ -425,7 +425,7 @@ fn trailers_cannot_fill_the_memory() {
 }
 
 #[test]
-fn the_bell_is_rung_after_news_that_woke_nobody() {
+fn the_bell_is_rung_after_news_that_woke_no_task() {
     use std::io::Read;
     let (client, _segment, mut bell, exchange, mut job) = claimed(1000);
     job.send_head(200, std::iter::empty()).unwrap();
@@ -501,7 +501,7 @@ fn a_slot_with_a_damaged_response_comes_back_when_its_worker_is_done() {
 /// and nobody else anything: no panic (of an overflow, in this build), no endless loop, no access
 /// beyond the memory.
 #[test]
-fn a_worker_that_writes_anywhere_harms_nobody_else() {
+fn a_worker_that_writes_anywhere_harms_only_itself() {
     use std::os::unix::fs::FileExt;
     use std::sync::atomic::{AtomicBool, Ordering};
     let segment = Arc::new(Segment::create("test", Geometry::new(2, 8, 5, 8192, 8192)).unwrap());

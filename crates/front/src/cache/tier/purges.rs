@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_has_told_itself_is_done_already() {
+    fn a_node_does_not_repeat_its_own_purges() {
         let mut log = Log::default();
         log.load(Vec::new(), 10);
         let own = announced(&mut log, Outgoing::Purge(Purge::Tag("own".into())));

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_as_long_as_there_is_room() {
+    fn all_streams_send_while_there_is_room() {
         let world = World::new(&[priority(7, true), priority(0, false), priority(3, false)]);
         assert!(world.try_send(0, SEND_BUFFER - 1) && world.try_send(1, 1));
         assert!(!world.try_send(2, 1));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_forgotten_when_the_first_leaves_or_the_connection_ends() {
+    fn all_streams_are_woken_when_the_first_leaves_or_the_connection_ends() {
         let world = World::new(&[priority(0, false), priority(1, false), priority(2, false)]);
         assert!(world.try_send(0, SEND_BUFFER));
         (0..3).for_each(|number| assert!(!world.try_send(number, 0)));

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_of_day_are_told_on_our_clock() {
+    fn times_of_day_become_times_of_the_monotonic_clock() {
         let now = tokamak_cost::now();
         let (ago, ahead) = (Duration::from_secs(1000), Duration::from_secs(100));
         let past = on_our_clock(SystemTime::now() - ago);

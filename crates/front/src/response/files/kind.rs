@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_types() {
+    fn file_extensions_decide_types() {
         for (name, kind, compressible) in [
             ("a.html", "text/html", true),
             ("a.CSS", "text/css; charset=utf-8", true),

@@ -75,7 +75,7 @@ fn a_file_is_sent_with_all_that_caches_need() {
 }
 
 #[test]
-fn other_methods_are_told_which_ones_there_are() {
+fn other_methods_get_405_with_allow() {
     let dir = tempfile::tempdir().unwrap();
     write(&dir, "a.txt", "hello", TIME);
     for method in ["POST", "PUT", "DELETE", "PATCH", "PROPFIND"] {
@@ -137,7 +137,7 @@ fn conditions_come_before_ranges() {
 }
 
 #[test]
-fn an_impossible_range_is_told_the_length() {
+fn an_unsatisfiable_range_gets_416_with_the_length() {
     let dir = tempfile::tempdir().unwrap();
     write(&dir, "a.txt", "0123456789", TIME);
     let mut plan = ask(&dir, "a.txt", "GET", &["Range: bytes=10-"]).unwrap();

@@ -117,7 +117,7 @@ fn a_request_over_fastcgi_has_its_target_among_its_parameters() {
 
 /// One thread submits, serves and answers as fast as it can, another one looks.
 #[test]
-fn nobody_sees_a_mix_of_two_requests() {
+fn a_reader_never_sees_a_mix_of_two_requests() {
     let (segment, mut producer, [mut worker, _]) = queue(2);
     let (is_over, answered) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|threads| {

@@ -62,7 +62,7 @@ fn turns_are_smooth() {
 }
 
 #[test]
-fn nobody_is_chosen_of_none() {
+fn without_a_server_none_is_chosen() {
     for key in [None, Some(Key::of(b"a"))] {
         for policy in [Balancing::RoundRobin, Balancing::LeastBusy] {
             assert_eq!(
@@ -98,7 +98,7 @@ proptest! {
     }
 
     #[test]
-    fn who_is_not_usable_has_no_turn(weights in prop::collection::vec(1_u32..9, 2..12), lost in 0_usize..100) {
+    fn an_unusable_server_has_no_turn(weights in prop::collection::vec(1_u32..9, 2..12), lost in 0_usize..100) {
         let all = addresses(&weights);
         let lost = lost % all.len();
         let rotation = Rotation::new(all.len());

@@ -111,7 +111,7 @@ fn what_waits_for_its_turn_may_go_away_and_waits_no_longer_than_others() {
 }
 
 #[test]
-fn a_flow_that_fills_the_queue_keeps_nobody_else_out() {
+fn a_flow_that_fills_the_queue_does_not_keep_others_out() {
     let world = World::new(32, 6);
     let flow = Some(Flow::fresh());
     let _queued: Vec<_> = (0..6).map(|name| world.submit(name, flow).unwrap()).collect();

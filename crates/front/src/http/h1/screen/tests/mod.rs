@@ -76,7 +76,7 @@ fn the_phase_follows_the_message() {
 }
 
 #[test]
-fn complete_requests_before_a_violation_are_told() {
+fn complete_requests_before_a_violation_are_counted() {
     let good = b"GET / HTTP/1.1\r\nHost: a\r\n\r\nPOST / HTTP/1.1\r\nHost: a\r\nContent-Length: \
         2\r\n\r\nab";
     let mut screen = Screen::new(LIMITS);
