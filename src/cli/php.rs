@@ -115,7 +115,7 @@ impl Php {
     }
 }
 
-/// Whether nobody but root can write to a file of the current directory, or put another one in its
+/// Whether only root can write to a file of the current directory, or put another one in its
 /// place.
 fn is_roots(file: &Path) -> bool {
     let is_closed = |path: &Path| {

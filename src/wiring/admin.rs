@@ -73,7 +73,7 @@ impl Questions {
 
     fn add(&self, answer: Answer) -> u32 {
         let mut open = self.open();
-        // Those whose clients have gone; their answers come all the same, for nobody.
+        // Questions whose clients have gone; their answers come all the same and are dropped.
         open.waiting.retain(|_, (answer, _)| !answer.is_closed());
         open.last = open.last.wrapping_add(1);
         let question = open.last;
@@ -82,7 +82,7 @@ impl Questions {
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
-        // Nobody panics while it is held.
+        // No code panics while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -24,14 +24,15 @@ const NAME: &str = "lua-fcgi";
 /// would outlast the patience of service managers.
 const LAST_BYTES: Duration = Duration::from_secs(5);
 
-/// How often signals are looked for even if none was announced. It only matters if an announcement
-/// was lost: then a stop takes this long. A tenth would wake an idle server for nothing.
-const LOOK: Duration = Duration::from_secs(10);
+/// Time after which the main thread looks for a signal even if its descriptor has reported none. It
+/// only matters if a report was lost: then a stop takes this long. A tenth would wake an idle
+/// server for nothing.
+const POLL_EVERY: Duration = Duration::from_secs(10);
 
 /// Exit status of a server that did not wait for its last requests.
 const INTERRUPTED: i32 = 1;
 
-/// What to serve.
+/// The arguments of `tokamak lua-fcgi`.
 pub struct Request {
     /// The folder of the scripts.
     pub folder: PathBuf,
@@ -58,7 +59,7 @@ pub fn serve(request: Request) -> Result<(), String> {
     let socket = match &request.listen {
         Some(address) => web_server_socket(address, request.mode)
             .map_err(|error| format!("cannot listen on {address}: {error}"))?,
-        None => given()?,
+        None => inherited_socket()?,
     };
     let mut server = fastcgi::server(vec![fastcgi::site(NAME, folder.clone())]);
     server.loops = request.threads.unwrap_or(server.loops);
@@ -83,7 +84,7 @@ pub fn serve(request: Request) -> Result<(), String> {
 }
 
 /// The socket that the process was started with, as the FastCGI specification has it (§2.2).
-fn given() -> Result<OwnedFd, String> {
+fn inherited_socket() -> Result<OwnedFd, String> {
     let socket = io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
     if tokamak_supervisor::listens(&socket) {
         return Ok(socket);
@@ -119,7 +120,7 @@ fn wait_for_signal(signals: &Signals) {
         {
             return;
         }
-        // Should it fail, the loop asks again.
-        let _ = poll(&mut [Watch::read(signals.as_fd())], Some(LOOK));
+        // If it fails, the loop looks for a signal and polls again.
+        let _ = poll(&mut [Watch::read(signals.as_fd())], Some(POLL_EVERY));
     }
 }

@@ -61,8 +61,8 @@ const ASK_AGAIN: (Duration, Duration) = (Duration::from_secs(60), Duration::from
 
 /// When to renew a certificate.
 ///
-/// Without a window that is after two thirds of its lifetime. A window is obeyed, but unless all of
-/// it is over (as when the authority is about to revoke), not before a third of the lifetime: an
+/// Without a window that is after two thirds of its lifetime. A window is respected, but unless all
+/// of it is over (as when the authority is about to revoke), not before a third of the lifetime: an
 /// authority that is wrong must not make the server order all the time. And not later than when a
 /// tenth is left.
 pub fn renewal(validity: Validity, window: Option<Window>, share: f64, now: u64) -> u64 {

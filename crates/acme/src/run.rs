@@ -1,4 +1,5 @@
-//! The process: one name after the other gets what it needs when its time has come.
+//! The main loop of the ACME process: it handles one name after the other, whenever an order, a
+//! renewal or a check of its certificate is due.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -28,15 +29,15 @@ use crate::plan::{self, Cause, Window};
 use crate::shared::Shared;
 use crate::tries::{self, Tries};
 
-/// Longest sleep: a clock that was set meanwhile is noticed after it.
+/// Longest sleep of the loop. It notices after that time that the clock was set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
 /// Longest time between two looks at a name, in seconds.
 const LOOK_EVERY: u64 = 24 * 3600;
 
-/// Seconds until the next look at a name that another node orders. When that node has a certificate
-/// it is taken over at once; this is for a node that dies.
-const LOOK_AT_TURN: u64 = 15;
+/// Seconds until the next look at a name whose order another node has locked. When that node has a
+/// certificate, it is taken over at once; this is for a node that dies.
+const LOOK_AT_LOCKED: u64 = 15;
 
 /// Names that failed on demand and whose waits are remembered. With ten times more, names that the
 /// operator's program allows without looking would take megabytes.
@@ -46,14 +47,14 @@ const MOST_FAILED: usize = 1000;
 const MOST_ARRIVED: usize = 1024;
 
 /// Seconds after which the log says that another node orders for a name: longer than an order.
-const LONG_TURN: u64 = 1800;
+const LONG_LOCK: u64 = 1800;
 
 /// Exit status of a process whose supervisor is gone, or that cannot start.
 const FAILED: u8 = 1;
 
 /// What the process starts with.
 pub struct Start {
-    /// Whom to ask, and how.
+    /// The authorities to ask, the contact, and the other settings of `[acme]`.
     pub settings: Acme,
     /// The names, each with the certificate that it has.
     pub names: BTreeMap<String, Option<PairFiles>>,
@@ -86,7 +87,7 @@ async fn serve(start: Start) {
     let (name_sender, name_receiver) = unbounded_channel();
     let Ok((line, is_gone)) = SupervisorLink::over(start.channel, name_sender) else { return };
     let settings = tries::fingerprint(&start.settings);
-    // It was forked with the state of the supervisor's.
+    // The fork has the random state of the supervisor, which other processes have, too.
     fastrand::seed(tokamak_tls::random());
     let directories = &start.settings.directories;
     let shared = start.shared.as_ref();
@@ -177,7 +178,7 @@ fn next_due(names: &[Name], is_wanted: bool, now: u64) -> Option<usize> {
     first.or_else(|| due().min_by_key(|(_, name)| name.next)).map(|(at, _)| at)
 }
 
-/// What all names share.
+/// The state that the orders of all names share.
 struct Work<'a> {
     settings: Acme,
     fingerprint: u64,
@@ -188,24 +189,24 @@ struct Work<'a> {
     shared: Option<&'a Shared>,
     /// How tries have gone for names that were first seen in a handshake and have no certificate.
     failed: BTreeMap<String, Tries>,
-    /// Why it is not known what other nodes do.
+    /// Why Redis, by which the nodes share certificates, did not answer the last time.
     unshared: Option<String>,
 }
 
-/// What has come of an order.
+/// The outcome of an order.
 enum Ordered {
-    /// This certificate.
+    /// An authority has issued this certificate.
     Got(Vec<u8>),
     /// Another node had one, which is stored already.
     TakenOver,
     /// Another node orders it now.
     Elsewhere,
-    /// No authority is to be asked now.
+    /// The next attempt must wait, so no authority was asked.
     Waits,
-    /// None of them gives one.
+    /// All authorities have refused or failed.
     Failed(Error),
-    /// It is not known what other nodes do, so nothing was ordered: they might order as well, and
-    /// could not show the challenge.
+    /// Redis does not answer, so nothing was ordered: other nodes might order as well, and could
+    /// not show the challenge.
     Unshared(Error),
 }
 
@@ -357,11 +358,11 @@ impl Work<'_> {
             Ordered::Got(file) => self.store(name, file, 0).await,
             Ordered::TakenOver => {}
             Ordered::Elsewhere => {
-                name.next = now() + LOOK_AT_TURN;
+                name.next = now() + LOOK_AT_LOCKED;
                 let since = *name.elsewhere.get_or_insert(now());
-                if now().saturating_sub(since) > LONG_TURN {
+                if now().saturating_sub(since) > LONG_LOCK {
                     name.elsewhere = Some(now());
-                    let failure = "another node has had its turn for half an hour";
+                    let failure = "another node has held the lock for half an hour";
                     self.report(name, "no new certificate for", failure, true).await;
                 }
                 return false;
@@ -380,7 +381,7 @@ impl Work<'_> {
                 return true;
             }
             Ordered::Unshared(error) => {
-                name.next = now() + LOOK_AT_TURN;
+                name.next = now() + LOOK_AT_LOCKED;
                 // Once for all names, unless it is another problem.
                 let problem = error.to_string();
                 if self.unshared.as_ref() != Some(&problem) {
@@ -475,16 +476,16 @@ impl Work<'_> {
 
     /// Orders a certificate if no other node does.
     async fn order_in_turn(&mut self, shared: &Shared, name: &mut Name) -> Ordered {
-        let turn = match shared.turn(&name.name).await {
-            Ok(Some(turn)) => turn,
+        let lock = match shared.lock_order(&name.name).await {
+            Ok(Some(lock)) => lock,
             Ok(None) => return Ordered::Elsewhere,
             Err(error) => return Ordered::Unshared(error),
         };
         let ordered = tokio::select! {
-            never = turn.hold() => match never {},
+            never = lock.hold() => match never {},
             ordered = self.take_or_order(shared, name) => ordered,
         };
-        turn.end().await;
+        lock.release().await;
         ordered
     }
 

@@ -1,4 +1,4 @@
-//! What of the calls of a request could be left out, and how.
+//! Finds system calls of a request that could be avoided, and says how.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::account::{Step, Tracer};
 use crate::line::{Call, Target};
 use crate::phase::{Kind, Phase, kind};
 
-/// Something avoidable.
+/// Calls that could be avoided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// What is done.
@@ -20,7 +20,7 @@ pub struct Finding {
     pub time: f64,
 }
 
-/// What is avoidable, by what it is called.
+/// A kind of avoidable call; those on one path are counted by the path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Habit {
     StatAgain(String),
@@ -39,7 +39,7 @@ enum Habit {
 struct Single {
     found: Finding,
     path: String,
-    /// What is said of several paths; `#` stands for their number.
+    /// The text for several paths together; `#` stands for their number.
     many: Option<&'static str>,
 }
 
@@ -47,7 +47,8 @@ struct Single {
 const NAMED: usize = 3;
 /// A call that happens in fewer than this part of the requests is no habit.
 const HABITUAL: f64 = 0.5;
-/// A header of FastCGI: who reads so many bytes at once reads each record twice.
+/// How a call of strace's ends that reads 8 bytes, the header of a FastCGI record: the program
+/// reads head and body of each record separately.
 const FASTCGI_HEADER: &str = " = 8";
 
 /// Finds habits in the steps of the requests; the costliest comes first.
@@ -101,7 +102,7 @@ fn habit(call: &Call, phase: Phase) -> Option<Habit> {
     }
 }
 
-/// One finding about all these paths; the most called ones are named.
+/// Joins the findings about several paths into one, which names the most called paths.
 fn together(many: &str, mut singles: Vec<Single>) -> Option<Finding> {
     singles.sort_by(|a, b| b.found.calls.partial_cmp(&a.found.calls).expect("numbers"));
     let (calls, time) = singles.iter().fold((0.0, 0.0), |(calls, time), single| {
@@ -131,7 +132,7 @@ fn single(habit: Habit, calls: f64, time: f64) -> Option<Single> {
     Some(Single { found: Finding { what, how, calls, time }, path, many })
 }
 
-/// What is done, and how to avoid it; nothing if it is too seldom.
+/// The text of a finding, and how to avoid it; `None` if it happens too seldom.
 fn words(habit: &Habit, calls: f64) -> Option<(String, &'static str)> {
     Some(match habit {
         Habit::StatAgain(path) => (

@@ -254,12 +254,12 @@ fn bare() -> Option<f64> {
 }
 
 /// The program of a call, its name, and whether it failed.
-type Kindred<'a> = (&'a str, &'a str, bool);
+type CallKey<'a> = (&'a str, &'a str, bool);
 
 /// Which phase the calls of a program have, by their place among those of the same name in a
 /// request: for each place how often each phase was it, and how often none.
 pub struct Habits<'a> {
-    purposes: HashMap<Kindred<'a>, Vec<HashMap<Option<Phase>, usize>>>,
+    purposes: HashMap<CallKey<'a>, Vec<HashMap<Option<Phase>, usize>>>,
 }
 
 /// The request whose time a moment is in: from its start to that of the next.
@@ -281,12 +281,12 @@ impl<'a> Habits<'a> {
         program: impl Fn(u32) -> &'a str,
     ) -> Self {
         let mut habits = Self { purposes: HashMap::new() };
-        let mut seen: HashMap<(usize, Kindred<'a>), usize> = HashMap::new();
+        let mut seen: HashMap<(usize, CallKey<'a>), usize> = HashMap::new();
         for (call, purpose) in calls.iter().zip(purposes).filter(|(call, _)| !is_wait(call)) {
             let Some(request) = request_at(exchanges, call.end) else { continue };
-            let kindred = (program(call.thread), &*call.name, call.error.is_some());
-            let nth = seen.entry((request, kindred)).or_default();
-            let of = habits.purposes.entry(kindred).or_default();
+            let key = (program(call.thread), &*call.name, call.error.is_some());
+            let nth = seen.entry((request, key)).or_default();
+            let of = habits.purposes.entry(key).or_default();
             of.resize_with(of.len().max(*nth + 1), HashMap::new);
             *of[*nth].entry(purpose.map(|purpose| purpose.phase)).or_default() += 1;
             *nth += 1;

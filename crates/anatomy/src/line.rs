@@ -267,7 +267,7 @@ fn first_string(arguments: &str) -> Option<String> {
 }
 
 /// Decodes `\x2f\x74`; any other text is returned unchanged. Control characters are replaced, since
-/// a terminal would obey them.
+/// a terminal would execute them.
 fn decoded(text: &str) -> String {
     let bytes: Option<Vec<u8>> =
         text.split("\\x").skip(1).map(|pair| u8::from_str_radix(pair, 16).ok()).collect();

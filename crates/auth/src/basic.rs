@@ -19,13 +19,13 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// A name and a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
-    /// The name, as bytes of the client; UTF-8 if it does as it is asked.
+    /// The name, as the client sent it: UTF-8 if it heeds `charset="UTF-8"` (RFC 7617).
     pub name: Vec<u8>,
     /// The password, likewise.
     pub password: Vec<u8>,
 }
 
-// A password is not for a log.
+// Written by hand, so that no password gets into a log.
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Login({:?}, …)", self.name.escape_ascii().to_string())
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_whole_login_is_one() {
+    fn only_a_complete_login_is_read() {
         for (field, expected) in [
             ("Basic YTpi", Some(("a", "b"))),
             ("bAsIc  YTpi ", Some(("a", "b"))),

@@ -30,7 +30,7 @@ pub struct ShaCrypt {
 }
 
 impl ShaCrypt {
-    /// From its text, behind `$5$` (`is_long` is false) or `$6$`.
+    /// Parses the text behind `$5$` (`is_long` is false) or `$6$` (true).
     ///
     /// # Errors
     /// Fails with what is wrong with it.
@@ -56,7 +56,7 @@ impl ShaCrypt {
         Ok(ShaCrypt { function, rounds, salt: salt.to_owned(), hash: hash.to_owned() })
     }
 
-    /// The hash that it has, and that of a password.
+    /// The stored hash, and the hash of this password with the same salt and rounds.
     pub fn compute(&self, password: &[u8]) -> (&[u8], String) {
         let ShaCrypt { function, rounds, salt, hash } = self;
         let computed = match function {

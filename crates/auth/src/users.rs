@@ -98,9 +98,9 @@ impl Users {
         pairs.filter(|(user, before)| self.hashes[*user] == old.hashes[*before])
     }
 
-    /// Whether this is the password of the user with this index. For nobody (`None`) it takes as
-    /// long as for the user whose hash takes longest, and is false: the time does not tell who is
-    /// in the file.
+    /// Whether this is the password of the user with this index. Without a user (`None`) it takes
+    /// as long as for the user whose hash takes longest, and is false: the time does not tell who
+    /// is in the file.
     pub fn verify(&self, user: Option<usize>, password: &[u8]) -> bool {
         if password.len() > LONGEST_PASSWORD {
             return false;

@@ -10,7 +10,7 @@ use crate::directives::Directives;
 /// The field for this cache alone; it is not sent to clients.
 pub const OWN_CONTROL: HeaderName = HeaderName::from_static("tokamak-cache-control");
 
-/// The fields that this cache obeys; only the first valid one of them counts.
+/// The fields that this cache respects; only the first valid one of them counts.
 const TARGETS: [HeaderName; 2] = [OWN_CONTROL, HeaderName::from_static("cdn-cache-control")];
 
 /// Directives whose argument is a number of seconds.

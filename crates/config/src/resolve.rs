@@ -161,8 +161,8 @@ impl Reader<'_> {
         self.raw.report(self.errors, section, name, origin, problem);
     }
 
-    /// Nobody guesses a shorter secret within a year, at a thousand requests a second, if it is
-    /// random; but people make short ones of words.
+    /// An attacker does not guess a shorter secret within a year, at a thousand requests a second,
+    /// if it is random; but people make short ones of words.
     fn check_length(&mut self, section: &str, name: &str, given: &Given<Option<Secret>>) {
         let secret = given.value.as_ref();
         if secret.is_some_and(|secret| secret.reveal().len() < SHORTEST_SECRET) {

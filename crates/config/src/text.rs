@@ -20,7 +20,7 @@ impl Server {
     /// The effective configuration as a `tokamak.toml` that means the same anywhere on this
     /// machine, but for secrets: comments say which are set.
     pub fn to_toml(&self) -> String {
-        let raw = raise(self);
+        let raw = to_raw(self);
         let mut out = String::new();
         for group in GROUPS {
             if let Some(table) = group.rows.first().and_then(|row| raw.table(row.section)) {
@@ -82,7 +82,7 @@ pub fn sample() -> String {
 
 /// The options that differ and take effect only at the next start, by their keys.
 pub fn restart_needed(old: &Server, new: &Server) -> Vec<String> {
-    let (old, new) = (raise(old).top, raise(new).top);
+    let (old, new) = (to_raw(old).top, to_raw(new).top);
     // A test says that all of these stand at the top.
     let rows = option::Top::ROWS.iter().filter(|row| row.reload == Reload::Restart);
     rows.filter(|row| !old.agrees(&new, row.name)).map(Row::key).collect()
@@ -153,7 +153,7 @@ fn keys(files: &[CertificateFiles]) -> Given<Vec<Text>> {
 
 /// The opposite of `resolve`: what one would have to type. The struct literals make the compiler
 /// ask for each option.
-fn raise(server: &Server) -> Raw {
+fn to_raw(server: &Server) -> Raw {
     Raw {
         file: None,
         top: option::Top {

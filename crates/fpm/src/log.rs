@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_for_whoever_looks_for_a_mistake() {
+    fn debug_lines_have_microseconds_and_their_place() {
         let style = Style { lowest: Level::Debug, ..Style::default() };
         let line = style.line(now(), 7, &Message::new(Level::Debug, "ready")).expect("a line");
         let (head, tail) = line.split_once("] ").expect("a time");

@@ -182,8 +182,8 @@ mod tests {
 
     #[test]
     fn a_route_decides_for_its_requests() {
-        for (route, is_told) in [(None, false), (Some(0), false), (Some(1), true)] {
-            assert_eq!(timing().is_shown(0, route, &HeaderMap::new()), is_told, "{route:?}");
+        for (route, expected) in [(None, false), (Some(0), false), (Some(1), true)] {
+            assert_eq!(timing().is_shown(0, route, &HeaderMap::new()), expected, "{route:?}");
         }
     }
 
@@ -195,8 +195,8 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(SERVER_TIMING, HeaderValue::from_static("db;dur=1"));
         add_header(&ledger, &mut headers);
-        let told: Vec<_> = headers.get_all(SERVER_TIMING).iter().collect();
-        assert_eq!(told, ["db;dur=1", "head;dur=0.000017, php;dur=12.344661"]);
+        let fields: Vec<_> = headers.get_all(SERVER_TIMING).iter().collect();
+        assert_eq!(fields, ["db;dur=1", "head;dur=0.000017, php;dur=12.344661"]);
     }
 
     #[test]
@@ -206,7 +206,10 @@ mod tests {
         ledger.add_calls(&Calls { sums });
         let mut headers = HeaderMap::new();
         add_header(&ledger, &mut headers);
-        let told = headers.get(SERVER_TIMING).unwrap();
-        assert_eq!(told, "sql;dur=3.000001;desc=\"calls: 2\", http;dur=0.000000;desc=\"calls: 0\"");
+        let field = headers.get(SERVER_TIMING).unwrap();
+        assert_eq!(
+            field,
+            "sql;dur=3.000001;desc=\"calls: 2\", http;dur=0.000000;desc=\"calls: 0\""
+        );
     }
 }

@@ -17,7 +17,7 @@ use crate::{hsts, pattern, validity};
 
 /// Completes the sites of a description.
 pub(crate) fn combine(description: &mut Description, disk: &dyn Disk, notes: &mut Notes) {
-    bodies::settle(description);
+    bodies::write_limits(description);
     let sites = &mut description.sites;
     addresses::unify(sites, notes);
     // The first site answers for unknown names.
@@ -29,7 +29,7 @@ pub(crate) fn combine(description: &mut Description, disk: &dyn Disk, notes: &mu
     mounts_of_unknown_names(sites, notes);
     log_formats(description.access_log.as_ref(), sites, notes);
     for site in sites.iter_mut() {
-        hsts::settle(site);
+        hsts::take_from_headers(site);
         hand_down(site, notes);
         mounts::close_to_rewrites(site, notes);
         finish(site, disk, notes);
@@ -386,7 +386,7 @@ fn listings(site: &mut Site, notes: &mut Notes) {
     }
     for rule in site.rules.iter().filter(|rule| is_listed(rule)) {
         let leaves_out =
-            |other: &Rule| other.serve != Serve::All && other.scope.may_meet(&rule.scope);
+            |other: &Rule| other.serve != Serve::All && other.scope.may_overlap(&rule.scope);
         if !site.rules.iter().any(leaves_out) {
             notes.differs(&rule.place, "index_listing", reason);
         }
@@ -452,7 +452,7 @@ fn finish(site: &mut Site, disk: &dyn Disk, notes: &mut Notes) {
     });
     guard_front_controller(site, notes);
     listings(site, notes);
-    logins::settle(site, notes);
+    logins::refuse_nested(site, notes);
     let mut is_closed = false;
     site.rules.retain(|rule| match validity::rule(rule) {
         Ok(()) => !rule.is_idle(),

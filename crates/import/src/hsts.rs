@@ -32,7 +32,7 @@ fn read(value: &str) -> Option<Hsts> {
 
 /// Takes the header out of the rules for all of a site with TLS. A value that no setting says stays
 /// a header like any other.
-pub(crate) fn settle(site: &mut Site) {
+pub(crate) fn take_from_headers(site: &mut Site) {
     if site.listen.iter().all(|listen| !listen.tls) {
         return;
     }
@@ -75,7 +75,7 @@ mod tests {
         ] {
             assert_eq!(read(value), expected, "{value}");
         }
-        let told = |lifetime| Hsts { lifetime, subdomains: false, preload: false }.duration();
-        assert_eq!((told(31_536_000), told(100)), ("8760h".to_owned(), "100s".to_owned()));
+        let duration = |lifetime| Hsts { lifetime, subdomains: false, preload: false }.duration();
+        assert_eq!((duration(31_536_000), duration(100)), ("8760h".to_owned(), "100s".to_owned()));
     }
 }

@@ -64,8 +64,8 @@ pub enum Output {
 pub struct Import {
     /// The `tokamak.toml`.
     pub toml: String,
-    /// Files that it names, for its own folder: their names and their texts. Nobody else may read
-    /// them.
+    /// Files that it names, for its own folder: their names and their texts. They may
+    /// hold hashes of passwords, so only their owner may read them.
     pub files: Vec<(String, String)>,
     /// What was not translated, in the order of the lines.
     pub notes: Vec<Note>,

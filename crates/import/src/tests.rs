@@ -297,7 +297,7 @@ fn what_the_site_refuses_is_refused_in_mounted_folders() {
         ("[tT]ool/sql", "^/sql"),
         ("(tool)?/sql", "^/sql"),
         ("a|/tool", "conf:1\n[[site.rule]]\ndeny"),
-        // Nobody can know.
+        // That cannot be known.
         ("\\btool/sql", "conf:1\n[[site.rule]]\ndeny"),
     ] {
         let import = nginx(&format!(
@@ -699,7 +699,7 @@ fn error_pages_replace_what_scripts_answer_where_they_did() {
 #[test]
 fn strict_transport_security_is_a_setting_of_a_site_with_tls() {
     let folder = folder();
-    let told = "hsts = \"8760h\"\nhsts_subdomains = true\nhsts_preload = true\n";
+    let hsts = "hsts = \"8760h\"\nhsts_subdomains = true\nhsts_preload = true\n";
     let value = "\"max-age=31536000; includeSubDomains; preload\"";
     let nginx = |port: &str, lines: &str| {
         format!("server {{ listen {port}; server_name a.test; root $TOP/site; {lines} }}")
@@ -727,7 +727,7 @@ fn strict_transport_security_is_a_setting_of_a_site_with_tls() {
     ] {
         let import = imported(&folder, language, &text).unwrap();
         let toml = &import.toml;
-        assert_eq!(toml.matches(told).count(), settings, "{text}: {toml}");
+        assert_eq!(toml.matches(hsts).count(), settings, "{text}: {toml}");
         let all = toml.to_ascii_lowercase();
         assert_eq!(all.matches("strict-transport-security").count(), fields, "{text}: {toml}");
         assert!(import.notes.is_empty(), "{text}: {:?}", import.notes);

@@ -154,21 +154,21 @@ async fn send_all(sender: &Rc<Sender>, times: &[Duration]) -> io::Result<Duratio
 }
 
 /// Asks one request after the other, on one connection as long as the server keeps it.
-pub struct Visitor {
+pub struct SequentialClient {
     // Before the loop that they run on: fields are dropped in order.
     tasks: LocalSet,
     runtime: Runtime,
     sender: Sender,
 }
 
-impl Visitor {
+impl SequentialClient {
     /// Asks for this page, and waits so long for each answer.
     ///
     /// # Errors
     /// Fails if no event loop can be had.
-    pub fn new(target: &Target, timeout: Duration) -> io::Result<Visitor> {
+    pub fn new(target: &Target, timeout: Duration) -> io::Result<SequentialClient> {
         let rules = Rules { connections: 1, timeout, threads: 1, give_up: None };
-        Ok(Visitor {
+        Ok(SequentialClient {
             tasks: LocalSet::new(),
             runtime: Builder::new_current_thread().enable_io().enable_time().build()?,
             sender: Sender::new(target, rules, Instant::now(), Arc::default()),

@@ -1,4 +1,4 @@
-//! A connection as hyper wants it, plain or encrypted.
+//! An adapter from the streams of tokio, plain or TLS, to the traits of hyper.
 
 use std::cell::RefCell;
 use std::io;
@@ -18,7 +18,7 @@ thread_local! {
     static SCRATCH: RefCell<[u8; PIECE]> = const { RefCell::new([0; PIECE]) };
 }
 
-/// The adapter.
+/// A stream that implements `hyper::rt::Read` and `hyper::rt::Write`.
 pub struct Io<S>(pub S);
 
 impl<S: AsyncRead + Unpin> hyper::rt::Read for Io<S> {

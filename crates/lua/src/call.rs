@@ -56,7 +56,7 @@ pub enum Call<'a> {
         /// Its commands, each with its arguments.
         commands: Vec<Vec<Vec<u8>>>,
         /// What the commands are together.
-        together: Together,
+        batch: Batch,
     },
     /// For the content of a file.
     Read {
@@ -88,7 +88,7 @@ pub struct HttpCall<'a> {
 
 /// What several commands are together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Together {
+pub enum Batch {
     /// It is a single one.
     Single,
     /// They are sent together.

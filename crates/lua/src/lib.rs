@@ -24,7 +24,7 @@ mod shared;
 mod state;
 mod vm;
 
-pub use call::{Call, HttpCall, RedisServer, Response, Together, Value, Waiting};
+pub use call::{Batch, Call, HttpCall, RedisServer, Response, Value, Waiting};
 pub use engine::{Engine, Limits};
 pub use host::{Attribute, Host, HttpContext, Item, Other, Piece, Program, Side};
 pub use outcome::{MOST_RESTARTS, Outcome, ScriptError, Stage};

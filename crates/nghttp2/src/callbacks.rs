@@ -26,7 +26,7 @@ const STREAM_BYTES: usize = 4;
 /// Bytes of a frame's head.
 const FRAME_HEAD: usize = 9;
 
-/// The largest part of a farewell that is of use in a log.
+/// The largest part of a GOAWAY's debug data that is of use in a log.
 const LONGEST_TEXT: usize = 200;
 
 /// Makes the library's session, which will give this state to the functions of this module.
@@ -111,7 +111,7 @@ unsafe fn set_options(options: *mut ffi::Options, limits: Limits) {
 /// The pointer is the one that the session was made with, and the reference is given up before the
 /// callback returns or calls the library.
 unsafe fn state<'a, T>(user_data: *mut c_void) -> &'a mut State<T> {
-    // SAFETY: by the crate's invariants 1 and 2 it is alive and nobody else looks at it.
+    // SAFETY: by the crate's invariants 1 and 2 it is alive and no other reference to it exists.
     unsafe { &mut *user_data.cast() }
 }
 

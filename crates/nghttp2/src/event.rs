@@ -32,7 +32,7 @@ pub enum Event {
         /// The value, as of the field `Priority`.
         value: Bytes,
     },
-    /// It has answered the PING of the farewell.
+    /// It has answered the PING that follows the first GOAWAY.
     Answered,
 }
 

@@ -133,7 +133,7 @@ impl<T: Default> Session<T> {
         Ok(())
     }
 
-    /// What the callbacks see. Nobody else has a reference: see the invariants of the crate.
+    /// What the callbacks see. There is no other reference: see the invariants of the crate.
     fn state(&mut self) -> &mut State<T> {
         // SAFETY: it lives as long as the session, and `&mut self` is the only way to it but for
         // the callbacks, which run only while a function of the library does.
@@ -462,7 +462,7 @@ impl<T: Default> Session<T> {
 impl<T: Default> Drop for Session<T> {
     fn drop(&mut self) {
         // The session first, since it may call back.
-        // SAFETY: both were made in `new`, and nobody uses them after this.
+        // SAFETY: both were made in `new`, and they are not used after this.
         unsafe {
             ffi::nghttp2_session_del(self.raw.as_ptr());
             drop(Box::from_raw(self.state.as_ptr()));
@@ -477,7 +477,7 @@ pub struct Field<'a> {
     pub name: &'a [u8],
     /// Its value.
     pub value: &'a [u8],
-    /// Whether nobody on the way may keep it in a table.
+    /// Whether no peer on the way may keep it in a table (HPACK, never indexed).
     pub is_secret: bool,
 }
 

@@ -219,7 +219,8 @@ fn priorities_are_events() {
     }
 }
 
-/// Nobody takes the body of the first request, and the connection's window is for the second one.
+/// The server does not take the body of the first request, and the connection's window is for the
+/// second one.
 #[test]
 fn unread_bodies_do_not_hold_up_other_requests() {
     let mut session = begun();

@@ -25,7 +25,7 @@ use crate::{Failure, process};
 /// busy.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long processes have to end when the report is done.
-const FAREWELL: Duration = Duration::from_secs(5);
+const END_WITHIN: Duration = Duration::from_secs(5);
 /// What the tokens of all requests begin with: no application has it by itself.
 const TOKEN: &str = "tkseal7d1f";
 const SEGMENT: &str = "tokamak-report";
@@ -268,7 +268,7 @@ impl Drop for Application {
     fn drop(&mut self) {
         // A zygote that cannot hear it is killed below.
         let _: io::Result<()> = send(&self.channel, &ToZygote::Quit, &[]);
-        let until = Instant::now() + FAREWELL;
+        let until = Instant::now() + END_WITHIN;
         while Instant::now() < until {
             if reap().is_some_and(|(pid, _)| pid == self.zygote.id()) {
                 return;

@@ -102,7 +102,7 @@ pub struct Worker {
 
 /// How the application behaves at the moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Mood {
+pub struct Behaviour {
     /// It does not boot.
     pub is_broken: bool,
     /// Requests in a thousand that never end.
@@ -167,7 +167,7 @@ impl Worker {
     }
 
     /// Its next step.
-    pub fn step(&mut self, now: u64, mood: Mood, random: &mut Random) -> StepResult {
+    pub fn step(&mut self, now: u64, behaviour: Behaviour, random: &mut Random) -> StepResult {
         let result = match self.phase {
             Phase::Born => {
                 self.consumer.board().enter_at(self.instance, now);
@@ -175,7 +175,7 @@ impl Worker {
                 self.next(Phase::Booting, now + random.between(50_000, boot));
                 StepResult::Nothing
             }
-            Phase::Booting if mood.is_broken => {
+            Phase::Booting if behaviour.is_broken => {
                 StepResult::Exits(tokamak_sys::control::EXIT_BOOT_FAILED)
             }
             Phase::Booting => {
@@ -183,7 +183,7 @@ impl Worker {
                 StepResult::Nothing
             }
             Phase::Computing => StepResult::Nothing,
-            Phase::Seeking | Phase::Asleep | Phase::Leaving => self.serve(now, mood, random),
+            Phase::Seeking | Phase::Asleep | Phase::Leaving => self.serve(now, behaviour, random),
         };
         let goes_on = self.under_way.iter().map(|request| request.at);
         self.at = match self.phase {
@@ -206,13 +206,15 @@ impl Worker {
 
     /// In turns, as the loop of async mode: it looks for a request until it has one or there is
     /// none, and goes on with those that can. Who was woken looks first.
-    fn serve(&mut self, now: u64, mood: Mood, random: &mut Random) -> StepResult {
+    fn serve(&mut self, now: u64, behaviour: Behaviour, random: &mut Random) -> StepResult {
         let due = self.under_way.iter().position(|request| request.at <= now);
         if self.has_room() && !(self.is_serving && due.is_some()) {
             self.is_serving = due.is_some() && self.consumer.finds_nothing(&self.search);
         }
         match due {
-            Some(at) if self.is_serving || !self.has_room() => self.go_on(at, now, mood, random),
+            Some(at) if self.is_serving || !self.has_room() => {
+                self.go_on(at, now, behaviour, random)
+            }
             _ => self.seek(now, random),
         }
     }
@@ -258,9 +260,15 @@ impl Worker {
         taken.map_or(StepResult::Nothing, StepResult::Takes)
     }
 
-    fn go_on(&mut self, at: usize, now: u64, mood: Mood, random: &mut Random) -> StepResult {
+    fn go_on(
+        &mut self,
+        at: usize,
+        now: u64,
+        behaviour: Behaviour,
+        random: &mut Random,
+    ) -> StepResult {
         match self.under_way[at].stage {
-            Stage::Reading => return self.read(at, now, mood, random),
+            Stage::Reading => return self.read(at, now, behaviour, random),
             Stage::Working => {
                 self.answer(at);
                 let request = &mut self.under_way[at];
@@ -309,7 +317,13 @@ impl Worker {
         }
     }
 
-    fn read(&mut self, at: usize, now: u64, mood: Mood, random: &mut Random) -> StepResult {
+    fn read(
+        &mut self,
+        at: usize,
+        now: u64,
+        behaviour: Behaviour,
+        random: &mut Random,
+    ) -> StepResult {
         let Some(request) = number(self.under_way[at].job.record()) else {
             // Not understood: the response is broken off.
             self.under_way.remove(at);
@@ -322,12 +336,12 @@ impl Worker {
             };
         };
         self.consumer.board().set_request(b"GET", b"/");
-        if random.chance(mood.crashes) {
+        if random.chance(behaviour.crashes) {
             return StepResult::Exits(7);
         }
         let most = if random.chance(20) { 300_000_000 } else { 8_000_000 };
         let mut ends = now + random.between(20_000, most);
-        if random.chance(mood.hangs) {
+        if random.chance(behaviour.hangs) {
             // What waits is cancelled in async mode when its time is over.
             match self.segment.due(now).filter(|_| self.limits.is_async && random.chance(500)) {
                 Some(due) => ends = due,

@@ -142,8 +142,8 @@ struct Running {
 #[derive(Debug)]
 struct Presenting {
     number: u32,
-    /// The certificates that have them, once these were sent.
-    parcel: Option<u32>,
+    /// The number of the message to fronts that has them, once it was sent.
+    message: Option<u32>,
     /// The generations whose fronts have not said that they use them.
     waiting: BTreeSet<u32>,
 }
@@ -419,7 +419,7 @@ impl Acme {
                     };
                     certificates.present(credentials.challenges);
                     let waiting = BTreeSet::new();
-                    running.presenting = Some(Presenting { number, parcel: None, waiting });
+                    running.presenting = Some(Presenting { number, message: None, waiting });
                 }
                 FromAcme::Store { number, file, bytes } => {
                     let outcome = self.store(&file, &bytes, certificates);
@@ -491,19 +491,19 @@ impl Acme {
 
     /// Certificates with this number were sent to the fronts of these generations, and with them
     /// the challenges.
-    pub fn credentials_sent(&mut self, parcel: u32, generations: impl Iterator<Item = u32>) {
+    pub fn credentials_sent(&mut self, message: u32, generations: impl Iterator<Item = u32>) {
         let presenting = self.running.as_mut().and_then(|running| running.presenting.as_mut());
-        if let Some(presenting) = presenting.filter(|presenting| presenting.parcel.is_none()) {
-            presenting.parcel = Some(parcel);
+        if let Some(presenting) = presenting.filter(|presenting| presenting.message.is_none()) {
+            presenting.message = Some(message);
             presenting.waiting = generations.collect();
         }
     }
 
     /// The front of a generation uses the certificates with this number.
-    pub fn acknowledged(&mut self, generation: u32, parcel: u32) {
+    pub fn acknowledged(&mut self, generation: u32, message: u32) {
         let presenting = self.running.as_mut().and_then(|running| running.presenting.as_mut());
         if let Some(presenting) = presenting
-            && presenting.parcel.is_some_and(|sent| sent <= parcel)
+            && presenting.message.is_some_and(|sent| sent <= message)
         {
             presenting.waiting.remove(&generation);
         }
@@ -516,7 +516,7 @@ impl Acme {
         let Some(running) = &mut self.running else { return };
         let Some(presenting) = &mut running.presenting else { return };
         presenting.waiting.retain(|generation| has_front(*generation));
-        if (presenting.parcel.is_some() || is_current) && presenting.waiting.is_empty() {
+        if (presenting.message.is_some() || is_current) && presenting.waiting.is_empty() {
             let number = presenting.number;
             running.presenting = None;
             self.send(&ToAcme::Presented { number });

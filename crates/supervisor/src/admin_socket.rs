@@ -54,7 +54,7 @@ impl AdminSocket {
     ///
     /// # Errors
     /// Fails if there is no free descriptor.
-    pub fn lend(&self) -> io::Result<Option<(String, OwnedFd)>> {
+    pub fn for_successor(&self) -> io::Result<Option<(String, OwnedFd)>> {
         Ok(self.duplicate()?.map(|(admin, socket)| (name(&admin.address), socket)))
     }
 
@@ -78,8 +78,8 @@ impl AdminSocket {
     /// # Errors
     /// Fails if there is no free descriptor.
     pub fn duplicate(&self) -> io::Result<Option<(Admin, OwnedFd)>> {
-        let lend = |(admin, socket): &(Admin, OwnedFd)| Ok((admin.clone(), socket.try_clone()?));
-        self.socket.as_ref().map(lend).transpose()
+        let copy = |(admin, socket): &(Admin, OwnedFd)| Ok((admin.clone(), socket.try_clone()?));
+        self.socket.as_ref().map(copy).transpose()
     }
 }
 

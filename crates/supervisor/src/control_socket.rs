@@ -262,9 +262,9 @@ impl ControlSocket {
     ///
     /// # Errors
     /// Fails if there is no free descriptor.
-    pub fn lend(&self) -> io::Result<Option<(String, OwnedFd)>> {
-        let lend = |listener: &UnixListener| Ok((name(&self.path), listener.try_clone()?.into()));
-        self.listener.as_ref().map(lend).transpose()
+    pub fn for_successor(&self) -> io::Result<Option<(String, OwnedFd)>> {
+        let copy = |listener: &UnixListener| Ok((name(&self.path), listener.try_clone()?.into()));
+        self.listener.as_ref().map(copy).transpose()
     }
 
     /// The server that had it before has let go.

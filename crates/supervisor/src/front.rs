@@ -18,8 +18,8 @@ use tokamak_sys::queue::Segment;
 use tokamak_tls::Credentials;
 
 use crate::endpoint::Endpoint;
+use crate::liveness::Liveness;
 use crate::means::{FrontPlan, PoolPlan, Process, Started};
-use crate::pulse::Pulse;
 
 /// What a front starts with. It runs in a child of its own that holds no other descriptors than
 /// these and 0, 1, 2 (2 is the error log), as the configured user.
@@ -93,15 +93,15 @@ pub struct Front {
     endpoint: Endpoint,
     is_ready: bool,
     /// Of the process, and of each event loop.
-    pulse: Pulse,
-    loops: Vec<Pulse>,
+    liveness: Liveness,
+    loops: Vec<Liveness>,
     was_killed: bool,
     lost: LostLines,
 }
 
 /// What is wrong with a front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ailment {
+pub enum Hang {
     /// It gives no sign of life.
     Silent,
     /// This event loop does not turn.
@@ -112,12 +112,12 @@ impl Front {
     /// A front that was just started for a server with so many event loops.
     pub fn new((child, wire): Started, loops: usize) -> Front {
         let endpoint = Endpoint::over(wire);
-        let loops = vec![Pulse::default(); loops];
+        let loops = vec![Liveness::default(); loops];
         Front {
             child,
             endpoint,
             is_ready: false,
-            pulse: Pulse::default(),
+            liveness: Liveness::default(),
             loops,
             was_killed: false,
             lost: LostLines::default(),
@@ -168,10 +168,10 @@ impl Front {
                 self.is_ready |= message == FromFront::Ready;
                 if let FromFront::Turned { loops, lost } = &message {
                     self.lost = *lost;
-                    self.pulse.beat();
+                    self.liveness.sign_of_life();
                     for event_loop in loops {
-                        if let Some(pulse) = self.loops.get_mut(usize::from(*event_loop)) {
-                            pulse.beat();
+                        if let Some(liveness) = self.loops.get_mut(usize::from(*event_loop)) {
+                            liveness.sign_of_life();
                         }
                     }
                 }
@@ -187,16 +187,16 @@ impl Front {
 
     /// What is wrong with a front that serves, if it has been silent for longer than `limit`. A
     /// script may hold up an event loop for as long as `script`.
-    pub fn examine(&mut self, limit: Duration, script: Duration, now: u64) -> Option<Ailment> {
+    pub fn examine(&mut self, limit: Duration, script: Duration, now: u64) -> Option<Hang> {
         let patience = if limit.is_zero() { limit } else { limit + script };
         let mut stuck = None;
-        for (index, pulse) in self.loops.iter_mut().enumerate() {
-            if pulse.is_still(patience, now) {
-                stuck = stuck.or(Some(Ailment::Stuck(index)));
+        for (index, liveness) in self.loops.iter_mut().enumerate() {
+            if liveness.is_still(patience, now) {
+                stuck = stuck.or(Some(Hang::Stuck(index)));
             }
         }
-        if self.pulse.is_still(limit, now) {
-            return (!std::mem::replace(&mut self.was_killed, true)).then_some(Ailment::Silent);
+        if self.liveness.is_still(limit, now) {
+            return (!std::mem::replace(&mut self.was_killed, true)).then_some(Hang::Silent);
         }
         stuck
     }

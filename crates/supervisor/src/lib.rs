@@ -2,8 +2,8 @@
 //! nothing that died would come back.
 //!
 //! One thread, one loop, no runtime: it forks. What to do is decided by pure functions
-//! ([`machine`], [`size`], [`storm`], [`watch`], [`reload`], [`renew`], [`succession`], [`pulse`]);
-//! the rest carries it out.
+//! ([`machine`], [`size`], [`storm`], [`watch`], [`reload`], [`renew`], [`succession`],
+//! [`liveness`]); the rest carries it out.
 
 mod acme;
 mod admin_socket;
@@ -26,6 +26,7 @@ mod front_questions;
 pub mod generation;
 pub mod identities;
 mod listen;
+pub mod liveness;
 mod local;
 pub mod log;
 pub mod machine;
@@ -34,7 +35,6 @@ pub mod notify;
 mod output_lines;
 pub mod pool;
 mod programs;
-pub mod pulse;
 pub mod reload;
 mod reminder;
 pub mod renew;

@@ -75,8 +75,8 @@ impl Listeners {
         Ok(Listeners { passed, own: BTreeMap::new() })
     }
 
-    /// Takes over the sockets of a server that this one replaces, as [`Listeners::lend`] has named
-    /// them.
+    /// Takes over the sockets of a server that this one replaces, by the names that
+    /// [`Listeners::for_successor`] gave them.
     ///
     /// # Errors
     /// Fails for a socket that does not listen on TCP.
@@ -98,7 +98,7 @@ impl Listeners {
     ///
     /// # Errors
     /// Fails if there is no free descriptor.
-    pub fn lend(&self) -> io::Result<Vec<(String, OwnedFd)>> {
+    pub fn for_successor(&self) -> io::Result<Vec<(String, OwnedFd)>> {
         let passed =
             self.passed.iter().map(|(address, socket)| (format!("{PASSED}{address}"), socket));
         let own = self.own.iter().map(|(address, socket)| (address.to_string(), socket));
@@ -127,7 +127,7 @@ impl Listeners {
                 Ok(socket) => {
                     new.insert(address, socket);
                 }
-                Err(error) if is_without(address, addresses, &error) => {}
+                Err(error) if is_needless_ipv6(address, addresses, &error) => {}
                 Err(error) => return Err(CannotListen { address, error }),
             }
         }
@@ -210,8 +210,8 @@ impl Listeners {
         self.duplicate_either(server, &server.listen_tls, true)
     }
 
-    /// Of the service manager's sockets, those are for TLS that the configuration's addresses for
-    /// TLS stand for.
+    /// The sockets for `addresses`. If the service manager passed sockets, a socket is for TLS if
+    /// an entry of `listen_tls` stands for it.
     fn duplicate_either(
         &self,
         server: &Server,
@@ -248,9 +248,9 @@ impl Listeners {
     }
 }
 
-/// Whether this is every IPv6 address of a machine that has none, beside every IPv4 address: then
-/// the latter are all addresses, which is what was wanted.
-fn is_without(address: SocketAddr, addresses: &[SocketAddr], error: &io::Error) -> bool {
+/// Whether `address` can be left out: it is `[::]` on a machine without IPv6, and `0.0.0.0` with
+/// the same port, which is all addresses of that machine, is among `addresses`.
+fn is_needless_ipv6(address: SocketAddr, addresses: &[SocketAddr], error: &io::Error) -> bool {
     let every_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
     let every_v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port()));
     let has_no_v6 = error.kind() == io::ErrorKind::AddrNotAvailable
@@ -315,13 +315,13 @@ mod tests {
             ["0.0.0.0:80", "[::]:80"].map(|address| address.parse().unwrap());
         let error = |kind: io::ErrorKind| io::Error::from(kind);
         let missing = error(io::ErrorKind::AddrNotAvailable);
-        assert!(is_without(v6, &[v4, v6], &missing));
-        assert!(!is_without(v6, &[v6], &missing), "nothing would be left");
-        assert!(!is_without(v4, &[v4, v6], &missing));
+        assert!(is_needless_ipv6(v6, &[v4, v6], &missing));
+        assert!(!is_needless_ipv6(v6, &[v6], &missing), "nothing would be left");
+        assert!(!is_needless_ipv6(v4, &[v4, v6], &missing));
         let other = "[::1]:80".parse().unwrap();
-        assert!(!is_without(other, &[v4, other], &missing), "that one is meant");
+        assert!(!is_needless_ipv6(other, &[v4, other], &missing), "that one is meant");
         if TcpListener::bind("[::1]:0").is_ok() {
-            assert!(!is_without(v6, &[v4, v6], &error(io::ErrorKind::AddrInUse)));
+            assert!(!is_needless_ipv6(v6, &[v4, v6], &error(io::ErrorKind::AddrInUse)));
         }
     }
 

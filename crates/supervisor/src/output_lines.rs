@@ -45,28 +45,28 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn told(pieces: &[&[u8]]) -> Vec<String> {
-        let (mut lines, mut told) = (OutputLines::default(), Vec::new());
-        pieces.iter().for_each(|piece| lines.feed(piece, |line| told.push(line.to_owned())));
-        lines.end(|line| told.push(line.to_owned()));
-        told
+    fn split(pieces: &[&[u8]]) -> Vec<String> {
+        let (mut lines, mut found) = (OutputLines::default(), Vec::new());
+        pieces.iter().for_each(|piece| lines.feed(piece, |line| found.push(line.to_owned())));
+        lines.end(|line| found.push(line.to_owned()));
+        found
     }
 
     #[test]
     fn lines_are_whole_wherever_they_are_cut() {
-        assert_eq!(told(&[b"one\ntw", b"o\n\nthree"]), ["one", "two", "three"]);
-        assert_eq!(told(&[b"", b"\r\n"]), [""; 0]);
+        assert_eq!(split(&[b"one\ntw", b"o\n\nthree"]), ["one", "two", "three"]);
+        assert_eq!(split(&[b"", b"\r\n"]), [""; 0]);
     }
 
     #[test]
     fn a_line_is_bounded_and_nothing_is_lost() {
-        let told = told(&[&[b'a'; 3 * LONGEST], b"b\n"]);
-        assert_eq!(told.concat().len(), 3 * LONGEST + 1);
-        assert!(told.iter().all(|line| line.len() <= LONGEST));
+        let lines = split(&[&[b'a'; 3 * LONGEST], b"b\n"]);
+        assert_eq!(lines.concat().len(), 3 * LONGEST + 1);
+        assert!(lines.iter().all(|line| line.len() <= LONGEST));
     }
 
     #[test]
     fn nothing_controls_a_terminal() {
-        assert_eq!(told(&[b"a\x1b[2Jb\rc\td\xff\n"]), ["a\\u{1b}[2Jb\\rc\\td\u{fffd}"]);
+        assert_eq!(split(&[b"a\x1b[2Jb\rc\td\xff\n"]), ["a\\u{1b}[2Jb\\rc\\td\u{fffd}"]);
     }
 }

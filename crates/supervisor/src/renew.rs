@@ -1,6 +1,6 @@
 //! When a sealed application that has changed gets a new image: when it has been quiet for a while,
 //! since a deployment is many changes, and the first of them is not the application. Until then
-//! each request boots the application as it is, so nobody waits for the image.
+//! each request boots the application as it is, so no request waits for the image.
 //!
 //! A file that changes again and again must not keep its site booting. After each renewal there is
 //! a pause. The next one doubles it if it comes soon, up to `LONGEST`; after a quiet time the first
@@ -25,14 +25,14 @@ const RESTLESS: Duration = Duration::from_secs(30);
 
 /// The changes since an image was taken. Times are nanoseconds of `tokamak_cost::now`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unrest {
+pub struct PendingChanges {
     first: Option<u64>,
     application: Option<u64>,
     settings: Option<u64>,
-    is_told: bool,
+    is_reported: bool,
 }
 
-impl Unrest {
+impl PendingChanges {
     /// One more.
     pub fn note(&mut self, newer: Newer, now: u64) {
         self.first.get_or_insert(now);
@@ -51,7 +51,7 @@ impl Unrest {
     /// Whether it goes on for so long that somebody should know; once.
     pub fn is_endless(&mut self, now: u64) -> bool {
         let is_endless = self.first.is_some_and(|first| since(first, now) >= RESTLESS);
-        is_endless && !self.is_over(now) && !std::mem::replace(&mut self.is_told, true)
+        is_endless && !self.is_over(now) && !std::mem::replace(&mut self.is_reported, true)
     }
 }
 
@@ -134,24 +134,24 @@ mod tests {
             (vec![(Settings, 0), (Application, 1000)], 2000, false),
             (vec![(Settings, 0), (Settings, 3000)], 10_000, false),
         ] {
-            let mut unrest = Unrest::default();
-            changes.iter().for_each(|(newer, at)| unrest.note(*newer, ms(*at)));
-            assert_eq!(unrest.is_over(ms(now)), is_over, "{changes:?} {now}");
+            let mut pending_changes = PendingChanges::default();
+            changes.iter().for_each(|(newer, at)| pending_changes.note(*newer, ms(*at)));
+            assert_eq!(pending_changes.is_over(ms(now)), is_over, "{changes:?} {now}");
         }
     }
 
     #[test]
     fn changes_without_end_are_reported_once() {
-        let mut unrest = Unrest::default();
+        let mut pending_changes = PendingChanges::default();
         let mut told = Vec::new();
         for now in 0..100 {
-            unrest.note(Newer::Application, now * SECOND / 2);
-            if unrest.is_endless(now * SECOND / 2) {
+            pending_changes.note(Newer::Application, now * SECOND / 2);
+            if pending_changes.is_endless(now * SECOND / 2) {
                 told.push(now / 2);
             }
         }
         assert_eq!(told, [30]);
-        let mut calm = Unrest::default();
+        let mut calm = PendingChanges::default();
         calm.note(Newer::Application, 0);
         assert!(!calm.is_endless(40 * SECOND), "it waits for its pause to end");
     }

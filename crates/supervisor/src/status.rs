@@ -104,7 +104,7 @@ pub struct ProcessReport {
     pub state: &'static str,
     /// Since it was started.
     pub seconds: u64,
-    /// Resident memory that it shares with nobody, in bytes.
+    /// Its private resident memory, in bytes.
     pub memory: u64,
     /// Where it listens.
     pub address: String,
@@ -142,7 +142,7 @@ pub struct PoolReport {
     /// How often it got other processes since this generation began, because its image was outdated
     /// or something was wrong.
     pub renewals: u32,
-    /// Lines of its processes that were lost, because nobody has read the error log.
+    /// Lines of its processes that were lost, because the reader of the error log was too slow.
     pub lost_lines: u64,
     /// Why workers do not boot, if they do not.
     pub failure: Option<String>,
@@ -161,7 +161,7 @@ pub struct WorkerReport {
     pub seconds: f64,
     /// Requests served.
     pub requests: u64,
-    /// Resident memory that it shares with nobody, in bytes.
+    /// Its private resident memory, in bytes.
     pub memory: u64,
     /// Duration of the last roll-back in microseconds; absent without one. Sealed mode.
     pub roll_back_us: Option<f64>,
@@ -280,7 +280,7 @@ fn application_report(application: &Application, now: u64) -> ApplicationReport 
     }
 }
 
-/// Resident memory that a process shares with nobody.
+/// The private resident memory of a process.
 fn own_memory(pid: u32) -> u64 {
     process::memory(pid).map_or(0, |memory| memory.resident.saturating_sub(memory.shared))
 }

@@ -1,4 +1,4 @@
-//! Another version of the program takes over, without a moment in which nobody listens.
+//! Another version of the program takes over, without a moment in which no process listens.
 //!
 //! ```text
 //!   this one                                    the new one

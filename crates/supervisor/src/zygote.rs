@@ -9,8 +9,8 @@ use tokamak_sys::control::{FromZygote, Heard, ToZygote};
 use tokamak_sys::process::Identity;
 
 use crate::endpoint::Endpoint;
+use crate::liveness::{ASK_EVERY, Liveness};
 use crate::means::{Means, Process, ZygoteStart};
-use crate::pulse::{ASK_EVERY, Pulse};
 use crate::storm::Storm;
 use crate::watch::since;
 
@@ -51,7 +51,7 @@ pub struct Zygote {
     is_slow: bool,
     has_failed: bool,
     is_unsealable: bool,
-    pulse: Pulse,
+    liveness: Liveness,
     asked: u64,
 }
 
@@ -77,7 +77,8 @@ impl Zygote {
         match means.zygote(start) {
             Ok((child, wire)) => {
                 self.life = Life::Starting(child, Endpoint::over(wire), now);
-                (self.is_slow, self.has_failed, self.pulse) = (false, false, Pulse::default());
+                (self.is_slow, self.has_failed, self.liveness) =
+                    (false, false, Liveness::default());
                 self.is_unsealable = false;
                 Ok(())
             }
@@ -151,7 +152,7 @@ impl Zygote {
         let Some(endpoint) = self.endpoint() else { return Ok(None) };
         match endpoint.receive() {
             Ok(Heard::Message(message, fds)) => {
-                self.pulse.beat();
+                self.liveness.sign_of_life();
                 self.life = match (std::mem::take(&mut self.life), &message) {
                     (Life::Starting(child, endpoint, _), FromZygote::Ready { .. }) => {
                         Life::Ready(child, endpoint, now)
@@ -196,7 +197,7 @@ impl Zygote {
             // A zygote that does not read is killed.
             let _ = self.send(Some(&ToZygote::Ask), Vec::new(), now);
         }
-        self.pulse.is_still(limit, now)
+        self.liveness.is_still(limit, now)
     }
 
     /// Sends it a message with these descriptors, or what waits. A zygote that is gone or does not

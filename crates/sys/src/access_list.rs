@@ -18,8 +18,8 @@ const GROUP: u16 = 0x08;
 const MASK: u16 = 0x10;
 const OTHERS: u16 = 0x20;
 
-/// The number in entries without a user or group.
-const NOBODY: u32 = u32::MAX;
+/// The number in entries without a user or group (ACL_UNDEFINED_ID).
+const UNDEFINED_ID: u32 = u32::MAX;
 
 const READ_AND_WRITE: u16 = 0o6;
 
@@ -43,13 +43,13 @@ fn encode(mode: u32, users: &[u32], groups: &[u32]) -> Vec<u8> {
         numbers.dedup();
         numbers
     };
-    let mut entries = vec![(OWNER, of_mode(6), NOBODY)];
+    let mut entries = vec![(OWNER, of_mode(6), UNDEFINED_ID)];
     entries.extend(sorted(users).into_iter().map(|user| (USER, READ_AND_WRITE, user)));
-    entries.push((OWNING_GROUP, of_mode(3), NOBODY));
+    entries.push((OWNING_GROUP, of_mode(3), UNDEFINED_ID));
     entries.extend(sorted(groups).into_iter().map(|group| (GROUP, READ_AND_WRITE, group)));
     // What all but the owner and others may at most.
-    entries.push((MASK, of_mode(3) | READ_AND_WRITE, NOBODY));
-    entries.push((OTHERS, of_mode(0), NOBODY));
+    entries.push((MASK, of_mode(3) | READ_AND_WRITE, UNDEFINED_ID));
+    entries.push((OTHERS, of_mode(0), UNDEFINED_ID));
     let mut list = VERSION.to_le_bytes().to_vec();
     for (tag, permissions, number) in entries {
         list.extend(tag.to_le_bytes());

@@ -28,7 +28,10 @@ pub fn compare(sapis: &[&str]) -> Vec<Comparison> {
     let Ok(ours) = settings(&php, None) else { return Vec::new() };
     let theirs = sapis.iter().filter_map(|sapi| Some((sapi, settings(&php, Some(sapi)).ok()?)));
     let is_other = |theirs: &[Pair]| file(theirs) != file(&ours);
-    theirs.filter(|(_, theirs)| is_other(theirs)).map(|(sapi, it)| told(sapi, &it, &ours)).collect()
+    theirs
+        .filter(|(_, theirs)| is_other(theirs))
+        .map(|(sapi, it)| comparison(sapi, &it, &ours))
+        .collect()
 }
 
 type Pair = (String, String);
@@ -55,7 +58,7 @@ fn file(settings: &[Pair]) -> &str {
     found.map(|(_, file)| file.as_str()).filter(|file| !file.is_empty()).unwrap_or("no php.ini")
 }
 
-fn told(sapi: &str, theirs: &[Pair], ours: &[Pair]) -> Comparison {
+fn comparison(sapi: &str, theirs: &[Pair], ours: &[Pair]) -> Comparison {
     let differences = differences(theirs, ours);
     let files = format!(
         "php.ini: PHP reads {} and its conf.d here; today's PHP ({sapi}) reads {}",
@@ -106,10 +109,10 @@ mod tests {
             pairs(&[("php.ini", "/fpm"), ("extension", "a"), ("extension", "b"), ("x", "1\n2")]);
         let ours =
             pairs(&[("php.ini", "/embed"), ("extension", "a"), ("extension", "c"), ("x", "")]);
-        let told = told("fpm", &theirs, &ours);
+        let compared = comparison("fpm", &theirs, &ours);
         let said = "extension = \"b\", x = \"1 2\", no extension c: write";
-        assert!(!told.is_same && told.text.contains(said), "{told:?}");
-        assert!(super::told("fpm", &theirs, &theirs).is_same);
+        assert!(!compared.is_same && compared.text.contains(said), "{compared:?}");
+        assert!(comparison("fpm", &theirs, &theirs).is_same);
     }
 
     #[test]
@@ -119,8 +122,8 @@ mod tests {
         };
         for (count, end) in [(20, "s18 = \"a\", s19 = \"a\": "), (22, "s19 = \"a\", and 2 more: ")]
         {
-            let told = told("fpm", &many("a", count), &many("b", count)).text;
-            assert!(told.contains(end) && told.matches(" = ").count() == 20, "{told}");
+            let compared = comparison("fpm", &many("a", count), &many("b", count)).text;
+            assert!(compared.contains(end) && compared.matches(" = ").count() == 20, "{compared}");
         }
     }
 }

@@ -141,14 +141,14 @@ fn a_redirect_is_no_page_that_was_looked_at() {
 
 #[test]
 fn errors_name_the_target_that_cannot_be_watched() {
-    let nobody = format!("http://{}/", free_address());
+    let unused = format!("http://{}/", free_address());
     let folder = tempfile::tempdir().unwrap();
     let (_server, ends) = that_ends_after(30, &folder.path().join("log"));
     for (arguments, said) in [
-        (&[nobody.as_str()][..], "name the server by --pid"),
+        (&[unused.as_str()][..], "name the server by --pid"),
         (&[&ends], "request 31: connection"),
-        (&[&nobody, "/login"], "/login: after a URL come URLs"),
-        (&[&nobody, "--root", "."], "--root and --config are for a worker script"),
+        (&[&unused, "/login"], "/login: after a URL come URLs"),
+        (&[&unused, "--root", "."], "--root and --config are for a worker script"),
         (&["worker.php", "--pid", "1"], "--pid and --header are for URLs"),
     ] {
         let Output { status, stdout, stderr } = leaks(arguments);

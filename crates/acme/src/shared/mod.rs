@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use tokamak_config::Tier;
 use tokamak_outbound::Names;
-use tokamak_outbound::redis::{Client, Server, Together, Value};
+use tokamak_outbound::redis::{Client, Server, Batch, Value};
 use tokamak_tls::{Challenge, SharedSecret};
 use tokio::time::{Instant, sleep};
 
@@ -118,7 +118,7 @@ impl Shared {
             words(&[b"DEL", tries.as_bytes()]),
             words(&[b"INCR", self.plain("news").as_bytes()]),
         ];
-        self.all(&commands, Together::Transaction).await.map(drop)
+        self.all(&commands, Batch::Transaction).await.map(drop)
     }
 
     /// The account at the authority with this directory, if a node has made one.
@@ -186,7 +186,7 @@ impl Shared {
             words(&[b"HSET", key.as_bytes(), self.node.as_bytes(), &sealed])
         };
         let news = words(&[b"INCR", self.plain("news").as_bytes()]);
-        self.all(&[change, news], Together::Transaction).await?;
+        self.all(&[change, news], Batch::Transaction).await?;
         if challenges.is_empty() {
             return Ok(BTreeSet::new());
         }
@@ -206,7 +206,7 @@ impl Shared {
         let shown = self.shown_by(&self.node, number);
         let commands =
             [words(&[b"SMEMBERS", nodes.as_bytes()]), words(&[b"SMEMBERS", shown.as_bytes()])];
-        let mut replies = self.all(&commands, Together::Pipeline).await?.into_iter();
+        let mut replies = self.all(&commands, Batch::Pipeline).await?.into_iter();
         let mut nodes = texts(replies.next());
         let shown = texts(replies.next());
         nodes.remove(&self.node);
@@ -231,7 +231,7 @@ impl Shared {
                 first.into_iter().chain(gone.clone().map(<[u8]>::to_vec)).collect::<Vec<_>>()
             };
             let commands = [remove(b"SREM", &nodes), remove(b"HDEL", &challenges)];
-            self.all(&commands, Together::Pipeline).await?;
+            self.all(&commands, Batch::Pipeline).await?;
         }
         Ok(here.into_iter().map(|(node, _)| node).collect())
     }
@@ -271,7 +271,7 @@ impl Shared {
     }
 
     async fn one(&self, command: Vec<Vec<u8>>) -> Result<Value, Error> {
-        let reply = self.client.call(&[command], Together::Single).await;
+        let reply = self.client.call(&[command], Batch::Single).await;
         match reply.map_err(|error| Error::here(format!("Redis: {error}")))? {
             Value::ServerError(error) => Err(Error::here(format!("Redis: {error}"))),
             reply => Ok(reply),
@@ -281,7 +281,7 @@ impl Shared {
     async fn all(
         &self,
         commands: &[Vec<Vec<u8>>],
-        together: Together,
+        together: Batch,
     ) -> Result<Vec<Value>, Error> {
         let replies = self.client.call(commands, together).await;
         let replies = replies.map_err(|error| Error::here(format!("Redis: {error}")))?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tokamak_outbound::redis::{Together, Value};
+use tokamak_outbound::redis::{Batch, Value};
 use tokamak_tls::{Challenge, Credentials};
 
 use super::{CHALLENGES_LAST, NODE_LASTS, Shared, words};
@@ -41,7 +41,7 @@ impl Shared {
             words(&[b"SET", node.as_bytes(), b"1", b"EX", lasts.as_bytes()]),
             words(&[b"SADD", nodes.as_bytes(), self.node.as_bytes()]),
         ];
-        self.all(&commands, Together::Pipeline).await.map(drop)
+        self.all(&commands, Batch::Pipeline).await.map(drop)
     }
 
     /// The news, if there are any since `seen`.
@@ -59,7 +59,7 @@ impl Shared {
         }
         let (versions, challenges) = (self.versions(), self.plain("challenges"));
         let commands = [&versions, &challenges].map(|key| words(&[b"HGETALL", key.as_bytes()]));
-        let mut replies = self.all(&commands, Together::Pipeline).await?.into_iter();
+        let mut replies = self.all(&commands, Batch::Pipeline).await?.into_iter();
         let versions = pairs(replies.next()).into_iter().filter_map(|(name, ends)| {
             Some((name, std::str::from_utf8(&ends).ok()?.parse().ok()?))
         });
@@ -97,7 +97,7 @@ impl Shared {
             words(&[b"SADD", key.as_bytes(), self.node.as_bytes()]),
             words(&[b"EXPIRE", key.as_bytes(), lasts.as_bytes()]),
         ];
-        self.all(&commands, Together::Pipeline).await.map(drop)
+        self.all(&commands, Batch::Pipeline).await.map(drop)
     }
 
     /// Challenges of this node as the others get them.

@@ -1,4 +1,4 @@
-//! Whose turn it is to order a certificate for a name.
+//! The lock in Redis of the node that orders a certificate for a name, while the others wait.
 
 use std::time::Duration;
 
@@ -8,53 +8,55 @@ use tokio::time::sleep;
 use super::{Shared, words};
 use crate::error::Error;
 
-/// For how long a turn is taken. A node that dies holds up the name for that long.
-const LASTS: Duration = Duration::from_secs(60);
+/// Time after which the lock expires, unless it is extended. A node that dies holds up the name for
+/// that long; with a tenth, a slow Redis would let two nodes order at once.
+const EXPIRES_AFTER: Duration = Duration::from_secs(60);
 
-/// Pause after which a turn is taken for longer. Twice it may fail.
-const AGAIN: Duration = Duration::from_secs(20);
+/// Time between two extensions of the lock: two of them may fail before it expires.
+const EXTEND_EVERY: Duration = Duration::from_secs(20);
 
-/// Takes the turn for longer, or gives it back, if it is still the caller's.
+/// Scripts for Redis that extend or release the lock, if this node still holds it.
 const EXTEND: &[u8] = b"if redis.call('GET', KEYS[1]) == ARGV[1] then \
     return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0";
-const GIVE_BACK: &[u8] = b"if redis.call('GET', KEYS[1]) == ARGV[1] then \
+const RELEASE: &[u8] = b"if redis.call('GET', KEYS[1]) == ARGV[1] then \
     return redis.call('DEL', KEYS[1]) end return 0";
 
-/// A turn that this node has.
+/// A lock that this node holds.
 pub struct OrderLock<'a> {
     shared: &'a Shared,
     key: String,
 }
 
 impl Shared {
-    /// Takes the turn to order a certificate for a name; [`None`] while another node has it.
+    /// Locks the order of a certificate for a name; [`None`] while another node holds the lock.
     ///
     /// # Errors
-    /// Fails if the server cannot be asked.
-    pub async fn turn(&self, name: &str) -> Result<Option<OrderLock<'_>>, Error> {
+    /// Fails if Redis does not answer.
+    pub async fn lock_order(&self, name: &str) -> Result<Option<OrderLock<'_>>, Error> {
         let key = self.of_name("turn", name);
-        let lasts = LASTS.as_millis().to_string();
-        let (node, lasts) = (self.node.as_bytes(), lasts.as_bytes());
-        let taken = self.one(words(&[b"SET", key.as_bytes(), node, b"NX", b"PX", lasts])).await?;
+        let expires = EXPIRES_AFTER.as_millis().to_string();
+        let (node, expires) = (self.node.as_bytes(), expires.as_bytes());
+        let taken = self.one(words(&[b"SET", key.as_bytes(), node, b"NX", b"PX", expires])).await?;
         Ok((!matches!(taken, Value::Nil)).then_some(OrderLock { shared: self, key }))
     }
 }
 
 impl OrderLock<'_> {
-    /// Keeps the turn for as long as this is polled.
+    /// Extends the lock again and again, for as long as this is polled.
     pub async fn hold(&self) -> std::convert::Infallible {
-        let lasts = LASTS.as_millis().to_string();
+        let expires = EXPIRES_AFTER.as_millis().to_string();
         loop {
-            sleep(AGAIN).await;
-            // If that fails twice, another node may order as well: a certificate too many.
-            let _ = self.run(EXTEND, &[lasts.as_bytes()]).await;
+            sleep(EXTEND_EVERY).await;
+            // If three in a row fail, another node may order as well, which costs one certificate
+            // more.
+            let _ = self.run(EXTEND, &[expires.as_bytes()]).await;
         }
     }
 
-    /// Gives the turn back.
-    pub async fn end(self) {
-        // If that fails, it ends by itself.
-        let _ = self.run(GIVE_BACK, &[]).await;
+    /// Releases the lock.
+    pub async fn release(self) {
+        // If that fails, the lock expires.
+        let _ = self.run(RELEASE, &[]).await;
     }
 
     async fn run(&self, script: &[u8], more: &[&[u8]]) -> Result<Value, Error> {

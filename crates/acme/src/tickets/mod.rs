@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokamak_config::Tier;
 use tokamak_outbound::Names;
-use tokamak_outbound::redis::{Client, Server, Together, Value};
+use tokamak_outbound::redis::{Client, Server, Batch, Value};
 use tokamak_tls::{SharedSecret, TicketKey, TicketNews};
 
 use slots::{KEPT_FOR, KeysBySlot, keys, valid_at};
@@ -121,7 +121,7 @@ async fn look(
     let mut commands: Vec<Vec<Vec<u8>>> = slots.to_store().map(set).collect();
     let read = slots.all().map(name);
     commands.push([b"MGET".to_vec()].into_iter().chain(read).collect());
-    let replies = store.client.call(&commands, Together::Pipeline).await;
+    let replies = store.client.call(&commands, Batch::Pipeline).await;
     let Value::Array(mut replies) = replies.map_err(|error| error.to_string())? else {
         return Err("its reply is no list".into());
     };

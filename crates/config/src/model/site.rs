@@ -173,7 +173,7 @@ pub struct Site {
     pub dumpable: bool,
     /// Whether the PHP workers count what requests call in databases and in other servers.
     pub count_calls: bool,
-    /// Whether clients are told the phases of their requests.
+    /// Whether clients get the phases of their requests (`Server-Timing`).
     pub server_timing: bool,
     /// The pool of php-fpm that it stands in for, in a server with [`crate::Server::fpm`].
     pub fpm: Option<Arc<FpmPool>>,
@@ -246,7 +246,7 @@ pub struct Route {
     pub cache: Caching,
     /// Which of its responses are compressed.
     pub compression: Compression,
-    /// Whether clients are told the phases of their requests.
+    /// Whether clients get the phases of their requests (`Server-Timing`).
     pub server_timing: bool,
 }
 

@@ -49,7 +49,7 @@ impl Default for Tls {
 pub struct SiteTls {
     /// The certificates for its host names.
     pub certificates: Vec<CertificateFiles>,
-    /// What browsers are told about using `https` only.
+    /// The value of `Strict-Transport-Security`, if the site sends it.
     pub hsts: Hsts,
     /// Whether requests over plain HTTP are sent to `https`.
     pub redirect: bool,
@@ -58,14 +58,14 @@ pub struct SiteTls {
     pub port: Option<u16>,
 }
 
-/// What browsers are told about using `https` only (RFC 6797).
+/// The value of `Strict-Transport-Security` (RFC 6797).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hsts {
-    /// How long they are to do so; zero: they are not told.
+    /// `max-age`: how long browsers use `https` only; zero: the header is not sent.
     pub lifetime: Duration,
     /// Whether it is also for all names below the host.
     pub subdomains: bool,
-    /// Whether the host may stand on the list that they bring along.
+    /// Whether the host may be on the preload list of browsers.
     pub preload: bool,
 }
 

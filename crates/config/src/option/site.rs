@@ -49,7 +49,8 @@ section! {
         /// its certificate.
         key: Vec<Text> = "", ANY, Live, env "TOKAMAK_KEY";
         /// How long browsers are told to use `https` only for the host
-        /// (`Strict-Transport-Security`). They obey for that long, whatever is set meanwhile.
+        /// (`Strict-Transport-Security`). They use `https` for that long, whatever is
+        /// set meanwhile.
         hsts: Duration = "0", within(SECOND, 17_520 * HOUR).or_zero("they are not told"), Live, env "TOKAMAK_HSTS";
         /// Whether `hsts` is also for all names below the host (`includeSubDomains`), whichever
         /// server has them. The redirect to `https` stays at the host then, because browsers heed

@@ -69,7 +69,8 @@ fn same<T: PartialEq>(mut values: impl Iterator<Item = T>) -> Option<T> {
 
 /// The sites in which a site is mounted.
 pub(crate) fn around<'a>(mounted: &Site, sites: &'a [Site]) -> Vec<&'a Site> {
-    let own = || sites.iter().filter(|site| site.path.is_empty() && meet(site, mounted));
+    let own =
+        || sites.iter().filter(|site| site.path.is_empty() && share_an_address(site, mounted));
     if mounted.hosts.is_empty() {
         return own().collect();
     }
@@ -91,7 +92,7 @@ pub(crate) fn around<'a>(mounted: &Site, sites: &'a [Site]) -> Vec<&'a Site> {
 }
 
 /// Whether there is an address on which both sites are served.
-fn meet(one: &Site, other: &Site) -> bool {
+fn share_an_address(one: &Site, other: &Site) -> bool {
     one.listen.is_empty()
         || other.listen.is_empty()
         || one.listen.iter().any(|address| other.listen.contains(address))

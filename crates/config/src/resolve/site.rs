@@ -26,7 +26,7 @@ fn is_tried(site: &option::Site) -> bool {
     matches!(site.mode.origin, Origin::Flag(_) | Origin::Environment(_))
 }
 
-/// Requests at once in a worker of async mode, if nobody says otherwise. With a tenth of it, a
+/// Requests at once in a worker of async mode, if no key says otherwise. With a tenth of it, a
 /// worker whose requests mostly wait would be idle; with ten times more, it would need ten times
 /// the memory and connections.
 const AT_ONCE: usize = 32;

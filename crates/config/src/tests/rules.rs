@@ -215,10 +215,10 @@ fn a_site_may_be_mounted_in_others() {
              host = 'a.test'\npath = '/pma'\nroot = 'wiki'\n",
         )
         .unwrap();
-    let told = |site: &Site| (site.name.clone(), site.path.clone());
+    let name_and_path = |site: &Site| (site.name.clone(), site.path.clone());
     let text = |name: &str, path: &str| (name.to_owned(), path.to_owned());
     assert_eq!(
-        server.sites.iter().map(told).collect::<Vec<_>>(),
+        server.sites.iter().map(name_and_path).collect::<Vec<_>>(),
         [text("/pma", "/pma"), text("default", ""), text("a.test/pma", "/pma")]
     );
     assert_eq!(place.load(&server.to_toml()).unwrap().sites, server.sites);
@@ -276,21 +276,21 @@ fn the_keys_of_hsts_are_inherited_together() {
     let place = Place::with(&["index.php", "pma/index.php"]);
     let site = "[[site]]\nroot = '.'\n";
     let around = "hsts = '8760h'\nhsts_subdomains = true\nhsts_preload = true\n";
-    let told = |lifetime, subdomains, preload| Hsts {
+    let hsts = |lifetime, subdomains, preload| Hsts {
         lifetime: Duration::from_secs(lifetime),
         subdomains,
         preload,
     };
     for (mounted, expected) in [
-        ("", told(31_536_000, true, true)),
-        ("hsts = '1h'\n", told(3600, false, false)),
-        ("hsts = '0'\n", told(0, false, false)),
-        ("hsts = '1h'\nhsts_subdomains = true\n", told(3600, true, false)),
-        ("hsts_preload = false\n", told(0, false, false)),
+        ("", hsts(31_536_000, true, true)),
+        ("hsts = '1h'\n", hsts(3600, false, false)),
+        ("hsts = '0'\n", hsts(0, false, false)),
+        ("hsts = '1h'\nhsts_subdomains = true\n", hsts(3600, true, false)),
+        ("hsts_preload = false\n", hsts(0, false, false)),
     ] {
         let text = format!("{site}{around}[[site]]\npath = '/pma'\nroot = 'pma'\n{mounted}");
         let server = place.load(&text).unwrap();
-        assert_eq!(server.sites[0].tls.hsts, told(31_536_000, true, true));
+        assert_eq!(server.sites[0].tls.hsts, hsts(31_536_000, true, true));
         assert_eq!(server.sites[1].tls.hsts, expected, "{mounted}");
         assert_eq!(place.load(&server.to_toml()).unwrap().sites, server.sites, "{mounted}");
     }

@@ -107,7 +107,7 @@ fn rules_that_do_not_hold_in_a_mounted_site_are_named() {
 #[test]
 fn a_listing_that_the_front_controller_hides_is_named() {
     let rule = "[[site.rule]]\npath = '/m'\nindex_listing = true\n";
-    for (lines, is_told) in [
+    for (lines, is_warned) in [
         ("index_listing = true\n".to_owned(), true),
         (rule.to_owned(), true),
         (rule.replace("true", "false"), false),
@@ -116,7 +116,7 @@ fn a_listing_that_the_front_controller_hides_is_named() {
         ("front_controller = 'none'\nindex_listing = true\n".to_owned(), false),
     ] {
         let found = warned(&format!("[[site]]\n{lines}"));
-        assert_eq!(found.len(), usize::from(is_told), "{lines}: {found:?}");
+        assert_eq!(found.len(), usize::from(is_warned), "{lines}: {found:?}");
         let part = "the front controller, index.php, answers for folders";
         assert!(found.iter().all(|it| it.contains(part)), "{found:?}");
     }

@@ -12,7 +12,7 @@ use super::route::Right;
 pub enum Access {
     /// It is a Unix socket: its file says who may connect, and they may do everything.
     File,
-    /// An address of this machine alone. Any of its users may look, nobody may change anything.
+    /// An address of this machine alone. Any of its users may look, none may change anything.
     Local,
     /// Who knows this token may do everything.
     Token(Secret),

@@ -175,18 +175,18 @@ struct Service {
 impl Service {
     async fn answer<B>(&self, request: Request<B>, admission: &Admission) -> Response<Full<Bytes>> {
         self.figures.asked.add(1);
-        let wish = match AdminRequest::of(request.method(), request.uri()) {
-            Ok(wish) => wish,
+        let admin_request = match AdminRequest::of(request.method(), request.uri()) {
+            Ok(admin_request) => admin_request,
             Err(wrong) => return misunderstood(&wrong),
         };
-        let (right, headers) = (wish.right(), request.headers());
+        let (right, headers) = (admin_request.right(), request.headers());
         if let Err(refusal) = self.access.check(right, headers) {
             return refused(refusal);
         }
         if !matches!(right, Right::Probe | Right::Shell) && !admission.becomes_known() {
             return unanswered(NoAnswer::Busy);
         }
-        match wish {
+        match admin_request {
             AdminRequest::Live => text(StatusCode::OK, "live\n"),
             AdminRequest::Ready => {
                 let may_look = self.access.check(Right::Look, headers).is_ok();

@@ -115,10 +115,10 @@ mod tests {
     use super::super::Answer;
     use super::*;
 
-    type Asked = Arc<PlainMutex<Vec<(String, Answer)>>>;
+    type Received = Arc<PlainMutex<Vec<(String, Answer)>>>;
 
-    fn questions() -> (Arc<Questions>, Asked) {
-        let asked = Asked::default();
+    fn questions() -> (Arc<Questions>, Received) {
+        let asked = Received::default();
         let to = asked.clone();
         let ask = move |line, answer| to.lock().unwrap().push((line, answer));
         (Arc::new(Questions::new(Arc::new(ask))), asked)

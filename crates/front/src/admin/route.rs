@@ -93,9 +93,9 @@ impl AdminRequest {
     /// # Errors
     /// Fails if there is no such request.
     pub fn of(method: &Method, uri: &Uri) -> Result<AdminRequest, Wrong> {
-        let look = |wish: AdminRequest| {
+        let look = |admin_request: AdminRequest| {
             let is_safe = matches!(*method, Method::GET | Method::HEAD);
-            if is_safe { Ok(wish) } else { Err(Wrong::Method("GET, HEAD")) }
+            if is_safe { Ok(admin_request) } else { Err(Wrong::Method("GET, HEAD")) }
         };
         let command =
             |line: &str, right, json| AdminRequest::Command { line: line.into(), right, json };

@@ -155,7 +155,7 @@ async fn answer(
         Handler::Workers(_) => {
             call.arrival.site.fallback.map(|index| &call.arrival.context.sites[index].handler)
         }
-        Handler::Upstream(_) | Handler::Scripts(_) | Handler::Nobody => None,
+        Handler::Upstream(_) | Handler::Scripts(_) | Handler::None => None,
     };
     // A request that may not be repeated goes straight to a backend that cannot decline it.
     if !call.is_repeatable {
@@ -179,7 +179,7 @@ async fn answer(
                 }
             }
             Handler::Upstream(index) => fastcgi::ask(*index, call, body, ledger).await,
-            Handler::Scripts(_) | Handler::Nobody => Err(Failure::NotFound.into()),
+            Handler::Scripts(_) | Handler::None => Err(Failure::NotFound.into()),
         };
     }
 }

@@ -114,7 +114,7 @@ impl From<WorkerError> for BackendError {
     }
 }
 
-/// The workers decline a request that nobody else may answer.
+/// The workers decline a request that no other backend may answer.
 fn no_fallback() -> BackendError {
     let reason = "the application declined the request and the site has no fallback; \
         name the host of another site in site.fallback";

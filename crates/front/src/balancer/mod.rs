@@ -322,7 +322,7 @@ mod tests {
     }
 
     /// Moves connections of these loops until no loop has a surplus.
-    fn settle(balancer: &Balancer, who: &[usize], tick: u64) {
+    fn balance(balancer: &Balancer, who: &[usize], tick: u64) {
         for &index in who {
             while balancer.has_surplus(index) {
                 if let Some(target) = balancer.handover_target(index, tick * TICK) {
@@ -342,7 +342,7 @@ mod tests {
         report(&balancer, &[1, 2], 3..7, 0.0);
         assert!(balancer.serves(2));
         come(&balancer, 30, 1, 7);
-        settle(&balancer, &[1, 2], 7);
+        balance(&balancer, &[1, 2], 7);
         assert_eq!(clients(&balancer), [10, 15, 15], "it cannot give, but must not get");
         let servers: Vec<_> =
             (0..3).map(|asking| balancer.for_server(asking, false, 7 * TICK)).collect();
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_up_is_noticed_once_whoever_decides() {
+    fn a_late_report_is_noticed_once_by_whichever_loop_decides() {
         let balancer = with(2, 1);
         report(&balancer, &[0, 1], 1..3, 0.0);
         let record = |at: u64| Record { at, worked: 0, waited: 0 };
@@ -383,12 +383,12 @@ mod tests {
         report(&balancer, &[0, 1], 1..2, 0.0);
         report(&balancer, &[1], 2..6, 0.0);
         report(&balancer, &[0, 1], 6..8, 0.0);
-        settle(&balancer, &[0, 1], 8);
+        balance(&balancer, &[0, 1], 8);
         assert_eq!(clients(&balancer), [20, 20]);
         assert_eq!(balancer.all_connections(), 340);
         // After the minute one of them suffices.
         report(&balancer, &[0, 1], 8..400, 0.0);
-        settle(&balancer, &[0, 1], 400);
+        balance(&balancer, &[0, 1], 400);
         assert_eq!(clients(&balancer), [40, 0]);
     }
 

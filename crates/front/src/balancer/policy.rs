@@ -226,7 +226,7 @@ mod tests {
     /// How many loops serve in the end, and after how many seconds, on a machine whose clients ask
     /// as soon as they are answered. A request takes so many microseconds of a loop, and of a
     /// worker.
-    fn settle(cores: usize, of_loop: f64, of_worker: f64) -> (usize, f64) {
+    fn serving_in_the_end(cores: usize, of_loop: f64, of_worker: f64) -> (usize, f64) {
         let mut shift = Shift::of(cores);
         let mut since = (1, 0);
         for tick in 1..100 {
@@ -245,8 +245,12 @@ mod tests {
     fn as_many_loops_serve_as_there_are_cores_for_them() {
         let of_cores = [(1, 1, 0.0), (2, 2, 0.4), (4, 3, 0.8), (16, 13, 2.0), (64, 50, 2.8)];
         for (cores, loops, seconds) in of_cores {
-            assert_eq!(settle(cores, 12.6, 3.7), (loops, seconds), "{cores} cores, empty script");
-            assert_eq!(settle(cores, 12.6, 5000.0), (1, 0.0), "{cores} cores, 5 ms");
+            assert_eq!(
+                serving_in_the_end(cores, 12.6, 3.7),
+                (loops, seconds),
+                "{cores} cores, empty script"
+            );
+            assert_eq!(serving_in_the_end(cores, 12.6, 5000.0), (1, 0.0), "{cores} cores, 5 ms");
         }
     }
 

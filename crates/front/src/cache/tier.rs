@@ -20,7 +20,7 @@ use http::header::{HeaderMap, HeaderValue, VARY};
 use tokamak_cache::{Entry, Key, Moment, Purge, Selection, decode, encode};
 use tokamak_config as config;
 use tokamak_outbound::Names;
-use tokamak_outbound::redis::{Client, CommandError, Server, Together, Value};
+use tokamak_outbound::redis::{Batch, Client, CommandError, Server, Value};
 
 use crate::log;
 use purges::{Log, Outgoing, Position};
@@ -139,9 +139,9 @@ impl Tier {
             commands.push(set(self.name(key, &Selection::default()), vary));
         }
         let tier = self.clone();
-        tokio::spawn(async move {
-            tier.ask(tier.clients.get(index)?, commands, Together::Pipeline).await
-        });
+        tokio::spawn(
+            async move { tier.ask(tier.clients.get(index)?, commands, Batch::Pipeline).await },
+        );
     }
 
     /// Queues a purge of a key for the other nodes. It is sent only if the tier has the key.
@@ -165,8 +165,7 @@ impl Tier {
             return;
         }
         let commands = unsent.iter().map(|own| self.command(&own.outgoing)).collect();
-        let Some(Value::Array(replies)) =
-            self.ask(&self.follower, commands, Together::Pipeline).await
+        let Some(Value::Array(replies)) = self.ask(&self.follower, commands, Batch::Pipeline).await
         else {
             return;
         };
@@ -233,8 +232,7 @@ impl Tier {
                     ]
                 }
             };
-            let Some(reply) = self.ask(&self.follower, vec![command], Together::Single).await
-            else {
+            let Some(reply) = self.ask(&self.follower, vec![command], Batch::Single).await else {
                 self.log().lose();
                 continue;
             };
@@ -253,7 +251,7 @@ impl Tier {
     async fn read(&self, index: usize, name: Vec<u8>) -> Option<StoredValue> {
         self.log().position()?;
         let get = vec![vec![b"GET".to_vec(), name]];
-        let reply = self.ask(self.clients.get(index)?, get, Together::Single).await?;
+        let reply = self.ask(self.clients.get(index)?, get, Batch::Single).await?;
         let Value::BulkString(bytes) = reply else { return None };
         let mut bytes = Bytes::from(bytes);
         if bytes.is_empty() {
@@ -274,13 +272,13 @@ impl Tier {
         &self,
         client: &Client,
         commands: Vec<Vec<Vec<u8>>>,
-        together: Together,
+        batch: Batch,
     ) -> Option<Value> {
         let now = tokamak_cost::now();
         if now < self.rests_until.load(Ordering::Relaxed) {
             return None;
         }
-        match client.call(&commands, together).await {
+        match client.call(&commands, batch).await {
             Ok(value) => {
                 if self.is_down.swap(false, Ordering::Relaxed) {
                     log::server("cache: the Redis server answers again");

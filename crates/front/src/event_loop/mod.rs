@@ -48,7 +48,7 @@ pub enum Message {
     /// A worker has died.
     Death { pool: u32, instance: u32, death: Death },
     /// A pool gets another queue. The loop drops `taken` when its new requests go there, and
-    /// `farewell` when no request is left in the old queue.
+    /// `drained` when no request is left in the old queue.
     Renew { old: u32, source: shm::Source, taken: OnLastDrop, drained: OnLastDrop },
     /// A queue is no longer in use, and all its workers are dead.
     Forget { pool: u32 },

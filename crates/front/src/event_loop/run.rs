@@ -139,8 +139,8 @@ impl EventLoop {
             Message::Death { pool, instance, death } => {
                 self.gates.iter().for_each(|gate| gate.worker_died(pool, instance, death));
             }
-            Message::Renew { old, source, taken, drained: farewell } => {
-                let renew = |gate: &Arc<Gate>| gate.renew(old, source.clone(), farewell.clone());
+            Message::Renew { old, source, taken, drained } => {
+                let renew = |gate: &Arc<Gate>| gate.renew(old, source.clone(), drained.clone());
                 self.gates.iter().for_each(renew);
                 drop(taken);
             }

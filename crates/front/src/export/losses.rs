@@ -33,7 +33,7 @@ impl Losses {
     /// Writes a line if spans were lost, and the last line was not just now or this is the end.
     pub fn report(&mut self, queue: &SpanQueue, is_last: bool) {
         let counted = LOSSES.map(|fate| queue.counted(fate));
-        let is_soon = self.reported_at.is_some_and(|told_at| told_at.elapsed() < INTERVAL);
+        let is_soon = self.reported_at.is_some_and(|at| at.elapsed() < INTERVAL);
         if counted == self.reported || (is_soon && !is_last) {
             return;
         }

@@ -72,7 +72,7 @@ impl Answer {
                         put_head(&mut stdout, &head);
                         self.head = Some(head);
                     }
-                    Poll::Ready(Ok(Event::Usage(told))) => self.usage = Some(told),
+                    Poll::Ready(Ok(Event::Usage(usage))) => self.usage = Some(usage),
                     Poll::Ready(Ok(Event::Body(bytes))) => {
                         stdout.put(&bytes);
                         if stdout.buffered() >= MOST_WAITING {

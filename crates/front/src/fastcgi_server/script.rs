@@ -213,9 +213,9 @@ impl Host for Streams {
     }
 
     fn call(&mut self, call: Call) -> Waiting {
-        let nobody =
+        let no_http =
             |_| -> Waiting { Box::pin(ready(Err("this server serves no HTTP".to_owned()))) };
-        self.shared.context.calls.begin(call, None, nobody)
+        self.shared.context.calls.begin(call, None, no_http)
     }
 
     fn redis(&mut self, server: RedisServer) -> Result<u32, String> {

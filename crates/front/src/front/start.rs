@@ -175,14 +175,14 @@ impl Shared {
     /// Fails if there is not enough memory for Lua, or no free descriptor.
     pub fn context(&self, index: usize, start: &Start) -> io::Result<(Context, Vec<Pool>)> {
         let lua = self.lua.as_ref().map(lua::state).transpose()?;
-        let nobody = match &lua {
+        let default = match &lua {
             Some(state) if start.scripts.is_some() => Handler::Scripts(state.clone()),
-            _ => Handler::Nobody,
+            _ => Handler::None,
         };
         let mut handlers: Vec<Handler> = self
             .sites
             .iter()
-            .map(|site| site.upstream.map_or(nobody.clone(), Handler::Upstream))
+            .map(|site| site.upstream.map_or(default.clone(), Handler::Upstream))
             .collect();
         let mut pools = Vec::new();
         for (pool, queue) in start.pools.iter().zip(self.queues.sources()) {

@@ -12,16 +12,16 @@ use tokio::sync::watch;
 /// Bytes of a key, and of a fingerprint.
 const BYTES: usize = 32;
 
-/// What stands for a name and a password in memory.
+/// A keyed hash of a name and a password, which is kept in memory in place of them.
 type Fingerprint = [u8; BYTES];
 
-/// Whether a login is right, once that is known.
+/// The result of a verification: whether the login is right; `None` until that is known.
 pub type Result = watch::Receiver<Option<bool>>;
 
 /// A file of users. It may be replaced at any time.
 pub struct UserFile(RwLock<Arc<KnownUsers>>);
 
-/// What is known of the users of a file as long as it stays the same.
+/// The users of one version of the file, and the logins that were verified with it.
 pub struct KnownUsers {
     file: Vec<u8>,
     users: Users,
@@ -35,7 +35,7 @@ pub struct KnownUsers {
 }
 
 impl UserFile {
-    /// From its contents.
+    /// Parses the contents of a file.
     ///
     /// # Errors
     /// Fails if a line is wrong.
@@ -43,10 +43,10 @@ impl UserFile {
         Ok(UserFile(RwLock::new(KnownUsers::new(file)?)))
     }
 
-    /// It has these contents now. Logins of users whose lines say the same stay known.
+    /// Replaces the contents. Verified logins of users whose hash is unchanged stay verified.
     ///
     /// # Errors
-    /// Fails if a line is wrong. It stays as it was.
+    /// Fails if a line is wrong; the old contents stay in use.
     pub fn renew(&self, file: &[u8]) -> std::result::Result<(), BadUsers> {
         if self.known().file != file {
             let known = KnownUsers::renewed(&self.known(), file)?;
@@ -55,12 +55,12 @@ impl UserFile {
         Ok(())
     }
 
-    /// Whether this login has been found right before.
+    /// Whether this login was verified before, and was right.
     pub fn has_verified(&self, login: &Login) -> bool {
         self.known().has_verified(login)
     }
 
-    /// What is known of its users.
+    /// The current version.
     pub fn known(&self) -> Arc<KnownUsers> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -71,8 +71,8 @@ impl KnownUsers {
         KnownUsers::with_mac(file, random_mac()).map(Arc::new)
     }
 
-    /// The file as it is now, with the logins of `old` whose users have the same hash. They keep
-    /// their fingerprints, so the key stays.
+    /// The new version, with the verified logins of `old` whose users have the same hash. Their
+    /// fingerprints stay valid because the key of the hash stays the same.
     fn renewed(old: &KnownUsers, file: &[u8]) -> std::result::Result<Arc<KnownUsers>, BadUsers> {
         let known = KnownUsers::with_mac(file, old.mac.clone())?;
         for (user, before) in known.users.unchanged_since(&old.users) {
@@ -121,8 +121,8 @@ impl KnownUsers {
         Ok(result)
     }
 
-    /// Verifies a login and tells who waits for it, after `count_wrong` if it was wrong. Does
-    /// nothing if no request waits any more.
+    /// Verifies a login and sends the result to the requests that wait for it; calls `count_wrong`
+    /// before if it was wrong. Does nothing if no request waits any more.
     pub fn verify(
         &self,
         login: &Login,
@@ -142,7 +142,7 @@ impl KnownUsers {
         let fingerprint = self.fingerprint(login).finalize().into_bytes().into();
         {
             let mut pending = self.pending();
-            // The map has one itself.
+            // The map holds one receiver itself, so no request waits.
             if result.receiver_count() <= 1 {
                 pending.remove(&fingerprint);
                 return;
@@ -152,8 +152,8 @@ impl KnownUsers {
         let user = self.users.find(&login.name);
         let is_right = is_right(user);
         match user.filter(|_| is_right) {
-            // Another password may be as right: bcrypt looks at 72 bytes. That one is slow each
-            // time.
+            // A second password may be right too, since bcrypt compares only 72 bytes. It has no
+            // entry here, so each login with it is verified anew.
             Some(user) => _ = self.verified[user].set(fingerprint),
             None => count_wrong(),
         }
@@ -162,7 +162,7 @@ impl KnownUsers {
     }
 
     fn pending(&self) -> MutexGuard<'_, HashMap<Fingerprint, Result>> {
-        // Nothing under the lock can panic half-way.
+        // No code that holds the lock can panic and leave the map half changed.
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -182,7 +182,7 @@ impl Drop for PendingEntry<'_> {
 
 fn random_mac() -> Hmac<Sha256> {
     let mut key = [0; BYTES];
-    // Up to 256 bytes come at once, and the kernel has them since it booted.
+    // The kernel returns up to 256 bytes without interruption once it has booted.
     let got = getrandom(&mut key, GetRandomFlags::empty()).unwrap_or(0);
     assert_eq!(got, BYTES, "the kernel gives random numbers");
     Hmac::new_from_slice(&key).unwrap_or_else(|_| unreachable!("a key may have any length"))
@@ -254,14 +254,14 @@ mod tests {
             known.join(login("max", password), begin).unwrap()
         };
         let results = [join("geheim"), join("geheim"), join("other")];
-        let [(first, sender), (other, nobody)] = &jobs[..] else { panic!("two jobs") };
+        let [(first, sender), (other, other_sender)] = &jobs[..] else { panic!("two jobs") };
         known.verify(first, sender, || panic!("it is right"));
         assert_eq!(
             results.each_ref().map(|result| *result.borrow()),
             [Some(true), Some(true), None]
         );
         drop(results);
-        known.verify(other, nobody, || panic!("nobody waits"));
+        known.verify(other, other_sender, || panic!("nobody waits"));
         assert!(known.pending().is_empty());
         let refused = known.join(login("max", "x"), |_, _| Err("busy"));
         assert!(refused.is_err() && known.pending().is_empty());

@@ -1,4 +1,4 @@
-//! The calls that scripts wait for: the clients and timers of one event loop.
+//! Calls of Lua scripts to other services: the clients and timers of one event loop.
 
 use std::fs::OpenOptions;
 use std::future::{Future, ready};
@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ::http::HeaderMap;
-use tokamak_lua::{Call, HttpCall, RedisServer, Response, Together, Value, Waiting};
+use tokamak_lua::{Batch, Call, HttpCall, RedisServer, Response, Value, Waiting};
 use tokamak_outbound::http::{self, HttpError, Limits, Request, Sending};
 use tokamak_outbound::{Names, redis};
 
@@ -34,8 +34,8 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Begins a call for a request, which has this place in a trace. `ask` makes a subrequest to
-    /// this server.
+    /// Begins a call for a request. `trace` is the request's span, for header fields of calls over
+    /// HTTP; `ask` makes a subrequest to this server.
     pub fn begin<'a>(
         &self,
         call: Call<'a>,
@@ -51,13 +51,13 @@ impl Calls {
                     Err(fault) => Box::pin(ready(Err(fault.to_string()))),
                 }
             }
-            Call::Redis { server, commands, together } => {
+            Call::Redis { server, commands, batch } => {
                 let client = self.clients().get(server as usize).cloned();
                 Box::pin(async move {
                     let Some(client) = client else {
                         return Err("there is no such server".to_owned());
                     };
-                    command(&client, &commands, together).await
+                    command(&client, &commands, batch).await
                 })
             }
             Call::Read { path, most } => Box::pin(async move {
@@ -149,14 +149,14 @@ pub fn received(status: u16, fields: &HeaderMap, body: Vec<u8>) -> Value {
 async fn command(
     client: &redis::Client,
     commands: &[Vec<Vec<u8>>],
-    together: Together,
+    batch: Batch,
 ) -> Result<Value, String> {
-    let together = match together {
-        Together::Single => redis::Together::Single,
-        Together::Pipeline => redis::Together::Pipeline,
-        Together::Transaction => redis::Together::Transaction,
+    let batch = match batch {
+        Batch::Single => redis::Batch::Single,
+        Batch::Pipeline => redis::Batch::Pipeline,
+        Batch::Transaction => redis::Batch::Transaction,
     };
-    client.call(commands, together).await.map(reply).map_err(|fault| fault.to_string())
+    client.call(commands, batch).await.map(reply).map_err(|fault| fault.to_string())
 }
 
 /// A reply of Redis, as scripts see it.

@@ -138,7 +138,7 @@ fn shown(site: &Site, own: &Decision, decision: Decision, file: &Path) -> Option
     match decision.target {
         _ if !is_let_in => None,
         Target::File(found) => Some((found.len, found.modified)),
-        Target::Script(_) if matches!(site.handler, Handler::Nobody) => None,
+        Target::Script(_) if matches!(site.handler, Handler::None) => None,
         Target::Script(_) | Target::Listing(_) => fs::metadata(file).ok().map(of_file),
         // What a route gives to an application is not what lies in the folder.
         Target::Application(..)

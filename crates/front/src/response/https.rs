@@ -69,8 +69,8 @@ pub fn hsts(site: &config::Site) -> Option<HeaderValue> {
     let config::Hsts { lifetime, subdomains, preload } = site.tls.hsts;
     let seconds = lifetime.as_secs();
     let mut value = format!("max-age={seconds}");
-    for (is_told, directive) in [(subdomains, "; includeSubDomains"), (preload, "; preload")] {
-        if is_told {
+    for (is_set, directive) in [(subdomains, "; includeSubDomains"), (preload, "; preload")] {
+        if is_set {
             value.push_str(directive);
         }
     }

@@ -145,7 +145,7 @@ mod tests {
         Entry { is_file: true, name: name.to_vec(), len, modified: 1_795_176_061 }
     }
 
-    fn told(path: &str, entries: &[Entry]) -> String {
+    fn listing(path: &str, entries: &[Entry]) -> String {
         let folder = Folder { path: path.as_bytes(), has_parent: true, is_elsewhere: false };
         page(folder, entries, LeftOut::default())
     }
@@ -162,12 +162,12 @@ mod tests {
             (b"\xff\xc3\xa4", "./%FF%C3%A4", "\u{fffd}\u{e4}"),
             (b"\\\\evil.example", "./%5C%5Cevil.example", "\\\\evil.example"),
         ] {
-            let page = told("/", &[file(name, 1)]);
+            let page = listing("/", &[file(name, 1)]);
             assert!(page.contains(&format!("<a href=\"{link}")), "{link}: {page}");
             assert!(page.contains(&format!("\">{text}")), "{text}: {page}");
             assert!(!page.contains("<script") && !page.contains("onclick='"), "{page}");
         }
-        let page = told("/<b>\"&/", &[]);
+        let page = listing("/<b>\"&/", &[]);
         assert_eq!(page.matches("Index of /&lt;b&gt;&quot;&amp;/").count(), 2, "{page}");
     }
 
@@ -206,7 +206,7 @@ mod tests {
         }
         let folder = Entry { is_file: false, ..file(b"d", 4096) };
         let row = "<a href=\"./d/\">d/</a></td><td></td><td>2026-11-20 12:01</td>";
-        assert!(told("/", &[folder]).contains(row));
+        assert!(listing("/", &[folder]).contains(row));
     }
 
     #[test]

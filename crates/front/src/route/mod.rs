@@ -504,7 +504,8 @@ impl Router {
     }
 
     /// The target for a path with a slash at its end, if there is no index file: the front
-    /// controller, else the folder's list. Unless that is wanted, its content is nobody's business.
+    /// controller, else the folder's list. Unless `index_listing` is on, clients may not learn what
+    /// the folder contains.
     fn without_index(&self, path: &[u8], extent: Extent, now: u64) -> Target {
         match self.front_controller(extent.serve, now) {
             Target::NotFound if extent.lists || extent.serve != Serve::All => {}

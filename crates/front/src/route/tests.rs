@@ -47,7 +47,7 @@ fn router_at(root: &Path, front_controller: Option<&str>) -> Router {
 }
 
 /// The answer in one line, with paths from the root.
-fn told(router: &Router, target: &str) -> String {
+fn describe(router: &Router, target: &str) -> String {
     let root = router.root().to_str().unwrap().to_owned();
     let short = |path: &[u8]| String::from_utf8_lossy(path).strip_prefix(&root).unwrap().to_owned();
     match router.find(&target.parse().unwrap()).target {
@@ -141,20 +141,23 @@ fn targets_find_their_answer() {
         ("*", "400", "400"),
     ] {
         let (left, right) = (with_front.trim_end(), without_front.trim_end());
-        assert_eq!(told(&with, target), left, "{target} with a front controller");
-        assert_eq!(told(&without, target), right, "{target} without a front controller");
+        assert_eq!(describe(&with, target), left, "{target} with a front controller");
+        assert_eq!(describe(&without, target), right, "{target} without a front controller");
     }
     let long = format!("/{}", "x".repeat(5000));
-    assert_eq!(told(&with, &long), "script /index.php");
-    assert_eq!(told(&without, &long), "404");
+    assert_eq!(describe(&with, &long), "script /index.php");
+    assert_eq!(describe(&without, &long), "404");
 }
 
 #[test]
 fn a_missing_front_controller_is_not_found() {
     let dir = site();
-    assert_eq!(told(&router(&dir, Some("app.php")), "/post/1"), "404");
-    assert_eq!(told(&router(&dir, Some("/lib.php")), "/post/1"), "404", "a directory");
-    assert_eq!(told(&router(&dir, Some("/blog/index.php")), "/post/1"), "script /blog/index.php");
+    assert_eq!(describe(&router(&dir, Some("app.php")), "/post/1"), "404");
+    assert_eq!(describe(&router(&dir, Some("/lib.php")), "/post/1"), "404", "a directory");
+    assert_eq!(
+        describe(&router(&dir, Some("/blog/index.php")), "/post/1"),
+        "script /blog/index.php"
+    );
 }
 
 #[test]
@@ -179,8 +182,8 @@ fn the_root_may_be_a_link_and_links_are_followed() {
     symlink(dir.path().join("secret.txt"), dir.path().join("public/shared.txt")).unwrap();
     let router = router_at(&dir.path().join("current"), None);
     assert_eq!(router.root(), dir.path().join("public").canonicalize().unwrap());
-    assert_eq!(told(&router, "/"), "script /index.php");
-    assert_eq!(told(&router, "/shared.txt"), "file /shared.txt");
+    assert_eq!(describe(&router, "/"), "script /index.php");
+    assert_eq!(describe(&router, "/shared.txt"), "file /shared.txt");
 }
 
 #[test]
@@ -193,8 +196,8 @@ fn pipes_and_unreadable_files_are_not_sent() {
         );
     }
     let router = router(&dir, None);
-    assert_eq!(told(&router, "/pipe"), "404");
-    assert_eq!(told(&router, "/pipe.php"), "404");
+    assert_eq!(describe(&router, "/pipe"), "404");
+    assert_eq!(describe(&router, "/pipe.php"), "404");
 
     for name in ["style.css", "x.php", "blog/index.php"] {
         fs::set_permissions(root.join(name), fs::Permissions::from_mode(0o000)).unwrap();
@@ -206,7 +209,7 @@ fn pipes_and_unreadable_files_are_not_sent() {
         ["403", "403", "403"]
     };
     for (target, expected) in ["/style.css", "/x.php", "/blog/"].into_iter().zip(expected) {
-        assert_eq!(told(&router, target), expected, "{target}");
+        assert_eq!(describe(&router, target), expected, "{target}");
     }
     let because = |number| refused(Path::new("/a"), &io::Error::from_raw_os_error(number));
     assert!(because(libc::ENOTDIR).is_none());
@@ -289,7 +292,7 @@ fn routes_come_first() {
         ("/docs/.git", "404"),
         ("/x.php", "script /x.php"),
     ] {
-        assert_eq!(told(&router, target), expected, "{target}");
+        assert_eq!(describe(&router, target), expected, "{target}");
     }
     for (target, route) in [
         ("/docs/app/x", Some(0)),

@@ -87,9 +87,9 @@ impl SiteLimits {
         (rules, router): (&Rules, &Router),
         now: u64,
     ) -> Result<Vec<Slot>, TooMany> {
-        let meeting = self.has_rules.then(|| rules.meeting(request.uri(), router));
-        let holds = |limit: &&Limit| match (&limit.rule, &meeting) {
-            (Some(rule), Some(meeting)) => meeting.restricts(rule),
+        let paths = self.has_rules.then(|| rules.request_paths(request.uri(), router));
+        let holds = |limit: &&Limit| match (&limit.rule, &paths) {
+            (Some(rule), Some(paths)) => paths.restricts(rule),
             _ => true,
         };
         let mut slots = Vec::new();

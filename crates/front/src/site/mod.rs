@@ -74,7 +74,7 @@ pub enum Handler {
     /// Lua scripts in place of workers; only for requests of web servers.
     Scripts(Arc<LuaState>),
     /// Nothing answers: there are no such pages.
-    Nobody,
+    None,
 }
 
 impl Site {

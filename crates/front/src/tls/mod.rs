@@ -299,9 +299,9 @@ mod tests {
         let of_library = |text: &str| {
             io::Error::new(io::ErrorKind::InvalidData, TlsError::General(text.to_owned()))
         };
-        let told = |text, asked| named(of_library(text), asked).to_string();
-        assert_eq!(told(NO_CERTIFICATE, Some("a.test")), "there is no certificate for a.test");
-        assert!(told(NO_CERTIFICATE, None).contains("names no host"));
-        assert_eq!(told("other", Some("a.test")), "unexpected error: other");
+        let message = |text, asked| named(of_library(text), asked).to_string();
+        assert_eq!(message(NO_CERTIFICATE, Some("a.test")), "there is no certificate for a.test");
+        assert!(message(NO_CERTIFICATE, None).contains("names no host"));
+        assert_eq!(message("other", Some("a.test")), "unexpected error: other");
     }
 }

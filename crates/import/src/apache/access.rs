@@ -3,21 +3,21 @@
 use crate::directive::Directive;
 use crate::validity;
 
-use super::login::{Asked, Settings};
+use super::login::{PasswordRule, Settings};
 
 /// Who is refused.
 #[derive(Debug, PartialEq)]
 pub(super) enum Access {
     /// Nothing is said of it.
     Unsaid,
-    /// Nobody.
+    /// No client is let in.
     Open,
     /// Everybody, perhaps but some.
     Closed { but: Vec<String> },
     /// These.
     Denied(Vec<String>),
     /// Who has no password.
-    Login(Asked),
+    Login(PasswordRule),
     /// What no rule can say, so everybody: the line, and why.
     Unknown(Directive, &'static str),
 }
@@ -96,7 +96,7 @@ pub(super) fn access(directives: &[Directive], settings: &Settings) -> Access {
 /// One of several has to be true.
 fn any_of(requires: &[&Directive], settings: &Settings) -> Access {
     let mut but = Vec::new();
-    let mut asked: Option<Asked> = None;
+    let mut asked: Option<PasswordRule> = None;
     for require in requires {
         let words: Vec<&str> = require.args.iter().map(String::as_str).collect();
         match &words[..] {
@@ -112,7 +112,7 @@ fn any_of(requires: &[&Directive], settings: &Settings) -> Access {
                 }
             }
             ["valid-user"] | ["user", _, ..] => {
-                let Some(own) = Asked::new(require, settings) else {
+                let Some(own) = PasswordRule::new(require, settings) else {
                     return Access::Unknown((*require).clone(), PASSWORD);
                 };
                 asked = Some(match asked {
@@ -127,7 +127,7 @@ fn any_of(requires: &[&Directive], settings: &Settings) -> Access {
         }
     }
     if let Some(asked) = asked {
-        return Access::Login(Asked { free: but, ..asked });
+        return Access::Login(PasswordRule { free: but, ..asked });
     }
     if requires.is_empty() { Access::Unsaid } else { Access::Closed { but } }
 }
@@ -140,7 +140,7 @@ fn all_of(all: &Directive, settings: &Settings) -> Access {
             | (Access::Closed { but }, Access::Login(asked))
                 if !but.is_empty() =>
             {
-                return Access::Login(Asked { only: but, ..asked });
+                return Access::Login(PasswordRule { only: but, ..asked });
             }
             _ => {}
         }

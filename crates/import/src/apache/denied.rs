@@ -92,7 +92,7 @@ impl Reader<'_> {
         let (variables, rest): (Vec<&Directive>, Vec<&Directive>) =
             directive.inner().iter().partition(is_variable);
         let is_only = all.iter().filter(|it| it.name.starts_with("require")).count() == 1;
-        // What only says whom it does not let in lets nobody in.
+        // A section that only names whom it refuses lets no client in.
         let lets_in = rest.iter().any(|it| it.arg(0) != "not");
         if variables.is_empty() || !is_only || !lets_in {
             return None;
@@ -240,7 +240,7 @@ fn methods(section: &Directive) -> impl Iterator<Item = &str> {
     section.args.iter().map(String::as_str).chain(head)
 }
 
-/// `<Limit>` and `<LimitExcept>` that let nobody in.
+/// `<Limit>` and `<LimitExcept>` that refuse all clients.
 fn by_method(section: &Directive) -> Option<(Cases, Option<Directive>)> {
     if !names_methods(section) || !closes(section) {
         return None;
@@ -251,13 +251,13 @@ fn by_method(section: &Directive) -> Option<(Cases, Option<Directive>)> {
     Some((Cases::of(Test::Found(Subject::Method, expression, is_found)), None))
 }
 
-/// `<If>` that lets nobody in.
+/// `<If>` that refuses all clients.
 fn by_expression(section: &Directive) -> Option<(Cases, Option<Directive>)> {
     let cases = expression::cases(&section.args.join(" "))?;
     closes(section).then_some((cases, None))
 }
 
-/// Whether a section lets nobody in, and says nothing else.
+/// Whether a section refuses all clients, and has nothing else.
 fn closes(section: &Directive) -> bool {
     let is_access = section.inner().iter().all(|it| OF_ACCESS.contains(&&*it.name));
     let access = access(section.inner(), &Settings::default());

@@ -12,13 +12,13 @@ pub(super) struct Flags {
     /// The variables that it sets, with their values.
     pub variables: Vec<(String, String)>,
     pub chains: bool,
-    /// Whether no later rule is asked.
+    /// Whether Apache skips the later rules (`L`, `END`).
     pub ends: bool,
     pub is_unknown: bool,
 }
 
 impl Flags {
-    /// Those of a text in brackets.
+    /// Parses flags in brackets, as in `[R=301,L]`.
     pub(super) fn of(text: &str) -> Flags {
         let mut flags = Flags::default();
         let text = text.trim_start_matches('[').trim_end_matches(']');

@@ -31,7 +31,7 @@ impl Settings {
 
 /// A password that is asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Asked {
+pub(super) struct PasswordRule {
     pub require: Directive,
     pub realm: String,
     pub file: String,
@@ -43,9 +43,9 @@ pub(super) struct Asked {
     pub only: Vec<String>,
 }
 
-impl Asked {
+impl PasswordRule {
     /// What a `Require` asks for; `None` if that is not translated.
-    pub(super) fn new(require: &Directive, settings: &Settings) -> Option<Asked> {
+    pub(super) fn new(require: &Directive, settings: &Settings) -> Option<PasswordRule> {
         let Settings { kind: Some(kind), realm: Some(realm), file: Some(file) } = settings else {
             return None;
         };
@@ -56,7 +56,7 @@ impl Asked {
             return None;
         }
         let is_everybody = require.arg(0) == "valid-user";
-        Some(Asked {
+        Some(PasswordRule {
             require: require.clone(),
             realm: realm.clone(),
             file: file.clone(),
@@ -67,9 +67,9 @@ impl Asked {
     }
 
     /// One of two lines of a section is enough.
-    pub(super) fn or(self, other: Asked) -> Asked {
+    pub(super) fn or(self, other: PasswordRule) -> PasswordRule {
         let users = self.users.zip(other.users).map(|(own, others)| [own, others].concat());
-        Asked { users, ..other }
+        PasswordRule { users, ..other }
     }
 }
 
@@ -91,7 +91,7 @@ pub(super) fn has_other_provider(directives: &[Directive]) -> bool {
 
 impl Reader<'_> {
     /// The rules for a password, or the refusal in their place.
-    pub(super) fn asked(&mut self, asked: Asked, rule: Rule, site: &mut Site) {
+    pub(super) fn asked(&mut self, asked: PasswordRule, rule: Rule, site: &mut Site) {
         let (place, line) = (&asked.require.place, asked.require.line());
         let users = self.users_file(&asked.file);
         let problem = match users::names(self.disk, &users) {
@@ -144,7 +144,7 @@ impl Reader<'_> {
         for rule in site.rules.iter_mut().chain(mounts) {
             let Some(login) = rule.asks() else { continue };
             let changes = |it: &Changed| {
-                it.file.as_ref() != Some(&login.users) && it.scope.may_meet(&rule.scope)
+                it.file.as_ref() != Some(&login.users) && it.scope.may_overlap(&rule.scope)
             };
             let problem = if self.has_other_provider {
                 "an `AuthBasicProvider` may ask something else than the file"

@@ -240,7 +240,7 @@ impl Includes<'_> {
                     all.extend(self.expand(directives, depth + 1)?);
                 }
                 // It is there and cannot be read, or it has to be there. What is in it might
-                // refuse: nobody can know.
+                // refuse, which cannot be known.
                 Err(_) => all.push(Directive { name: MISSING.to_owned(), ..directive.clone() }),
             }
         }

@@ -136,7 +136,7 @@ impl Reader<'_> {
             // What leads to nowhere refuses, too.
             let leads = |it: &Rule| {
                 let is_rewrite = matches!(&it.action, Some(Action::Rewrite(to)) if to != HIDDEN);
-                is_rewrite && it.scope.may_meet(&rule.scope)
+                is_rewrite && it.scope.may_overlap(&rule.scope)
             };
             let at = rules.iter().position(leads).unwrap_or(rules.len());
             rules.insert(at, rule);
@@ -161,7 +161,7 @@ impl Reader<'_> {
                     && !rule.if_file
                     && !rule.unless_file
                     && rule.conditions.is_empty()
-                    && kept.iter().any(|scope| scope.may_meet(&rule.scope))
+                    && kept.iter().any(|scope| scope.may_overlap(&rule.scope))
             };
             let ends = |rule: &Rule| {
                 let rule = Rule::at(&rule.place, rule.scope.clone());

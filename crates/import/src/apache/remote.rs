@@ -11,8 +11,8 @@ pub(super) const ADVICE: &str = "only `RemoteIPHeader X-Forwarded-For` with \
 /// Who names the clients.
 #[derive(Debug, PartialEq)]
 pub(super) enum Naming {
-    /// Nobody: they have the addresses of their connections.
-    Nobody,
+    /// No proxy: they have the addresses of their connections.
+    None,
     /// These proxies, by `X-Forwarded-For`.
     Proxies(Vec<String>),
     /// Others, or these for some sites only.
@@ -30,7 +30,7 @@ pub(super) fn naming(directives: &[Directive]) -> Naming {
         own.extend(site.inner().iter().filter(is_own));
     }
     match count(directives) {
-        0 => Naming::Nobody,
+        0 => Naming::None,
         all if all > own.len() => Naming::Unknown,
         _ => proxies(&own).map_or(Naming::Unknown, Naming::Proxies),
     }
@@ -75,8 +75,8 @@ mod tests {
         let within = format!("<VirtualHost *:80>\n{known}</VirtualHost>\n");
         let proxies = || Naming::Proxies(vec!["10.0.0.1".into(), "10.1.0.0/16".into()]);
         for (text, expected) in [
-            (String::new(), Naming::Nobody),
-            (site.to_owned(), Naming::Nobody),
+            (String::new(), Naming::None),
+            (site.to_owned(), Naming::None),
             (format!("{known}{site}{site}"), proxies()),
             (within.clone(), proxies()),
             (format!("{within}{site}"), Naming::Unknown),

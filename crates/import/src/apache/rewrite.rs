@@ -69,13 +69,13 @@ impl Reader<'_> {
             self.notes.left(&directive.place, &directive.line(), problem);
             return;
         }
-        // Apache never sends what lies at these paths, so it may be for nobody.
+        // Apache never sends what lies at these paths, so it may be private.
         let reason = format!("{problem}; its paths are refused instead");
         self.notes.refused(&directive.place, &directive.line(), reason);
         self.refuse_paths(directive, &flags, rewriting, site);
     }
 
-    /// The requests that conditions let through, which no rule before has settled.
+    /// The requests that conditions let through, which no rule before has answered.
     fn cases(
         &self,
         conditions: &[Directive],

@@ -29,7 +29,7 @@ impl Reader<'_> {
             _ => false,
         };
         let is_disputed = |other: &Rule| {
-            other.body.is_some() && other.scope.may_meet(&area.scope) && !is_within(other)
+            other.body.is_some() && other.scope.may_overlap(&area.scope) && !is_within(other)
         };
         if area.scope.pattern.is_some() || site.rules.iter().any(is_disputed) {
             let reason = "which of several limits counts for a path is not translated; see `body` \

@@ -298,7 +298,7 @@ fn is_positive(test: &Test) -> bool {
     matches!(test, Test::Found(Subject::Path, _, true))
 }
 
-/// A condition that nobody knows.
+/// A condition with an unknown name.
 fn unknown() -> Directive {
     let place = crate::source::Place::start(std::path::Path::new(""));
     Directive { place, name: "unknown".to_owned(), args: Vec::new(), block: None }

@@ -32,7 +32,7 @@ impl Reader<'_> {
                 let is_rest = own.is_all() && matches!(&*it.name, "handle" | "header");
                 BEFORE.contains(&&*it.name)
                     && !is_rest
-                    && own.refused().iter().any(|own| own.may_meet(&scope))
+                    && own.refused().iter().any(|own| own.may_overlap(&scope))
             };
             let mut others = directives.iter().filter(|it| !std::ptr::eq(*it, directive));
             if others.any(|it| may_change(&it)) {

@@ -85,7 +85,7 @@ impl Loader<'_> {
         Lexer::new(&text, file).words()
     }
 
-    /// `{$NAME:default}` becomes the default. Without one it stays: nobody knows here what the
+    /// `{$NAME:default}` becomes the default. Without one it stays: it is not known here what the
     /// environment of the server is, and no directive takes a placeholder that it does not know.
     fn with_environment(&mut self, text: &str, file: &Path) -> String {
         let mut result = String::with_capacity(text.len());

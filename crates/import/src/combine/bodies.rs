@@ -3,7 +3,7 @@
 use crate::model::{Description, Rule, Scope, Site};
 
 /// Writes what the sites say of bodies as `limits.body`, or as rules of their own.
-pub(super) fn settle(description: &mut Description) {
+pub(super) fn write_limits(description: &mut Description) {
     for site in &mut description.sites {
         let own = site.body;
         site.mounts.iter_mut().for_each(|mount| mount.body = mount.body.or(own));

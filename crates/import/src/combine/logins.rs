@@ -6,7 +6,7 @@ use crate::note::Notes;
 /// Most rules of a site that ask for a password, as `tokamak check` has it.
 const MOST: usize = 32;
 
-/// Leaves out error pages that lie behind a password: nobody is asked for it when they are sent.
+/// Leaves out error pages that lie behind a password: no client is asked for it when they are sent.
 pub(super) fn error_pages(site: &mut Site, notes: &mut Notes) {
     let Site { error_pages, rules, place, .. } = site;
     error_pages.retain(|status, page| {
@@ -23,7 +23,7 @@ pub(super) fn error_pages(site: &mut Site, notes: &mut Notes) {
 
 /// Refuses what would want two passwords at once: the other servers ask for that of the inner one
 /// alone. And what are more passwords than a site can have.
-pub(super) fn settle(site: &mut Site, notes: &mut Notes) {
+pub(super) fn refuse_nested(site: &mut Site, notes: &mut Notes) {
     let asking: Vec<Rule> = site.rules.iter().filter(|it| it.asks().is_some()).cloned().collect();
     let length = |rule: &Rule| {
         let scope = &rule.scope;
@@ -36,7 +36,7 @@ pub(super) fn settle(site: &mut Site, notes: &mut Notes) {
         let is_inner = asking.iter().enumerate().any(|(at, other)| {
             let is_other = other.asks().is_some_and(|other| other.users != login.users);
             let comes_later = (length(rule), own) > (length(other), at);
-            is_other && comes_later && rule.scope.may_meet(&other.scope)
+            is_other && comes_later && rule.scope.may_overlap(&other.scope)
         });
         own += 1;
         let problem = if is_inner {

@@ -66,15 +66,15 @@ impl Scope {
     }
 
     /// Whether there may be a path for which both are.
-    pub(crate) fn may_meet(&self, other: &Scope) -> bool {
-        let meet = |one: &str, other: &str| one.starts_with(other) || other.starts_with(one);
+    pub(crate) fn may_overlap(&self, other: &Scope) -> bool {
+        let overlap = |one: &str, other: &str| one.starts_with(other) || other.starts_with(one);
         if let (Some(own), Some(others)) = (self.extensions(), other.extensions())
             && own.iter().all(|own| !others.contains(own))
         {
             return false;
         }
         let others = other.begins();
-        self.begins().iter().any(|one| others.iter().any(|other| meet(one, other)))
+        self.begins().iter().any(|one| others.iter().any(|other| overlap(one, other)))
     }
 
     /// The extensions with one of which all its paths end, in lower case, if that is known.
@@ -121,8 +121,8 @@ mod tests {
             (pattern("(?i)\\.(?:JPEG|png)$"), pattern("\\.(css|jpe?g)$"), true),
             (pattern("\\.php$"), pattern("\\.(css|js)"), true),
         ] {
-            assert_eq!(one.may_meet(&other), expected, "{one:?} {other:?}");
-            assert_eq!(other.may_meet(&one), expected, "{other:?} {one:?}");
+            assert_eq!(one.may_overlap(&other), expected, "{one:?} {other:?}");
+            assert_eq!(other.may_overlap(&one), expected, "{other:?} {one:?}");
         }
     }
 }

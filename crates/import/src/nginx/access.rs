@@ -93,7 +93,7 @@ impl Reader<'_> {
         let Some(file) = block.users.as_ref().map(|users| users.arg(0)) else {
             return Err("without `auth_basic_user_file` nobody is asked".to_owned());
         };
-        // A realm that is `off` in the end asks nobody.
+        // A realm that is `off` asks no client for a password.
         if realm.contains('$') || file.contains('$') {
             return Err("variables are not translated".to_owned());
         }
@@ -125,7 +125,7 @@ impl Reader<'_> {
         Rule::at(place, scope.clone()).refuse_all(403)
     }
 
-    /// nginx obeys the first line that fits, so each `deny` is for clients that no `allow` before
+    /// nginx applies the first line that fits, so each `deny` is for clients that no `allow` before
     /// it has.
     fn addresses(&mut self, place: &Place, scope: &Scope, block: &Block) -> Vec<Rule> {
         let is_all = |who: &str| who == "all";

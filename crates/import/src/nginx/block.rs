@@ -152,7 +152,7 @@ impl Block {
     }
 
     /// Whether it makes no difference that Tokamak passes over all proxies at the end of a chain:
-    /// nobody but a single one could stand there.
+    /// only a single one could stand there.
     pub(super) fn names_as_here(&self) -> bool {
         let is_single = |proxy: &String| !proxy.contains('/');
         self.is_recursive
@@ -164,9 +164,9 @@ impl Block {
     /// are those of the whole configuration, which are trusted for all sites.
     pub(super) fn hides_clients(&self, proxies: &BTreeSet<String>) -> bool {
         let are_known = self.proxies.iter().all(|proxy| validity::network(proxy).is_some());
-        let is_told =
+        let names_clients_alike =
             self.proxies.is_empty() || (self.names_clients() && self.names_as_here() && are_known);
-        !is_told || self.proxies != *proxies
+        !names_clients_alike || self.proxies != *proxies
     }
 }
 

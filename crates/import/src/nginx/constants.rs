@@ -1,4 +1,4 @@
-//! Variables that `set` gives one value, and what `if` asks of one file: both are settled while a
+//! Variables that `set` gives one value, and what `if` asks of one file: both are replaced while a
 //! configuration is read.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,15 +18,19 @@ pub(super) type Values = BTreeMap<String, String>;
 
 impl Reader<'_> {
     /// The directives of a block with the values of its variables in their places.
-    pub(super) fn settled(&mut self, directives: &[Directive], known: &Values) -> Vec<Directive> {
+    pub(super) fn substituted(
+        &mut self,
+        directives: &[Directive],
+        known: &Values,
+    ) -> Vec<Directive> {
         let mut values = known.clone();
         let mut kept = Vec::new();
-        self.settle(directives, &elsewhere(directives), &mut values, &mut kept);
+        self.substitute(directives, &elsewhere(directives), &mut values, &mut kept);
         for directive in &mut kept {
             directive.args.iter_mut().for_each(|arg| *arg = replaced(arg, &values));
             if let Some(inner) = &directive.block {
                 directive.block = Some(match &*directive.name {
-                    "location" => self.settled(inner, &values),
+                    "location" => self.substituted(inner, &values),
                     _ => inner.iter().map(|inner| replaced_in(inner, &values)).collect(),
                 });
             }
@@ -34,7 +38,7 @@ impl Reader<'_> {
         kept
     }
 
-    fn settle(
+    fn substitute(
         &mut self,
         directives: &[Directive],
         elsewhere: &BTreeSet<String>,
@@ -56,7 +60,7 @@ impl Reader<'_> {
             let root = root.map(|root| self.path(&replaced(root.arg(0), values)));
             let known = constantly(directive, values);
             match known.or_else(|| self.asked(directive, root.as_deref(), values)) {
-                Some(true) => self.settle(directive.inner(), elsewhere, values, kept),
+                Some(true) => self.substitute(directive.inner(), elsewhere, values, kept),
                 Some(false) => {}
                 None => kept.push(directive.clone()),
             }

@@ -13,7 +13,7 @@ fn exactly_not(path: &str) -> String {
 
 /// Leaves out of refusals files that have a location of their own, and scripts that other locations
 /// run, but not what stands behind their names
-/// if nobody runs that.
+/// if no location runs that.
 pub(super) fn except(
     rules: &mut Vec<Rule>,
     from: usize,
@@ -60,9 +60,9 @@ pub(super) fn except_sent(rules: &mut Vec<Rule>, from: usize, sent: &[Scope]) {
     for rule in rules[from..].iter_mut().filter(refuses) {
         // Names that begin with a dot are not sent in any case.
         let is_hidden = rule.scope.pattern.as_ref().is_some_and(|own| own.starts_with("/\\."));
-        let meets = |scope: &&Scope| !is_hidden && rule.scope.may_meet(scope);
+        let overlaps = |scope: &&Scope| !is_hidden && rule.scope.may_overlap(scope);
         let others: Vec<&String> =
-            sent.iter().filter(meets).filter_map(|scope| scope.pattern.as_ref()).collect();
+            sent.iter().filter(overlaps).filter_map(|scope| scope.pattern.as_ref()).collect();
         if others.is_empty() {
             continue;
         }

@@ -108,7 +108,7 @@ pub(super) const SILENT: &[Group] = &[
             "gzip_vary",
         ],
     },
-    // Nobody uses these browsers any more.
+    // These browsers are not in use any more.
     Group {
         name: "browsers of the last century (`keepalive_disable`, `msie_padding`)",
         directives: &["keepalive_disable", "msie_padding"],

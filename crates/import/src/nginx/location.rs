@@ -133,7 +133,7 @@ impl Reader<'_> {
         };
         let has_inner = block.locations.iter().any(has_fastcgi);
         if block.fastcgi.is_some() {
-            self.script_location(place, (found, &region), &block, site, plan);
+            self.script_location(place, found, &region, &block, site, plan);
         } else if let Some(directive) = block.try_files.as_ref().or(block.missing.as_ref()) {
             if runs_nothing && !has_inner {
                 site.rules.push(Rule::at(place, region.clone()).serve(Serve::Files));

@@ -171,7 +171,7 @@ impl Locations {
                 (Match::Pattern(_), Match::Prefix(other, _)) => is_final(other),
                 (Match::Pattern(_), Match::Pattern(_)) => is_before,
             };
-            (takes && scope.may_meet(&other.scope())).then_some(location)
+            (takes && scope.may_overlap(&other.scope())).then_some(location)
         })
     }
 
@@ -213,16 +213,16 @@ impl Locations {
             if Some(*at) == own || is_quiet(other, directives) || is_also_quiet(directives) {
                 return false;
             }
-            let meets = || found.scope().may_meet(&other.scope());
+            let overlaps = || found.scope().may_overlap(&other.scope());
             match (found, other) {
                 (Match::Exact(_), _) => false,
                 (Match::Prefix(path, _), Match::Exact(inner) | Match::Prefix(inner, _)) => {
                     inner.starts_with(path.as_str()) && inner != path
                 }
-                (Match::Prefix(_, is_final), Match::Pattern(_)) => !is_final && meets(),
+                (Match::Prefix(_, is_final), Match::Pattern(_)) => !is_final && overlaps(),
                 (Match::Pattern(_), Match::Exact(path)) => found.scope().fits(path),
-                (Match::Pattern(_), Match::Prefix(_, is_final)) => *is_final && meets(),
-                (Match::Pattern(_), Match::Pattern(_)) => Some(*at) < own && meets(),
+                (Match::Pattern(_), Match::Prefix(_, is_final)) => *is_final && overlaps(),
+                (Match::Pattern(_), Match::Pattern(_)) => Some(*at) < own && overlaps(),
             }
         };
         let mut all = self.all.iter().enumerate();

@@ -100,7 +100,7 @@ impl Reader<'_> {
             is_before_php &= !runs;
         }
         self.depth -= 1;
-        regions::settle(place, &plan.regions, &[], block, &mut mount);
+        regions::write_headers(place, &plan.regions, &[], block, &mut mount);
         self.conclude(place, plan, &mut mount);
         // Of `location /pics` and `location /pics/` the latter answers below the folder.
         let Some(other) = site.mounts.iter_mut().find(|other| other.path == mount.path) else {

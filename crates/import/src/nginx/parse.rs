@@ -310,7 +310,7 @@ impl Includes<'_> {
                     let directives = parse(&text, &file)?;
                     all.extend(self.expand(directives, depth + 1)?);
                 }
-                // What is in it might refuse: nobody can know.
+                // What is in it might refuse, which cannot be known.
                 Err(error) => {
                     let reason = format!("{}: {}", file.display(), error.problem);
                     self.notes.refused(&directive.place, &directive.line(), reason);

@@ -56,7 +56,7 @@ impl Region {
 
 /// Writes the headers of a site whose own block is `block`. `moved`: the paths that this block
 /// redirects, before nginx chooses a location.
-pub(super) fn settle(
+pub(super) fn write_headers(
     place: &Place,
     regions: &[Region],
     moved: &[Scope],

@@ -1,5 +1,5 @@
-//! What locations of scripts say beside which scripts run: what their expressions are also for, one
-//! script for all paths, and what answers for scripts that do not exist.
+//! Locations with scripts, beyond the choice of scripts: other paths that their expressions match,
+//! one script for all paths, and the fallback for scripts that do not exist.
 
 use crate::directive::Directive;
 use crate::model::{Rule, Scope, Serve, Site};
@@ -17,7 +17,8 @@ impl Reader<'_> {
     pub(super) fn script_location(
         &mut self,
         place: &Place,
-        (found, region): (&Match, &Scope),
+        found: &Match,
+        region: &Scope,
         block: &Block,
         site: &mut Site,
         plan: &mut Plan,
@@ -33,7 +34,7 @@ impl Reader<'_> {
                 Some(php::Scripts::named(vec![path.clone()], false))
             }
             Match::Prefix(path, _) if path.ends_with(".php") => {
-                // php-fpm refuses names that only begin so.
+                // php-fpm refuses longer names that only begin with this one.
                 let longer = Scope::pattern(format!("^{}[^/]", regex_lite::escape(path)));
                 site.rules.push(Rule::at(place, longer).refuse_all(403));
                 Some(php::Scripts::named(vec![path.clone()], true))
@@ -55,7 +56,7 @@ impl Reader<'_> {
             return;
         }
         if let Match::Pattern(expression) = found {
-            self.others(place, found, expression, site);
+            self.refuse_others(place, found, expression, site);
         }
         if block.is_internal {
             plan.internal.push((place.clone(), found.refused()));
@@ -82,8 +83,9 @@ impl Reader<'_> {
         plan.php.push(scripts);
     }
 
-    /// What an expression for scripts is also for: php-fpm runs none of that by default.
-    pub(super) fn others(
+    /// Refuses the paths without `.php` at their end that an expression for scripts matches, too:
+    /// php-fpm runs none of them by default.
+    pub(super) fn refuse_others(
         &mut self,
         place: &Place,
         found: &Match,
@@ -103,7 +105,7 @@ impl Reader<'_> {
         }
     }
 
-    /// One script that answers for all paths of a location.
+    /// Writes the rules of a location in which one script answers for all paths.
     pub(super) fn one_script(
         &mut self,
         place: &Place,
@@ -130,7 +132,8 @@ impl Reader<'_> {
         plan.php.push(php::Scripts::named(vec![script], false));
     }
 
-    /// `try_files` of scripts: what answers for those that do not exist.
+    /// Writes the rules of a `try_files` in a location with scripts: its fallback answers for
+    /// scripts that do not exist.
     pub(super) fn missing_script(
         &mut self,
         directive: &Directive,

@@ -20,7 +20,7 @@ impl Reader<'_> {
         let constants = self.maps.iter().map(|(name, map)| (name.clone(), map.constant()));
         let constants = constants.filter_map(|(name, value)| Some((name, value?.clone())));
         let constants: Values = constants.collect();
-        let directives = &self.settled(directives, &constants);
+        let directives = &self.substituted(directives, &constants);
         self.flags.clear();
         self.path_infos.clear();
         self.named.clear();
@@ -28,7 +28,7 @@ impl Reader<'_> {
         self.read(directives, &mut block);
         block.settle_missing();
         self.stays_missing(&block);
-        // Who only answers with a redirect has clients for no longer than that.
+        // A server that only redirects has no use for timeouts, so its own do not count.
         if block.steps.iter().all(|step| step.name != "return") {
             self.waits.push(block.timeouts.clone());
         }
@@ -68,7 +68,7 @@ impl Reader<'_> {
             site.refuse(place);
         }
         if self.steps(&block.steps, &everything, false, &mut site) == End::Answered {
-            // Nobody sends it a body.
+            // A server that only answers gets no bodies, so it has no limit of its own.
             site.body = None;
             // All of its names may have become sites that redirect.
             let is_left = !site.hosts.is_empty() || block.names.is_empty() || site.is_default;
@@ -90,7 +90,7 @@ impl Reader<'_> {
         let mut plan = Plan::default();
         self.all_locations(&locations, &block, &mut site, &mut plan);
         site.owns_headers = true;
-        regions::settle(place, &plan.regions, &moved, &block, &mut site);
+        regions::write_headers(place, &plan.regions, &moved, &block, &mut site);
         match site.moved {
             None => {
                 self.conclude(place, plan, &mut site);
@@ -158,7 +158,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What only all locations together say.
+    /// Writes the rules that depend on all locations together.
     pub(super) fn conclude(&mut self, place: &Place, mut plan: Plan, site: &mut Site) {
         if plan.php.is_empty() {
             // nginx sends scripts as text where nothing runs them; here they are refused.
@@ -189,7 +189,7 @@ impl Reader<'_> {
         listings(&plan.listings, site);
     }
 
-    /// Leaves the scripts to run that any location runs.
+    /// Writes which scripts run: those that at least one location runs.
     fn which_scripts(&self, place: &Place, php: &[Scripts], site: &mut Site) {
         if php.is_empty() || php.iter().any(Scripts::are_all) {
             return;
@@ -198,7 +198,7 @@ impl Reader<'_> {
         if php.iter().all(|scripts| scripts.expression.is_none()) {
             rule.scripts = php.iter().flat_map(|scripts| scripts.names.clone()).collect();
         } else {
-            // What goes on behind a name is asked for by itself.
+            // Paths with more behind the name of a script have a rule of their own.
             rule.scope = Scope::pattern("\\.php$");
             rule.scope.and = php.iter().flat_map(Scripts::elsewhere).collect();
             rule = rule.refuse_all(403);
@@ -327,7 +327,7 @@ fn folders_of_script(site: &mut Site) {
 fn listings(listings: &[(Place, Scope, bool)], site: &mut Site) {
     let is_everywhere = site.index_listing;
     for (at, (place, scope, lists)) in listings.iter().enumerate() {
-        let is_within = |other: &(Place, Scope, bool)| other.2 && other.1.may_meet(scope);
+        let is_within = |other: &(Place, Scope, bool)| other.2 && other.1.may_overlap(scope);
         let is_needed = match lists {
             true => !is_everywhere,
             // No folder has an extension, for its path ends with a slash.

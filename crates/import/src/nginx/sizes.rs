@@ -119,7 +119,7 @@ impl Reader<'_> {
         let mut kept: Vec<Rule> = Vec::new();
         for rule in found.into_iter().rev() {
             let is_other =
-                |other: &Rule| other.body != rule.body && other.scope.may_meet(&rule.scope);
+                |other: &Rule| other.body != rule.body && other.scope.may_overlap(&rule.scope);
             if rule.body != Some(base) || kept.iter().any(is_other) {
                 kept.push(rule);
             }

@@ -175,7 +175,7 @@ impl Reader<'_> {
             return End::Open;
         }
         self.notes.left(&step.place, &line, "its condition is not translated");
-        // Those to the right name or to `https` refuse nobody.
+        // Redirects to the canonical name or to `https` refuse no client.
         let is_of_address = words.first().is_some_and(|first| OF_ADDRESS.contains(first));
         let is_left = |it: &&Directive| is_of_address && redirect_status(it).is_some();
         let rewrites = body.iter().filter(|it| it.name == "rewrite");

@@ -49,7 +49,7 @@ fn scripts_that_no_list_names_run_where_an_expression_says_so() {
     assert_has(&import, "and_pattern = ['!^/app/.*\\.php$']");
     let import = nginx("location / { fastcgi_pass unix:/x; }");
     assert!(import.notes.iter().any(|note| note.kind == Kind::Refused));
-    // What a front controller cannot run, nobody gets.
+    // A front controller that cannot run is not served to any client.
     let import = nginx(&format!("location / {{ try_files $uri /index.php; }} {refuse}"));
     let is_said = |note: &crate::Note| note.reason.contains("all pages that this makes");
     assert!(import.notes.iter().any(is_said), "{:?}", import.notes);

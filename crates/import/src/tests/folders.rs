@@ -67,9 +67,9 @@ fn index_files_are_those_of_one_location() {
     ] {
         let import = nginx(&format!("{main} {other}"));
         assert_has(&import, "index = [\"guide.html\"]");
-        let is_told =
+        let is_noted =
             |note: &&crate::Note| note.kind == Kind::Refused && note.reason.contains("index file");
-        assert!(import.notes.iter().any(|note| is_told(&note)), "{other}: {:?}", import.notes);
+        assert!(import.notes.iter().any(|note| is_noted(&note)), "{other}: {:?}", import.notes);
         assert!(import.toml.contains("/$"), "{other}: {}", import.toml);
     }
     for other in [
@@ -114,8 +114,9 @@ fn a_note_says_that_missing_scripts_are_404_if_responses_are_intercepted() {
     let lines = "error_page 404 = /index.php; location ~ \\.php$ { fastcgi_pass unix:/php; }";
     assert_eq!(nginx(lines).notes.len(), 0);
     let import = nginx(&format!("fastcgi_intercept_errors on; {lines}"));
-    let is_told = |note: &crate::Note| note.reason.starts_with("scripts that do not exist are 404");
-    assert!(import.notes.iter().any(is_told), "{:?}", import.notes);
+    let is_noted =
+        |note: &crate::Note| note.reason.starts_with("scripts that do not exist are 404");
+    assert!(import.notes.iter().any(is_noted), "{:?}", import.notes);
     assert_eq!(without_folders(&format!("fastcgi_intercept_errors on; {lines}")), 0);
 }
 

@@ -4,8 +4,8 @@ use super::{assert_has, caddy, folder, imported, nginx};
 use crate::{Import, Language};
 
 /// What the written file says of lists: of the site, and of rules with their paths, sorted.
-fn told(import: &Import) -> Vec<String> {
-    let mut told = Vec::new();
+fn listed(import: &Import) -> Vec<String> {
+    let mut listed = Vec::new();
     let mut scope = String::new();
     for line in import.toml.lines() {
         match line.split_once(" = ") {
@@ -13,12 +13,12 @@ fn told(import: &Import) -> Vec<String> {
             Some(("path" | "pattern", text)) => {
                 scope = format!("{} ", text.trim_matches(['"', '\'']))
             }
-            Some(("index_listing", text)) => told.push(format!("{scope}{text}")),
+            Some(("index_listing", text)) => listed.push(format!("{scope}{text}")),
             Some(_) => {}
         }
     }
-    told.sort();
-    told
+    listed.sort();
+    listed
 }
 
 #[track_caller]
@@ -27,7 +27,7 @@ fn check_all(rows: &[(&str, &[&str], usize)], import: impl Fn(&str) -> Import) {
         let import = import(lines);
         let mut expected: Vec<&str> = expected.to_vec();
         expected.sort_unstable();
-        assert_eq!(told(&import), expected, "{lines}: {}", import.toml);
+        assert_eq!(listed(&import), expected, "{lines}: {}", import.toml);
         assert_eq!(import.notes.len(), *notes, "{lines}: {:?}", import.notes);
     }
 }
@@ -129,7 +129,7 @@ fn browse_of_caddy_lists_what_it_listed() {
     );
     let import = caddy("file_server\nhandle /a/* {\nfile_server browse\n}");
     assert_has(&import, "index_listing = true");
-    assert_eq!(told(&import).len(), 1, "{}", import.toml);
+    assert_eq!(listed(&import).len(), 1, "{}", import.toml);
     let import = caddy("file_server\nhandle_path /m/* {\nroot * $TOP/other\nfile_server browse\n}");
     let mount = import.toml.split("path = \"/m\"").nth(1).unwrap();
     assert!(mount.contains("index_listing = true"), "{}", import.toml);

@@ -4,7 +4,7 @@ use super::{apache, caddy, check, folder, imported};
 use crate::{Import, Language};
 
 /// What the written file says of access logs, and how many notes there are.
-fn told(import: &Import) -> (Vec<String>, usize) {
+fn patterns_and_notes(import: &Import) -> (Vec<String>, usize) {
     let lines = import.toml.lines().filter(|line| line.starts_with("access"));
     (lines.map(|line| line.replace('"', "")).collect(), import.notes.len())
 }
@@ -56,13 +56,13 @@ fn servers_of_nginx_keep_their_logs() {
         let import = imported(&folder, Language::Nginx, &text).unwrap();
         check(&folder, &import.toml).unwrap();
         let expected: Vec<String> = expected.iter().map(|line| (*line).to_owned()).collect();
-        assert_eq!(told(&import), (expected, notes), "{text}: {:?}", import.notes);
+        assert_eq!(patterns_and_notes(&import), (expected, notes), "{text}: {:?}", import.notes);
     }
 }
 
 #[test]
 fn sites_of_apache_keep_their_logs() {
-    let import = |lines: &str| told(&apache(lines));
+    let import = |lines: &str| patterns_and_notes(&apache(lines));
     let own = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
     let (before, notes) = import("");
     assert!(before.is_empty());
@@ -104,7 +104,7 @@ fn one_file_has_lines_of_one_shape() {
 
 #[test]
 fn sites_of_caddy_keep_their_logs() {
-    let import = |lines: &str| told(&caddy(lines));
+    let import = |lines: &str| patterns_and_notes(&caddy(lines));
     let json = |file: &str| vec![format!("access_log = {file}"), "access_format = json".to_owned()];
     let (before, notes) = import("");
     assert!(before.is_empty());

@@ -14,7 +14,7 @@ pub use growth::Course;
 pub use print::{heading, json, row};
 
 use crate::answers::Outcome;
-use crate::client::Visitor;
+use crate::client::SequentialClient;
 use crate::target::Target;
 use crate::watch::Watch;
 use growth::judge;
@@ -80,7 +80,7 @@ pub fn look(target: &Target, watch: &Watch<'_>, requests: usize) -> Result<Page,
 struct Visit<'a> {
     url: &'a str,
     watch: &'a Watch<'a>,
-    visitor: Visitor,
+    client: SequentialClient,
     pids: BTreeSet<u32>,
     ledger: Ledger,
     /// Processes that had ended at the last search.
@@ -93,7 +93,7 @@ struct Visit<'a> {
 impl<'a> Visit<'a> {
     fn new(target: &'a Target, watch: &'a Watch<'a>) -> Result<Visit<'a>, String> {
         let url = &target.url;
-        let visitor = Visitor::new(target, PATIENCE)
+        let client = SequentialClient::new(target, PATIENCE)
             .map_err(|error| format!("{url}: no event loop: {error}"))?;
         let pids = watch.server();
         if !pids.iter().any(|pid| memory::of(*pid).is_some()) {
@@ -105,13 +105,13 @@ impl<'a> Visit<'a> {
         }
         let mut ledger = Ledger::default();
         ledger.look(&pids);
-        Ok(Visit { url, watch, visitor, pids, ledger, ended: 0, levels: Vec::new(), error: None })
+        Ok(Visit { url, watch, client, pids, ledger, ended: 0, levels: Vec::new(), error: None })
     }
 
     fn request(&mut self, count: usize) -> Result<(), String> {
         for _ in 0..count {
             let nth = self.levels.len();
-            let outcome = self.visitor.ask();
+            let outcome = self.client.ask();
             match outcome {
                 Outcome::Status(200..=299) => {}
                 Outcome::Status(300..=399) => {

@@ -1,4 +1,5 @@
-//! The streams of a script that takes the place of a program.
+//! The streams of a script that runs in place of a FastCGI program: the body of its request, its
+//! output and its standard error.
 
 use std::io;
 
@@ -10,7 +11,7 @@ use crate::current::{program, with};
 pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
     set(lua, host, "read", |lua, most: usize| {
         let piece = program(|program| program.read(most))?;
-        lua.create_string(piece.map_err(broken)?)
+        lua.create_string(piece.map_err(read_error)?)
     })?;
     set(lua, host, "write", |_, text: mlua::String| {
         program(|program| program.write(&text.as_bytes()))?.map_err(mlua::Error::runtime)
@@ -24,6 +25,6 @@ pub fn add(lua: &Lua, host: &Table) -> mlua::Result<()> {
     })
 }
 
-fn broken(error: io::Error) -> mlua::Error {
+fn read_error(error: io::Error) -> mlua::Error {
     mlua::Error::runtime(format!("the request's body cannot be read: {error}"))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mlua::{Lua, Table, Value as Given};
+use mlua::{Lua, Table, Value as LuaValue};
 
 use super::set;
 use crate::shared::{Dictionaries, Dictionary, Keys, Lifetime, Refusal, Value};
@@ -24,12 +24,12 @@ fn lifetime(seconds: f64) -> Lifetime {
     (seconds > 0.0).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten()
 }
 
-fn value(given: &Given) -> Option<Value> {
+fn value(given: &LuaValue) -> Option<Value> {
     match given {
-        Given::Boolean(boolean) => Some(Value::Boolean(*boolean)),
-        Given::String(text) => Some(Value::Text(Arc::from(&*text.as_bytes()))),
-        Given::Number(number) => Some(Value::Number(*number)),
-        Given::Integer(number) => Some(Value::Number(*number as f64)),
+        LuaValue::Boolean(boolean) => Some(Value::Boolean(*boolean)),
+        LuaValue::String(text) => Some(Value::Text(Arc::from(&*text.as_bytes()))),
+        LuaValue::Number(number) => Some(Value::Number(*number)),
+        LuaValue::Integer(number) => Some(Value::Number(*number as f64)),
         _ => None,
     }
 }
@@ -43,14 +43,14 @@ fn operations(lua: &Lua, dictionary: &Arc<Dictionary>) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     let own = dictionary.clone();
     set(lua, &table, "get", move |lua, key: mlua::String| match own.get(&key.as_bytes()) {
-        None => Ok(Given::Nil),
-        Some(Value::Boolean(boolean)) => Ok(Given::Boolean(boolean)),
-        Some(Value::Number(number)) => Ok(Given::Number(number)),
-        Some(Value::Text(text)) => lua.create_string(text).map(Given::String),
+        None => Ok(LuaValue::Nil),
+        Some(Value::Boolean(boolean)) => Ok(LuaValue::Boolean(boolean)),
+        Some(Value::Number(number)) => Ok(LuaValue::Number(number)),
+        Some(Value::Text(text)) => lua.create_string(text).map(LuaValue::String),
     })?;
     for (name, keys) in [("set", Keys::Any), ("add", Keys::Absent), ("replace", Keys::Present)] {
         let own = dictionary.clone();
-        set(lua, &table, name, move |_, (key, given, seconds): (mlua::String, Given, f64)| {
+        set(lua, &table, name, move |_, (key, given, seconds): (mlua::String, LuaValue, f64)| {
             let Some(value) = value(&given) else {
                 return Ok((false, Some("bad value type"), false));
             };

@@ -9,7 +9,7 @@ use std::time::Duration;
 use mlua::{Lua, Table, Value, Variadic};
 
 use super::set;
-use crate::call::{Call, HttpCall, RedisServer, Together};
+use crate::call::{Batch, Call, HttpCall, RedisServer};
 use crate::current::with;
 use crate::raw::{self, Arguments, BeginCall};
 
@@ -107,13 +107,13 @@ fn redis(_: &Lua, (server, kind, values): (u32, u8, Variadic<Value>)) -> mlua::R
             _ => Err("a list of commands is expected".to_string()),
         },
     };
-    let together = match kind {
-        0 => Together::Single,
-        1 => Together::Pipeline,
-        _ => Together::Transaction,
+    let batch = match kind {
+        0 => Batch::Single,
+        1 => Batch::Pipeline,
+        _ => Batch::Transaction,
     };
     match commands {
-        Ok(commands) => Ok((Some(begin(Call::Redis { server, commands, together })?), None)),
+        Ok(commands) => Ok((Some(begin(Call::Redis { server, commands, batch })?), None)),
         Err(problem) => Ok((None, Some(problem))),
     }
 }

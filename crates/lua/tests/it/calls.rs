@@ -1,4 +1,4 @@
-//! Calls of scripts: what reaches whoever makes them, and what the script gets back.
+//! Calls of scripts: what reaches the caller, and what the script gets back.
 
 use std::time::Duration;
 

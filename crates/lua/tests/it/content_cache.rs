@@ -1,4 +1,4 @@
-//! `tokamak.cache`: what scripts say to the content cache reaches whoever has one.
+//! `tokamak.cache`: what scripts say to the content cache reaches the cache.
 
 use std::fs;
 use std::time::{Duration, SystemTime};

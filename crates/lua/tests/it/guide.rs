@@ -1,4 +1,4 @@
-//! The guide's reference says what there is, and its examples run.
+//! The guide's reference lists all functions, and its examples run.
 
 use std::collections::BTreeSet;
 use std::path::Path;

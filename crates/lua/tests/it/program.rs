@@ -214,8 +214,8 @@ fn variables_are_the_requests_alone() {
     )]);
     let variables = BTreeMap::from([("QUERY_STRING", "a=b")]);
     let (_, console) = programs.run("test.lua", Console { variables, ..Console::default() });
-    let told = String::from_utf8(console.output).expect("text");
-    assert!(told.starts_with("a=bno pathfalsebad argument #1 to 'getenv'"), "{told}");
+    let text = String::from_utf8(console.output).expect("text");
+    assert!(text.starts_with("a=bno pathfalsebad argument #1 to 'getenv'"), "{text}");
 }
 
 #[test]

@@ -13,9 +13,9 @@ use crate::harness::{Memory, Site, request, run, wait_for};
 type Result = (Box<dyn Host>, Outcome);
 
 /// Several runs at once on one thread.
-struct Together(Vec<(Option<Run>, Option<Result>)>);
+struct Batch(Vec<(Option<Run>, Option<Result>)>);
 
-impl Future for Together {
+impl Future for Batch {
     type Output = Vec<Result>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -48,7 +48,7 @@ fn runs_overlap_and_do_not_mix() {
         memory.request.push(("x-n".into(), n.to_string().into_bytes()));
         (Some(site.state.run(site.script("test.lua"), Stage::RawUrl, Box::new(memory))), None)
     });
-    for (n, (host, outcome)) in wait_for(Together(runs.collect())).into_iter().enumerate() {
+    for (n, (host, outcome)) in wait_for(Batch(runs.collect())).into_iter().enumerate() {
         let host: Box<dyn std::any::Any> = host;
         let memory = host.downcast::<Memory>().expect("our own host");
         assert_eq!(outcome, Outcome::Answer(200), "{:?}", memory.log);
@@ -103,7 +103,7 @@ fn only_the_script_itself_waits() {
 #[test]
 fn a_run_that_is_dropped_leaves_nothing() {
     let site = Site::new(Limits::default(), &[("test.lua", SLEEPER), ("good.lua", "return 200")]);
-    let mut runs = Together(vec![(
+    let mut runs = Batch(vec![(
         Some(site.state.run(site.script("test.lua"), Stage::RawUrl, Box::new(request()))),
         None,
     )]);

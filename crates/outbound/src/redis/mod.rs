@@ -36,7 +36,7 @@ pub struct Server {
 
 /// What several commands are together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Together {
+pub enum Batch {
     /// It is a single one.
     Single,
     /// They are sent together.
@@ -92,14 +92,14 @@ impl Client {
     pub async fn call(
         &self,
         commands: &[Vec<Vec<u8>>],
-        together: Together,
+        batch: Batch,
     ) -> Result<Value, CommandError> {
         if let Some(refusal) = commands.iter().find_map(|command| refusal(command)) {
             return Err(CommandError::Refused(refusal));
         }
         let limit = self.server.timeout;
         let mut link = Arc::default();
-        match tokio::time::timeout(limit, self.attempt(commands, together, &mut link)).await {
+        match tokio::time::timeout(limit, self.attempt(commands, batch, &mut link)).await {
             Ok(result) => result,
             Err(_) => {
                 // The next call must not wait behind one that is stuck.
@@ -112,7 +112,7 @@ impl Client {
     async fn attempt(
         &self,
         commands: &[Vec<Vec<u8>>],
-        together: Together,
+        batch: Batch,
         used: &mut Arc<OnceCell<Link>>,
     ) -> Result<Value, CommandError> {
         let mut is_repeatable = commands.iter().all(|command| is_reading(command));
@@ -120,7 +120,7 @@ impl Client {
             let was_open;
             (*used, was_open) = self.link();
             let link = used.get_or_try_init(|| self.connect()).await?;
-            match link.send(commands, together).await {
+            match link.send(commands, batch).await {
                 // The server may have closed it while the command was on its way. A second time
                 // would be no accident.
                 Err(error) if error.is_unrecoverable_error() && was_open && is_repeatable => {
@@ -198,19 +198,19 @@ impl Link {
         self.gone.store(true, Ordering::Relaxed);
     }
 
-    async fn send(&self, commands: &[Vec<Vec<u8>>], together: Together) -> RedisResult<Value> {
+    async fn send(&self, commands: &[Vec<Vec<u8>>], batch: Batch) -> RedisResult<Value> {
         let mut connection = self.connection.clone();
-        if let (Together::Single, [command]) = (together, commands) {
+        if let (Batch::Single, [command]) = (batch, commands) {
             return connection.send_packed_command(&packed(command)).await;
         }
         let mut pipeline = redis::pipe();
-        if together == Together::Transaction {
+        if batch == Batch::Transaction {
             pipeline.atomic();
         }
         for command in commands {
             pipeline.add_command(packed(command));
         }
-        if together == Together::Transaction {
+        if batch == Batch::Transaction {
             // Of the replies the last one counts, which has those of all commands.
             let replies = connection.send_packed_commands(&pipeline, commands.len() + 1, 1).await?;
             return Ok(replies.into_iter().next().unwrap_or_default());

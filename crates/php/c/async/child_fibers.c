@@ -1,9 +1,9 @@
 /* Fibers within a request of async mode, beside its own.
  *
- * Each is made by the one that asks for it, so that it gets the error if that fails. It is entered
- * by the loop of the script, as a request's own Fiber is: who begins two children waits for
- * neither. It has the request's tag, and so its
- * state. A Fiber whose job is done waits for the next one, of whatever request: a new one costs a
+ * The caller that begins a child makes its Fiber, so that the caller gets the error if that fails.
+ * The event loop of the script enters the Fiber later, as it enters a request's own, so a caller
+ * that begins two children waits for neither. A child has the tag of its request, and so its state.
+ * A Fiber whose job is done is kept for the next job of any request, because a new one costs a
  * stack.
  *
  *   begin ──► in the reactor's list of those whose turn it is ──► entered ──► job ──► free, or gone
@@ -15,12 +15,12 @@
 #include "async/reactor.h"
 
 typedef struct child {
-    reactor_wait turn; /* the first, so that a turn leads here */
+    reactor_wait turn; /* the first member, so that go_on() can cast it back */
     request_state *of;
     child_job job;
     void *argument;
     zval object;
-    zend_fiber_context *context; /* where it stands before its job */
+    zend_fiber_context *context; /* the Fiber's, which is entered to run the job */
     struct child *next_free;
 } child;
 
@@ -62,7 +62,7 @@ static ZEND_NAMED_FUNCTION(do_jobs)
 
 static zend_internal_function do_jobs_function;
 
-/* Those whose Fiber has come to its end. */
+/* Frees the children whose Fiber has ended. */
 static void free_ended(void)
 {
     child *c;
@@ -82,7 +82,7 @@ static void go_on(reactor_wait *turn)
     free_ended();
 }
 
-/* NULL: it has thrown. */
+/* Makes a child with its Fiber; NULL if an exception was thrown. */
 static child *make(void)
 {
     child *volatile c = pecalloc(1, sizeof(*c), 1);

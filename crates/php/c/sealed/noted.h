@@ -23,7 +23,7 @@ typedef struct {
 /* Room in the persistent region for so many bytes of text. */
 size_t noted_size(size_t room);
 noted_texts *noted_begin(void *memory, size_t room);
-/* Once for each request that uses it. What there is no room for is left out. */
+/* Once for each request that uses it. Entries without room are left out. */
 void noted_add(noted_texts *texts, zend_ulong hash, const char *text, size_t len);
 
 static inline const char *noted_at(const noted_texts *texts, const noted_text *one)

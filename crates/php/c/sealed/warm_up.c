@@ -11,7 +11,8 @@
 #include "sealed/patterns.h"
 #include "sealed/shutdown.h"
 
-/* One that sets a cookie is seen by its answer. */
+/* Warns of a warm-up request that has opened a session without a cookie. One with a cookie is
+ * noticed by the header field of its response. */
 void warm_up_look_at_session(void)
 {
     const shim_text *uri;
@@ -30,7 +31,7 @@ void warm_up_look_at_session(void)
     rust_log(SHIM_WARN, line, (size_t)len);
 }
 
-static void say_that_one_died(const shim_request *request, int number)
+static void log_killed(const shim_request *request, int number)
 {
     const shim_text *uri = &request->field[SHIM_URI];
     char line[512];
@@ -40,9 +41,9 @@ static void say_that_one_died(const shim_request *request, int number)
     rust_log(SHIM_WARN, line, (size_t)len);
 }
 
-/* Each request's script in a copy of this process: its memory is gone afterwards, what it left in
- * opcache and in files that the application caches is there. So are its regular expressions, which
- * would otherwise be compiled at each request. */
+/* Runs the script of each warm-up request in a fork of this process. The fork's memory is gone
+ * afterwards; what it left in opcache and in cache files of the application stays. So do its
+ * regular expressions, which it sends back, because each request would compile them again. */
 void warm_up_scripts(void)
 {
     const shim_request *request;
@@ -73,7 +74,7 @@ void warm_up_scripts(void)
         while (child > 0 && waitpid(child, &status, 0) == -1 && errno == EINTR) {
         }
         if (WIFSIGNALED(status)) {
-            say_that_one_died(request, WTERMSIG(status));
+            log_killed(request, WTERMSIG(status));
         }
     }
 }

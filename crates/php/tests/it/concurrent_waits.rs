@@ -495,7 +495,7 @@ fn locks_exclude_requests_of_one_worker() {
 }
 
 #[test]
-fn a_lock_goes_to_whoever_has_waited_for_longest() {
+fn a_lock_goes_to_the_longest_waiter() {
     let code = "<?php $f = fopen(__DIR__ . '/lock', 'c'); flock($f, LOCK_EX); usleep(1000);
         file_put_contents(__DIR__ . '/order', $_GET['n'] . ' ', FILE_APPEND); flock($f, LOCK_UN);";
     let mut site = site(&[("lock.php", code)], &[]);

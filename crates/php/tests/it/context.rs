@@ -74,7 +74,7 @@ fn a_request_knows_when_it_is_to_end() {
     }
 }
 
-/// It computes, so that nobody can break off a wait of it, until it is told.
+/// It computes, so that it has no wait that could be cancelled, until the test stops it.
 const COMPUTES: &str = "<?php use Tokamak\\Context;
     file_put_contents(__DIR__ . '/new', (int) Context::isCancelled());
     rename(__DIR__ . '/new', __DIR__ . '/begun');

@@ -261,7 +261,7 @@ fn a_status_line_of_its_own_is_sent_when_asked_for() {
 }
 
 #[test]
-fn what_php_logs_goes_to_whoever_sent_the_request() {
+fn what_php_logs_goes_to_the_sender_of_the_request() {
     let code = "<?php echo $a; error_log('two lines\nof it'); fastcgi_finish_request(); \
         error_log('late');";
     let mut site = pool(code, &[("ini.log_errors", "1"), ("ini.display_errors", "0")]);

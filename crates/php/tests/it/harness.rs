@@ -51,7 +51,7 @@ pub struct Response {
     pub interim: Vec<(u16, Vec<(String, String)>)>,
     /// The lines of fields that follow the body.
     pub trailers: Vec<u8>,
-    /// What was said to the error log of whoever sent the request.
+    /// What was written to the error log of the sender of the request.
     pub complaints: String,
     /// Script, URI and user of the request's account.
     pub account: Option<[String; 3]>,

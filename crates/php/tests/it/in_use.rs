@@ -292,8 +292,8 @@ fn a_connection_that_a_request_waits_in_is_refused_to_others() {
             let answers: Vec<_> = site.ask_all(&asks).iter().map(Response::text).collect();
             assert_eq!(answers[0], "answer to owner, answer to owner", "{case}, seed {seed}");
             for (n, answer) in answers.iter().skip(1).enumerate() {
-                let is_told = format!(": other{n} while owner");
-                let others: Vec<_> = answer.lines().filter(|l| !l.ends_with(&is_told)).collect();
+                let ending = format!(": other{n} while owner");
+                let others: Vec<_> = answer.lines().filter(|l| !l.ends_with(&ending)).collect();
                 assert!(others.is_empty(), "{case}, seed {seed}: {others:#?}");
                 assert!(!answer.is_empty(), "{case}, seed {seed}\n{}", site.log());
             }

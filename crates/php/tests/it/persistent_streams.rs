@@ -88,7 +88,7 @@ fn a_stream_that_a_coroutine_has_closed_is_not_found_again() {
 /// A Fiber that one has made and another resumes has the connections of the one that resumes it,
 /// and a coroutine that ends meanwhile gives nothing away but its own.
 #[test]
-fn a_fiber_has_the_streams_of_whoever_resumes_it() {
+fn a_fiber_has_the_streams_of_the_request_that_resumes_it() {
     let code = "
         use function Tokamak\\{async, await};
         $of_handler = $number($open());

@@ -27,7 +27,7 @@ fn site(files: &[(&str, &str)], seed: &str) -> Site {
 const SEEDS: [&str; 3] = ["0", "7", "4711"];
 
 /// Who waits first, and gives up in a way of its own, must not be in the way of the next one.
-fn whoever_waits_next_gets_it(gives_up: &str, client_leaves: bool) {
+fn the_next_waiter_gets_it(gives_up: &str, client_leaves: bool) {
     let files = [
         (
             "hold.php",
@@ -70,7 +70,7 @@ fn whoever_waits_next_gets_it(gives_up: &str, client_leaves: bool) {
 
 #[test]
 fn a_request_that_exits_while_waiting_does_not_keep_its_turn() {
-    whoever_waits_next_gets_it(
+    the_next_waiter_gets_it(
         "<?php until('held');
          Tokamak\\async(function () { note('waits'); until('comes'); exit; });
          $small->get(); echo 'no';",
@@ -80,7 +80,7 @@ fn a_request_that_exits_while_waiting_does_not_keep_its_turn() {
 
 #[test]
 fn a_coroutine_that_waits_while_its_request_exits_does_not_keep_its_turn() {
-    whoever_waits_next_gets_it(
+    the_next_waiter_gets_it(
         "<?php until('held'); Tokamak\\async(fn() => $small->get());
          usleep(1000); note('waits'); until('comes'); exit;",
         false,
@@ -90,7 +90,7 @@ fn a_coroutine_that_waits_while_its_request_exits_does_not_keep_its_turn() {
 #[test]
 fn whose_client_leaves_while_it_waits_does_not_keep_its_turn() {
     let code = "<?php until('held'); note('waits'); $small->get(); echo 'no';";
-    whoever_waits_next_gets_it(code, true);
+    the_next_waiter_gets_it(code, true);
 }
 
 #[test]

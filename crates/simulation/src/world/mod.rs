@@ -33,7 +33,7 @@ use crate::requests::{End, Request, Taken};
 use crate::shape;
 use crate::supervisor::Around;
 use crate::wire::{Alarm, Parent, ring};
-use crate::worker::{Limits, Mood, Phase, StepResult, Worker};
+use crate::worker::{Behaviour, Limits, Phase, StepResult, Worker};
 use crate::zygote::{Inherited, Query, Zygote};
 
 const MILLI: u64 = 1_000_000;
@@ -532,14 +532,14 @@ impl World {
 
     fn step_worker(&mut self, index: usize) {
         let now = self.clock.get();
-        let mood = Mood {
+        let behaviour = Behaviour {
             is_broken: now < self.broken,
             hangs: if now < self.hangs { 300 } else { 0 },
             crashes: if now < self.crashes { 300 } else { 0 },
         };
         let worker = &mut self.workers[index];
         let (pid, key) = (worker.pid, worker.key);
-        match worker.step(now, mood, &mut self.random) {
+        match worker.step(now, behaviour, &mut self.random) {
             StepResult::Nothing => {}
             StepResult::Exits(code) => self.die(pid, Status::Code(code)),
             StepResult::Takes(number) => {

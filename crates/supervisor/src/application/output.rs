@@ -9,7 +9,7 @@ use tokamak_sys::channel::{Watch, poll};
 use crate::log::{self, Level};
 use crate::output_lines::OutputLines;
 
-/// Most bytes taken at one look, so that a process that never stops writing holds up nobody but
+/// Most bytes taken at one look, so that a process that never stops writing holds up only
 /// itself.
 const AT_ONCE: usize = 64 * 1024;
 

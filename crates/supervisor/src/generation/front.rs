@@ -10,7 +10,7 @@ use tokamak_sys::control::{FromFront, ToFront};
 use super::{Generation, Life, Patience};
 use crate::application::Application;
 use crate::change::Change;
-use crate::front::{Ailment, Front};
+use crate::front::{Front, Hang};
 use crate::log::{self, Level};
 use crate::means::{FrontPlan, Means};
 use crate::pool::Pool;
@@ -121,7 +121,7 @@ impl Generation {
         let limit = self.server.timeouts.watchdog;
         match front.examine(limit, self.server.lua.time, now) {
             None => {}
-            Some(Ailment::Silent) => {
+            Some(Hang::Silent) => {
                 let (seconds, pid) = (limit.as_secs_f64(), front.pid());
                 log::line(
                     Level::Error,
@@ -131,7 +131,7 @@ impl Generation {
                 );
                 front.kill();
             }
-            Some(Ailment::Stuck(event_loop)) => self.stuck_loop = Some(event_loop),
+            Some(Hang::Stuck(event_loop)) => self.stuck_loop = Some(event_loop),
         }
     }
 

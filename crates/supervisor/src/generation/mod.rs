@@ -30,10 +30,10 @@ use crate::application::{Application, Folder};
 use crate::change::{Change, Changes};
 use crate::front::Front;
 use crate::identities::Identities;
+use crate::liveness::Liveness;
 use crate::log::{self, Level};
 use crate::means::Means;
 use crate::pool::Pool;
-use crate::pulse::Pulse;
 use crate::reminder::Reminder;
 use crate::settings;
 use crate::succession::END_LIMIT;
@@ -97,7 +97,7 @@ pub struct Generation {
     front_failure: Option<String>,
     stuck_loop: Option<usize>,
     /// The silence of its front before it has said that it is ready.
-    starting: Pulse,
+    starting: Liveness,
     /// That its front did not finish in time.
     overdue: Reminder,
     /// When its front last waited for an answer to a client of the admin listener.
@@ -145,7 +145,7 @@ impl Generation {
             changes: Changes::default(),
             front_failure: None,
             stuck_loop: None,
-            starting: Pulse::default(),
+            starting: Liveness::default(),
             overdue: Reminder::default(),
             owed: None,
         })

@@ -26,7 +26,7 @@ macro_rules! endings {
 }
 
 endings! {
-    Asked "asked",
+    Requested "asked",
     Retired "retired",
     TimedOut "timed_out",
     Crashed "crashed",
@@ -51,10 +51,10 @@ impl Ending {
                 if before == Worker::Leaving
                     && matches!(signal_name(number), Some("SIGKILL" | "SIGTERM")) =>
             {
-                Ending::Asked
+                Ending::Requested
             }
             (_, Why::Crash(_)) => Ending::Crashed,
-            _ if before == Worker::Leaving => Ending::Asked,
+            _ if before == Worker::Leaving => Ending::Requested,
             (_, Why::Stale) => Ending::Stale,
             (_, Why::Exit(EXIT_RETIRED)) => Ending::Retired,
             (_, Why::Exit(EXIT_OUTDATED)) => Ending::Outdated,

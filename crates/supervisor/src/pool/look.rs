@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_takes_no_more_is_draining_whoever_decided_so() {
+    fn a_worker_that_takes_no_more_requests_is_draining_for_either_reason() {
         for worker in [Worker::Starting, Worker::Serving, Worker::Leaving] {
             assert_eq!(doing(worker, WorkerState::Draining), Doing::Draining);
         }

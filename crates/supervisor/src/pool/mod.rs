@@ -30,7 +30,7 @@ use crate::failing;
 use crate::log::{self, Level};
 use crate::machine::Worker;
 use crate::means::PoolPlan;
-use crate::renew::Unrest;
+use crate::renew::PendingChanges;
 use crate::settings;
 use crate::size::Sizer;
 use crate::storm::Storm;
@@ -129,7 +129,7 @@ pub struct Pool {
     boot_hung: bool,
     renewal_reason: Option<RenewalReason>,
     /// What has changed since the image was taken.
-    unrest: Unrest,
+    pending_changes: PendingChanges,
     /// What the boot depends on, if no image could be taken of it.
     boot_files: Option<OwnedFd>,
     /// How long its zygote may be silent; zero: for ever.
@@ -218,7 +218,7 @@ impl Pool {
             has_booted: false,
             boot_hung: false,
             renewal_reason: None,
-            unrest: Unrest::default(),
+            pending_changes: PendingChanges::default(),
             boot_files: None,
             watchdog: server.timeouts.watchdog,
             version: None,
@@ -317,7 +317,8 @@ impl Pool {
 
     /// Whether that may be done now: an application is quiet for a moment.
     pub fn is_quiet(&self, now: u64) -> bool {
-        !matches!(self.renewal_reason, Some(RenewalReason::Outdated(_))) || self.unrest.is_over(now)
+        !matches!(self.renewal_reason, Some(RenewalReason::Outdated(_)))
+            || self.pending_changes.is_over(now)
     }
 
     /// The front says that the queue is spoiled.

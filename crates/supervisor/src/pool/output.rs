@@ -17,7 +17,7 @@ use crate::log::{self, Level};
 use crate::output_lines::OutputLines;
 
 /// Most bytes taken of a stream at one look, so that a worker that never stops writing holds up
-/// nobody but itself: what a pipe holds.
+/// only itself: what a pipe holds.
 const AT_ONCE: usize = 64 * 1024;
 
 /// The reading ends of a worker's output, or of a zygote's.

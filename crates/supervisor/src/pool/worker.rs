@@ -76,8 +76,8 @@ impl Pool {
         let pid = pid.unwrap_or(0);
         let ending = match Ending::of(before, why, fate) {
             // The supervisor has ended the zygote itself, or a boot that is not needed any more.
-            Ending::Orphaned | Ending::BootFailed if self.ending.is_some() => Ending::Asked,
-            Ending::Asked if self.slots[usize::from(index)].is_failing => Ending::Failing,
+            Ending::Orphaned | Ending::BootFailed if self.ending.is_some() => Ending::Requested,
+            Ending::Requested if self.slots[usize::from(index)].is_failing => Ending::Failing,
             ending => ending,
         };
         self.book(index, ending);

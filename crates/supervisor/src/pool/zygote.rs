@@ -13,7 +13,7 @@ use super::{Pool, RenewalReason, fpm, slow};
 use crate::log::Level;
 use crate::machine::{Event, KillReason, Worker};
 use crate::means::ZygoteStart;
-use crate::renew::Unrest;
+use crate::renew::PendingChanges;
 use crate::zygote::{self, Launch, Need};
 
 /// Messages taken at one look, so that a zygote that never stops sending does not delay the other
@@ -23,11 +23,11 @@ const AT_ONCE: usize = 1024;
 impl Pool {
     /// Reads the zygote's messages. Deaths that the front has to know are added to `deaths`.
     pub fn receive(&mut self, launch: Launch<'_>, now: u64, deaths: &mut Vec<ToFront>) {
-        self.hear_all(now, deaths);
+        self.receive_all(now, deaths);
         self.resize(launch, now, deaths);
     }
 
-    fn hear_all(&mut self, now: u64, deaths: &mut Vec<ToFront>) {
+    fn receive_all(&mut self, now: u64, deaths: &mut Vec<ToFront>) {
         for _ in 0..AT_ONCE {
             match self.zygote.receive(now) {
                 Ok(Some((message, fds))) => self.handle(message, fds, now, deaths),
@@ -52,10 +52,10 @@ impl Pool {
                 self.exposes_php = exposes;
                 self.version =
                     Some(version.chars().filter(|c| c.is_ascii_graphic()).take(40).collect());
-                // Whatever was wrong with an earlier one.
+                // It has started, so the failure of an earlier zygote is over.
                 self.failure = None;
-                self.unrest = Unrest::default();
-                // But for the queue, which is the same.
+                self.pending_changes = PendingChanges::default();
+                // A spoiled queue stays spoiled, because this zygote uses the same queue.
                 self.renewal_reason.take_if(|reason| !matches!(reason, RenewalReason::Spoiled(_)));
             }
             FromZygote::Spawned { index, instance, pid } => {
@@ -74,7 +74,8 @@ impl Pool {
             FromZygote::Exited { index, instance, status } => {
                 if self.place(index, instance).is_some() {
                     self.end_slow_entries_of(Some(instance));
-                    // A quick worker may have booted, served and left between two looks.
+                    // A worker may have booted, served and left between two looks of the
+                    // supervisor.
                     let entry = self.segment.board(index);
                     if entry.instance == instance && entry.requests > 0 {
                         self.act(index, Event::Booted, now, deaths);
@@ -95,7 +96,8 @@ impl Pool {
                 self.go_without_image(&reason);
             }
             FromZygote::Outdated { reason, newer } => {
-                // Later ones are of no image, or look by themselves before they take a request.
+                // After the first message, workers have no image, or check for changes before each
+                // request, so they need not leave.
                 let is_first = self.renewal_reason.is_none();
                 self.outdate(&reason, newer, now);
                 if newer == Newer::Application && is_first {
@@ -114,7 +116,7 @@ impl Pool {
                 }
             }
             FromZygote::Locked => self.renewal_reason = Some(RenewalReason::Locked),
-            FromZygote::Alive => {} // as every word
+            FromZygote::Alive => {} // each message is a sign of life
             FromZygote::Slow { index, instance, trace } => {
                 let Some(pid) = self.place(index, instance).map(|place| place.pid) else { return };
                 match (&self.site.fpm, pid) {
@@ -150,15 +152,16 @@ impl Pool {
         of_mode.for_each(|(_, value)| *value = name.to_owned());
     }
 
-    /// A new image is wanted, also where none could be taken. Not in other modes: they have none,
-    /// and no pool may trouble the others without need.
+    /// Notes that the application has changed and needs a new image, also if the last attempt to
+    /// take one failed. Does nothing in modes without an image, where a renewal would only cost the
+    /// other pools time.
     pub(super) fn outdate(&mut self, reason: &str, newer: Newer, now: u64) {
         let is_sealed = self.is_sealed();
         if !(is_sealed || self.boot_files.is_some()) || self.ending.is_some() {
             return;
         }
-        self.unrest.note(newer, now);
-        if is_sealed && self.unrest.is_endless(now) {
+        self.pending_changes.note(newer, now);
+        if is_sealed && self.pending_changes.is_endless(now) {
             self.say(
                 Level::Warn,
                 format_args!(
@@ -180,7 +183,7 @@ impl Pool {
         }
     }
 
-    /// Workers of the image take no more requests.
+    /// Lets the workers that were forked from the image take no more requests.
     fn retire_all(&mut self, now: u64, deaths: &mut Vec<ToFront>) {
         for index in 0..self.slots.len() as u16 {
             if self.is_sealed() && self.slots[usize::from(index)].worker == Worker::Serving {
@@ -220,7 +223,8 @@ impl Pool {
                 self.fail(format!("{what} after {seconds} s and is killed"));
             }
             Need::Start => {
-                // Places of the last one's workers must be free before the next one may fill them.
+                // The last zygote's workers must have left their slots before the next one fills
+                // them.
                 if self.ending.is_some()
                     || self.slots.iter().any(|place| place.worker != Worker::Absent)
                 {
@@ -272,7 +276,7 @@ impl Pool {
         if !self.zygote.is(pid) {
             return false;
         }
-        self.hear_all(now, deaths); // its last words
+        self.receive_all(now, deaths); // the messages it sent before its end
         self.end_slow_entries_of(None);
         let wait = self.zygote.exited(now).as_secs_f64();
         self.processor.end();
@@ -281,7 +285,7 @@ impl Pool {
             for index in 0..self.slots.len() {
                 let place = &mut self.slots[index];
                 if std::mem::replace(&mut place.worker, Worker::Absent) != Worker::Absent {
-                    self.book(index as u16, Ending::Asked);
+                    self.book(index as u16, Ending::Requested);
                 }
             }
             return true;

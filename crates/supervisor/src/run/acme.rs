@@ -12,7 +12,8 @@ impl Supervisor {
         if self.fleet.stopping {
             return self.acme.kill();
         }
-        // Before, nobody could answer an authority, or another version gets the certificates.
+        // Before that, no front could answer an authority, or another version gets the
+        // certificates.
         if !self.announced || self.predecessor.is_some() {
             return;
         }
@@ -42,9 +43,9 @@ impl Supervisor {
     pub(super) fn mind_certificates(&mut self, now: u64) {
         let is_new = self.host.certificates.tick(now);
         if is_new {
-            self.parcels += 1;
+            self.certificate_messages += 1;
             let generations = self.send_certificates();
-            self.acme.credentials_sent(self.parcels, generations.into_iter());
+            self.acme.credentials_sent(self.certificate_messages, generations.into_iter());
         }
         let generations = &self.fleet.generations;
         let has_front = |number: u32| {
@@ -61,7 +62,7 @@ impl Supervisor {
         for generation in &mut self.fleet.generations {
             match self.host.certificates.memory_file(generation.server()) {
                 Ok(Some(memory)) if generation.front().is_some() => {
-                    let message = ToFront::Certificates { number: self.parcels };
+                    let message = ToFront::Certificates { number: self.certificate_messages };
                     generation.send_to_front(&message, vec![memory]);
                     generations.push(generation.number);
                 }

@@ -117,7 +117,7 @@ struct Supervisor {
     /// Gets certificates.
     acme: Acme,
     /// How often fronts were sent certificates.
-    parcels: u32,
+    certificate_messages: u32,
     pid_file: PidFile,
     /// The version that this one replaces, until that has let go.
     predecessor: Option<Predecessor>,
@@ -154,8 +154,8 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     sockets.open(&setup.server).map_err(failure)?;
     let resolved = settings::resolve(&setup.server).map_err(failure)?;
     let identities = Identities::of(&resolved).map_err(failure)?;
-    let settled = listeners.with_real_addresses(&setup.server).map_err(failure)?;
-    let default_path = match settled.listen.iter().chain(&settled.listen_tls).next() {
+    let server = listeners.with_real_addresses(&setup.server).map_err(failure)?;
+    let default_path = match server.listen.iter().chain(&server.listen_tls).next() {
         Some(address) => client::default_path(*address),
         None if setup.server.fpm.is_some() => client::fpm_path(),
         None => return Err(failure("there is no address to listen on")),
@@ -171,7 +171,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         failure(format_args!("cannot open the control socket {}: {error}", path.display()))
     })?;
     let stderr = match predecessor.as_mut().and_then(|predecessor| predecessor.take(STDERR)) {
-        Some(lent) => lent,
+        Some(stderr) => stderr,
         None => std::io::stderr().as_fd().try_clone_to_owned().map_err(failure)?,
     };
     log_to(&setup.server, &stderr).map_err(failure)?;
@@ -248,7 +248,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
         emergency: Emergency::default(),
         shared_tickets: SharedTickets::default(),
         acme,
-        parcels: 0,
+        certificate_messages: 0,
         pid_file,
         predecessor,
         upgrade: None,

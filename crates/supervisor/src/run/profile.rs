@@ -49,7 +49,7 @@ impl Supervisor {
         if pool.endpoint().is_none() {
             return Err(format!("the PHP of site {site} does not run; the error log says why"));
         }
-        // If it has gone, there is nobody to take a profile for.
+        // If the client has gone, the profile is not needed.
         let Some(client) = self.client(asker)? else { return Ok(()) };
         let order =
             ToZygote::Profile { rate: *rate, milliseconds: *milliseconds, prefix: prefix.clone() };

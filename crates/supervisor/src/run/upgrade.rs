@@ -60,9 +60,9 @@ impl Supervisor {
             io::Error::new(error.kind(), format!("it is not known how this was started: {error}"))
         };
         let origin = self.host.origin.as_ref().map_err(unknown)?;
-        let mut sockets: Vec<(String, OwnedFd)> = self.host.listeners.lend()?;
-        sockets.extend(self.host.control.lend()?);
-        sockets.extend(self.host.admin.lend()?);
+        let mut sockets: Vec<(String, OwnedFd)> = self.host.listeners.for_successor()?;
+        sockets.extend(self.host.control.for_successor()?);
+        sockets.extend(self.host.admin.for_successor()?);
         sockets.push((STDERR.to_owned(), self.host.stderr.try_clone()?));
         Successor::start(origin, &sockets, now)
     }

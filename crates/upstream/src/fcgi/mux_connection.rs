@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! begin ──► in line ──► begun ──────────────► ended ──► gone, its id is free
-//!              │          │ nobody wants it     ▲  (when its MuxStream is dropped)
+//!              │          │ it is abandoned     ▲  (when its MuxStream is dropped)
 //!              │          └──► aborted ─────────┘
 //!              └──► gone: the application has never heard of it
 //! ```
@@ -46,7 +46,7 @@ const PIECE: usize = 32 * 1024;
 /// How long an application may take to end a request that was aborted. After that the connection
 /// takes no more requests, and is closed when the others have ended. Applications look for an abort
 /// between two steps of their work: with a tenth, healthy connections would be closed; with ten
-/// times more, requests that nobody wants would hold their permits for minutes.
+/// times more, abandoned requests would hold their permits for minutes.
 const ABORTING: Duration = Duration::from_secs(10);
 
 /// Most ids of aborted requests, which are not used again; then the connection takes no more

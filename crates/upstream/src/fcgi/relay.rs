@@ -140,7 +140,7 @@ impl Shared {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns when nobody wants the response any more.
+    /// Returns when the receiver of the response is gone.
     async fn cancelled(&self) {
         while !self.held().is_unwanted {
             self.taken.notified().await;
@@ -178,7 +178,7 @@ fn weight(piece: &Bytes) -> usize {
 struct Pump(Arc<Shared>);
 
 impl Pump {
-    /// Passes a piece on, when there is room for it. `false`: nobody wants it any more.
+    /// Passes a piece on, when there is room for it. `false`: the receiver is gone.
     async fn put(&self, bytes: Bytes) -> bool {
         // Most clients take what is in memory soon: then no file is needed.
         let mut is_patient = true;

@@ -153,7 +153,8 @@ fn a_request_that_starves_has_idle_connections_closed() {
         let application = Application::new();
         let upstream = upstream(&[&application], bounds(4));
         let kept = served(&upstream, &application, None).await;
-        // The kept one is in use, so the next request has a new one, which nobody serves.
+        // The kept one is in use, so the next request has a new one, which the application does not
+        // serve.
         let (first, second) = (ask(&upstream, true), ask(&upstream, true));
         tokio::join!(
             async { first.await.map(drop).unwrap() },

@@ -120,7 +120,7 @@ impl Gate {
     }
 
     /// If the queue with the number `old` is in use, requests go to another one from now on.
-    /// `farewell` is dropped when the old one has no more.
+    /// `drained` is dropped when the old one has no more.
     pub fn renew(&self, old: u32, source: Source, drained: OnLastDrop) {
         let mut queues = self.lock();
         if queues.current.number == old {

@@ -157,7 +157,7 @@ fn an_unread_response_goes_to_a_file() {
         let pause = || tokio::time::sleep(Duration::from_millis(1));
         let slow = client.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
         let mut other = client.submit(b"r", Body::Empty).map_err(|e| e.0).unwrap();
-        // One worker: the second response comes when the first is done, which nobody reads.
+        // One worker: the second response comes when the first is done, which no client reads.
         assert_eq!(body(&mut other).await.unwrap().1.len(), LENGTH as usize);
         drop(other);
         assert!(spooled.taken() > 2_000_000, "{}", spooled.taken());
@@ -498,7 +498,7 @@ fn a_slot_with_a_damaged_response_comes_back_when_its_worker_is_done() {
 }
 
 /// A pool whose worker writes anything anywhere into the shared memory costs that pool its answers,
-/// and nobody else anything: no panic (of an overflow, in this build), no endless loop, no access
+/// and no other part anything: no panic (of an overflow, in this build), no endless loop, no access
 /// beyond the memory.
 #[test]
 fn a_worker_that_writes_anywhere_harms_only_itself() {

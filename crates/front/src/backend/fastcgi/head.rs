@@ -174,7 +174,7 @@ mod tests {
         found
     }
 
-    fn told(text: &str) -> String {
+    fn describe(text: &str) -> String {
         match read(&[text]) {
             Ok(Some((Head { status, headers, .. }, rest))) => {
                 let headers: Vec<String> =
@@ -211,7 +211,7 @@ mod tests {
             ("A: b\r\n", "more"),
             ("", "more"),
         ] {
-            assert_eq!(told(text), expected, "{text:?}");
+            assert_eq!(describe(text), expected, "{text:?}");
         }
     }
 
@@ -250,7 +250,7 @@ mod tests {
             "Status:\r\n\r\n",
             "Status: 200\r\nStatus: 200\r\n\r\n",
         ] {
-            assert_eq!(told(text), "wrong", "{text:?}");
+            assert_eq!(describe(text), "wrong", "{text:?}");
         }
         assert!(read(&[&"A: ".repeat(40)]).is_err());
         assert!(read(&["A: b\r\n"; 17]).is_err());

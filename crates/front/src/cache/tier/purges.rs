@@ -309,7 +309,7 @@ mod tests {
         assert!(log.has_purged(at(6), &key, &[]) && !log.has_purged(at(7), &key, &[]));
         log.append(vec![(at(7), Purge::Key(b"h/x".to_vec()))], 10);
         assert!(log.has_purged(at(6), &key, &[]) && log.own.is_empty());
-        // Nobody else had it.
+        // No other node had it.
         let own = announced(&mut log, Outgoing::Invalidate(b"h/y".to_vec()));
         log.sent(&own, None);
         assert!(!log.has_purged(at(7), &other, &[]));

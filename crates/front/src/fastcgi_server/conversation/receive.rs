@@ -163,7 +163,7 @@ impl Conversation {
         let gate = match &context.sites[self.site_index].handler {
             Handler::Workers(gate) => gate,
             Handler::Scripts(lua) => return self.launch(at, lua),
-            Handler::Upstream(_) | Handler::Nobody => {
+            Handler::Upstream(_) | Handler::None => {
                 return self.refuse(id, Failure::Internal, "the pool has no workers");
             }
         };

@@ -19,8 +19,8 @@ use tokio::time::{Sleep, sleep};
 
 use super::body::StreamBody;
 use super::head;
-use super::io::{COLLECTED, Came, H2Io};
-use super::meter::{Breach, Meter};
+use super::io::{COLLECTED, H2Io, ReadResult};
+use super::meter::{Http2Violation, Meter};
 use super::priority::Priority;
 use super::send::{Pace, Sending};
 use super::shared::Shared;
@@ -84,12 +84,21 @@ where
     let io = H2Io::new(transport, first, state.clone(), meter);
     // It fails only without memory.
     let mut serving = session.ok().map(|session| {
-        let (counted, wished, left) = (Reported::default(), VecDeque::new(), None);
-        Conversation { context, state, io, session, is_from_proxy, wished, left, counted }
+        let (counted, pending_priorities, left) = (Reported::default(), VecDeque::new(), None);
+        Conversation {
+            context,
+            state,
+            io,
+            session,
+            is_from_proxy,
+            pending_priorities,
+            left,
+            counted,
+        }
     });
     // An async block would have room for all of it twice, which an idle connection would hold.
     poll_fn(move |cx| match &mut serving {
-        // Most errors are clients that have gone, which nobody wants to read of.
+        // Most errors are clients that have gone, which would only fill the log.
         Some(serving) => serving.poll(cx).map(drop),
         None => Poll::Ready(()),
     })
@@ -155,7 +164,7 @@ struct Conversation<T> {
     /// nothing of each other's.
     is_from_proxy: bool,
     /// Priorities of requests that have not come, by their streams.
-    wished: VecDeque<(u32, Priority)>,
+    pending_priorities: VecDeque<(u32, Priority)>,
     /// Set when the client was told to open no more requests.
     left: Option<Leaving>,
     counted: Reported,
@@ -214,11 +223,13 @@ where
                 count(&self.context, |http2| &http2.connections);
             }
             match came {
-                Came::End => return Ok(false),
-                Came::Bytes(Ok(())) => {}
-                Came::Bytes(Err(broken)) | Came::Wrong(Err(broken), ..) => self.give_up(broken),
-                Came::Wrong(Ok(()), stream, breach) => self.close(stream, breach),
-                Came::Breach(breach) => self.breach(breach),
+                ReadResult::End => return Ok(false),
+                ReadResult::Bytes(Ok(())) => {}
+                ReadResult::Bytes(Err(broken)) | ReadResult::Wrong(Err(broken), ..) => {
+                    self.give_up(broken)
+                }
+                ReadResult::Wrong(Ok(()), stream, violation) => self.close(stream, violation),
+                ReadResult::Violation(violation) => self.violation(violation),
             }
         }
     }
@@ -230,17 +241,17 @@ where
     /// The client sends a frame that ends its request alone if that is under way: more after its
     /// end (RFC 9113 section 5.1), or a WINDOW_UPDATE without an increment (section 6.9). For a
     /// stream that is over the latter means nothing.
-    fn close(&mut self, stream: u32, breach: Breach) {
-        if self.session.lock().session.close(stream, breach.code()) {
+    fn close(&mut self, stream: u32, violation: Http2Violation) {
+        if self.session.lock().session.close(stream, violation.code()) {
             self.io.ignore(stream);
-        } else if let Breach::Ended(_) = breach {
-            self.breach(breach);
+        } else if let Http2Violation::Ended(_) = violation {
+            self.violation(violation);
         }
     }
 
-    fn breach(&mut self, breach: Breach) {
-        self.fault(breach.fault(), breach.reason());
-        self.session.lock().session.abort(breach.code());
+    fn violation(&mut self, violation: Http2Violation) {
+        self.fault(violation.fault(), violation.reason());
+        self.session.lock().session.abort(violation.code());
     }
 
     /// The library cannot go on.
@@ -299,10 +310,10 @@ where
             return;
         }
         drop(inner);
-        self.wished.retain(|(other, _)| *other != stream);
-        self.wished.push_back((stream, priority));
-        if self.wished.len() > KEPT_PRIORITIES {
-            self.wished.pop_front();
+        self.pending_priorities.retain(|(other, _)| *other != stream);
+        self.pending_priorities.push_back((stream, priority));
+        if self.pending_priorities.len() > KEPT_PRIORITIES {
+            self.pending_priorities.pop_front();
         }
     }
 
@@ -394,7 +405,8 @@ where
 
     /// Begins to answer a request.
     fn begin(&mut self, id: u32, head: &Head, cx: &mut task::Context<'_>) {
-        let Conversation { context, state, io, session, is_from_proxy, wished, .. } = self;
+        let Conversation { context, state, io, session, is_from_proxy, pending_priorities, .. } =
+            self;
         let is_exact = context.wants_exact_times();
         let now = if is_exact { tokamak_cost::now() } else { tokamak_cost::coarse() };
         count(context, |http2| &http2.requests);
@@ -404,10 +416,12 @@ where
             state.leave(now);
         }
         let parsed = head::request(&context.config.limits, head);
-        let wish = wished.iter().position(|(stream, _)| *stream == id);
-        let wish = wish.and_then(|index| wished.remove(index)).map(|(_, priority)| priority);
+        let pending = pending_priorities.iter().position(|(stream, _)| *stream == id);
+        let pending = pending
+            .and_then(|index| pending_priorities.remove(index))
+            .map(|(_, priority)| priority);
         let said = |request: &http::Request<()>| Priority::of_request(request.headers());
-        let priority = wish.or_else(|| parsed.as_ref().ok().map(|(request, _)| said(request)));
+        let priority = pending.or_else(|| parsed.as_ref().ok().map(|(request, _)| said(request)));
         let priority = priority.filter(|_| !*is_from_proxy);
         let client = Stream::new(state.clone(), session.clone(), id, number, priority);
         let is_head = head::is_head(head);

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use super::meter::{Breach, Meter};
+use super::meter::{Http2Violation, Meter};
 use super::state::ConnState;
 
 /// Bytes of frames that are collected before they are sent. Ten times more would hold as much for a
@@ -54,15 +54,15 @@ pub struct H2Io<T> {
 }
 
 /// What reading has led to.
-pub enum Came<R> {
+pub enum ReadResult<R> {
     /// Bytes, and what they led to.
     Bytes(R),
     /// The client sends no more.
     End,
     /// Bytes, what they led to, and then a frame that is wrong on this stream.
-    Wrong(R, u32, Breach),
+    Wrong(R, u32, Http2Violation),
     /// The client does something too often.
-    Breach(Breach),
+    Violation(Http2Violation),
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> H2Io<T> {
@@ -105,7 +105,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> H2Io<T> {
         &mut self,
         cx: &mut Context<'_>,
         take: impl FnOnce(&[u8]) -> R,
-    ) -> Poll<io::Result<Came<R>>> {
+    ) -> Poll<io::Result<ReadResult<R>>> {
         if !self.first.is_empty() {
             let first = std::mem::take(&mut self.first);
             return Poll::Ready(Ok(self.feed(&first, take)));
@@ -115,7 +115,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> H2Io<T> {
         let mut buffer = ReadBuf::new(&mut room);
         let polled = Pin::new(&mut self.transport).poll_read(cx, &mut buffer);
         let came = match polled {
-            Poll::Ready(Ok(())) if buffer.filled().is_empty() => Poll::Ready(Ok(Came::End)),
+            Poll::Ready(Ok(())) if buffer.filled().is_empty() => Poll::Ready(Ok(ReadResult::End)),
             Poll::Ready(Ok(())) => Poll::Ready(Ok(self.feed(buffer.filled(), take))),
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => Poll::Pending,
@@ -125,19 +125,21 @@ impl<T: AsyncRead + AsyncWrite + Unpin> H2Io<T> {
     }
 
     /// Follows bytes that have come.
-    fn feed<R>(&mut self, bytes: &[u8], take: impl FnOnce(&[u8]) -> R) -> Came<R> {
+    fn feed<R>(&mut self, bytes: &[u8], take: impl FnOnce(&[u8]) -> R) -> ReadResult<R> {
         let now = tokamak_cost::coarse();
         let mut rest = bytes;
         let verdict = self.meter.feed(&mut rest, now);
         let (right, rest) = bytes.split_at(bytes.len() - rest.len());
         self.state.received(right.len(), self.meter.is_in_head(), now);
         match verdict {
-            Ok(()) => Came::Bytes(take(right)),
-            Err(breach @ (Breach::Ended(stream) | Breach::NoIncrement(stream))) => {
+            Ok(()) => ReadResult::Bytes(take(right)),
+            Err(
+                violation @ (Http2Violation::Ended(stream) | Http2Violation::NoIncrement(stream)),
+            ) => {
                 self.first = Bytes::copy_from_slice(rest);
-                Came::Wrong(take(right), stream, breach)
+                ReadResult::Wrong(take(right), stream, violation)
             }
-            Err(breach) => Came::Breach(breach),
+            Err(violation) => ReadResult::Violation(violation),
         }
     }
 

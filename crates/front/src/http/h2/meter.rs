@@ -54,7 +54,7 @@ const END_HEADERS: u8 = 4;
 
 /// Why a connection ends though the library would go on with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Breach {
+pub enum Http2Violation {
     /// It cancels requests.
     Resets,
     /// It sends frames that belong to no request.
@@ -70,38 +70,43 @@ pub enum Breach {
     Backwards,
 }
 
-impl Breach {
+impl Http2Violation {
     /// What it counts as.
     pub fn fault(self) -> Http2Fault {
         match self {
-            Breach::Resets => Http2Fault::Resets,
-            Breach::ControlFrames => Http2Fault::ControlFrames,
-            Breach::EmptyPieces | Breach::Ended(_) | Breach::NoIncrement(_) | Breach::Backwards => {
-                Http2Fault::Protocol
-            }
+            Http2Violation::Resets => Http2Fault::Resets,
+            Http2Violation::ControlFrames => Http2Fault::ControlFrames,
+            Http2Violation::EmptyPieces
+            | Http2Violation::Ended(_)
+            | Http2Violation::NoIncrement(_)
+            | Http2Violation::Backwards => Http2Fault::Protocol,
         }
     }
 
     /// What the client is told.
     pub fn code(self) -> Reason {
         match self {
-            Breach::Resets | Breach::ControlFrames | Breach::EmptyPieces => {
-                Reason::ENHANCE_YOUR_CALM
-            }
-            Breach::Ended(_) => Reason::STREAM_CLOSED,
-            Breach::NoIncrement(_) | Breach::Backwards => Reason::PROTOCOL_ERROR,
+            Http2Violation::Resets
+            | Http2Violation::ControlFrames
+            | Http2Violation::EmptyPieces => Reason::ENHANCE_YOUR_CALM,
+            Http2Violation::Ended(_) => Reason::STREAM_CLOSED,
+            Http2Violation::NoIncrement(_) | Http2Violation::Backwards => Reason::PROTOCOL_ERROR,
         }
     }
 
     /// The text for the log.
     pub fn reason(self) -> &'static str {
         match self {
-            Breach::Resets => "too many cancelled requests (http2.resets)",
-            Breach::ControlFrames => "too many control frames (http2.control_frames)",
-            Breach::EmptyPieces => "ENHANCE_YOUR_CALM (too many empty DATA frames)",
-            Breach::Ended(_) => "STREAM_CLOSED (a frame on a stream that the client has ended)",
-            Breach::NoIncrement(_) => "PROTOCOL_ERROR (a WINDOW_UPDATE without an increment)",
-            Breach::Backwards => "PROTOCOL_ERROR (the streams are not in their order)",
+            Http2Violation::Resets => "too many cancelled requests (http2.resets)",
+            Http2Violation::ControlFrames => "too many control frames (http2.control_frames)",
+            Http2Violation::EmptyPieces => "ENHANCE_YOUR_CALM (too many empty DATA frames)",
+            Http2Violation::Ended(_) => {
+                "STREAM_CLOSED (a frame on a stream that the client has ended)"
+            }
+            Http2Violation::NoIncrement(_) => {
+                "PROTOCOL_ERROR (a WINDOW_UPDATE without an increment)"
+            }
+            Http2Violation::Backwards => "PROTOCOL_ERROR (the streams are not in their order)",
         }
     }
 }
@@ -198,7 +203,7 @@ impl Meter {
     /// # Errors
     /// Fails if the client sends too many frames of a kind, one on a stream that has ended, or a
     /// wrong one. The bytes that have not been followed then begin in that frame.
-    pub fn feed(&mut self, bytes: &mut &[u8], now: u64) -> Result<(), Breach> {
+    pub fn feed(&mut self, bytes: &mut &[u8], now: u64) -> Result<(), Http2Violation> {
         while !bytes.is_empty() {
             let used = match self.position {
                 Position::Preface(missing) => {
@@ -215,12 +220,12 @@ impl Meter {
                     self.head[come..come + used].copy_from_slice(&bytes[..used]);
                     self.position = Position::Head(come + used);
                     if come + used == FRAME_HEAD
-                        && let Err(breach) = self.frame(now)
+                        && let Err(violation) = self.frame(now)
                     {
                         // Without its last byte, it is no complete frame.
                         self.position = Position::Head(FRAME_HEAD - 1);
                         *bytes = &bytes[used - 1..];
-                        return Err(breach);
+                        return Err(violation);
                     }
                     used
                 }
@@ -233,7 +238,7 @@ impl Meter {
                             // Without its last byte, as above. When that comes, it is right.
                             self.position = Position::Payload(1);
                             *bytes = &bytes[used - 1..];
-                            return Err(Breach::NoIncrement(self.stream()));
+                            return Err(Http2Violation::NoIncrement(self.stream()));
                         }
                     }
                     self.payload(missing - used);
@@ -245,7 +250,7 @@ impl Meter {
         Ok(())
     }
 
-    /// What comes on this stream, which the client has ended, is no breach from now on.
+    /// What comes on this stream, which the client has ended, is no violation from now on.
     pub fn ignore(&mut self, stream: u32) {
         self.order.ignore(stream);
     }
@@ -274,13 +279,13 @@ impl Meter {
     }
 
     /// A frame's head is complete.
-    fn frame(&mut self, now: u64) -> Result<(), Breach> {
+    fn frame(&mut self, now: u64) -> Result<(), Http2Violation> {
         let [a, b, c, kind, flags, ..] = self.head;
         let stream = self.stream();
         let is_end = flags & END_STREAM != 0;
         match kind {
             DATA if [a, b, c] == [0; 3] && !is_end && !self.empty.spend(now) => {
-                return Err(Breach::EmptyPieces);
+                return Err(Http2Violation::EmptyPieces);
             }
             DATA => self.order.data(stream, is_end)?,
             HEADERS => {
@@ -292,12 +297,12 @@ impl Meter {
                 } else if self.control.spend(now) {
                     self.answers += RST_SIZE;
                 } else {
-                    return Err(Breach::ControlFrames);
+                    return Err(Http2Violation::ControlFrames);
                 }
             }
-            RST_STREAM if !self.resets.spend(now) => return Err(Breach::Resets),
+            RST_STREAM if !self.resets.spend(now) => return Err(Http2Violation::Resets),
             RST_STREAM => self.order.end(stream),
-            _ if !self.control.spend(now) => return Err(Breach::ControlFrames),
+            _ if !self.control.spend(now) => return Err(Http2Violation::ControlFrames),
             PING if flags & ACK == 0 => self.answers += PING_SIZE,
             WINDOW_UPDATE => self.is_zero = stream != 0 && [a, b, c] == [0, 0, 4],
             SETTINGS if flags & ACK == 0 => self.answers += FRAME_HEAD as u64,
@@ -352,7 +357,7 @@ mod tests {
         frame
     }
 
-    fn feed(meter: &mut Meter, mut bytes: &[u8], now: u64) -> Result<(), Breach> {
+    fn feed(meter: &mut Meter, mut bytes: &[u8], now: u64) -> Result<(), Http2Violation> {
         meter.feed(&mut bytes, now)
     }
 
@@ -366,12 +371,14 @@ mod tests {
 
     #[test]
     fn each_limit_holds_for_ten_seconds() {
-        for (kind, breach) in [(RST_STREAM, Breach::Resets), (PING, Breach::ControlFrames)] {
+        for (kind, violation) in
+            [(RST_STREAM, Http2Violation::Resets), (PING, Http2Violation::ControlFrames)]
+        {
             let mut meter = begun(20, 20);
             for _ in 0..20 {
                 assert_eq!(feed(&mut meter, &frame(kind, 0, 4), SECOND), Ok(()));
             }
-            assert_eq!(feed(&mut meter, &frame(kind, 0, 4), SECOND), Err(breach));
+            assert_eq!(feed(&mut meter, &frame(kind, 0, 4), SECOND), Err(violation));
             let mut meter = begun(20, 20);
             for second in 0..100 {
                 assert_eq!(feed(&mut meter, &frame(kind, 0, 4), second * SECOND), Ok(()));
@@ -423,7 +430,7 @@ mod tests {
                 meter.sent(10 * RST_SIZE as usize);
             }
         }
-        assert_eq!(feed(&mut meter, &head, 0), Err(Breach::ControlFrames));
+        assert_eq!(feed(&mut meter, &head, 0), Err(Http2Violation::ControlFrames));
         // Requests with trailers are none.
         let mut meter = begun(20, 20);
         for _ in 0..1000 {
@@ -456,9 +463,9 @@ mod tests {
         let bytes = [frame(HEADERS, END_HEADERS | END_STREAM, 30), late.clone()].concat();
         let mut meter = begun(20, 20);
         let mut rest = &bytes[..];
-        assert_eq!(meter.feed(&mut rest, 0), Err(Breach::Ended(1)));
+        assert_eq!(meter.feed(&mut rest, 0), Err(Http2Violation::Ended(1)));
         assert_eq!(rest, &late[FRAME_HEAD - 1..]);
-        assert_eq!(meter.feed(&mut rest, 0), Err(Breach::Ended(1)));
+        assert_eq!(meter.feed(&mut rest, 0), Err(Http2Violation::Ended(1)));
         meter.ignore(1);
         assert_eq!((meter.feed(&mut rest, 0), rest), (Ok(()), &[][..]));
         assert_eq!(feed(&mut meter, &frame(PING, 0, 8), 0), Ok(()));

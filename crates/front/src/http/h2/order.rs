@@ -5,7 +5,7 @@
 //! the *server* has ended it, that may have been on its way. So what the *client* has ended is kept
 //! here.
 
-use super::meter::Breach;
+use super::meter::Http2Violation;
 
 /// Streams that are kept. A client that goes wrong does so soon; each costs four bytes of every
 /// connection, and a look with every DATA frame.
@@ -32,14 +32,14 @@ impl Order {
     ///
     /// # Errors
     /// Fails if the stream has ended, or should have been begun before another one.
-    pub fn head(&mut self, stream: u32, is_end: bool) -> Result<(), Breach> {
+    pub fn head(&mut self, stream: u32, is_end: bool) -> Result<(), Http2Violation> {
         if stream > self.last {
             if stream > self.last + 2 {
                 self.skipped = (self.last + 1, stream - 1);
             }
             self.last = stream;
         } else if (self.skipped.0..=self.skipped.1).contains(&stream) {
-            return Err(Breach::Backwards);
+            return Err(Http2Violation::Backwards);
         }
         self.data(stream, is_end)
     }
@@ -48,9 +48,9 @@ impl Order {
     ///
     /// # Errors
     /// Fails if the stream has ended.
-    pub fn data(&mut self, stream: u32, is_end: bool) -> Result<(), Breach> {
+    pub fn data(&mut self, stream: u32, is_end: bool) -> Result<(), Http2Violation> {
         if self.ended.contains(&stream) {
-            return Err(Breach::Ended(stream));
+            return Err(Http2Violation::Ended(stream));
         }
         if is_end {
             self.end(stream);
@@ -88,8 +88,8 @@ mod tests {
         order.end(5);
         order.end(5);
         for stream in [1, 3, 5] {
-            assert_eq!(order.head(stream, false), Err(Breach::Ended(stream)));
-            assert_eq!(order.data(stream, true), Err(Breach::Ended(stream)));
+            assert_eq!(order.head(stream, false), Err(Http2Violation::Ended(stream)));
+            assert_eq!(order.data(stream, true), Err(Http2Violation::Ended(stream)));
             order.ignore(stream);
             assert_eq!((order.data(stream, true), order.data(stream, true)), (Ok(()), Ok(())));
         }
@@ -99,11 +99,11 @@ mod tests {
     fn streams_are_begun_in_their_order() {
         let mut order = Order::default();
         assert_eq!(order.head(5, false), Ok(()));
-        assert_eq!(order.head(3, true), Err(Breach::Backwards));
+        assert_eq!(order.head(3, true), Err(Http2Violation::Backwards));
         assert_eq!(order.head(7, true), Ok(()));
         assert_eq!(order.head(5, true), Ok(()));
         assert_eq!(order.head(13, true), Ok(()));
-        assert_eq!(order.head(11, true), Err(Breach::Backwards));
+        assert_eq!(order.head(11, true), Err(Http2Violation::Backwards));
         assert_eq!(order.head(u32::MAX >> 1, true), Ok(()));
     }
 }

@@ -203,7 +203,7 @@ mod tests {
             turn.is_ready()
         }
 
-        /// Lets those that have been woken send, until nobody is; their numbers.
+        /// Lets those that have been woken send, until none is; returns their numbers.
         fn run(&self, bytes: usize) -> Vec<usize> {
             let mut order = Vec::new();
             loop {
@@ -278,7 +278,7 @@ mod tests {
         assert!(!world.responses[1].1.0.load(Ordering::Relaxed));
     }
 
-    /// One that has its turn and cannot use it, because of its window, keeps nobody back.
+    /// One that has its turn and cannot use it, because of its window, does not hold up the others.
     #[test]
     fn a_turn_that_is_not_used_goes_on() {
         let world = World::new(&[priority(0, false), priority(1, false), priority(2, false)]);

@@ -231,10 +231,10 @@ mod tests {
     ) -> Result<(usize, Option<Ends>), Malformed> {
         let (mut decoder, mut used) = (Decoder::default(), 0);
         for piece in pieces {
-            let (count, told) = decoder.feed(piece)?;
+            let (count, header) = decoder.feed(piece)?;
             used += count;
-            if let Some(told) = told {
-                return Ok((used, Some(told.ends)));
+            if let Some(header) = header {
+                return Ok((used, Some(header.ends)));
             }
             assert_eq!(count, piece.len(), "before its end all bytes are the header's");
         }
@@ -288,8 +288,8 @@ mod tests {
         let four = [192, 0, 2, 1, 198, 51, 100, 7, 0x12, 0x67, 1, 0xbb];
         let is_tls = |extensions: &[u8]| {
             let bytes = block(0x21, 0x11, &[&four[..], extensions].concat());
-            let (_, told) = Decoder::default().feed(&bytes).unwrap();
-            told.unwrap().is_tls
+            let (_, header) = Decoder::default().feed(&bytes).unwrap();
+            header.unwrap().is_tls
         };
         for (extensions, expected) in [
             (&[][..], false),

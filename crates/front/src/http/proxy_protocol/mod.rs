@@ -48,8 +48,8 @@ async fn read_header(stream: &TcpStream) -> io::Result<Result<ProxyHeader, Malfo
         // They are there, so this reads all of them.
         let taken = stream.try_read(&mut piece[..used])?;
         debug_assert_eq!(taken, used);
-        if let Some(told) = header {
-            return Ok(Ok(told));
+        if let Some(header) = header {
+            return Ok(Ok(header));
         }
     }
 }

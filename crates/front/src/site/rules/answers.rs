@@ -7,7 +7,7 @@ use crate::response::Source;
 use crate::route::Target;
 
 /// The fields of the response to a request of somebody.
-fn told(place: &Place, target: &str, own: &[(&'static str, &'static str)]) -> String {
+fn describe(place: &Place, target: &str, own: &[(&'static str, &'static str)]) -> String {
     let decision = place.decide("192.0.2.1", target);
     let mut headers = HeaderMap::new();
     own.iter().for_each(|(name, value)| drop(headers.insert(*name, value.parse().unwrap())));
@@ -56,7 +56,7 @@ fn headers_go_by_what_answers_and_the_last_one_counts() {
         ("/docs/index.html", ""),
         ("/a.css", "x-is: other"),
     ] {
-        assert_eq!(told(&place, target, &[]), expected, "{target}");
+        assert_eq!(describe(&place, target, &[]), expected, "{target}");
     }
 }
 
@@ -79,7 +79,7 @@ fn a_lifetime_may_give_way_to_that_of_the_application() {
         ("/index.php", ("cache-control", "no-store"), "cache-control: no-store"),
         ("/a.css", ("expires", "0"), ""),
     ] {
-        assert_eq!(told(&place, target, &[own]), expected, "{target}");
+        assert_eq!(describe(&place, target, &[own]), expected, "{target}");
     }
 }
 

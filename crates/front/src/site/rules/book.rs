@@ -17,18 +17,18 @@ use crate::response::Source;
 use crate::route::{Router, Target};
 
 /// A client that only asks.
-pub(super) struct Visitor(Arc<Addresses>);
+pub(super) struct PlainClient(Arc<Addresses>);
 
-impl Visitor {
+impl PlainClient {
     /// One with this address, over plain HTTP.
     pub(super) fn caller(client: IpAddr) -> Caller {
         let [peer, local] = [client, IpAddr::from([127, 0, 0, 1])].map(|ip| (ip, 1).into());
-        let client = Arc::new(Visitor(Arc::new(Addresses::new(peer, local, 0))));
+        let client = Arc::new(PlainClient(Arc::new(Addresses::new(peer, local, 0))));
         Caller::Client { client, takes_interim: false }
     }
 }
 
-impl Client for Visitor {
+impl Client for PlainClient {
     fn addresses(&self) -> &Arc<Addresses> {
         &self.0
     }
@@ -91,7 +91,7 @@ impl RuleBook {
 
     /// What a GET of this client gets, who is not asked for a password.
     pub fn decide(&self, client: IpAddr, uri: &Uri, headers: &HeaderMap) -> Ruling {
-        let (caller, method) = (Visitor::caller(client), &Method::GET);
+        let (caller, method) = (PlainClient::caller(client), &Method::GET);
         let request = RuleRequest { caller: &caller, method, uri, headers };
         match self.rules.decide(request, None, &self.router).target {
             Target::Redirect(to, status) => Ruling::Redirect(to, status),

@@ -21,7 +21,7 @@
 pub mod book;
 pub mod condition;
 mod input;
-pub mod meeting;
+pub mod request_paths;
 mod target;
 
 use std::net::IpAddr;
@@ -38,7 +38,7 @@ use crate::route::hosts::host_of;
 use crate::route::{self, Decision, Extent, Pages, Router, Target};
 use condition::{fits, is_in, moves, protects};
 use input::RuleInput;
-use meeting::Meeting;
+use request_paths::RequestPaths;
 
 /// What of a request the rules look at.
 #[derive(Clone, Copy)]
@@ -124,7 +124,7 @@ impl Rules {
             return most;
         }
         let rules = self.of_bodies.iter().filter_map(|rule| Some((rule, rule.body?)));
-        self.meeting(uri, router).least(rules, most)
+        self.request_paths(uri, router).least(rules, most)
     }
 
     /// Whether a request for `uri` is written to the access log.
@@ -132,8 +132,8 @@ impl Rules {
         if self.unlogged.is_empty() {
             return true;
         }
-        let meeting = Meeting::new(uri, router);
-        !self.unlogged.iter().any(|rule| meeting.describes(rule))
+        let paths = RequestPaths::new(uri, router);
+        !self.unlogged.iter().any(|rule| paths.describes(rule))
     }
 
     /// Whether there is nothing to look at in requests.
@@ -157,13 +157,13 @@ impl Rules {
         if self.of_responses.is_empty() {
             return None;
         }
-        let meeting = Meeting::new(uri, router);
+        let paths = RequestPaths::new(uri, router);
         let answer = decision.and_then(|decision| answer_of(decision, router));
-        let answer = answer.as_deref().unwrap_or(&meeting.own);
+        let answer = answer.as_deref().unwrap_or(&paths.own);
         let mut is_over = false;
         let mut holds = |rule: &config::Rule| {
             if !rule.of_answer {
-                return meeting.describes(rule);
+                return paths.describes(rule);
             }
             let holds = !is_over && fits(rule, answer);
             is_over |= holds && rule.is_last;

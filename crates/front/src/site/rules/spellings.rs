@@ -3,7 +3,7 @@
 use http::Uri;
 use proptest::prelude::*;
 
-use super::meeting::Meeting;
+use super::request_paths::RequestPaths;
 use super::tests::Place;
 
 /// A rule of each kind for the same part of a site.
@@ -36,7 +36,7 @@ impl Spellings {
             deny.get(target) == "403",
             !login.decide("192.0.2.1", target).login.is_empty(),
             body.rules.body_limit(&uri, &body.router, 99) == 10,
-            rate.rules.meeting(&uri, &rate.router).restricts(&self.rule),
+            rate.rules.request_paths(&uri, &rate.router).restricts(&self.rule),
         ]
     }
 }
@@ -114,8 +114,8 @@ fn what_describes_a_page_holds_behind_the_front_controller_alone() {
         ("/images/x.php/health", false),
     ] {
         let uri: Uri = target.parse().unwrap();
-        let meeting = Meeting::new(&uri, &place.router);
-        assert_eq!(meeting.describes(&place.site.rules[0]), describes, "{target}");
+        let paths = RequestPaths::new(&uri, &place.router);
+        assert_eq!(paths.describes(&place.site.rules[0]), describes, "{target}");
         assert_eq!(place.rules.is_logged(&uri, &place.router), !describes, "{target}");
         assert_eq!(place.rules.changes(&uri, &place.router, None).is_some(), describes, "{target}");
     }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use tokamak_config::Request;
 
-use super::book::Visitor;
+use super::book::PlainClient;
 use super::*;
 
 /// A site with rules.
@@ -53,7 +53,7 @@ impl Place {
     }
 
     pub fn decide(&self, client: &str, target: &str) -> Decision {
-        let caller = Visitor::caller(client.parse().unwrap());
+        let caller = PlainClient::caller(client.parse().unwrap());
         let (method, uri, headers) = (&Method::GET, &target.parse().unwrap(), &HeaderMap::new());
         let request = RuleRequest { caller: &caller, method, uri, headers };
         self.rules.decide(request, None, &self.router)

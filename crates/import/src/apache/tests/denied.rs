@@ -125,7 +125,7 @@ fn a_folder_whose_rewrites_are_not_asked_is_noted() {
     );
     let file = folder.path().join("site/.htaccess");
     let import = import(Language::Apache, &file, None, &System, Output::Text).unwrap();
-    let is_told =
+    let is_noted =
         import.notes.iter().any(|it| it.kind == Kind::Differs && it.reason.contains("`root`"));
-    assert!(is_told, "{:?}", import.notes);
+    assert!(is_noted, "{:?}", import.notes);
 }

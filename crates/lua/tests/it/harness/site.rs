@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokamak_lua::cache::{CachedResponse, Override, Purge};
 use tokamak_lua::{
-    Attribute, Call, Engine, Host, HttpContext, Item, Limits, LuaState, Other, Outcome, Piece,
-    RedisServer, Response, ScriptId, Side, Stage, Together, Value, Waiting,
+    Attribute, Batch, Call, Engine, Host, HttpContext, Item, Limits, LuaState, Other, Outcome,
+    Piece, RedisServer, Response, ScriptId, Side, Stage, Value, Waiting,
 };
 
 /// Header fields in their order.
@@ -86,7 +86,7 @@ fn answer(call: Call<'_>) -> Result<Value, String> {
             body: format!("{call:?}").into_bytes(),
             fields: call.fields.iter().flat_map(|text| [text, &b"\n"[..]].concat()).collect(),
         })),
-        Call::Redis { mut commands, together: Together::Single, .. } => {
+        Call::Redis { mut commands, batch: Batch::Single, .. } => {
             let command = commands.remove(0);
             Ok(match &command[0][..] {
                 b"nothing" => Value::Nil,
@@ -102,10 +102,10 @@ fn answer(call: Call<'_>) -> Result<Value, String> {
                 _ => Value::Bytes(command.join(&b' ')),
             })
         }
-        Call::Redis { server, commands, together } => {
+        Call::Redis { server, commands, batch } => {
             let commands: Vec<_> = commands.iter().map(|command| command.join(&b' ')).collect();
             let commands = String::from_utf8_lossy(&commands.join(&b"; "[..])).into_owned();
-            Ok(Value::Bytes(format!("{server} {together:?}: {commands}").into_bytes()))
+            Ok(Value::Bytes(format!("{server} {batch:?}: {commands}").into_bytes()))
         }
         Call::Read { path, most } => {
             let bytes =

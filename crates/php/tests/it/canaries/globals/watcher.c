@@ -87,7 +87,7 @@ static int look_at_file(struct dl_phdr_info *info, size_t size, void *unused)
     return 0;
 }
 
-/* NULL: nobody can tell. */
+/* NULL if that cannot be known. */
 static char *globals_of(const char *name)
 {
     zend_module_entry *module;

@@ -19,14 +19,14 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 /// The silence of one process, or of a part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pulse {
+pub struct Liveness {
     silent: Duration,
     looked: Option<u64>,
 }
 
-impl Pulse {
+impl Liveness {
     /// It has given a sign of life.
-    pub fn beat(&mut self) {
+    pub fn sign_of_life(&mut self) {
         self.silent = Duration::ZERO;
     }
 
@@ -48,43 +48,43 @@ mod tests {
 
     /// Looks four times a second from `from` on, for so many seconds; whether it was still at the
     /// end.
-    fn look(pulse: &mut Pulse, from: u64, seconds: u64) -> bool {
+    fn look(liveness: &mut Liveness, from: u64, seconds: u64) -> bool {
         (1..=seconds * 4)
-            .map(|quarter| pulse.is_still(LIMIT, from + quarter * SECOND / 4))
+            .map(|quarter| liveness.is_still(LIMIT, from + quarter * SECOND / 4))
             .last()
             .unwrap()
     }
 
     #[test]
     fn silence_is_what_the_supervisor_has_seen() {
-        let mut pulse = Pulse::default();
-        assert!(!look(&mut pulse, 0, 10));
-        assert!(look(&mut pulse, 10 * SECOND, 1));
-        pulse.beat();
-        assert!(!look(&mut pulse, 11 * SECOND, 10));
+        let mut liveness = Liveness::default();
+        assert!(!look(&mut liveness, 0, 10));
+        assert!(look(&mut liveness, 10 * SECOND, 1));
+        liveness.sign_of_life();
+        assert!(!look(&mut liveness, 11 * SECOND, 10));
     }
 
     #[test]
     fn a_clock_that_jumps_and_a_supervisor_that_was_stopped_are_no_silence() {
-        let mut pulse = Pulse::default();
-        assert!(!look(&mut pulse, 0, 9));
+        let mut liveness = Liveness::default();
+        assert!(!look(&mut liveness, 0, 9));
         for hour in 1..=2 {
-            assert!(!pulse.is_still(LIMIT, hour * 3600 * SECOND), "one look says nothing");
+            assert!(!liveness.is_still(LIMIT, hour * 3600 * SECOND), "one look says nothing");
         }
-        assert!(!look(&mut pulse, 7200 * SECOND, 10), "the others have the whole time again");
-        assert!(look(&mut pulse, 7210 * SECOND, 1));
+        assert!(!look(&mut liveness, 7200 * SECOND, 10), "the others have the whole time again");
+        assert!(look(&mut liveness, 7210 * SECOND, 1));
     }
 
     #[test]
     fn a_supervisor_that_is_slow_on_a_busy_machine_counts_less() {
-        let mut pulse = Pulse::default();
-        let mut looks = (1..=22).map(|second| pulse.is_still(LIMIT, second * SECOND * 3 / 2));
+        let mut liveness = Liveness::default();
+        let mut looks = (1..=22).map(|second| liveness.is_still(LIMIT, second * SECOND * 3 / 2));
         assert_eq!(looks.position(|is_still| is_still), Some(21), "half a second for each look");
     }
 
     #[test]
     fn it_can_be_switched_off() {
-        let mut pulse = Pulse::default();
-        assert!((0..4000).all(|quarter| !pulse.is_still(Duration::ZERO, quarter * SECOND / 4)));
+        let mut liveness = Liveness::default();
+        assert!((0..4000).all(|quarter| !liveness.is_still(Duration::ZERO, quarter * SECOND / 4)));
     }
 }

@@ -13,19 +13,19 @@ use crate::route::reading::{Reading, Readings};
 use crate::route::{self, Router};
 
 /// The paths that a request could be for.
-pub struct Meeting {
+pub struct RequestPaths {
     /// The one that the client asks for.
     pub(super) own: Vec<u8>,
     /// The others.
     others: Readings,
 }
 
-impl Meeting {
+impl RequestPaths {
     /// Of a request for `uri`, before rewrites.
-    pub fn new(uri: &Uri, router: &Router) -> Meeting {
+    pub fn new(uri: &Uri, router: &Router) -> RequestPaths {
         let own = path_of(uri, router);
         let others = router.readings(&own);
-        Meeting { own, others }
+        RequestPaths { own, others }
     }
 
     /// Whether a rule that restricts clients is for the request.
@@ -71,13 +71,13 @@ impl Meeting {
 impl Rules {
     /// The paths that a request for `uri` could be for, with the one that the first rewrite leads
     /// to, and those of rewrites before it that have conditions.
-    pub fn meeting(&self, uri: &Uri, router: &Router) -> Meeting {
-        let mut meeting = Meeting::new(uri, router);
-        for path in self.rewritten(&meeting.own, uri, router) {
-            meeting.others.extend(router.readings(&path));
-            meeting.others.push(Reading { path, is_of_front_controller: false });
+    pub fn request_paths(&self, uri: &Uri, router: &Router) -> RequestPaths {
+        let mut paths = RequestPaths::new(uri, router);
+        for path in self.rewritten(&paths.own, uri, router) {
+            paths.others.extend(router.readings(&path));
+            paths.others.push(Reading { path, is_of_front_controller: false });
         }
-        meeting
+        paths
     }
 
     fn rewritten(&self, path: &[u8], uri: &Uri, router: &Router) -> Vec<Vec<u8>> {
