@@ -77,7 +77,10 @@ impl Plant {
     /// Requests without a pause from [`CLIENTS`] clients while `change` happens to the database,
     /// and for a while before and after it. `change` can wait until more requests have come. The
     /// answers, and when the database was back.
-    fn under_load(&mut self, change: impl FnOnce(&mut MariaDb, &dyn Fn())) -> (Vec<Shot>, Instant) {
+    fn under_load(
+        &mut self,
+        change: impl FnOnce(&mut MariaDb, &dyn Fn(), &Server),
+    ) -> (Vec<Shot>, Instant) {
         let (server, database) = (&self.server, &mut self.database);
         let (count, over, shots) =
             (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(Vec::new()));
@@ -101,7 +104,7 @@ impl Plant {
                 eventually(SOON, enough).expect("requests are answered");
             };
             more();
-            change(database, &more);
+            change(database, &more, server);
             let back = Instant::now();
             more();
             back
@@ -195,7 +198,7 @@ fn workers_with_a_dead_connection_and_no_request_yet_are_replaced() {
 fn a_restart_under_load_leaves_no_stale_connection() {
     let mut plant = Plant::start(Kind::Worker, &[]);
     plant.use_every_worker();
-    let (shots, back) = plant.under_load(|database, more| {
+    let (shots, back) = plant.under_load(|database, more, _| {
         database.stop();
         more();
         database.resume();
@@ -208,7 +211,7 @@ fn a_restart_under_load_leaves_no_stale_connection() {
 fn a_crash_under_load_leaves_no_stale_connection() {
     let mut plant = Plant::start(Kind::Worker, &[]);
     plant.use_every_worker();
-    let (shots, back) = plant.under_load(|database, _| {
+    let (shots, back) = plant.under_load(|database, _, _| {
         database.kill();
         database.resume();
     });
@@ -220,10 +223,14 @@ fn a_crash_under_load_leaves_no_stale_connection() {
 fn workers_that_connect_at_boot_come_back_with_the_database() {
     let mut plant = Plant::start(Kind::Worker, &[("CONNECT", "boot")]);
     let workers = plant.use_every_worker();
-    let (shots, back) = plant.under_load(|database, _| {
+    let (shots, back) = plant.under_load(|database, _, server| {
         database.kill();
         sleep(Duration::from_millis(300));
         database.resume();
+        // If the database needs longer to start than a worker's attempts to boot go on, the server
+        // answers 503 until the next attempt.
+        let boots = || (server.get("/?name=boot").status() == 200).then_some(());
+        eventually(SOON, boots).expect("a worker boots when the database is back");
     });
     plant.recovers(&shots, back);
     assert!(plant.use_every_worker().is_disjoint(&workers));

@@ -14,12 +14,22 @@ in_every_mode! {
     replaces_a_stopped_zygote, replaces_a_changed_zygote, renews_a_site_with_a_spoiled_queue
 }
 
-const WATCHDOG: &str = "timeouts.watchdog = \"1s\"";
+/// A busy machine lets a process without a fault wait for more than a second, but hardly for three.
+const WATCHDOG: &str = "timeouts.watchdog = \"3s\"";
 
-/// A server with little patience, all its workers there.
+/// A server that notices after three seconds that a process is silent, all its workers there.
 fn start(kind: Kind) -> Server {
+    start_with(kind, WATCHDOG)
+}
+
+/// The same with the default of the watchdog, for faults that it notices without any silence.
+fn start_patient(kind: Kind) -> Server {
+    start_with(kind, "timeouts.watchdog = \"10s\"")
+}
+
+fn start_with(kind: Kind, watchdog: &str) -> Server {
     let server = operated(kind)
-        .line(WATCHDOG)
+        .line(watchdog)
         .line("timeouts.drain = \"5s\"")
         .php_admin_value("ffi.enable", "true")
         .start();
@@ -62,7 +72,7 @@ fn replaces_a_stopped_zygote(kind: Kind) {
 /// Workers inherit limits and priority of their zygote, which is a process of the scripts' own
 /// user.
 fn replaces_a_changed_zygote(kind: Kind) {
-    let mut server = start(kind);
+    let mut server = start_patient(kind);
     let front = status(&server)["front_pid"].clone();
     for (renewals, program, words, reason) in [
         (1, "renice", ["-n", "15", "-p"], "its priority or its processors were changed"),
@@ -83,7 +93,7 @@ fn replaces_a_changed_zygote(kind: Kind) {
 }
 
 fn renews_a_site_with_a_spoiled_queue(kind: Kind) {
-    let server = start(kind);
+    let server = start_patient(kind);
     for (renewals, what) in [(1, "far"), (2, "near")] {
         let before = status(&server);
         let answer = server.get(&format!("/index.php?do=spoil&what={what}")).expect(200).text();
@@ -193,14 +203,16 @@ fn leaves_a_server_alone_that_was_stopped_as_a_whole() {
     let mut all = vec![supervisor, before["front_pid"].as_u64().unwrap(), zygote(&mut server)];
     all.extend(worker_pids(&before));
     all.iter().for_each(|pid| stop(*pid));
-    // More than the two seconds without a look by which the supervisor knows that it was stopped.
-    std::thread::sleep(Duration::from_millis(2500));
+    // Longer than the watchdog waits, and than the two seconds without a look by which the
+    // supervisor knows that it was stopped.
+    std::thread::sleep(Duration::from_millis(3500));
     // The supervisor first, but the others at once: on a busy machine, programs that are started
     // one after the other take as long as the supervisor is patient.
     let pids: Vec<String> = all.iter().map(u64::to_string).collect();
     let go_on = format!("kill -s CONT {}", pids.join(" "));
     assert!(Command::new("sh").args(["-c", &go_on]).status().unwrap().success());
-    // The supervisor would replace a process that has hung for one second.
+    // If the supervisor counted the pause as silence, it would replace the processes at its first
+    // look, a quarter of a second later.
     std::thread::sleep(Duration::from_secs(2));
     let after = status(&server);
     for key in ["generation", "front_pid"] {
