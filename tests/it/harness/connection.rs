@@ -217,6 +217,17 @@ impl Connection {
         Ok(self.buffer.remove(0))
     }
 
+    /// Reads until the server closes the connection, or `most` bytes have come; how many came.
+    pub fn read_rest(&mut self, most: usize) -> usize {
+        let mut count = 0;
+        while count < most
+            && let Ok(piece) = self.take(most - count)
+        {
+            count += piece.len();
+        }
+        count
+    }
+
     /// Whether the server closes the connection, without another byte, within this time.
     pub fn closes_within(&mut self, patience: Duration) -> bool {
         self.patience(patience);

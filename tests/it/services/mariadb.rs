@@ -1,12 +1,13 @@
 //! A MariaDB server of one's own.
 //!
 //! It can be stopped and killed under the application's feet and comes back on the same port with
-//! the same data, which is what the tests of stale connections are about. Initialising a data
-//! directory takes half a second and a start less than a tenth, so every test has its own and
-//! nothing is cached.
+//! the same data, which is what the tests of stale connections are about. Every test has a server
+//! of its own. Initialising a data directory takes as long as thirty copies of it, so it is done
+//! once for each release of MariaDB, below the target folder.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -32,23 +33,13 @@ pub struct MariaDb {
 }
 
 impl MariaDb {
-    /// Initialises a data directory and starts a server on a free port.
+    /// Starts a server with an empty data directory on a free port.
     pub fn start() -> MariaDb {
         let dir = tempfile::Builder::new()
             .prefix("tokamak-mariadb-")
             .tempdir()
             .expect("a directory for MariaDB");
-        let installed = Command::new("mariadb-install-db")
-            .args(common_options(dir.path()))
-            .args([
-                "--auth-root-authentication-method=normal",
-                "--skip-test-db",
-                "--skip-name-resolve",
-            ])
-            .stdin(Stdio::null())
-            .output()
-            .expect("mariadb-install-db runs (package mariadb-server)");
-        assert!(installed.status.success(), "mariadb-install-db failed: {installed:?}");
+        copy(&initialised(), &dir.path().join("data"));
         let mut server = MariaDb { process: None, dir, port: 0 };
         for _ in 0..ATTEMPTS {
             server.port = free_address().port();
@@ -187,6 +178,43 @@ impl Drop for MariaDb {
             process.signal("KILL");
         }
     }
+}
+
+/// The data directory that new servers begin with.
+fn initialised() -> PathBuf {
+    static DATA: OnceLock<PathBuf> = OnceLock::new();
+    let initialise = || {
+        let version = Command::new(program()).args(["--no-defaults", "--version"]).output();
+        let version = version.expect("mariadbd runs (package mariadb-server)").stdout;
+        let version = String::from_utf8_lossy(&version).into_owned();
+        let name = version.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "-");
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let data = target.join(name.trim_end_matches('-'));
+        if !data.exists() {
+            let dir = tempfile::tempdir_in(target).expect("a directory for MariaDB");
+            let installed = Command::new("mariadb-install-db")
+                .args(common_options(dir.path()))
+                .args([
+                    "--auth-root-authentication-method=normal",
+                    "--skip-test-db",
+                    "--skip-name-resolve",
+                ])
+                .stdin(Stdio::null())
+                .output()
+                .expect("mariadb-install-db runs (package mariadb-server)");
+            assert!(installed.status.success(), "mariadb-install-db failed: {installed:?}");
+            // Whole or not at all. Another run of the tests may have been faster.
+            let moved = std::fs::rename(dir.path().join("data"), &data);
+            assert!(moved.is_ok() || data.exists(), "{}: {moved:?}", data.display());
+        }
+        data
+    };
+    DATA.get_or_init(initialise).clone()
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").args([from, to]).status().expect("cp runs");
+    assert!(copied.success(), "{} cannot be copied", from.display());
 }
 
 /// What the installation and every start must agree on.
