@@ -194,7 +194,7 @@ pub fn show_php(what: &str, settings: &[(String, String)]) -> io::Result<()> {
     exec(&tokamak_php(None)?, arguments.into_iter().chain(settings), None)
 }
 
-/// Becomes `tokamak-import`, which is told where `tokamak-php` is: it compares settings of PHP.
+/// Becomes `tokamak-import`, which gets the path of `tokamak-php`: it compares settings of PHP.
 /// Returns only if it cannot.
 pub fn import(arguments: [impl AsRef<OsStr>; 4]) -> io::Result<()> {
     exec(&IMPORT.find()?, arguments, tokamak_php(None).ok().map(|php| (PHP.variable, php)))

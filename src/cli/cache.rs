@@ -34,7 +34,7 @@ struct What {
     /// All pages whose address begins like this.
     #[arg(long, value_name = "URL")]
     prefix: Option<String>,
-    /// All responses with this tag, as told by `Cache-Tag`, `Surrogate-Key` or `xkey`.
+    /// All responses with this tag, as named by `Cache-Tag`, `Surrogate-Key` or `xkey`.
     #[arg(long)]
     tag: Option<String>,
     /// Everything.

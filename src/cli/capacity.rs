@@ -25,7 +25,7 @@ const AT_NO_RATE: u8 = 1;
 /// Exit status when there is no result.
 const FAILED: u8 = 2;
 
-/// The shortest time that tells more than chance.
+/// The shortest time whose result is more than chance.
 const SHORTEST_STEP: Duration = Duration::from_secs(1);
 
 /// `tokamak capacity`.

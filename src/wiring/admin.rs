@@ -66,7 +66,7 @@ impl Questions {
         }
     }
 
-    /// The rest of an answer does not come: its client is told at once.
+    /// The rest of an answer does not come: its client gets an error at once.
     pub fn forget(&self, question: u32) {
         self.open().waiting.remove(&question);
     }

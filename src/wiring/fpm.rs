@@ -136,7 +136,7 @@ fn pools_file(arguments: &Arguments) -> Result<Vec<(String, Site)>, Message> {
     })
 }
 
-/// The site of a pool, with what else was told of it.
+/// The site of a pool, with its other settings.
 fn site(pool: &tokamak_fpm::Pool, own: Option<Site>) -> Site {
     let table = |settings: &[Setting]| -> BTreeMap<String, String> {
         settings.iter().map(|setting| (setting.name.clone(), setting.value.clone())).collect()

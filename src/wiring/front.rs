@@ -307,7 +307,7 @@ fn want_name(channel: Arc<Channel>) -> WantName {
 
 fn want(channel: Arc<Channel>) -> Want {
     Arc::new(move |pool| {
-        // Advice: a full line means that the supervisor has been told often enough.
+        // Only advice: if the channel is full, the supervisor has enough of these messages.
         let _ = control::send(&channel, &FromFront::Want { pool }, &[]);
     })
 }

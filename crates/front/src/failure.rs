@@ -1,5 +1,5 @@
 //! The table of all failures of requests: who caused it, whether the request may be retried, and
-//! what the client is told. Any detail goes into the log, never to the client.
+//! what the client gets. Any detail goes into the log, never to the client.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

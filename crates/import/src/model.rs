@@ -61,7 +61,7 @@ pub(crate) enum Moved {
     Host { scheme: &'static str, host: String, status: u16 },
 }
 
-/// What browsers are told about using `https` only.
+/// The value of `Strict-Transport-Security`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hsts {
     /// Seconds.
@@ -104,7 +104,7 @@ pub(crate) struct Site {
     pub front_controller: Option<String>,
     pub front_controller_for: Vec<&'static str>,
     pub https_redirect: bool,
-    /// What browsers are told about using `https` only.
+    /// The value of `Strict-Transport-Security`.
     pub hsts: Option<Hsts>,
     pub certificate: Vec<String>,
     pub key: Vec<String>,

@@ -13,7 +13,8 @@ use crate::stream::{End, Stream};
 /// What HTTP/2 counts for a field beside its bytes (RFC 9113 section 10.5.1).
 const FIELD_COST: u64 = 32;
 
-/// A head may be so many times as large as the client is told; beyond that, the connection ends.
+/// A head may be so many times as large as the setting that clients get; beyond that, the
+/// connection ends.
 const CUT_TIMES: u64 = 4;
 
 /// Bytes of a PRIORITY_UPDATE frame that are looked at. Its value is a few bytes long; what is

@@ -1,4 +1,4 @@
-//! What a session tells.
+//! The events of a session.
 
 use std::ffi::CStr;
 use std::fmt;

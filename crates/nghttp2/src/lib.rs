@@ -1,6 +1,6 @@
 //! The server side of HTTP/2 (RFC 9113, RFC 9218) by libnghttp2, behind an interface that is safe.
 //!
-//! A [`Session`] is one connection. It takes the bytes of the client and tells what they mean as
+//! A [`Session`] is one connection. It takes the bytes of the client and returns what they mean as
 //! [`Event`]s; it is given responses and writes the bytes that are to be sent. It knows no sockets,
 //! no tasks and no time.
 //!

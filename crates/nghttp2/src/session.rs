@@ -24,12 +24,13 @@ const NO_LIMIT: u32 = i32::MAX as u32;
 /// Where in the first frame the limit of streams stands: behind its head and the setting's number.
 const STREAMS_AT: usize = 9 + 2;
 
-/// Why a connection cannot go on, though the client was not told by the library.
+/// Why a connection cannot go on; the library has sent no GOAWAY.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Broken(c_int);
 
 impl Broken {
-    /// What the client is to be told. `None`: it does not speak HTTP/2, or the server has failed.
+    /// The error code for the GOAWAY. `None`: the client does not speak HTTP/2, or the server has
+    /// failed.
     pub fn reason(self) -> Option<Reason> {
         match self.0 {
             ffi::ERR_FLOODED | ffi::ERR_TOO_MANY_CONTINUATIONS => Some(Reason::ENHANCE_YOUR_CALM),
@@ -145,7 +146,7 @@ impl<T: Default> Session<T> {
         unsafe { self.state.as_ref() }
     }
 
-    /// Takes bytes of the client. What they mean is told by [`Session::next_event`].
+    /// Takes bytes of the client. [`Session::next_event`] returns what they mean.
     ///
     /// # Errors
     /// Fails if the connection cannot go on.
@@ -212,7 +213,7 @@ impl<T: Default> Session<T> {
         !self.wants_send() && unsafe { ffi::nghttp2_session_want_read(self.raw.as_ptr()) == 0 }
     }
 
-    /// Why the library has told the client that the connection ends, and what for.
+    /// The reason and the debug data of the GOAWAY that the library has sent.
     pub fn ended(&self) -> Option<&(Reason, String)> {
         self.shared().ended.as_ref()
     }
@@ -264,7 +265,7 @@ impl<T: Default> Session<T> {
     /// Sends a response that is not the final one (1xx).
     pub fn respond_interim(&mut self, stream: u32, fields: &[Field<'_>]) {
         let fields = raw(fields);
-        // It fails if the stream has gone, which its owner is told otherwise.
+        // It fails if the stream has gone, which its owner learns by an event.
         // SAFETY: the session is alive, and copies the fields.
         unsafe {
             ffi::nghttp2_submit_headers(
@@ -324,7 +325,7 @@ impl<T: Default> Session<T> {
         }
         let is_needed = !stream.outgoing.is_empty() || stream.end != End::Open;
         if is_needed && std::mem::take(&mut stream.is_deferred) {
-            // It fails if the stream has gone, which its owner is told otherwise.
+            // It fails if the stream has gone, which its owner learns by an event.
             // SAFETY: the session is alive.
             unsafe { ffi::nghttp2_session_resume_data(self.raw.as_ptr(), id as i32) };
         }
@@ -377,7 +378,7 @@ impl<T: Default> Session<T> {
         let Some(stream) = self.state().streams.get_mut(&id) else { return Bytes::new() };
         let bytes = std::mem::take(&mut stream.incoming);
         if !bytes.is_empty() {
-            // It fails if the stream has gone, and then there is nothing to tell the client.
+            // It fails if the stream has gone, and then there is nothing to send.
             // SAFETY: the session is alive.
             unsafe { ffi::nghttp2_session_consume(self.raw.as_ptr(), id as i32, bytes.len()) };
         }
@@ -431,7 +432,7 @@ impl<T: Default> Session<T> {
         unsafe { ffi::nghttp2_submit_shutdown_notice(self.raw.as_ptr()) };
     }
 
-    /// Sends a PING, whose answer is told by [`Event::Answered`].
+    /// Sends a PING; its answer is [`Event::Answered`].
     pub fn ping(&mut self) {
         // It fails only without memory.
         // SAFETY: the session is alive; no payload is given.

@@ -14,7 +14,7 @@ pub struct Limits {
     pub window: u32,
     /// The same for all bodies of the connection.
     pub connection_window: u32,
-    /// The size of a head that clients are told. Fields beyond it are left out, and beyond four
+    /// SETTINGS_MAX_HEADER_LIST_SIZE. Fields beyond it are left out, and beyond four
     /// times of it the connection ends.
     pub head: u32,
     /// Frames that a head may be continued in.

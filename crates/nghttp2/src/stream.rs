@@ -39,7 +39,7 @@ pub struct Stream<T> {
     pub has_ended: bool,
     /// Why the stream is closed, once it is.
     pub closed: Option<Reason>,
-    /// Whether the user of the session has not been told of it yet, or keeps it no longer.
+    /// Whether the user of the session has had no event of it yet, or keeps it no longer.
     pub is_released: bool,
 }
 

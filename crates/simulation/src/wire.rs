@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-use tokamak_supervisor::means::Wire;
+use tokamak_supervisor::means::MessageChannel;
 use tokamak_sys::channel::Received;
 use tokamak_sys::control::{Heard, Message, understand};
 
@@ -105,7 +105,7 @@ pub fn line(clock: Rc<Cell<u64>>, random: Random, parent: Parent, child: Alarm) 
     (Ours(pair.clone()), Theirs(pair))
 }
 
-impl Wire for Ours {
+impl MessageChannel for Ours {
     fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut pair = self.0.borrow_mut();
         if pair.up.is_closed {

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use tokamak_sys::control::{Heard, Message, understand};
 
-use crate::means::Wire;
+use crate::means::MessageChannel;
 
 /// Messages that may wait for a child that does not read. A child so far behind is stuck.
 const BACKLOG: usize = 4096;
@@ -14,13 +14,13 @@ const BACKLOG: usize = 4096;
 /// A channel with the messages that did not fit into it yet.
 #[derive(Debug)]
 pub struct Endpoint {
-    wire: Box<dyn Wire>,
+    wire: Box<dyn MessageChannel>,
     waiting: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
 }
 
 impl Endpoint {
     /// A line over this wire.
-    pub fn over(wire: Box<dyn Wire>) -> Endpoint {
+    pub fn over(wire: Box<dyn MessageChannel>) -> Endpoint {
         Endpoint { wire, waiting: VecDeque::new() }
     }
 

@@ -50,7 +50,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Adds what the worker has answered since the last look; it tells of all since it began.
+    /// Adds what the worker has answered since the last look; the worker counts since it began.
     pub fn look(&mut self, all: Answers) {
         let count = all.count.saturating_sub(self.seen.count);
         let errors = all.errors.saturating_sub(self.seen.errors).min(count);

@@ -61,7 +61,7 @@ pub struct PoolLink {
     pub segment: Arc<Segment>,
     /// One eventfd for each event loop.
     pub bells: Vec<OwnedFd>,
-    /// PHP's version, if responses tell it.
+    /// PHP's version, if responses have it (`X-Powered-By`).
     pub exposed_version: Option<String>,
     /// Its own access log, opened for appending, if it has one.
     pub access_log: Option<OwnedFd>,

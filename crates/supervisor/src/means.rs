@@ -14,7 +14,7 @@ use tokamak_sys::queue::Segment;
 
 /// A process that was started and has not been reaped yet.
 pub trait Process: fmt::Debug {
-    /// Its process id, by which its end is told.
+    /// Its process id, by which its end is reported.
     fn id(&self) -> u32;
     /// Ends it at once. That it has already ended is no error.
     fn kill(&self);
@@ -31,7 +31,7 @@ impl Process for Child {
 }
 
 /// The supervisor's end of a way for messages; see [`Channel`].
-pub trait Wire: fmt::Debug {
+pub trait MessageChannel: fmt::Debug {
     /// Sends one message, or fails with `WouldBlock` when the other side does not keep up.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ pub trait Wire: fmt::Debug {
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 }
 
-impl Wire for Channel {
+impl MessageChannel for Channel {
     fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         Channel::send(self, bytes, fds)
     }
@@ -61,7 +61,7 @@ impl Wire for Channel {
 }
 
 /// A process and the way to it.
-pub type Started = (Box<dyn Process>, Box<dyn Wire>);
+pub type Started = (Box<dyn Process>, Box<dyn MessageChannel>);
 
 /// What a zygote starts with.
 pub struct ZygoteStart<'a> {
@@ -73,7 +73,7 @@ pub struct ZygoteStart<'a> {
     pub segment: &'a Segment,
     /// The bells of the front's event loops.
     pub bells: &'a [OwnedFd],
-    /// What it is told first.
+    /// Its first message.
     pub settings: &'a [(String, String)],
     /// What a boot depends on of which no image could be taken.
     pub boot_files: Option<BorrowedFd<'a>>,
@@ -89,7 +89,7 @@ pub struct PoolPlan<'a> {
     pub segment: &'a Arc<Segment>,
     /// One eventfd for each event loop.
     pub bells: &'a [OwnedFd],
-    /// PHP's version, if responses tell it.
+    /// PHP's version, if responses have it.
     pub exposed_version: Option<&'a str>,
     /// The file of its own access log, if it has one.
     pub access_log: Option<&'a Path>,

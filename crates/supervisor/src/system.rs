@@ -73,7 +73,7 @@ fn execute(php: &Executable, start: ZygoteStart<'_>) -> io::Result<Started> {
     let identity = whose.filter(|_| entrance.is_empty());
     let guard = whose.filter(|_| !site.dumpable).and_then(|_| Guard::find());
     entrance.extend(guard.map(|guard| (key::GUARD.to_owned(), guard.number().to_string())));
-    // php-fpm also tells who they are to scripts of its own user, unless that is root.
+    // php-fpm also sets HOME and USER for scripts of its own user, unless that is root.
     let is_own = site.fpm.is_some() && whose.is_none() && !process::is_root();
     let own = if is_own { Account::own() } else { None };
     let account = whose.and_then(Identity::account).or(own.as_ref());

@@ -30,7 +30,7 @@ pub struct Launch<'a> {
     pub identity: Option<&'a Identity>,
 }
 
-/// What a look at a zygote tells to do.
+/// What has to be done with a zygote after a look at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! What a ClientHello says and the TLS library does not tell: how long the
+//! Reads what the TLS library does not return of a ClientHello: how long the
 //! fragments may be that it has room for.
 
 /// The type of the extension `max_fragment_length` (RFC 6066, 4).

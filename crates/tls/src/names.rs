@@ -105,7 +105,7 @@ impl ResolvesServerCert for Names {
         let kinds = self.find(hello.server_name())?;
         let understood =
             kinds.iter().find(|kind| kind.key.choose_scheme(hello.signature_schemes()).is_some());
-        // If it understands none, the library tells it so.
+        // If it understands none, the library sends an alert.
         understood.or(kinds.first()).cloned()
     }
 }

@@ -1,15 +1,16 @@
-//! What the process that shares keys of session tickets with other nodes tells the supervisor.
+//! The messages to the supervisor from the process that shares keys of session tickets with other
+//! nodes.
 
 use crate::tickets::{KEY_BYTES, TICKET_KEYS, TicketKey};
 
-/// Bytes of a problem that are told.
+/// Most bytes of a problem in a message.
 const LONGEST_PROBLEM: usize = 400;
 
-/// How the first byte tells one from the other.
+/// The first byte of each kind of message.
 const KEYS: u8 = b'k';
 const TROUBLE: u8 = b't';
 
-/// What the process tells.
+/// A message of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TicketNews {
     /// The keys of all nodes; the first one encrypts.

@@ -20,7 +20,7 @@ pub const TICKET_KEYS: usize = 3;
 /// Seconds for which a client may use a ticket: its key is kept for at least that long.
 const LIFETIME: u32 = (TICKET_KEYS as u32 - 1) * ROTATE_AFTER.as_secs() as u32;
 
-/// Bytes of the name by which a ticket tells its key.
+/// Bytes of the name of its key in a ticket.
 const NAME: usize = 16;
 
 /// Bytes of a key with its name.

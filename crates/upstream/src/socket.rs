@@ -110,8 +110,8 @@ impl Socket {
                         Err(Errno::INTR) => {}
                         read => {
                             let count = read?.1;
-                            // There was no more; the event loop tells when there is. The end it has
-                            // told for good.
+                            // There was no more; the event loop reports when there is. The end it
+                            // has reported for good.
                             if count < buffer.len() {
                                 ready.clear_ready();
                             }

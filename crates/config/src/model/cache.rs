@@ -64,7 +64,7 @@ pub struct Caching {
     pub ignore_query: Vec<String>,
 }
 
-/// What a cache may be told to overlook.
+/// Fields of requests and responses that a cache may be set to ignore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ignored {
     /// Cookies of requests.

@@ -75,7 +75,7 @@ pub struct Spawn {
     pub user: Option<String>,
     /// Group that goes with [`Spawn::user`].
     pub group: Option<String>,
-    /// What tells one to end.
+    /// The signal that ends a process.
     pub stop_signal: StopSignal,
     /// How long it may take then.
     pub stop_timeout: Duration,
@@ -88,7 +88,7 @@ impl Spawn {
     }
 }
 
-/// What tells an application to end.
+/// The signal that ends an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopSignal {
     /// `SIGTERM`

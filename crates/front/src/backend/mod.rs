@@ -55,7 +55,7 @@ pub struct BackendRequest<'a> {
 /// An error: the failure for the client, and the reason for the log.
 #[derive(Debug)]
 pub struct BackendError {
-    /// What the client is told.
+    /// The response to the client.
     pub failure: Failure,
     /// What the log says.
     pub reason: Cow<'static, str>,

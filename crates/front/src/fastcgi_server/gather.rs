@@ -101,7 +101,7 @@ impl Gathering {
 
     /// Whether a request without a length may have a body. In HTTP/1 it has one only with
     /// `Transfer-Encoding`, for which Caddy announces the length -1. HTTP/2 and 3 have no such
-    /// field, so there the method tells.
+    /// field, so there the method decides.
     fn may_have_body(&self, ended: bool) -> bool {
         let parameter = |name| parameter(&self.record, name).filter(|value| !value.is_empty());
         let protocol = parameter(b"SERVER_PROTOCOL").unwrap_or_default();

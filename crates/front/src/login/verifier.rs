@@ -72,7 +72,7 @@ fn work(jobs: &Mutex<Receiver<Job>>, throttle: &Throttle, pace: &Pace) {
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job { known, login, client, slot, result }) = next else { return };
         let count_wrong = || _ = throttle.buckets.admit(client, pace, tokamak_cost::now());
-        // A panic, which standard error tells of, drops the result; the thread goes on.
+        // A panic, which is written to standard error, drops the result; the thread goes on.
         let verify = || known.verify(&login, &result, count_wrong);
         let _ = catch_unwind(AssertUnwindSafe(verify));
         drop(slot);

@@ -19,7 +19,7 @@ use crate::timing;
 pub struct SiteEdits {
     /// Which of them are compressed.
     compression: SiteCompression,
-    /// What they tell browsers about `https`.
+    /// Their `Strict-Transport-Security`.
     hsts: Option<HeaderValue>,
     /// Whether they have the names of their requests.
     names_requests: bool,
@@ -45,7 +45,7 @@ pub struct Edits {
     compression: Option<Negotiated>,
     /// Whether the client gets `Server-Timing`.
     pub is_timed: bool,
-    /// What it tells browsers about `https`.
+    /// Its `Strict-Transport-Security`.
     hsts: Option<HeaderValue>,
     /// The request's name, if the response has it.
     request_id: Option<RequestId>,

@@ -64,7 +64,7 @@ fn port(server: &config::Server, site: &config::Site) -> u16 {
     site.tls.port.or(found.map(SocketAddr::port)).unwrap_or(PORT)
 }
 
-/// What the responses of a site tell browsers about `https`, if anything.
+/// The value of `Strict-Transport-Security` for a site, if it has one.
 pub fn hsts(site: &config::Site) -> Option<HeaderValue> {
     let config::Hsts { lifetime, subdomains, preload } = site.tls.hsts;
     let seconds = lifetime.as_secs();

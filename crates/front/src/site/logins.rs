@@ -27,7 +27,7 @@ impl SiteLogins {
 pub struct LoginRule {
     /// Who may log in.
     pub file: Arc<UserFile>,
-    /// What tells browsers to ask for a password.
+    /// The value of `WWW-Authenticate`.
     pub challenge: HeaderValue,
 }
 

@@ -79,7 +79,7 @@ pub(super) fn groups(conditions: &[Directive]) -> impl Iterator<Item = &[Directi
 /// The requests for what is no file, but may be a folder: its path ends with a slash.
 pub(super) fn no_file() -> Cases {
     let found = |text: &str, is_found| Test::Found(Subject::Path, text.to_owned(), is_found);
-    // A slash behind the name of a script is what it is told.
+    // A slash behind the name of a script is its path info.
     let of_folder = vec![found("/$", true), found("\\.php/", false)];
     Cases(vec![vec![Test::File(false)], of_folder])
 }

@@ -9,7 +9,7 @@ use super::plan::Plan;
 use super::reader::Reader;
 
 impl Reader<'_> {
-    /// What a location tells its scripts, if that is a part of the path.
+    /// The `PATH_INFO` of a location, if that is a part of the path.
     pub(super) fn path_info_of(&self, value: &str) -> PathInfos {
         self.path_infos.iter().filter(|(name, _)| name == value).cloned().collect()
     }

@@ -1,4 +1,4 @@
-//! Which scripts run: the locations with `fastcgi_pass`, and what they tell PHP.
+//! Which scripts run: the locations with `fastcgi_pass`, and the parameters that they send to PHP.
 
 use crate::model::Site;
 use crate::source::Place;
@@ -39,7 +39,7 @@ impl Scripts {
     }
 }
 
-/// What nginx's own files tell PHP, which it gets anyway.
+/// The parameters of nginx's own files, which PHP gets anyway.
 const STANDARD: &[&str] = &[
     "CONTENT_LENGTH",
     "CONTENT_TYPE",
@@ -155,8 +155,8 @@ pub(super) fn named_script(file: &str, site: &Site) -> Option<String> {
 }
 
 impl Reader<'_> {
-    /// What a location tells PHP beyond the usual, and whether the usual is told: the script that
-    /// the path names is the one that runs.
+    /// The parameters of a location beyond the usual ones, and whether it has the usual ones: the
+    /// script that the path names is the one that runs.
     pub(super) fn params(&mut self, place: &Place, block: &Block, site: &mut Site) -> bool {
         // Without any, they stand in a file around this one.
         if !block.params.is_empty() && !block.params.contains_key("SCRIPT_FILENAME") {

@@ -51,7 +51,7 @@ fn count(directives: &[Directive], times: usize, zones: &mut BTreeMap<String, Zo
     }
 }
 
-/// Whether a zone tells clients by their addresses.
+/// Whether a zone distinguishes clients by their addresses.
 pub(super) fn is_by_address(zone: &Directive) -> bool {
     matches!(zone.arg(0), "$binary_remote_addr" | "$remote_addr")
 }

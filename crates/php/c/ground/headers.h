@@ -6,7 +6,7 @@
 
 /* Whether scripts see a header of this name. */
 int headers_is_passed(const shim_text *name);
-/* The header's value with those of its later namesakes; NULL: an earlier one has told it
+/* The header's value with those of its later namesakes; NULL: an earlier one has it
  * already. */
 zend_string *headers_joined(const shim_request *request, size_t n);
 /* HTTP_X_Y for X-Y. */

@@ -174,7 +174,7 @@ impl Environment {
     }
 }
 
-/// Length, middle and end tell names apart whose beginning is `HTTP_` or `SERVER_`.
+/// Length, middle and end distinguish names whose beginning is `HTTP_` or `SERVER_`.
 fn list(name: &[u8]) -> usize {
     let byte = |back: usize| name.len().checked_sub(back).map_or(0, |at| usize::from(name[at]));
     (name.len() * 7 + byte(1) + byte(3) * 5 + byte(6) * 3) % LISTS

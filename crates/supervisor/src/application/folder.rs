@@ -52,8 +52,8 @@ impl Folder {
         Ok(Folder { path, _alive: alive })
     }
 
-    /// Where the socket number `nth` of an upstream is. `index` tells it from other upstreams,
-    /// `generation` from that of other generations.
+    /// Where the socket number `nth` of an upstream is. `index` distinguishes it from other
+    /// upstreams, `generation` from that of other generations.
     pub fn socket(&self, name: &str, index: usize, generation: u32, nth: usize) -> PathBuf {
         let plain: String = name.chars().filter(char::is_ascii_alphanumeric).take(NAME).collect();
         self.path.join(format!("{plain}-{index}-{generation}-{nth}.sock"))

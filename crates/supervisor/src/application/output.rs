@@ -39,7 +39,7 @@ impl Output {
         self.lines.feed(&bytes[..count], |line| say(name, pid, line));
     }
 
-    /// The process has ended: tells what is left.
+    /// The process has ended: writes the rest of its output.
     pub fn finish(mut self, name: &str, pid: u32) {
         self.log_lines(name, pid);
         self.lines.end(|line| say(name, pid, line));

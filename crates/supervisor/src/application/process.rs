@@ -59,7 +59,7 @@ struct Running {
     stop: Option<Stop>,
 }
 
-/// What it was told.
+/// Which signal it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stop {
     step: Step,
@@ -182,7 +182,7 @@ impl Process {
         }
     }
 
-    /// Goes on with what it was told, if it takes too long.
+    /// Sends it the next signal, if it takes too long.
     pub fn tick(&mut self, spawn: &Spawn, now: u64) {
         let Some(Running { child, stop: Some(stop), .. }) = &mut self.running else { return };
         let waited = since(stop.since, now);

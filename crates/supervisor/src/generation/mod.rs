@@ -218,7 +218,7 @@ impl Generation {
         self.changes = changes;
     }
 
-    /// A change that holds from now on; the front is told, unless it knows already.
+    /// A change that holds from now on; the front gets a message, unless it knows already.
     pub fn change(&mut self, change: &Change, front_knows: bool) {
         self.changes.add(change.clone());
         if !front_knows {

@@ -63,7 +63,7 @@ impl Generation {
             .map(|site_pool| &site_pool.pool)
     }
 
-    /// The same, to tell them something.
+    /// The same, to send them something.
     pub fn pools_mut(&mut self) -> impl Iterator<Item = &mut Pool> {
         let serving =
             self.site_pools.iter_mut().filter(|site_pool| site_pool.role == Role::Serving);

@@ -240,7 +240,7 @@ impl Pool {
         &self.bells
     }
 
-    /// What a front is told of it.
+    /// What a front needs to know of it.
     pub fn plan(&self) -> PoolPlan<'_> {
         let access = self.site.fpm.as_ref().and_then(|pool| pool.access.as_ref());
         PoolPlan {
@@ -345,7 +345,7 @@ impl Pool {
         LIMIT + BOOT_LIMIT.max(self.limits.request)
     }
 
-    /// PHP's version, if responses tell it.
+    /// PHP's version, if responses have it.
     pub fn exposed_version(&self) -> Option<&str> {
         self.version().filter(|_| self.exposes_php)
     }

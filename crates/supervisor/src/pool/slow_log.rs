@@ -16,7 +16,7 @@ use crate::log::{self, Level};
 use crate::watch::since;
 
 /// How long an entry waits for its stack, which takes a millisecond to read. With a tenth, entries
-/// would lack their stacks on a busy machine; ten times more would tell of a slow request when it
+/// would lack their stacks on a busy machine; ten times more would log a slow request when it
 /// is long over.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Entries written without their stacks that are remembered: far more than a zygote that hangs for

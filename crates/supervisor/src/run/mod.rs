@@ -204,7 +204,7 @@ pub fn serve(setup: Setup) -> Result<(), Failure> {
     // It holds the settings of all sites, and may run as the same user as their scripts.
     process::forbid_tracing();
     let mut warnings = crate::identities::warnings(&setup.server, process::is_root());
-    // A user that does not exist is told below, by the first who needs it.
+    // A user that does not exist is an error below, where it is first needed.
     warnings.extend(crate::identities::verify(&setup.server).unwrap_or_default());
     for warning in warnings.into_iter().chain(tokamak_config::warnings(&setup.server)) {
         log::line(Level::Warn, format_args!("{warning}"));

@@ -140,8 +140,8 @@ impl Stream {
                                 socket.take_left();
                             }
                         }
-                        // There was no more; the event loop tells when there is. The end it has
-                        // told for good.
+                        // There was no more; the event loop reports when there is. The end it has
+                        // reported for good.
                         if room.len() < READ {
                             ready.clear_ready();
                         }

@@ -118,7 +118,7 @@ impl QueueClient {
         self.want_if(starved);
     }
 
-    /// Without the lock: the supervisor is told through a channel.
+    /// Called without the lock: it sends a message to the supervisor.
     fn want_if(&self, starved: bool) {
         if starved && let Some(want) = &self.want {
             want();

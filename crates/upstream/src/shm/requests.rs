@@ -76,7 +76,7 @@ pub(super) struct Requests {
     crowded: Vec<RequestName>,
 }
 
-/// A request, told apart from others that had or will have its key.
+/// A request, distinguished from earlier and later ones with the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RequestName {
     key: usize,

@@ -136,7 +136,7 @@ struct Reported {
     fault: bool,
 }
 
-/// What the client has been told of the end of its connection.
+/// How far the end of the connection has been announced to the client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum GoAway {
     /// Nothing: its requests may end soon.
@@ -165,7 +165,7 @@ struct Conversation<T> {
     is_from_proxy: bool,
     /// Priorities of requests that have not come, by their streams.
     pending_priorities: VecDeque<(u32, Priority)>,
-    /// Set when the client was told to open no more requests.
+    /// Set when a GOAWAY was sent.
     left: Option<Leaving>,
     counted: Reported,
 }

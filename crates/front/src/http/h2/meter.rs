@@ -83,7 +83,7 @@ impl Http2Violation {
         }
     }
 
-    /// What the client is told.
+    /// The error code for the client.
     pub fn code(self) -> Reason {
         match self {
             Http2Violation::Resets

@@ -13,7 +13,7 @@ const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// What a header of version 1 begins with.
 const PREFIX: &[u8; 6] = b"PROXY ";
 
-/// Bytes of a header of version 2 before the part whose length it tells.
+/// Bytes of a header of version 2 before the part whose length it has.
 const FIXED: usize = 16;
 
 /// Longest header of version 1, by its specification.

@@ -17,7 +17,7 @@ pub(super) enum Field {
 
 impl Field {
     pub(super) fn named(name: &[u8]) -> Field {
-        // The length tells most names apart from ours.
+        // Most other names have another length.
         match name.len() {
             4 if name.eq_ignore_ascii_case(b"host") => Field::Host,
             14 if name.eq_ignore_ascii_case(b"content-length") => Field::Length,
