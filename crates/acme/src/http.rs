@@ -1,4 +1,4 @@
-//! Requests to authorities, by the server's own client.
+//! Requests to certificate authorities, by the HTTP client of `tokamak_outbound`.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use tokamak_outbound::http::{self as outbound, Limits};
 
 use crate::plan::LONGEST_LIMIT;
 
-/// What one answer of an authority may take. A certificate with its chain has about 6 KiB.
+/// The limits of one response of an authority. A certificate with its chain has about 6 KiB.
 const LIMITS: Limits = Limits { time: Duration::from_secs(30), body: 1 << 20 };
 
 /// A client for one authority.
@@ -23,7 +23,7 @@ pub struct Client {
     last: Arc<Mutex<Last>>,
 }
 
-/// What the last answer said beside its body.
+/// Status and `Retry-After` of the last response.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Last {
     /// The status; 0 if there was no answer.
@@ -33,7 +33,7 @@ pub struct Last {
 }
 
 impl Client {
-    /// What the last answer said beside its body.
+    /// Status and `Retry-After` of the last response.
     pub fn last(&self) -> Last {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -102,8 +102,7 @@ fn response(answer: outbound::Response) -> Response<Full<Bytes>> {
     response
 }
 
-/// The time of a `Retry-After`: seconds, or a date. At most the longest that an authority is
-/// believed.
+/// The time of a `Retry-After`, which is in seconds or a date; at most [`LONGEST_LIMIT`].
 fn wait(value: &HeaderValue) -> Option<Duration> {
     let text = value.to_str().ok()?.trim();
     let wait = match text.parse() {
@@ -121,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_retry_after_that_cannot_be_meant_is_cut() {
+    fn a_retry_after_is_cut_at_the_longest_limit() {
         let retry_after = |value: &str| {
             let fields = format!("retry-after\n{value}\nx\ny\n").into_bytes();
             let answer = outbound::Response { status: 429, fields, body: Vec::new() };

@@ -1,6 +1,6 @@
-//! The phases of a request's way: one row each, which all tables, pages and JSON read.
+//! The phases of a request: one row each, from which tables, pages and JSON are made.
 
-/// A part of the way, in the order in which a server behind a web server goes it.
+/// A phase. They are in the order in which a web server with a backend goes through them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// From the client's `connect()` to the server's accepted socket.
@@ -81,7 +81,7 @@ impl Phase {
         ROWS.iter().find(|row| row.0 == self).map_or("", |row| row.1)
     }
 
-    /// The row of what is computed between its calls.
+    /// The phase that counts what is computed between the calls of this one.
     pub fn computed(self) -> Phase {
         if self.name().starts_with(' ') { Phase::BackendCompute } else { Phase::Compute }
     }
@@ -92,7 +92,7 @@ impl Phase {
     }
 }
 
-/// What kind of call a name is.
+/// The kind of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Takes a connection.

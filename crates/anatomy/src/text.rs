@@ -1,4 +1,4 @@
-//! The report as text; several of them side by side.
+//! Reports as text, and several of them side by side.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -21,7 +21,7 @@ pub fn listed(programs: &BTreeMap<u32, String>) -> String {
     by_name.into_iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// The load in words.
+/// Describes the load.
 pub fn load(report: &Report) -> String {
     let load = report.load;
     format!(
@@ -33,7 +33,7 @@ pub fn load(report: &Report) -> String {
     )
 }
 
-/// Two small numbers apart: 24 and 0.02.
+/// A count with at most two decimals: 24 or 0.02.
 pub fn count(calls: f64) -> String {
     let text = format!("{calls:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -49,7 +49,7 @@ pub fn text(reports: &[Report]) -> String {
     text
 }
 
-/// Whose the times are, and what was taken off them.
+/// Says which tracer measured the times, and what was subtracted for it.
 pub fn taken_off(report: &Report) -> String {
     match &report.noted_cost {
         Ok(cost) => format!(

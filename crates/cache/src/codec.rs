@@ -1,8 +1,8 @@
-//! Numbers and byte strings one behind the other: what stored responses are made of on the wire.
+//! The encoding of numbers and byte strings in stored responses.
 
 use bytes::Bytes;
 
-/// Writes numbers and texts one behind the other.
+/// Appends numbers and byte strings.
 #[derive(Default)]
 pub(crate) struct Writer(pub Vec<u8>);
 
@@ -17,7 +17,7 @@ impl Writer {
     }
 }
 
-/// Reads them again.
+/// Reads what a [`Writer`] has written.
 pub(crate) struct Reader(pub Bytes);
 
 impl Reader {
@@ -30,7 +30,8 @@ impl Reader {
         Some(u64::from_be_bytes(bytes[..].try_into().ok()?))
     }
 
-    /// How many follow: each takes eight bytes at least.
+    /// A number of items that follow. Each takes at least eight bytes, so a larger number is
+    /// invalid.
     pub fn count(&mut self) -> Option<u64> {
         self.number().filter(|count| *count <= self.0.len() as u64 / 8)
     }

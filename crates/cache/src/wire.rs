@@ -1,7 +1,7 @@
-//! Responses as bytes, for a store that several servers share.
+//! The encoding of cached responses for a store that several servers share.
 //!
-//! What comes back from there may be another version's, damaged, or written by any process that can
-//! write to that store: it is read as carefully as what comes from a client.
+//! The bytes in the store may be of another version, damaged, or written by any process that can
+//! write there, so `decode` trusts them no more than bytes of a client.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -11,29 +11,29 @@ use crate::codec::{Reader, Writer};
 use crate::entry::{Entry, Lifetimes};
 use crate::selection::Selection;
 
-/// What the bytes begin with. Another number, another layout: nodes of several versions do not
-/// understand each other's responses, and that is all.
+/// The first byte, which changes with the layout: a node ignores the responses of nodes with
+/// another version.
 const VERSION: u8 = 1;
 
 /// A second in milliseconds.
 const SECOND: u64 = 1000;
 
-/// Bits of the lifetimes' yes-or-no questions.
+/// Flags about the lifetimes.
 const MAY_BE_STALE: u8 = 1;
 const IS_EXPLICIT: u8 = 2;
 const IS_FOR_ALL: u8 = 4;
 const IS_AGED: u8 = 8;
 
-/// Times, as writer and reader count them.
+/// The current time, by two clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// By the clock that entries are kept by, in nanoseconds.
+    /// By the monotonic clock of the cache's entries, in nanoseconds.
     pub now: u64,
-    /// By the clock that servers have in common, in milliseconds since 1970.
+    /// By the wall clock, which the servers have in common, in milliseconds since 1970.
     pub wall: u64,
 }
 
-/// A response as bytes.
+/// Encodes a response.
 pub fn encode(entry: &Entry, moment: Moment) -> Vec<u8> {
     let lifetimes = entry.lifetimes();
     let mut out = Writer(Vec::with_capacity(entry.cost()));
@@ -66,7 +66,7 @@ pub fn encode(entry: &Entry, moment: Moment) -> Vec<u8> {
     out.0
 }
 
-/// The response that these bytes encode, if it is still fresh, with its remaining lifetime.
+/// Decodes a response with its remaining lifetime; `None` if it is invalid or no longer fresh.
 pub fn decode(bytes: Bytes, moment: Moment) -> Option<Entry> {
     let mut input = Reader(bytes);
     if input.byte()? != VERSION {
@@ -77,7 +77,7 @@ pub fn decode(bytes: Bytes, moment: Moment) -> Option<Entry> {
     let mut next = || input.number();
     let (age, fresh, while_revalidate, if_error) = (next()?, next()?, next()?, next()?);
     let bits = input.byte()?;
-    // Clocks differ a little: what was stored in the future was stored now.
+    // Clocks of servers differ a little, so a time in the future is taken for now.
     let passed = moment.wall.saturating_sub(stored).div_ceil(SECOND);
     let lifetimes = Lifetimes {
         age: age.checked_add(passed)?,
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again_with_less_of_its_time() {
+    fn a_decoded_response_has_the_rest_of_its_lifetime() {
         let bytes = encode(&entry(), moment(2));
         // Another machine's clock of entries has begun elsewhere.
         let there = Moment { now: 3_000_000_000, ..moment(10) };
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_fresh_is_nothing() {
+    fn a_stale_response_is_not_decoded() {
         let bytes = encode(&entry(), moment(0));
         assert!(read(&bytes, moment(59)).is_some());
         assert!(read(&bytes, moment(60)).is_none());
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn other_versions_and_parts_are_nothing() {
+    fn other_versions_and_truncated_bytes_are_not_decoded() {
         let bytes = encode(&entry(), moment(0));
         for length in 0..bytes.len() {
             assert!(read(&bytes[..length], moment(0)).is_none(), "{length} bytes");

@@ -1,4 +1,4 @@
-//! The Lua of one event loop.
+//! The Lua state of one event loop.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,10 +6,11 @@ use crate::engine::{Engine, Shared};
 use crate::scripts::{Absent, ScriptId};
 use crate::vm::Vm;
 
-/// The Lua of one event loop: used by one thread, though it may be shared.
+/// The Lua state of one event loop. Only one thread uses it; the lock is there because the type
+/// must be `Sync`.
 pub struct LuaState {
     shared: Arc<Shared>,
-    /// Replaced when its memory is full; runs that wait hold on to the one that they began in.
+    /// It is replaced when its memory is full; suspended runs keep the one in which they began.
     vm: Mutex<Arc<Vm>>,
 }
 
@@ -45,8 +46,8 @@ impl LuaState {
         self.vm.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a fresh state in the place of `worn`, which has no memory left that could be freed;
-    /// what the log should say.
+    /// Replaces `worn`, whose memory is full and cannot be freed, by a fresh state. Returns the
+    /// line for the log.
     pub(crate) fn replace(&self, worn: &Arc<Vm>) -> Option<String> {
         let mut vm = self.vm();
         if !Arc::ptr_eq(&vm, worn) {

@@ -1,4 +1,4 @@
-//! Deadlines that are put off for each call, and hardly ever come.
+//! Deadlines that are put off by each call, and hardly ever pass.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A moment by which something must have happened.
+/// A deadline.
 ///
-/// To put it off leaves its timer alone, which then fires too early and is set again. So however
-/// often a deadline is put off, its timer is set once in the time that is given.
+/// Putting it off does not touch its timer: the timer fires too early and is then set again. So
+/// however often a deadline is put off, its timer is set only once within the time given.
 pub struct Deadline {
     at: Instant,
     /// Never later than `at`.
@@ -24,7 +24,7 @@ impl Deadline {
         Deadline { at, timer: Box::pin(sleep_until(at)) }
     }
 
-    /// Moves it: now it comes after this time.
+    /// Moves the deadline to this time from now.
     pub fn set(&mut self, time: Duration) {
         self.at = Instant::now() + time;
         if self.at < self.timer.deadline() {
@@ -32,7 +32,7 @@ impl Deadline {
         }
     }
 
-    /// Whether it has come; if not, the task is woken when it does.
+    /// Ready when the deadline has passed; otherwise the task is woken when it does.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             ready!(self.timer.as_mut().poll(context));
@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// How long it takes until it comes.
+    /// Waits for the deadline; how long that took.
     async fn wait(deadline: &mut Deadline) -> Duration {
         let start = Instant::now();
         poll_fn(|context| deadline.poll(context)).await;

@@ -11,7 +11,7 @@ use crate::births::identity;
 use crate::random::Random;
 use crate::wire::{Alarm, Theirs};
 
-/// What a zygote wants done.
+/// What a zygote asks of the simulated kernel.
 pub enum Query {
     Fork {
         index: u16,
@@ -48,7 +48,7 @@ pub struct Zygote {
     phase: Phase,
 }
 
-/// What a zygote has from the supervisor when it starts.
+/// The descriptors that a zygote gets from the supervisor when it starts.
 pub struct Inherited {
     pub line: Theirs,
     pub alarm: Alarm,
@@ -79,7 +79,7 @@ impl Zygote {
             place: site.name.clone(),
             version: version(site),
             is_sealed: site.mode == tokamak_config::Mode::Sealed,
-            // As the worker program does.
+            // The worker program does the same.
             segment: Segment::open(memory)
                 .ok()
                 .map(|segment| Arc::new(segment.with_doorbells(&bells).expect("descriptors"))),
@@ -145,7 +145,7 @@ impl Zygote {
     }
 }
 
-/// The configuration that a site is of: its root says so.
+/// The version of the configuration of a site, which is a part of its root.
 pub fn version(site: &Site) -> u64 {
     let name = site.root.file_name().and_then(|name| name.to_str()).unwrap_or("0");
     name.parse().unwrap_or(0)

@@ -1,7 +1,7 @@
 //! Sockets in an event loop, registered there as late and for as little as can be.
 //!
-//! - A connection for a single request mostly has it when it is accepted, and takes the answer at
-//!   once. Then registering it would be two system calls for nothing.
+//! - A connection for a single request mostly has the request when it is accepted, and its kernel
+//!   buffer takes the response at once. To register it would be two system calls for nothing.
 //! - A connection is registered for reading alone. Registered for writing too, a Unix socket would
 //!   report that it is writable each time the other end has read something, and so wake the event
 //!   loop a second time for each request.
@@ -30,7 +30,7 @@ impl Listener {
     /// Listens in the event loop of the caller to a socket that does not block.
     ///
     /// # Errors
-    /// Those of registering it.
+    /// Fails as epoll does.
     pub fn new(socket: OwnedFd) -> io::Result<Listener> {
         Ok(Listener { socket: registered(socket, Interest::READABLE)? })
     }
@@ -38,7 +38,7 @@ impl Listener {
     /// Waits for the next connection.
     ///
     /// # Errors
-    /// Those of `accept`.
+    /// Fails as `accept` does.
     pub async fn accept(&self) -> io::Result<Socket> {
         loop {
             let mut ready = self.socket.readable().await?;
@@ -61,7 +61,7 @@ fn ip_of(address: SocketAddrAny) -> Option<IpAddr> {
     SocketAddr::try_from(address).ok().map(|address| address.ip().to_canonical())
 }
 
-/// A connection. Before it has had to wait for something it belongs to no event loop.
+/// A connection. It is registered in an event loop when it has to wait for the first time.
 #[derive(Debug)]
 pub struct Socket {
     reading: Reading,
@@ -87,10 +87,10 @@ impl Socket {
         self.peer
     }
 
-    /// Reads the bytes that have come; none at the end.
+    /// Reads the bytes that have come; zero at the end.
     ///
     /// # Errors
-    /// Those of `recv` and of registering it.
+    /// Fails as `recv` and epoll do.
     pub fn poll_read(
         &mut self,
         context: &mut Context<'_>,
@@ -134,7 +134,7 @@ impl Socket {
     /// Writes what the kernel takes.
     ///
     /// # Errors
-    /// Those of `send` and of registering it.
+    /// Fails as `send` and epoll do.
     pub fn poll_write(
         &mut self,
         context: &mut Context<'_>,
@@ -148,10 +148,10 @@ impl Socket {
         self.writing.poll_send(fd.as_fd(), context, bytes)
     }
 
-    /// Says that nothing more will be written.
+    /// Shuts down the writing side.
     ///
     /// # Errors
-    /// Those of `shutdown`.
+    /// Fails as `shutdown` does.
     pub fn end_writing(&self) -> io::Result<()> {
         self.fd().map_or(Ok(()), |fd| Ok(shutdown(fd, Shutdown::Write)?))
     }

@@ -13,10 +13,10 @@ use super::file::KnownUsers;
 use crate::throttle::{ClientKey, Pace, Slot, Throttle};
 
 /// Logins that wait for a thread. With a hash that takes 100 ms, the last one waits for ten
-/// seconds, which people bear; ten times more would only be answered after they have left.
+/// seconds; with ten times more, users would have left before their answer.
 const QUEUE: usize = 100;
 
-/// How much lower their priority is (`nice`): they get a tenth of what another thread gets.
+/// Their nice value: they get a tenth of the time that another thread gets.
 const NICE: i32 = 10;
 
 /// A login that is to be verified.
@@ -25,9 +25,9 @@ pub struct Job {
     pub known: Arc<KnownUsers>,
     /// The login.
     pub login: Login,
-    /// Whose attempt it was, for the limit on wrong passwords.
+    /// The client, for the limit on wrong passwords.
     pub client: ClientKey,
-    /// Its place among those of the client.
+    /// Its slot among the logins of the client.
     pub slot: Slot,
     /// Where the result goes.
     pub result: watch::Sender<Option<bool>>,
@@ -56,17 +56,17 @@ impl Verifier {
         Ok(Verifier(sender))
     }
 
-    /// Takes a job.
+    /// Queues a job.
     ///
     /// # Errors
-    /// The queue is full.
+    /// Fails if the queue is full.
     pub fn take(&self, job: Job) -> Result<(), Full> {
         self.0.try_send(job).map_err(|_| Full)
     }
 }
 
 fn work(jobs: &Mutex<Receiver<Job>>, throttle: &Throttle, pace: &Pace) {
-    // Of this thread alone. Without it, requests have to share the processors.
+    // It is the priority of this thread alone. If it fails, requests share the processors equally.
     let _ = rustix::process::setpriority_process(None, NICE);
     loop {
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();

@@ -12,25 +12,25 @@ use tokio::sync::watch;
 
 use crate::throttle::Pace;
 
-/// Has a certificate ordered for a name: new credentials with one for it, or
-/// [`crate::Front::decline`], is to follow. False if that could not be said.
+/// Asks the supervisor to order a certificate for a name. New credentials that have it, or a call
+/// of [`crate::Front::decline`], follow. False if the message could not be sent.
 pub type WantName = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// Names for which handshakes wait. With a tenth, a few customers of a slow authority would keep
-/// others out; with ten times more, who invents names could keep the supervisor busy.
+/// others out; with ten times more, clients that invent names could keep the supervisor busy.
 const MOST_NAMES: usize = 64;
 
-/// Handshakes that wait. Each has its memory, and a descriptor, for as long as a handshake may
+/// Most handshakes that wait. Each holds memory and a descriptor for as long as a handshake may
 /// take.
 const MOST_HANDSHAKES: usize = 256;
 
-/// Names for which the operator is asked: so many a second, and so many more at once. Within these
-/// bounds invented names cost a request to the operator's program each.
-const ASKED: (u32, u32) = (10, 100);
+/// The rate of requests to the operator's program: so many names a second, and the burst beyond
+/// that. Each invented name costs one request within this rate.
+const OPERATOR_RATE: (u32, u32) = (10, 100);
 
 /// How long a name stays declined. With a tenth, a client that tries again and again would have the
 /// operator asked each time; with ten times more, a shop that was just added would wait for long.
-const HOLDS: u64 = Duration::from_secs(60).as_nanos() as u64;
+const DECLINED_FOR: u64 = Duration::from_secs(60).as_nanos() as u64;
 
 /// Names that are known to be declined. With ten times more, they would take megabytes.
 const MOST_DECLINED: usize = 4096;
@@ -39,12 +39,12 @@ const MOST_DECLINED: usize = 4096;
 pub struct OnDemand {
     config: Arc<config::Server>,
     want: WantName,
-    /// For handshakes of names that get no certificate. Without it, such a client would be shown
-    /// that of another name.
+    /// The configuration for names without a certificate, which refuses the handshake. Without it,
+    /// the client would get the certificate of another name.
     pub refusing: Arc<ServerConfig>,
     pace: Pace,
     state: Mutex<State>,
-    /// Tells waiting handshakes to look again.
+    /// Wakes waiting handshakes, which look for a certificate again.
     news: watch::Sender<()>,
 }
 
@@ -54,7 +54,7 @@ struct State {
     waiting: HashMap<String, usize>,
     /// When each name was declined, on the clock of [`tokamak_cost::now`].
     declined: HashMap<String, u64>,
-    /// As [`Pace::admit`] has it.
+    /// The state of the rate limit; see [`Pace::admit`].
     empty_at: u64,
 }
 
@@ -86,7 +86,7 @@ impl OnDemand {
             config,
             want,
             refusing: tokamak_tls::refusing_config()?,
-            pace: Pace::new(ASKED.0, Duration::from_secs(1), ASKED.1),
+            pace: Pace::new(OPERATOR_RATE.0, Duration::from_secs(1), OPERATOR_RATE.1),
             state: Mutex::default(),
             news: watch::Sender::new(()),
         })
@@ -97,10 +97,9 @@ impl OnDemand {
         self.config.gets_on_demand(name)
     }
 
-    /// Waits for a certificate; false if there is none to wait for. `is_known`: whether there is
-    /// one.
+    /// Waits for a certificate; false if none will come. `is_known` says whether there is one now.
     pub async fn wait(&self, name: &str, is_known: impl Fn(&str) -> bool) -> bool {
-        // Before the first look, so that nothing is missed in between.
+        // It listens before its first look, so that it misses no news in between.
         let mut news = self.news.subscribe();
         let Some(_waiting) = self.enter(name, tokamak_cost::now()) else { return false };
         loop {
@@ -113,11 +112,11 @@ impl OnDemand {
         }
     }
 
-    /// Begins to wait for a name, if there is room. The first handshake has a certificate ordered.
+    /// Begins to wait for a name, if there is room. The first handshake asks for a certificate.
     fn enter<'a>(&'a self, name: &'a str, now: u64) -> Option<Waiting<'a>> {
         let mut state = self.state();
         if let Some(at) = state.declined.get(name) {
-            if now.saturating_sub(*at) < HOLDS {
+            if now.saturating_sub(*at) < DECLINED_FOR {
                 return None;
             }
             state.declined.remove(name);
@@ -144,11 +143,11 @@ impl OnDemand {
         Some(waiting)
     }
 
-    /// No certificate is ordered for this name, or none comes soon.
+    /// The supervisor says that no certificate is ordered for this name, or that none comes soon.
     pub fn decline(&self, name: &str) {
         let (mut state, now) = (self.state(), tokamak_cost::now());
         if state.declined.len() >= MOST_DECLINED {
-            state.declined.retain(|_, at| now.saturating_sub(*at) < HOLDS);
+            state.declined.retain(|_, at| now.saturating_sub(*at) < DECLINED_FOR);
         }
         if state.declined.len() >= MOST_DECLINED {
             // The operator is asked again, at the pace that holds for all names.
@@ -159,7 +158,7 @@ impl OnDemand {
         self.look_again();
     }
 
-    /// There are other certificates.
+    /// The certificates have changed.
     pub fn look_again(&self) {
         self.news.send_replace(());
     }
@@ -235,7 +234,7 @@ mod tests {
         assert!(!waiting.await.unwrap());
         assert!(!on_demand.wait("a.example", |_| false).await);
         assert_eq!(asked.load(Ordering::Relaxed), 1);
-        let later = tokamak_cost::now() + HOLDS;
+        let later = tokamak_cost::now() + DECLINED_FOR;
         assert!(on_demand.enter("a.example", later).is_some());
         assert_eq!(asked.load(Ordering::Relaxed), 2);
     }
@@ -252,7 +251,7 @@ mod tests {
         drop((held, again));
         // Names that are left at once are asked for at a pace.
         let entered = names.iter().filter(|name| on_demand.enter(name, 1).is_some()).count();
-        assert_eq!(entered + MOST_NAMES, ASKED.1 as usize + 1);
+        assert_eq!(entered + MOST_NAMES, OPERATOR_RATE.1 as usize + 1);
         for name in &names[..] {
             (0..10).for_each(|number| on_demand.decline(&format!("{number}.{name}")));
         }

@@ -1,8 +1,8 @@
-//! URLs: encoding, decoding, and one way to write each.
+//! URLs: encoding, decoding, normalisation.
 
 use super::{digit, path, push_hex};
 
-/// Encodes a path: all but letters, digits and what has no meaning in one.
+/// Percent-encodes a path: all bytes but letters, digits and unreserved punctuation.
 pub fn encode(text: &[u8]) -> Vec<u8> {
     encode_but(text, |byte| {
         byte.is_ascii_alphanumeric()
@@ -23,7 +23,7 @@ fn encode_but(text: &[u8], is_plain: impl Fn(u8) -> bool) -> Vec<u8> {
     out
 }
 
-/// The byte that `text` begins with, if that is a percent sign and two digits.
+/// The byte that `text` begins with in encoded form: a percent sign and two hexadecimal digits.
 fn escaped(text: &[u8]) -> Option<u8> {
     match text {
         [b'%', high, low, ..] => Some(digit(*high)? << 4 | digit(*low)?),
@@ -89,8 +89,8 @@ fn is_plain(byte: u8, is_query: bool) -> bool {
     }
 }
 
-/// Writes a path with its query in one of the ways in which it could be written: nothing encoded
-/// that need not be, no detours, no fragment.
+/// Normalises a path with its query: decodes what need not be encoded, resolves `.` and `..`, and
+/// removes the fragment.
 pub fn normalize(url: &[u8]) -> Vec<u8> {
     let url = &url[..url.iter().position(|&byte| byte == b'#').unwrap_or(url.len())];
     let (before, query) = match url.iter().position(|&byte| byte == b'?') {

@@ -1,8 +1,8 @@
-/* Fatal errors of requests of async mode, in the log.
+/* Logs the stack of fatal errors in async mode.
  *
- * PHP says of a fatal error only the line in which it happened. Here such an error ends a worker
- * that has other requests, so the stack of the request's Fiber is worth a line, before the one of
- * PHP. An uncaught exception has its stack in its own line.
+ * PHP logs only the line in which a fatal error happened. In async mode it ends a worker with other
+ * requests, so the stack of the request's Fiber is logged before PHP's line. The line of an
+ * uncaught exception has its stack already.
  */
 #include <Zend/zend_observer.h>
 
@@ -12,7 +12,7 @@
 
 enum { FATAL = E_ERROR | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR };
 
-/* Whether a function of the application decides what becomes of it. */
+/* Whether the application has an error handler for errors of this type. */
 static bool is_for_handler(int type)
 {
     return Z_TYPE(EG(user_error_handler)) != IS_UNDEF &&

@@ -1,8 +1,8 @@
 /* The current directory.
  *
- * PHP goes to the script's directory and back at each request. We stay there, and go anew when the
- * directory is another, when anybody went elsewhere, or after a second: behind the same name there
- * may be another directory by then (a deployment that swaps a symlink).
+ * PHP changes to the script's directory and back at each request. We stay there, and change again
+ * only if the directory is another one, if the script has changed it, or after a second, because
+ * the name may lead to another directory by then (a deployment that swaps a symlink).
  */
 #include <limits.h>
 #include <string.h>

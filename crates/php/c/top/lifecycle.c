@@ -34,7 +34,7 @@
 #include "top/functions.h"
 #include "top/modes.h"
 
-/* Once: names are looked for in a table. */
+/* Called once, because each look-up is one in a hash table. */
 static void find_modules(known_modules *modules)
 {
     modules->date = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("date"));
@@ -45,8 +45,8 @@ static void find_modules(known_modules *modules)
     modules->zlib = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zlib"));
 }
 
-/* PHP_BINARY is php-fpm's own path under php-fpm. Not as `executable_location`: PHP would look for
- * a php.ini beside the program then. */
+/* Sets PHP_BINARY to the path of this program, as php-fpm does. It is not set by
+ * `executable_location`, because PHP would then look for a php.ini beside the program. */
 static void name_program(void)
 {
     zend_constant *name = zend_hash_str_find_ptr(EG(zend_constants), ZEND_STRL("PHP_BINARY"));
@@ -78,8 +78,7 @@ int shim_start(const shim_config *config)
     descriptors_note_own();
     sapi_startup(&shim_sapi);
     shim_sapi.ini_entries = (char *)config->ini;
-    /* A web server has no current directory that could mean anything: a php.ini lying there is not
-     * ours. */
+    /* The current directory of a server is arbitrary, so a php.ini that lies there is ignored. */
     shim_sapi.php_ini_ignore_cwd = 1;
     shim_sapi.php_ini_ignore = config->no_ini;
     shim_sapi.php_ini_path_override = (char *)config->ini_file;
@@ -136,8 +135,8 @@ void shim_worker_begins(int backtrace_signal)
     worker_process_begin();
 }
 
-/* The directory is still that of the script before. Until the request's own script is run, a
- * relative path of a setting or of the session's files means the worker's own. */
+/* The current directory is still that of the last request's script. A relative path of a setting or
+ * of session files means the worker's own directory until the script of this request runs. */
 static void leave_directory(const shim_request *request)
 {
     if ((values_come_with(request) || session_starts_by_itself()) && first_directory[0] &&
@@ -154,7 +153,7 @@ shim_outcome shim_serve(const shim_request *request)
     zend_first_try {
         sapi_take_request(request);
         leave_directory(request);
-        /* PHP 8.4 leaves this set from the request before. Settings are judged by it. */
+        /* PHP 8.4 leaves this set after a request. The settings below are checked by it. */
         PG(modules_activated) = 0;
         values_apply(request);
         if (php_request_startup() == SUCCESS) {

@@ -1,4 +1,5 @@
-//! What must hold.
+//! Checks the invariants of the simulated world: deaths are reported, requests end, no worker is
+//! left.
 
 use tokamak_supervisor::generation::Life;
 use tokamak_supervisor::pool::{Pool, RenewalReason};
@@ -10,24 +11,25 @@ use crate::requests::{End, Request};
 /// Processes of a pool that may fail to start within a second: a wave of workers, then one at a
 /// time with pauses that double, and the same again after a reload.
 const MOST_FAILED_STARTS: usize = 12;
-/// When a front has heard of a worker's death, at the latest: three messages and a look.
-const TOLD: u64 = 250 * MILLI;
+/// Longest time until a front knows of a worker's death: three messages and a look.
+const DEATH_KNOWN: u64 = 250 * MILLI;
 /// The same if its zygote is dead too: its process id may be unknown, so that its end is not seen.
-const TOLD_OF_ORPHAN: u64 = 1_500 * MILLI;
-/// When a worker has ended or been ended that has taken a request, and its event loop knows: what
-/// a request may take, two looks, and messages.
+const ORPHANS_DEATH_KNOWN: u64 = 1_500 * MILLI;
+/// Longest time until a worker with a request has ended or been killed, and its event loop knows:
+/// the time that a request may take, two looks, and messages.
 const LONGEST_RUN: u64 = 1_800 * MILLI;
 /// The same in async mode, whose processes get more time: requests that wait end by themselves.
 const LONGEST_ASYNC_RUN: u64 = LONGEST_RUN + 2_500 * MILLI;
-/// When a request has an end whose worker was stopped as soon as it had claimed it: its event loop
-/// looks for three seconds, the site gets other processes, which may have had to wait for a minute
-/// since the last time, or hang in their start for 90 seconds, and the old ones are ended.
+/// Longest time until a request ends whose worker was stopped as soon as it had claimed it: its
+/// event loop looks for three seconds; the site gets other processes, which may have to wait for a
+/// minute since the last time, or hang in their start for 90 seconds; the old ones are killed.
 const LONGEST_HOLD: u64 = 180 * SECOND;
-/// When a request that no worker takes is refused: what it may wait, and two looks of its loop.
+/// Longest time until a request that no worker takes is refused: its limit, and two looks of its
+/// loop.
 const LONGEST_WAIT: u64 = 1_950 * MILLI;
 
 impl World {
-    /// Looks at what must hold all the time.
+    /// Checks what must hold all the time.
     pub(super) fn look(&mut self) {
         let now = self.clock.get();
         let (fronts, zygotes) = (&self.fronts, &self.zygotes);
@@ -37,24 +39,24 @@ impl World {
                 let is_fresh = dead.known_since.is_none_or(|known| now < known + BESIDE_FAULTS);
                 return is_fresh && fronts.iter().any(|front| front.knows(dead.key));
             }
-            // Until the supervisor knows, and has cleared its place.
+            // It is kept until the supervisor knows, and has cleared the worker's slot.
             let zygote = zygotes.iter().find(|zygote| zygote.pid == dead.zygote);
             let listens = zygote.map_or(0, |zygote| zygote.stopped).max(self.supervisor_stopped);
-            now < dead.since.max(listens) + TOLD_OF_ORPHAN
+            now < dead.since.max(listens) + ORPHANS_DEATH_KNOWN
         });
-        let wrong = self.deaths.iter().find_map(|dead| self.judge_death(dead));
-        let wrong = wrong.or_else(|| self.judge_requests());
-        if let Some(wrong) = wrong.or_else(|| self.judge_leaving()) {
+        let wrong = self.deaths.iter().find_map(|dead| self.check_death(dead));
+        let wrong = wrong.or_else(|| self.check_requests());
+        if let Some(wrong) = wrong.or_else(|| self.check_leaving()) {
             self.fail(wrong);
         }
     }
 
-    /// A death of which the front has not heard in time.
-    fn judge_death(&self, dead: &Dead) -> Option<String> {
+    /// The failure if the front does not know of a death in time.
+    fn check_death(&self, dead: &Dead) -> Option<String> {
         let now = self.clock.get();
         let front = self.fronts.iter().find(|front| front.knows(dead.key))?;
         let zygote = self.zygotes.iter().find(|other| other.pid == dead.zygote);
-        let bound = if dead.is_orphan { TOLD_OF_ORPHAN } else { TOLD };
+        let bound = if dead.is_orphan { ORPHANS_DEATH_KNOWN } else { DEATH_KNOWN };
         let held_up = [
             self.supervisor_stopped,
             self.jumped,
@@ -70,14 +72,14 @@ impl World {
         )
     }
 
-    /// A worker that sleeps on although no other one can take the request that waits.
-    fn judge_leaving(&self) -> Option<String> {
+    /// The failure if a worker sleeps on that no front uses any more.
+    fn check_leaving(&self) -> Option<String> {
         let now = self.clock.get();
         let is_sound = |key: &u64| !self.spoiled.contains(key);
         for (key, left) in self.left.iter().filter(|(key, _)| is_sound(key)) {
             let begun = self.supervisor_stopped.max(self.jumped).max(*left);
             let stays = self.workers.iter().find(|worker| {
-                // One that is to be killed is not asked to leave, and its zygote may be stopped.
+                // A worker that is to be killed gets no message, and its zygote may be stopped.
                 let zygote = self.zygotes.iter().find(|zygote| zygote.pid == worker.zygote);
                 let begun = begun.max(zygote.map_or(0, |zygote| zygote.stopped));
                 let begun = begun.max(worker.stopped).max(worker.since);
@@ -90,7 +92,7 @@ impl World {
         None
     }
 
-    fn judge_requests(&self) -> Option<String> {
+    fn check_requests(&self) -> Option<String> {
         let now = self.clock.get();
         for front in self.fronts.iter().filter(|front| now >= front.stopped) {
             for event_loop in front.loops.iter().filter(|other| other.spins <= now) {
@@ -100,11 +102,12 @@ impl World {
                     if now < request.queued + BESIDE || self.spoiled.contains(&request.key) {
                         continue;
                     }
-                    // One that was stopped or killed with it has not said so, but the claim does.
+                    // A worker that was stopped or killed with it has not reported it, but the
+                    // claim shows it.
                     let is_held = request.taken.is_some() || running.exchange.worker().is_some();
                     let wrong = match is_held {
-                        true => self.judge_taken(request, goes_on),
-                        false => self.judge_waiting(request, goes_on),
+                        true => self.check_taken(request, goes_on),
+                        false => self.check_waiting(request, goes_on),
                     };
                     if let Some(wrong) = wrong {
                         return Some(format!("request {} {wrong}", running.number));
@@ -116,7 +119,7 @@ impl World {
     }
 
     /// What is wrong with a request that a worker has. Its event loop has run since `goes_on`.
-    fn judge_taken(&self, request: &Request, goes_on: u64) -> Option<String> {
+    fn check_taken(&self, request: &Request, goes_on: u64) -> Option<String> {
         let now = self.clock.get();
         let waits = |from: u64, bound: u64| now > from.max(goes_on) + bound;
         if let Some(known) = request.orphaned.filter(|known| waits(*known, BESIDE)) {
@@ -128,7 +131,8 @@ impl World {
             let is_known = self.deaths.iter().any(|dead| dead.key == request.key);
             let millis = (now - request.queued) / MILLI;
             let is_late = !is_known && waits(request.queued, LONGEST_HOLD);
-            return is_late.then(|| format!("is held by who does not run it, for {millis} ms"));
+            return is_late
+                .then(|| format!("is held by a worker that does not run it, for {millis} ms"));
         };
         let worker = self.workers.iter().find(|worker| worker.pid == taken.pid)?;
         let zygote = self.zygotes.iter().find(|zygote| zygote.pid == worker.zygote)?;
@@ -139,7 +143,7 @@ impl World {
     }
 
     /// What is wrong with a request that waits.
-    fn judge_waiting(&self, request: &Request, goes_on: u64) -> Option<String> {
+    fn check_waiting(&self, request: &Request, goes_on: u64) -> Option<String> {
         let now = self.clock.get();
         // A dead worker may have it, or a wake-up for it, until the front hears of that.
         let mut known = 0;
@@ -148,9 +152,9 @@ impl World {
         }
         let waited = (now - request.queued) / 1_000;
         let mine = || self.workers.iter().filter(|other| other.key == request.key);
-        // So may one that is stopped.
+        // A stopped worker may have it, too.
         let is_stopped = mine().any(|other| other.stopped + BESIDE_FAULTS > now);
-        // That a flow has more turns with a new worker shows when its loop looks.
+        // A new worker gives a flow more turns only when the event loop looks next.
         let has_grown =
             request.is_of_flow && mine().any(|other| other.forked + BESIDE_FAULTS > now);
         let bound = if is_stopped || has_grown { BESIDE_FAULTS } else { BESIDE };
@@ -167,7 +171,7 @@ impl World {
     }
 
     /// Whether this event loop may accept a request: not if another front has taken over.
-    pub(super) fn judge_front(&mut self, index: usize, event_loop: usize) {
+    pub(super) fn check_front(&mut self, index: usize, event_loop: usize) {
         let front = &self.fronts[index];
         let held_up =
             [front.stopped, front.loops[event_loop].spins, self.supervisor_stopped, self.jumped];
@@ -181,7 +185,7 @@ impl World {
     }
 
     /// No process is ended for silence that has never been silent.
-    pub(super) fn judge_watchdog(&mut self) {
+    pub(super) fn check_watchdog(&mut self) {
         let killed = self.births.killed.borrow();
         let mut wrong = None;
         for generation in self.fleet.generations.iter() {

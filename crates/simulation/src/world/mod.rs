@@ -382,7 +382,7 @@ impl World {
                 }
             }
         }
-        self.judge_watchdog();
+        self.check_watchdog();
         self.bear();
         let killed = std::mem::take(&mut *self.births.killed.borrow_mut());
         for pid in killed {

@@ -206,7 +206,7 @@ impl World {
             return;
         }
         let (index, event_loop) = self.random.pick(&accepting);
-        self.judge_front(index, event_loop);
+        self.check_front(index, event_loop);
         let leaves = if self.random.chance(30) {
             now + self.random.between(10_000, 20 * MILLI)
         } else {

@@ -1,5 +1,5 @@
-//! The part of a worker's response that lies in a file, because its client is slow: whole frames,
-//! in pieces as they are read back.
+//! The part of a worker's response that is spooled to a file because its client is slow. It is
+//! written and read back in pieces of whole frames.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -10,7 +10,7 @@ use tokamak_sys::queue::split_frame;
 
 use crate::spool::{PIECE, Spool, SpoolQuota, SpoolRead, SpoolWrite};
 
-/// Frames of one response in a file.
+/// The spooled frames of one response.
 pub(super) struct Spooled {
     spool: Spool,
     /// The lengths of the pieces in the file. Each has whole frames.
@@ -18,15 +18,15 @@ pub(super) struct Spooled {
     is_writing: bool,
 }
 
-/// What is to be done for a response whose memory was full.
+/// The next step for a response whose memory was full.
 pub(super) enum Step {
-    /// Nothing any more.
+    /// Nothing is left to do.
     Over,
-    /// Its client takes some of it: look again soon.
+    /// Its client is reading: look again soon.
     Patience,
-    /// There is no room in files: look again later.
+    /// The quota of files is used up: look again later.
     Refused,
-    /// Write this.
+    /// Write this chunk to the file.
     Write(Chunk),
 }
 
@@ -36,14 +36,14 @@ pub(super) struct Chunk {
     pub write: SpoolWrite,
 }
 
-/// How a write has ended.
+/// The result of a write.
 pub(super) struct Written {
     pieces: Vec<usize>,
     outcome: io::Result<Arc<File>>,
 }
 
 impl Chunk {
-    /// Writes, on another thread. Gives the frames back, too.
+    /// Writes on another thread, and returns the result with the frames.
     pub async fn run(self) -> (Written, Vec<u8>) {
         let pieces = pieces(&self.frames);
         let (outcome, frames) = self.write.run_elsewhere(self.frames).await;
@@ -97,7 +97,7 @@ fn pieces(frames: &[u8]) -> Vec<usize> {
     let mut pieces = Vec::with_capacity(frames.len() / PIECE + 1);
     let (mut rest, mut begun) = (frames, frames.len());
     while !rest.is_empty() {
-        // What is no frame is found out by the reader.
+        // The reader notices if the bytes are no frames.
         rest = split_frame(rest).map_or(&[], |(_, rest)| rest);
         if begun - rest.len() >= PIECE || rest.is_empty() {
             pieces.push(begun - rest.len());

@@ -1,4 +1,4 @@
-//! What a request is beside its path, for the conditions of rules.
+//! The conditions of rules on everything of a request but its path.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use tokamak_config::{Condition, Rule};
 use super::RuleRequest;
 use crate::route::hosts::host_of;
 
-/// The client of a request, and the request itself.
+/// A request with its client, as conditions see it.
 #[derive(Clone, Copy)]
 pub(super) struct RuleInput<'a> {
     /// The client.
@@ -16,7 +16,7 @@ pub(super) struct RuleInput<'a> {
 }
 
 impl<'a> RuleInput<'a> {
-    /// By this request.
+    /// The input of this request.
     pub fn by(request: &'a RuleRequest<'a>) -> RuleInput<'a> {
         RuleInput { client: request.caller.addresses().peer.ip(), request }
     }
@@ -33,7 +33,7 @@ impl<'a> RuleInput<'a> {
     }
 }
 
-/// The values of a header field, as one; empty without it.
+/// The values of a header field, joined by commas; empty without the field.
 fn field(request: &RuleRequest<'_>, name: &str) -> String {
     if name == "host" {
         return host_of(request.uri, request.headers).unwrap_or_default().to_owned();
