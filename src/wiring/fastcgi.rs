@@ -1,13 +1,12 @@
 //! What servers have in common that serve FastCGI and no HTTP: php-fpm's
 //! pools and Lua scripts.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use tokamak_config::{
-    Cache, Caching, ClientLimits, Compression, FileCharset, Http2, Limits, Log, Lua, Mode, Pool,
-    PoolSize, Proxies, Scripts, Server, Site, Timeouts, Trace,
+    Cache, ClientLimits, Http2, Limits, Log, Lua, Pool, PoolSize, Proxies, Server, Site, Timeouts,
+    Trace,
 };
 
 /// Bytes of a request's parameters. Web servers send up to 64 KiB in one record, and their headers
@@ -83,57 +82,14 @@ pub fn server(sites: Vec<Site>) -> Server {
 
 /// A site for which nothing is set but where it is.
 pub fn site(name: &str, root: PathBuf) -> Site {
-    Site {
-        name: name.to_owned(),
-        hosts: Vec::new(),
-        listen: Vec::new(),
-        root,
-        index: Vec::new(),
-        index_listing: false,
-        charset: FileCharset::default(),
-        spool: 0,
-        front_controller: None,
-        front_controller_for: Vec::new(),
-        mode: Mode::Classic,
-        php: None,
-        user: None,
-        group: None,
-        concurrency: 1,
-        worker: None,
-        boot: None,
-        warm: Vec::new(),
-        fallback: None,
-        upstream: None,
-        authorizer: None,
-        routes: Vec::new(),
-        rules: Vec::new(),
-        canonical_host: None,
-        access_log: None,
-        path: String::new(),
-        internal: Default::default(),
-        error_pages: Default::default(),
-        intercept_errors: false,
-        lua: Scripts::default(),
-        cache: Caching::default(),
-        compression: Compression::default(),
-        keep: Vec::new(),
-        pool: Pool {
-            size: PoolSize::Static { workers: 0 },
-            queue: CONNECTIONS,
-            queue_timeout: AGES,
-            max_requests: 0,
-            max_memory: 0,
-            request_timeout: Duration::ZERO,
-            slow: Duration::ZERO,
-        },
-        php_value: BTreeMap::new(),
-        php_admin_value: BTreeMap::new(),
-        env: BTreeMap::new(),
-        inherit_env: true,
-        tls: tokamak_config::SiteTls::default(),
-        dumpable: false,
-        count_calls: false,
-        server_timing: false,
-        fpm: None,
-    }
+    let pool = Pool {
+        size: PoolSize::Static { workers: 0 },
+        queue: CONNECTIONS,
+        queue_timeout: AGES,
+        max_requests: 0,
+        max_memory: 0,
+        request_timeout: Duration::ZERO,
+        slow: Duration::ZERO,
+    };
+    Site::plain(name, root, pool)
 }

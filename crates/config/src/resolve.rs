@@ -212,7 +212,7 @@ impl Reader<'_> {
             let listen = self.site_listeners(site);
             let hosts = self.hosts(site, has_others, &mut names);
             let name = names.of_site(&hosts, &site.site);
-            sites.push(self.site(site, (name, hosts, listen), several));
+            sites.push(self.site(site, name, hosts, listen, several));
         }
         self.fallbacks(&mut sites);
         self.inherit(&mut sites);

@@ -187,7 +187,8 @@ impl Counted {
     /// Of this site and this route of it, for this target, and in this place of a trace.
     pub fn new(
         counters: &Arc<LoopCounters>,
-        (site, route): (usize, Option<usize>),
+        site: usize,
+        route: Option<usize>,
         target: Option<&PathAndQuery>,
         trace: Option<TraceContext>,
     ) -> Counted {
@@ -250,7 +251,7 @@ mod tests {
                 ledger.add_calls(&Calls { sums });
             }
             let counted =
-                Counted { status, ..Counted::new(&loops[nth % 2], (1, Some(0)), None, None) };
+                Counted { status, ..Counted::new(&loops[nth % 2], 1, Some(0), None, None) };
             counted.count(70, 10, &ledger);
         }
         let mut counts = RouteCounts::default();
@@ -282,7 +283,7 @@ mod tests {
         };
         counters.read(0, Some(0), &mut RouteCounts::default());
         assert_eq!(taken(), [0, 0]);
-        Counted::new(&counters, (0, Some(1)), None, None).count(0, 0, &Ledger::begin(1));
+        Counted::new(&counters, 0, Some(1), None, None).count(0, 0, &Ledger::begin(1));
         assert_eq!(taken(), [1, 0]);
     }
 }

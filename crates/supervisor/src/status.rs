@@ -186,7 +186,8 @@ impl Report {
     /// Looks at a generation; `draining` others are older.
     pub fn new(
         generation: &Generation,
-        (heard, cache): (&[(u16, AddressStatus)], Option<CacheFigures>),
+        addresses: &[(u16, AddressStatus)],
+        cache: Option<CacheFigures>,
         listen: Vec<String>,
         started: u64,
         draining: usize,
@@ -208,7 +209,7 @@ impl Report {
                 .iter()
                 .map(|one| application_report(one, now))
                 .collect(),
-            upstreams: upstreams(generation.server(), None, heard).upstreams,
+            upstreams: upstreams(generation.server(), None, addresses).upstreams,
             cache: cache.map(CacheReport),
             certificates: Vec::new(),
         }

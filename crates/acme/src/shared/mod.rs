@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use tokamak_config::Tier;
 use tokamak_outbound::Names;
-use tokamak_outbound::redis::{Client, Server, Batch, Value};
+use tokamak_outbound::redis::{Batch, Client, Server, Value};
 use tokamak_tls::{Challenge, SharedSecret};
 use tokio::time::{Instant, sleep};
 
@@ -278,11 +278,7 @@ impl Shared {
         }
     }
 
-    async fn all(
-        &self,
-        commands: &[Vec<Vec<u8>>],
-        together: Batch,
-    ) -> Result<Vec<Value>, Error> {
+    async fn all(&self, commands: &[Vec<Vec<u8>>], together: Batch) -> Result<Vec<Value>, Error> {
         let replies = self.client.call(commands, together).await;
         let replies = replies.map_err(|error| Error::here(format!("Redis: {error}")))?;
         let Value::Array(replies) = replies else {

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokamak_config::Tier;
 use tokamak_outbound::Names;
-use tokamak_outbound::redis::{Client, Server, Batch, Value};
+use tokamak_outbound::redis::{Batch, Client, Server, Value};
 use tokamak_tls::{SharedSecret, TicketKey, TicketNews};
 
 use slots::{KEPT_FOR, KeysBySlot, keys, valid_at};

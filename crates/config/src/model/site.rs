@@ -179,6 +179,58 @@ pub struct Site {
     pub fpm: Option<Arc<FpmPool>>,
 }
 
+impl Site {
+    /// A site of classic mode for which nothing else is set: where there is no file of settings, and
+    /// in tests.
+    pub fn plain(name: &str, root: PathBuf, pool: Pool) -> Site {
+        Site {
+            name: name.to_owned(),
+            hosts: Vec::new(),
+            listen: Vec::new(),
+            path: String::new(),
+            root,
+            index: Vec::new(),
+            index_listing: false,
+            charset: FileCharset::default(),
+            spool: 0,
+            access_log: None,
+            front_controller: None,
+            front_controller_for: Vec::new(),
+            tls: SiteTls::default(),
+            mode: Mode::Classic,
+            php: None,
+            user: None,
+            group: None,
+            concurrency: 1,
+            worker: None,
+            boot: None,
+            warm: Vec::new(),
+            fallback: None,
+            upstream: None,
+            authorizer: None,
+            routes: Vec::new(),
+            rules: Vec::new(),
+            canonical_host: None,
+            lua: Scripts::default(),
+            cache: Caching::default(),
+            compression: Compression::default(),
+            internal: BTreeMap::new(),
+            error_pages: BTreeMap::new(),
+            intercept_errors: false,
+            keep: Vec::new(),
+            pool,
+            php_value: BTreeMap::new(),
+            php_admin_value: BTreeMap::new(),
+            env: BTreeMap::new(),
+            inherit_env: true,
+            dumpable: false,
+            count_calls: false,
+            server_timing: false,
+            fpm: None,
+        }
+    }
+}
+
 /// How a site's requests are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {

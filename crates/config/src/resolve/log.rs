@@ -13,11 +13,11 @@ impl Reader<'_> {
         let error = log.error.value.as_ref();
         Log {
             access: self.server_log(log).inspect(|access| {
-                self.check_log(("log", "access"), &access.path, log.access.origin);
+                self.check_log("log", "access", &access.path, log.access.origin);
             }),
             error: error.map(|path| {
                 let path = self.absolute(path, log.error.origin);
-                self.check_log(("log", "error"), &path, log.error.origin);
+                self.check_log("log", "error", &path, log.error.origin);
                 path
             }),
         }
@@ -52,7 +52,7 @@ impl Reader<'_> {
             Auto::Word => log.access_format.value.clone(),
         };
         let path = self.log_path(path, *origin);
-        self.check_log(("site", "access_log"), &path, *origin);
+        self.check_log("site", "access_log", &path, *origin);
         Some(AccessLog { path, format })
     }
 
@@ -79,7 +79,7 @@ impl Reader<'_> {
     }
 
     /// Reports a file that cannot be made.
-    fn check_log(&mut self, (section, name): (&str, &str), path: &Path, origin: Origin) {
+    fn check_log(&mut self, section: &str, name: &str, path: &Path, origin: Origin) {
         if path.as_os_str() == "-" {
             return;
         }

@@ -72,7 +72,9 @@ impl Reader<'_> {
     pub(super) fn site(
         &mut self,
         raw: &RawSite,
-        (name, hosts, listen): (String, Vec<String>, Vec<SocketAddr>),
+        name: String,
+        hosts: Vec<String>,
+        listen: Vec<SocketAddr>,
         several: bool,
     ) -> Site {
         let site = &raw.site;
@@ -93,7 +95,7 @@ impl Reader<'_> {
         let lua = self.site_scripts(site);
         let cache = cache::site(site);
         let compression = self.compression(site);
-        let routes = self.routes(raw, authorizer, (&lua, &cache, &compression));
+        let routes = self.routes(raw, authorizer, &lua, &cache, &compression);
         let rules = self.rules(&raw.rules);
         let canonical_host = self.canonical_host(site, &hosts);
         let internal = self.internal("site", &site.internal);

@@ -6,6 +6,15 @@ use crate::option;
 use crate::origin::{Given, Origin};
 use crate::value::Count;
 
+/// The names of the keys that limit clients, for errors.
+struct LimitKeys {
+    section: &'static str,
+    rate: &'static str,
+    connections: &'static str,
+    burst: &'static str,
+    dry_run: &'static str,
+}
+
 impl Reader<'_> {
     pub(super) fn client_limits(&mut self, raw: &option::Limits) -> ClientLimits {
         let limits = ClientLimits {
@@ -15,9 +24,14 @@ impl Reader<'_> {
             by: ClientId::Address,
             dry_run: raw.client_dry_run.value,
         };
-        let dry_run = ("client_dry_run", raw.client_dry_run.origin);
-        let names = ("client_rate", "client_connections");
-        self.fit_limits("limits", &limits, names, ("client_burst", &raw.client_burst), dry_run);
+        let keys = LimitKeys {
+            section: "limits",
+            rate: "client_rate",
+            connections: "client_connections",
+            burst: "client_burst",
+            dry_run: "client_dry_run",
+        };
+        self.fit_limits(&keys, &limits, raw.client_burst.origin, raw.client_dry_run.origin);
         limits
     }
 
@@ -29,12 +43,17 @@ impl Reader<'_> {
             by: raw.limit_by.value.clone(),
             dry_run: raw.limit_dry_run.value,
         };
-        let dry_run = ("limit_dry_run", raw.limit_dry_run.origin);
-        let (section, names) = ("site.rule", ("rate", "connections"));
-        self.fit_limits(section, &limits, names, ("burst", &raw.burst), dry_run);
+        let keys = LimitKeys {
+            section: "site.rule",
+            rate: "rate",
+            connections: "connections",
+            burst: "burst",
+            dry_run: "limit_dry_run",
+        };
+        self.fit_limits(&keys, &limits, raw.burst.origin, raw.limit_dry_run.origin);
         if limits.by != ClientId::Address && limits.is_empty() {
             let problem = "is only for `rate` and `connections`; set one of them, or remove it";
-            self.report(section, "limit_by", raw.limit_by.origin, problem.into());
+            self.report(keys.section, "limit_by", raw.limit_by.origin, problem.into());
         }
         limits
     }
@@ -42,20 +61,20 @@ impl Reader<'_> {
     /// Checks what only makes sense together.
     fn fit_limits(
         &mut self,
-        section: &str,
+        keys: &LimitKeys,
         limits: &ClientLimits,
-        (rate, connections): (&str, &str),
-        (burst, given): (&str, &Given<Count>),
-        (dry_run, origin): (&str, Origin),
+        burst_origin: Origin,
+        dry_run_origin: Origin,
     ) {
+        let LimitKeys { section, rate, connections, burst, dry_run } = *keys;
         if limits.burst > 0 && limits.rate.is_none() {
             let problem = format!("is only for `{rate}`; set that, or remove it");
-            self.report(section, burst, given.origin, problem);
+            self.report(section, burst, burst_origin, problem);
         }
         if limits.dry_run && limits.is_empty() {
             let problem =
                 format!("is only for `{rate}` and `{connections}`; set one of them, or remove it");
-            self.report(section, dry_run, origin, problem);
+            self.report(section, dry_run, dry_run_origin, problem);
         }
     }
 }

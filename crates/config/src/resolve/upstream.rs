@@ -187,7 +187,9 @@ impl Reader<'_> {
         &mut self,
         site: &RawSite,
         authorizer: Option<usize>,
-        (lua, cache, compression): (&Scripts, &Caching, &Compression),
+        lua: &Scripts,
+        cache: &Caching,
+        compression: &Compression,
     ) -> Vec<Route> {
         let mut routes: Vec<(Route, bool)> = Vec::new();
         for table in &site.routes {

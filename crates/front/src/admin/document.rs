@@ -22,9 +22,11 @@ pub struct Lists {
 /// The document; `status` is the supervisor's report as JSON, if it has answered.
 pub fn document(
     samples: &Samples,
-    (lists, sites): (&Lists, &[Site]),
+    lists: &Lists,
+    sites: &[Site],
     status: Option<&str>,
-    (began, now): (u64, u64),
+    began: u64,
+    now: u64,
 ) -> String {
     let rows = Row::ALL.iter().map(|row| {
         let ending = if row.kind() == Kind::Counter { "_total" } else { "" };
@@ -111,8 +113,7 @@ mod tests {
             phase: Phase::Php,
         };
         let lists = Lists { slowest: vec![slow], errors: Vec::new() };
-        let text =
-            document(&samples, (&lists, &[]), Some("{\"pid\":5}"), (500_000_000, 4_500_000_000));
+        let text = document(&samples, &lists, &[], Some("{\"pid\":5}"), 500_000_000, 4_500_000_000);
         let read: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(
             read["metrics"]["tokamak_requests_total"],
@@ -128,7 +129,7 @@ mod tests {
         );
         assert_eq!((&read["status"]["pid"], &read["at"]), (&json!(5), &json!(4.5)));
         assert_eq!((&read["began"], &read["seconds"]), (&json!(0.5), &json!(4.0)));
-        let silent = document(&samples, (&Lists::default(), &[]), None, (0, 0));
+        let silent = document(&samples, &Lists::default(), &[], None, 0, 0);
         assert_eq!(serde_json::from_str::<Value>(&silent).unwrap()["status"], Value::Null);
     }
 }

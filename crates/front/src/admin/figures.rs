@@ -55,9 +55,9 @@ impl Figures {
         let mut samples = Samples::default();
         samples.add(Row::Build, &[env!("CARGO_PKG_VERSION")], 1.0);
         for (index, site) in self.config.sites.iter().enumerate() {
-            self.add_route((index, &site.name), None, &mut samples);
+            self.add_route(index, &site.name, None, &mut samples);
             for (route, config) in site.routes.iter().enumerate() {
-                self.add_route((index, &site.name), Some((route, config.name())), &mut samples);
+                self.add_route(index, &site.name, Some((route, config.name())), &mut samples);
             }
         }
         for &failure in Failure::ALL {
@@ -114,7 +114,8 @@ impl Figures {
     /// What was counted of a route, or of requests that belong to none: their route has no name.
     fn add_route(
         &self,
-        (index, site): (usize, &str),
+        index: usize,
+        site: &str,
         route: Option<(usize, &str)>,
         samples: &mut Samples,
     ) {

@@ -231,7 +231,7 @@ impl Service {
         let sites = &self.figures.config.sites;
         let status = status.map(|status| self.shown(status));
         let status = status.as_deref();
-        let document = document::document(&samples, (&lists, sites), status, (self.began, now));
+        let document = document::document(&samples, &lists, sites, status, self.began, now);
         with(text(StatusCode::OK, document), CONTENT_TYPE, "application/json")
     }
 

@@ -74,8 +74,10 @@ impl From<Failure> for BackendError {
 pub async fn serve(
     arrival: Arrival<'_>,
     request: &Request<()>,
-    (body, variables): (Body, &Variables),
-    (script, handler): (&Script, &Handler),
+    body: Body,
+    variables: &Variables,
+    script: &Script,
+    handler: &Handler,
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
     let is_repeatable = is_safe(request) && matches!(body, Body::Empty);
@@ -108,7 +110,8 @@ pub async fn authorize(
 pub async fn filter(
     arrival: Arrival<'_>,
     request: &Request<()>,
-    (path, file): (&[u8], OpenFile),
+    path: &[u8],
+    file: OpenFile,
     index: usize,
     variables: &Variables,
     ledger: &mut Ledger,

@@ -83,7 +83,8 @@ impl Script {
     /// Fails with the reason if there is no script to run, and returns the record.
     pub fn new(
         lua: &Arc<LuaState>,
-        (context, site_index): (&Arc<Context>, usize),
+        context: &Arc<Context>,
+        site_index: usize,
         record: Writer,
         body: Body,
     ) -> Result<Script, (Writer, Absent)> {

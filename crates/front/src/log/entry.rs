@@ -23,16 +23,31 @@ pub struct LogEntry {
     ends: [usize; 10],
 }
 
+/// What a log entry has besides the head of its request.
+#[derive(Clone, Copy)]
+pub struct EntryContext<'a> {
+    /// The client's address.
+    pub peer: &'a str,
+    /// The scheme of the client's connection.
+    pub scheme: &'static str,
+    /// The port that the client has connected to.
+    pub port: u16,
+    /// The site, if its name is to be in the line.
+    pub site: Option<&'a str>,
+    /// The host that the request names.
+    pub host: Option<&'a str>,
+    /// The route of the request, if it has one.
+    pub route: Option<&'a str>,
+    /// The trace of the request.
+    pub trace: Option<TraceContext>,
+    /// The header fields that a pattern of the log names.
+    pub fields: &'a [HeaderName],
+}
+
 impl LogEntry {
-    /// Copies what the line needs: of the client, its address, the scheme and the port that it has
-    /// connected to. The caller sets the status later, and names the site if there
-    /// are several. `fields` are those of the head that a pattern names.
-    pub fn new<B>(
-        (peer, scheme, port): (&str, &'static str, u16),
-        request: &Request<B>,
-        (site, host, route): (Option<&str>, Option<&str>, Option<&str>),
-        (trace, fields): (Option<TraceContext>, &[HeaderName]),
-    ) -> LogEntry {
+    /// Copies what the line needs. The caller sets the status later.
+    pub fn new<B>(request: &Request<B>, about: &EntryContext<'_>) -> LogEntry {
+        let EntryContext { peer, scheme, port, site, host, route, trace, fields } = *about;
         let header = |name: HeaderName| header_of(request, &name);
         let user = user(header(header::AUTHORIZATION)).unwrap_or_default();
         let target = request.uri().path_and_query().map_or("", |target| target.as_str());
@@ -139,12 +154,17 @@ mod tests {
             .header("User-Agent", "agent")
             .body(())
             .unwrap();
-        let mut entry = LogEntry::new(
-            ("192.0.2.1", "http", 80),
-            &request,
-            (Some("s"), Some("h"), Some("/a")),
-            (None, &[header::USER_AGENT, header::DATE]),
-        );
+        let about = EntryContext {
+            peer: "192.0.2.1",
+            scheme: "http",
+            port: 80,
+            site: Some("s"),
+            host: Some("h"),
+            route: Some("/a"),
+            trace: None,
+            fields: &[header::USER_AGENT, header::DATE],
+        };
+        let mut entry = LogEntry::new(&request, &about);
         entry.status = 404;
         let line = entry.line(7);
         let [client, route] = [line.client, line.route];

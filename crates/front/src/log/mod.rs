@@ -9,7 +9,7 @@ mod pattern;
 mod writer;
 
 pub use context::LogContext;
-pub use entry::{LogEntry, user};
+pub use entry::{EntryContext, LogEntry, user};
 pub use errors::{
     About, Open as OpenErrors, broken_off, close as close_errors, closed, disallowed, failed,
     garbled, limited, no_handshake, noticed, open as open_errors, refused, script, server,

@@ -57,7 +57,7 @@ impl AccessEntry<'_> {
                         (false, true) => Escape::Quoted,
                         (false, false) => Escape::Word,
                     };
-                    self.variable(variable, escape, (ledger, clock, now), out);
+                    self.variable(variable, escape, ledger, clock, now, out);
                 }
             }
         }
@@ -68,7 +68,9 @@ impl AccessEntry<'_> {
         &self,
         variable: &LogVariable,
         escape: Escape,
-        (ledger, clock, now): (&Ledger, &mut Clock, SystemTime),
+        ledger: &Ledger,
+        clock: &mut Clock,
+        now: SystemTime,
         out: &mut Vec<u8>,
     ) {
         let query = || self.target.iter().position(|&byte| byte == b'?').map(|at| at + 1);

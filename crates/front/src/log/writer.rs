@@ -377,14 +377,20 @@ mod tests {
     use http::Request;
 
     use super::*;
+    use crate::log::EntryContext;
 
     fn entry(target: &str) -> LogEntry {
-        LogEntry::new(
-            ("192.0.2.1", "http", 80),
-            &Request::get(target).body(()).unwrap(),
-            (None, None, None),
-            (None, &[]),
-        )
+        let about = EntryContext {
+            peer: "192.0.2.1",
+            scheme: "http",
+            port: 80,
+            site: None,
+            host: None,
+            route: None,
+            trace: None,
+            fields: &[],
+        };
+        LogEntry::new(&Request::get(target).body(()).unwrap(), &about)
     }
 
     fn append(path: &Path) -> Option<File> {

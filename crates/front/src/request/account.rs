@@ -10,7 +10,7 @@ use super::span::span;
 use crate::client::Client;
 use crate::context::Context;
 use crate::counters::Counted;
-use crate::log::LogEntry;
+use crate::log::{EntryContext, LogEntry};
 use crate::response::RequestGuard;
 use crate::route::hosts::host;
 use crate::site::Site;
@@ -27,13 +27,14 @@ pub struct Moments {
 /// The guard of a client's request to this site, which has just come. Gives the request its place
 /// in a trace, if it is to have one.
 pub fn open<B>(
-    (context, site): (&Context, &Site),
+    context: &Context,
+    site: &Site,
     client: &Arc<dyn Client>,
     request: &mut Request<B>,
     moments: Moments,
 ) -> Box<RequestGuard> {
     let mut guard = if context.records_requests() {
-        recorded_guard((context, site), client, request, moments)
+        recorded_guard(context, site, client, request, moments)
     } else {
         RequestGuard::new(Some(client.clone()), Ledger::unread(moments.began))
     };
@@ -46,7 +47,8 @@ pub fn open<B>(
 
 /// The guard of a request that is logged, counted, traced or timed for its client.
 fn recorded_guard<B>(
-    (context, site): (&Context, &Site),
+    context: &Context,
+    site: &Site,
     client: &Arc<dyn Client>,
     request: &mut Request<B>,
     Moments { began, now }: Moments,
@@ -74,16 +76,24 @@ fn recorded_guard<B>(
         let site_name = is_named.then_some(&site.config.name[..]);
         let addresses = client.addresses();
         let (peer, port) = (&addresses.text().peer, addresses.local.port());
-        let client = (&peer[..], client.scheme(), port);
-        let kept = (trace, log.fields());
-        let entry = LogEntry::new(client, request, (site_name, host(request), route), kept);
+        let about = EntryContext {
+            peer,
+            scheme: client.scheme(),
+            port,
+            site: site_name,
+            host: host(request),
+            route,
+            trace,
+            fields: log.fields(),
+        };
+        let entry = LogEntry::new(request, &about);
         Box::new((entry, log.clone()))
     });
     guard.span = span;
     guard.edits.is_timed = is_timed;
     guard.counted = context.counters.as_ref().map(|counters| {
         let target = request.uri().path_and_query();
-        Counted::new(counters, (site.index, route), target, trace)
+        Counted::new(counters, site.index, route, target, trace)
     });
     guard
 }

@@ -186,8 +186,8 @@ async fn of_script(
     }
     let status = HeaderValue::from(status.as_u16());
     let variables = vec![("REDIRECT_STATUS".to_owned(), status)];
-    let to = (script, &arrival.site.handler);
-    backend::serve(arrival, &own, (Body::Empty, &variables), to, ledger).await.ok()
+    let handler = &arrival.site.handler;
+    backend::serve(arrival, &own, Body::Empty, &variables, script, handler, ledger).await.ok()
 }
 
 /// The site's page with the status and the headers that the failure must have.

@@ -41,7 +41,8 @@ static THREADS: Semaphore = Semaphore::const_new(2);
 pub async fn respond(
     arrival: Arrival<'_>,
     request: &Request<()>,
-    (path, folder): (Vec<u8>, &Path),
+    path: Vec<u8>,
+    folder: &Path,
 ) -> Result<Response<Source>, Failure> {
     match *request.method() {
         Method::GET | Method::HEAD => {}

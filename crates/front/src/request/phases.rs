@@ -158,7 +158,7 @@ pub async fn decided(
             }
             Authorization::Refused(response) => {
                 let may = given.may_intercept;
-                return Ok(intercepted(arrival, request, (response, may), ledger).await);
+                return Ok(intercepted(arrival, request, response, may, ledger).await);
             }
         }
     }
@@ -184,24 +184,25 @@ pub async fn content(
         Content::Application(application) => {
             match (arrival.site.caching.of(&application.path), given.overrides) {
                 (Some(policy), Some(overrides)) => {
-                    let cache = (policy, overrides);
-                    Box::pin(ask_cache(arrival, request, given, cache, application, ledger)).await?
+                    let answer =
+                        ask_cache(arrival, request, given, policy, overrides, application, ledger);
+                    Box::pin(answer).await?
                 }
                 _ => Box::pin(ask_backend(arrival, request, given, &application, ledger)).await?,
             }
         }
         Content::Filtered { file, path, index } => {
-            let file = (&path[..], file);
-            let filtered = backend::filter(arrival, request, file, index, &given.variables, ledger);
+            let variables = &given.variables;
+            let filtered = backend::filter(arrival, request, &path, file, index, variables, ledger);
             Box::pin(filtered).await?
         }
         Content::Listing { folder, path } => {
-            let listed = Box::pin(listing::respond(arrival, request, (path, &folder))).await;
+            let listed = Box::pin(listing::respond(arrival, request, path, &folder)).await;
             ledger.mark(Phase::Route);
             return listed;
         }
     };
-    Ok(intercepted(arrival, request, (response, may_intercept), ledger).await)
+    Ok(intercepted(arrival, request, response, may_intercept, ledger).await)
 }
 
 /// The response to a failed request. Boxed, because most requests need none of its state.
@@ -224,7 +225,8 @@ pub async fn failed(
 pub async fn intercepted(
     arrival: Arrival<'_>,
     request: &Request<()>,
-    (response, may_intercept): (Response<Source>, bool),
+    response: Response<Source>,
+    may_intercept: bool,
     ledger: &mut Ledger,
 ) -> Response<Source> {
     match may_intercept && error_page::is_intercepted(arrival.site, response.status()) {
@@ -289,7 +291,8 @@ async fn ask_cache(
     arrival: Arrival<'_>,
     request: &Request<()>,
     given: RequestParts<'_>,
-    (policy, overrides): (&Arc<CachePolicy>, &Overrides),
+    policy: &Arc<CachePolicy>,
+    overrides: &Overrides,
     application: Application,
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
@@ -337,8 +340,8 @@ async fn ask_backend(
             body.map_err(|failure| arrival.log_failure(failure.into(), request))?
         }
     };
-    let to = (&application.script, &application.handler(arrival.site));
-    backend::serve(arrival, request, (body, &variables), to, ledger).await
+    let (script, handler) = (&application.script, application.handler(arrival.site));
+    backend::serve(arrival, request, body, &variables, script, &handler, ledger).await
 }
 
 /// The parts of a request besides its head.

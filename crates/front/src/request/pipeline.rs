@@ -72,14 +72,14 @@ where
         None => client,
     };
     let site = context.site_of(client.addresses().listener, host(&request), request.uri());
-    let mut guard = account::open((context, site), &client, &mut request, moments);
+    let mut guard = account::open(context, site, &client, &mut request, moments);
     // Before the limits: an authority that is refused gives no certificate.
     let tls = context.tls.as_ref();
     if let Some(answer) = tls.and_then(|tls| tls.challenge_answer(request.uri().path())) {
         return Serving::Now(Some(respond(Response::new(Source::Whole(answer)), guard)));
     }
     if let Some(limits) = &site.limits {
-        match limits.admit(&*client, &request, (&site.rules, &site.router), moments.now) {
+        match limits.admit(&*client, &request, &site.rules, &site.router, moments.now) {
             Ok(slots) => guard.slots = slots,
             Err(too_many) => {
                 let response = limited(site, &request, &too_many);
@@ -107,7 +107,7 @@ where
         log::failed(&site.config.name, failure, failure.text(), &request);
         Pending::refuse(site, request, failure.into())
     } else {
-        Pending::begin((context, site), &caller, parts, (body, length), &mut guard)
+        Pending::begin(Arrival { context, site, caller: &caller }, parts, body, length, &mut guard)
     };
     match begun {
         Ok(response) => Serving::Now(Some(respond(response, guard))),
@@ -198,11 +198,11 @@ async fn own(context: &Arc<Context>, caller: &Caller, request: Request<Body>) ->
     let ledger = Ledger::unread(tokamak_cost::now());
     let mut guard = RequestGuard::new(caller.client().cloned(), ledger);
     let (parts, body) = request.into_parts();
-    let length = Some(body.left());
-    let body = (Some(body), length);
+    let (length, body) = (Some(body.left()), Some(body));
     let listener = caller.addresses().listener;
     let site = context.site_of(listener, host_of(&parts.uri, &parts.headers), &parts.uri);
-    let response = match Pending::begin((context, site), caller, parts, body, &mut guard) {
+    let arrival = Arrival { context, site, caller };
+    let response = match Pending::begin(arrival, parts, body, length, &mut guard) {
         Ok(response) => response,
         Err(pending) => pending.answer(context, caller, None, &mut guard.ledger).await,
     };
@@ -233,12 +233,13 @@ impl Pending {
     /// Begins to answer a request. `body`: the body, if it has been read, and its length, if that
     /// is known. Returns the response if it needs no waiting.
     fn begin(
-        (context, site): (&Arc<Context>, &Site),
-        caller: &Caller,
+        arrival: Arrival<'_>,
         parts: Parts,
-        (body, length): (Option<Body>, Option<u64>),
+        body: Option<Body>,
+        length: Option<u64>,
         guard: &mut RequestGuard,
     ) -> Result<Response<Source>, Pending> {
+        let Arrival { context, site, caller } = arrival;
         let head_only = parts.method == http::Method::HEAD;
         if !site.hooks.is_empty() {
             // Scripts have not chosen yet: without them, this would answer.
@@ -248,7 +249,7 @@ impl Pending {
             }
             let ledger = &mut guard.ledger;
             let (began, caller) = (ledger.start(), caller.clone());
-            let work = Work::new(context.clone(), site.index, caller, parts, (body, length), began);
+            let work = Work::new(context.clone(), site.index, caller, parts, body, length, began);
             let response = script::begin(context, work, ledger)
                 .map_err(|begun| Pending::Scripted { begun, head_only });
             return Ok(finish(response?, head_only));

@@ -84,7 +84,8 @@ impl SiteLimits {
         &self,
         client: &dyn Client,
         request: &Request<B>,
-        (rules, router): (&Rules, &Router),
+        rules: &Rules,
+        router: &Router,
         now: u64,
     ) -> Result<Vec<Slot>, TooMany> {
         let paths = self.has_rules.then(|| rules.request_paths(request.uri(), router));

@@ -36,7 +36,7 @@ impl Reader<'_> {
         let place = &directive.place;
         if area.folder.is_none() && area.scope.is_all() && (300..400).contains(&status) {
             let expression = expression.as_deref().unwrap_or_default();
-            self.redirect_mounted(directive, (expression, to, is_match), status, site);
+            self.redirect_mounted(directive, expression, to, is_match, status, site);
         }
         // A rule of what is mounted sees the path behind the mount.
         let within = expression.map(|expression| match self.prefix(site) {
@@ -89,7 +89,9 @@ impl Reader<'_> {
     fn redirect_mounted(
         &mut self,
         directive: &Directive,
-        (expression, to, is_match): (&str, &str, bool),
+        expression: &str,
+        to: &str,
+        is_match: bool,
         status: u16,
         site: &mut Site,
     ) {

@@ -34,7 +34,7 @@ impl Reader<'_> {
         if flags.refuses.is_some()
             || directive.arg(2).to_ascii_lowercase().contains('p') && flags.is_unknown
         {
-            return self.refuse_rewritten(directive, (&conditions, cases), &flags, rewriting, site);
+            return self.refuse_rewritten(directive, &conditions, cases, &flags, rewriting, site);
         }
         if to == "-" && flags.sets_variable {
             rewriting.bases.extend(conditions_of::base(&conditions, directive.arg(2)));
@@ -46,7 +46,7 @@ impl Reader<'_> {
         }
         if to == "-" && !flags.is_unknown {
             let is_of_folders = conditions.iter().all(|it| matches!(it.arg(1), "-d" | "-l"));
-            return self.stop(directive, (cases, is_of_folders), &flags, rewriting);
+            return self.stop(directive, cases, is_of_folders, &flags, rewriting);
         }
         let known: Vec<Condition> =
             conditions.iter().map(|it| condition(it, rewriting.folder.is_some())).collect();
@@ -97,7 +97,8 @@ impl Reader<'_> {
     fn stop(
         &mut self,
         directive: &Directive,
-        (cases, is_of_folders): (Result<Cases, String>, bool),
+        cases: Result<Cases, String>,
+        is_of_folders: bool,
         flags: &Flags,
         rewriting: &mut Rewriting,
     ) {
@@ -133,7 +134,8 @@ impl Reader<'_> {
     fn refuse_rewritten(
         &mut self,
         directive: &Directive,
-        (conditions, cases): (&[Directive], Result<Cases, String>),
+        conditions: &[Directive],
+        cases: Result<Cases, String>,
         flags: &Flags,
         rewriting: &Rewriting,
         site: &mut Site,
@@ -267,7 +269,7 @@ impl Reader<'_> {
         }
         let to = &*to;
         let prefix = self.prefix(site);
-        let target = target((expression, to), flags, rewriting, prefix.as_deref())?;
+        let target = target(expression, to, flags, rewriting, prefix.as_deref())?;
         if target.contains("%{") || target.contains("%1") || target.contains("%2") {
             return Err("variables of its target are not translated".into());
         }

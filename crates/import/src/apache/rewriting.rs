@@ -165,7 +165,8 @@ pub(super) fn is_any(expression: &str) -> bool {
 
 /// The target of a rule for the whole host, with `?` at its end if the query is dropped.
 pub(super) fn target(
-    (expression, to): (&str, &str),
+    expression: &str,
+    to: &str,
     flags: &Flags,
     rewriting: &Rewriting,
     mount: Option<&str>,

@@ -150,7 +150,7 @@ impl Reader<'_> {
                 ("directory" | "directorymatch", Some(_)) => {}
                 (name, _) if OF_ACCESS.contains(&name) => {}
                 (_, Some(inner)) => {
-                    self.section(directive, (inner, &directives[at + 1..]), area, site);
+                    self.section(directive, inner, &directives[at + 1..], area, site);
                 }
                 (_, None) => self.directive(directive, area, directives, site),
             }
@@ -203,7 +203,8 @@ impl Reader<'_> {
     fn section(
         &mut self,
         section: &Directive,
-        (inner, later): (&[Directive], &[Directive]),
+        inner: &[Directive],
+        later: &[Directive],
         area: &Area,
         site: &mut Site,
     ) {

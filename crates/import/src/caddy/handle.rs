@@ -28,7 +28,8 @@ impl Reader<'_> {
     pub(super) fn rest(
         &mut self,
         directive: &Directive,
-        (named, outer): (&Named, &Matcher),
+        named: &Named,
+        outer: &Matcher,
         site: &mut Site,
         served: &mut Served,
     ) {
@@ -43,7 +44,7 @@ impl Reader<'_> {
             self.notes.differs(&directive.place, "handle", reason);
         }
         let rest = rest.unwrap_or_default().within(outer, self.hides_clients);
-        self.directives(directive.inner(), (named, &rest), site, served);
+        self.directives(directive.inner(), named, &rest, site, served);
     }
 
     /// A `handle` or `route` with a matcher: refusals, redirects, headers and rewrites, and files,
@@ -106,7 +107,7 @@ impl Reader<'_> {
             }
         }
         for own in rules.into_iter().filter(|it| it.name != "root") {
-            self.directive(own, (&named, matcher), site, &mut Served::default());
+            self.directive(own, &named, matcher, site, &mut Served::default());
         }
     }
 

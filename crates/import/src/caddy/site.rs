@@ -32,11 +32,11 @@ impl Reader<'_> {
         }
         self.root(directives, site);
         let everything = Matcher::default();
-        let around = (&Named::new(), &everything);
+        let outside = Named::new();
         let mounted = self.mounts(directives, site);
         let is_left = |it: &&Directive| !mounted.contains(it);
         let directives: Vec<Directive> = directives.iter().filter(is_left).cloned().collect();
-        self.directives(&directives, around, site, &mut served);
+        self.directives(&directives, &outside, &everything, site, &mut served);
         self.scripts(&mut served, site);
         for directive in served.some_files.iter().filter(|_| !served.files) {
             self.unserved(directive, site);
@@ -159,7 +159,8 @@ impl Reader<'_> {
     pub(super) fn directives(
         &mut self,
         directives: &[Directive],
-        (named, outer): (&Named, &Matcher),
+        named: &Named,
+        outer: &Matcher,
         site: &mut Site,
         served: &mut Served,
     ) {
@@ -180,14 +181,15 @@ impl Reader<'_> {
             sorted.insert(after.map_or(0, |at| at + 1), (directive, matcher));
         }
         for (directive, _) in sorted {
-            self.directive(directive, (&named, outer), site, served);
+            self.directive(directive, &named, outer, site, served);
         }
     }
 
     pub(super) fn directive(
         &mut self,
         directive: &Directive,
-        (named, outer): (&Named, &Matcher),
+        named: &Named,
+        outer: &Matcher,
         site: &mut Site,
         served: &mut Served,
     ) {
@@ -220,7 +222,7 @@ impl Reader<'_> {
             }
             "file_server" | "php_fastcgi" | "php_server" => self.unserved(directive, site),
             "handle" | "route" if own.is_all() => {
-                self.rest(directive, (named, outer), site, served);
+                self.rest(directive, named, outer, site, served);
             }
             "handle" | "route" => {
                 if directive.name == "handle" {

@@ -19,13 +19,14 @@ impl Reader<'_> {
     pub(super) fn try_files(
         &mut self,
         directive: &Directive,
-        (found, region): (&Match, &Scope),
+        found: &Match,
+        region: &Scope,
         locations: &Locations,
         site: &mut Site,
         plan: &mut Plan,
     ) {
         let before = plan.fallback.len();
-        self.fall_back(directive, (found, region), locations, site, plan);
+        self.fall_back(directive, found, region, locations, site, plan);
         if directive.args.iter().any(|file| file == "$uri/") {
             return;
         }
@@ -50,7 +51,8 @@ impl Reader<'_> {
     fn fall_back(
         &mut self,
         directive: &Directive,
-        (found, region): (&Match, &Scope),
+        found: &Match,
+        region: &Scope,
         locations: &Locations,
         site: &mut Site,
         plan: &mut Plan,
@@ -113,7 +115,7 @@ impl Reader<'_> {
             return;
         }
         if fallback.starts_with('@') {
-            self.named(directive, fallback, (region, served), site, plan);
+            self.named(directive, fallback, region, served, site, plan);
             return;
         }
         let Some(to) = target::fallback(fallback) else {
@@ -195,7 +197,8 @@ impl Reader<'_> {
         &mut self,
         directive: &Directive,
         name: &str,
-        (scope, served): (&Scope, bool),
+        scope: &Scope,
+        served: bool,
         site: &mut Site,
         plan: &mut Plan,
     ) {

@@ -123,7 +123,7 @@ impl Reader<'_> {
         }
         let limits = self.limits(Some((found, locations)), &scope, &block, outer);
         site.rules.extend(limits);
-        self.logging_of(place, (found, locations), &block, outer, site);
+        self.logging_of(place, found, locations, &block, outer, site);
         // What nginx hands to no other location: it sends scripts there, and runs none.
         let runs_nothing = match found {
             Match::Prefix(_, is_final) => *is_final,
@@ -144,7 +144,7 @@ impl Reader<'_> {
                     *own = target::without_groups(own);
                 }
             }
-            self.try_files(&directive, (found, &region), locations, site, plan);
+            self.try_files(&directive, found, &region, locations, site, plan);
         } else if !is_main && !matches!(found, Match::Exact(path) if path.ends_with('/')) {
             let is_closed = runs_nothing && !has_inner;
             let serve = if is_closed { Serve::Files } else { Serve::Existing };

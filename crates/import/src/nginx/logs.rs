@@ -71,7 +71,8 @@ impl Reader<'_> {
     pub(super) fn logging_of(
         &mut self,
         place: &Place,
-        (found, locations): (&Match, &Locations),
+        found: &Match,
+        locations: &Locations,
         block: &Block,
         outer: &Block,
         site: &mut Site,

@@ -76,7 +76,7 @@ impl Reader<'_> {
             within.map(|within| *found = within).is_some()
         });
         for (place, other, directives) in others {
-            self.elsewhere(place, (other, directives), path, &inner, &mut mount);
+            self.elsewhere(place, other, directives, path, &inner, &mut mount);
         }
         let mut plan = Plan::default();
         let around = Block { root: mount.root.clone(), alias: None, ..block.clone() };
@@ -87,7 +87,7 @@ impl Reader<'_> {
                 *last = last.strip_prefix(path).unwrap_or(last).to_owned();
             }
             let region = inner.region(&found);
-            self.try_files(&directive, (&found, &region), &inner, &mut mount, &mut plan);
+            self.try_files(&directive, &found, &region, &inner, &mut mount, &mut plan);
         }
         let mut is_before_php = true;
         for (place, found, directives) in &inner.all {
@@ -123,7 +123,8 @@ impl Reader<'_> {
     fn elsewhere(
         &mut self,
         place: &Place,
-        (other, directives): (&Match, &[Directive]),
+        other: &Match,
+        directives: &[Directive],
         path: &str,
         inner: &Locations,
         mount: &mut Site,

@@ -32,7 +32,7 @@ impl Reader<'_> {
                 (_, Match::Exact(_) | Match::Prefix(..)) => {}
                 _ if is_main => {}
                 (Match::Prefix(path, _), Match::Pattern(_)) => {
-                    self.nested_pattern(location, (path, block), asks_before, site, plan);
+                    self.nested_pattern(location, path, block, asks_before, site, plan);
                     continue;
                 }
                 (Match::Pattern(outer), Match::Pattern(_)) if !runs(directives) => {
@@ -84,7 +84,8 @@ impl Reader<'_> {
     fn nested_pattern(
         &mut self,
         location: &Location,
-        (path, block): (&str, &Block),
+        path: &str,
+        block: &Block,
         is_before_php: bool,
         site: &mut Site,
         plan: &mut Plan,

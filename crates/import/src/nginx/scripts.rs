@@ -153,7 +153,7 @@ impl Reader<'_> {
                 plan.asks_for(&directive.place, region, own, block.split.as_deref());
             }
             Some(name) if name.starts_with('@') => {
-                self.named(directive, name, (region, true), site, plan);
+                self.named(directive, name, region, true, site, plan);
             }
             Some(fallback) if is_script(fallback) => {
                 let (script, passes) = target::without_query(fallback);

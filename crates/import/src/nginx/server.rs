@@ -295,7 +295,7 @@ impl Reader<'_> {
             let main = Match::Prefix("/".to_owned(), false);
             let rest = locations.region(&main);
             plan.rest = Some(rest.clone());
-            self.try_files(directive, (&main, &rest), locations, site, plan);
+            self.try_files(directive, &main, &rest, locations, site, plan);
         }
     }
 }

@@ -123,7 +123,8 @@ impl Fleet {
         now: u64,
     ) -> io::Result<()> {
         let configured = self.configured.clone();
-        self.begin(outside, configured, resolved, patience, now)?;
+        let (resolved, identities) = resolved;
+        self.begin(outside, configured, resolved, identities, patience, now)?;
         Ok(())
     }
 
@@ -171,7 +172,8 @@ impl Fleet {
         &mut self,
         outside: &mut dyn Outside,
         configured: Server,
-        (resolved, identities): (Server, Identities),
+        resolved: Server,
+        identities: Identities,
         patience: Patience,
         now: u64,
     ) -> io::Result<u32> {
@@ -263,9 +265,9 @@ impl Fleet {
             );
         }
         let configured = self.configured.clone();
-        let begun = outside.resolve(&configured).and_then(|resolved| {
+        let begun = outside.resolve(&configured).and_then(|(resolved, identities)| {
             let patience = Patience::Eager;
-            self.begin(outside, configured, resolved, patience, now).map_err(text)
+            self.begin(outside, configured, resolved, identities, patience, now).map_err(text)
         });
         if let Err(wrong) = begun {
             log::line(Level::Error, format_args!("cannot start a generation: {wrong}"));

@@ -138,7 +138,8 @@ impl Fleet {
         // Before any process of the new generation: all of them inherit it. Anew even if its name
         // has not changed: the file may have been moved away.
         outside.log_to(&server).map_err(text)?;
-        self.begin(outside, server, resolved, Patience::Careful, now).map_err(text)
+        let (resolved, identities) = resolved;
+        self.begin(outside, server, resolved, identities, Patience::Careful, now).map_err(text)
     }
 
     /// Everything is as the configuration in force wants it: the error log, and the sockets that

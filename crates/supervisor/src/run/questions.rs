@@ -251,8 +251,8 @@ impl Supervisor {
     fn report(&self, generation: &Generation, heard: &Heard, now: u64) -> Report {
         let urls = banner::urls(&self.host.with_real_addresses(generation.server()), |_| true);
         let draining = self.draining_before(generation);
-        let heard = (&heard.upstreams[..], heard.cache);
-        let report = Report::new(generation, heard, urls, self.started, draining, now);
+        let Heard { upstreams, cache, .. } = heard;
+        let report = Report::new(generation, upstreams, *cache, urls, self.started, draining, now);
         let certificates = status::certificates(&self.acme.names);
         Report { admin: self.host.admin.address(), certificates, ..report }
     }

@@ -70,7 +70,8 @@ impl Relay {
     pub fn start(
         exchange: Exchange,
         first: Vec<Bytes>,
-        (most, quota): (usize, Arc<SpoolQuota>),
+        most: usize,
+        quota: Arc<SpoolQuota>,
         complaints: impl FnMut(&[u8]) + Send + 'static,
     ) -> Relay {
         let held = Unread {

@@ -290,8 +290,7 @@ fn a_response_in_single_bytes_takes_no_more_memory() {
             stream
         });
         let most = 64 * 1024;
-        let bounds = (most, quota(0));
-        let _relay = Relay::start(asked.unwrap().exchange, Vec::new(), bounds, |_| {});
+        let _relay = Relay::start(asked.unwrap().exchange, Vec::new(), most, quota(0), |_| {});
         stream.set_nonblocking(true).unwrap();
         let mut records = Vec::new();
         (0..256).for_each(|_| encode::stream(&mut records, 1, Stream::Stdout, b"a"));

@@ -279,8 +279,9 @@ fn respond(call: &BackendRequest<'_>, begun: Begun) -> Result<Response<Source>, 
     } else {
         let context = complaints.context.clone();
         let Arrival { context: server, site, .. } = call.arrival;
-        let bounds = (server.config.limits.buffer, site.quota.clone());
-        let relay = Relay::start(exchange, pieces, bounds, move |bytes| complaints.receive(bytes));
+        let (most, quota) = (server.config.limits.buffer, site.quota.clone());
+        let write = move |bytes: &[u8]| complaints.receive(bytes);
+        let relay = Relay::start(exchange, pieces, most, quota, write);
         Source::Application(relay, Box::new(context))
     };
     length::give(&call.arrival.site.config, call.request, &mut response, source).map_err(broken)?;

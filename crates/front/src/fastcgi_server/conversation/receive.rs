@@ -194,7 +194,7 @@ impl Conversation {
         let Request { id, stage, .. } = &mut self.requests[at];
         let Stage::Coming(gathering) = stage else { return };
         let (record, body) = (std::mem::take(&mut gathering.record), gathering.take_body());
-        match Script::new(lua, (&self.context, self.site_index), record, body) {
+        match Script::new(lua, &self.context, self.site_index, record, body) {
             Ok(script) => *stage = Stage::Scripted(Box::new(script)),
             Err((record, absent)) => {
                 gathering.record = record;

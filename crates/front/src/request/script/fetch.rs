@@ -20,12 +20,13 @@ use crate::trace::Trace;
 pub fn begin(
     context: &Arc<Context>,
     caller: &Caller,
-    (host, trace): (Option<&HeaderValue>, Option<&Trace>),
+    host: Option<&HeaderValue>,
+    trace: Option<&Trace>,
     call: HttpCall<'_>,
 ) -> Waiting {
     let (context, caller) = (context.clone(), caller.clone());
     let (limit, most) = (call.timeout, call.most);
-    let request = request((host.cloned(), trace), &call);
+    let request = request(host.cloned(), trace, &call);
     Box::pin(async move {
         let request = request.map_err(|fault| fault.to_string())?;
         let answer = tokio::time::timeout(limit, answer(&context, &caller, request, most)).await;
@@ -34,7 +35,8 @@ pub fn begin(
 }
 
 fn request(
-    (host, trace): (Option<HeaderValue>, Option<&Trace>),
+    host: Option<HeaderValue>,
+    trace: Option<&Trace>,
     call: &HttpCall<'_>,
 ) -> Result<Request<Body>, HttpError> {
     let target = PathAndQuery::try_from(call.url).map_err(|_| HttpError::Url("it is malformed"))?;

@@ -216,7 +216,7 @@ impl<'a> ScriptedRequest<'a> {
             return response;
         }
         let request = Request::from_parts(self.work().head(), ());
-        phases::intercepted(self.arrival, &request, (response, true), ledger).await
+        phases::intercepted(self.arrival, &request, response, true, ledger).await
     }
 
     /// Looks at the name and password of a request, if rules ask for them. `None`: they are right.

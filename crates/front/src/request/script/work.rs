@@ -81,7 +81,8 @@ impl Work {
         site_index: usize,
         caller: Caller,
         parts: Parts,
-        (body, length): (Option<Body>, Option<u64>),
+        body: Option<Body>,
+        length: Option<u64>,
         began: u64,
     ) -> Box<Work> {
         Box::new(Work {
@@ -312,7 +313,7 @@ impl Host for Work {
     fn call(&mut self, call: Call<'_>) -> Waiting {
         let (context, caller) = (&self.context, &self.caller);
         let (host, trace) = (self.parts.headers.get(HOST), self.trace.as_ref());
-        let ask = |call: HttpCall<'_>| fetch::begin(context, caller, (host, trace), call);
+        let ask = |call: HttpCall<'_>| fetch::begin(context, caller, host, trace, call);
         context.calls.begin(call, trace, ask)
     }
 
