@@ -4,10 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokamak_config::{
-    Cache, ClientLimits, Http2, Limits, Log, Lua, Pool, PoolSize, Proxies, Server, Site, Timeouts,
-    Trace,
-};
+use tokamak_config::{ClientLimits, Limits, Pool, PoolSize, Server, Site, Timeouts};
 
 /// Bytes of a request's parameters. Web servers send up to 64 KiB in one record, and their headers
 /// are bounded by themselves.
@@ -33,51 +30,27 @@ const WATCHDOG: Duration = Duration::from_secs(10);
 
 /// A server for these sites, with an event loop for each core.
 pub fn server(sites: Vec<Site>) -> Server {
-    Server {
-        listen: Vec::new(),
-        loops: std::thread::available_parallelism().map_or(1, usize::from).min(256),
-        user: None,
-        group: None,
-        control: None,
-        proxies: Proxies::default(),
-        request_ids: false,
-        early_hints: tokamak_config::EarlyHints::Off,
-        admin: None,
-        state_dir: PathBuf::new(),
-        temp_dir: None,
-        pid_file: None,
-        limits: Limits {
-            head: HEAD,
-            headers: 0,
-            body: BODY,
-            buffer: BUFFER,
-            spool: 0,
-            send_rate: 0,
-            connections: CONNECTIONS,
-            client: ClientLimits::NONE,
-        },
-        http2: Http2::default(),
-        timeouts: Timeouts {
-            head: SILENCE,
-            body: SILENCE,
-            idle: AGES,
-            send: SEND,
-            drain: AGES,
-            drain_delay: Duration::ZERO,
-            watchdog: WATCHDOG,
-        },
-        log: Log { access: None, error: None },
-        listen_tls: Vec::new(),
-        tls: tokamak_config::Tls::default(),
-        acme: tokamak_config::Acme::default(),
-        resolver: Vec::new(),
-        lua: Lua::default(),
-        cache: Cache::default(),
-        trace: Trace::default(),
-        upstreams: Vec::new(),
-        sites,
-        fpm: None,
-    }
+    let limits = Limits {
+        head: HEAD,
+        headers: 0,
+        body: BODY,
+        buffer: BUFFER,
+        spool: 0,
+        send_rate: 0,
+        connections: CONNECTIONS,
+        client: ClientLimits::NONE,
+    };
+    let timeouts = Timeouts {
+        head: SILENCE,
+        body: SILENCE,
+        idle: AGES,
+        send: SEND,
+        drain: AGES,
+        drain_delay: Duration::ZERO,
+        watchdog: WATCHDOG,
+    };
+    let loops = std::thread::available_parallelism().map_or(1, usize::from).min(256);
+    Server { loops, ..Server::plain(sites, limits, timeouts) }
 }
 
 /// A site for which nothing is set but where it is.

@@ -104,6 +104,39 @@ pub struct Server {
 }
 
 impl Server {
+    /// A server of these sites for which nothing else is set: where there is no file of settings,
+    /// and in tests.
+    pub fn plain(sites: Vec<Site>, limits: Limits, timeouts: Timeouts) -> Server {
+        Server {
+            listen: Vec::new(),
+            listen_tls: Vec::new(),
+            tls: Tls::default(),
+            acme: Acme::default(),
+            state_dir: PathBuf::new(),
+            temp_dir: None,
+            loops: 1,
+            user: None,
+            group: None,
+            control: None,
+            proxies: Proxies::default(),
+            request_ids: false,
+            early_hints: EarlyHints::Off,
+            admin: None,
+            pid_file: None,
+            limits,
+            http2: Http2::default(),
+            timeouts,
+            log: Log { access: None, error: None },
+            resolver: Vec::new(),
+            lua: Lua::default(),
+            cache: Cache::default(),
+            trace: Trace::default(),
+            upstreams: Vec::new(),
+            sites,
+            fpm: None,
+        }
+    }
+
     /// The FastCGI sockets for web servers, each with the pool that it belongs to.
     pub fn fpm_sockets(&self) -> impl Iterator<Item = (&FpmSocket, &FpmPool)> {
         let sockets = self.fpm.iter().flat_map(|fpm| &fpm.sockets);

@@ -280,7 +280,7 @@ pub fn geometry(server: &Server, site: &Site) -> Geometry {
 pub(crate) mod tests {
     use super::*;
     use std::time::Duration;
-    use tokamak_config::{Limits, Log, Pool, PoolSize, Timeouts};
+    use tokamak_config::{Limits, Pool, PoolSize, Timeouts};
 
     /// A small valid configuration.
     pub fn server(root: &Path) -> Server {
@@ -303,50 +303,29 @@ pub(crate) mod tests {
             env: BTreeMap::from([("APP".into(), Secret::new("x"))]),
             ..Site::plain("default", root.to_owned(), pool)
         };
+        let limits = Limits {
+            head: 32 << 10,
+            headers: 100,
+            body: 1 << 20,
+            buffer: 1 << 16,
+            spool: 0,
+            send_rate: 0,
+            connections: 100,
+            client: tokamak_config::ClientLimits::NONE,
+        };
+        let timeouts = Timeouts {
+            head: second,
+            body: second,
+            idle: second,
+            send: second,
+            drain: second,
+            drain_delay: Duration::ZERO,
+            watchdog: second,
+        };
         Server {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
             loops: 2,
-            user: None,
-            group: None,
-            control: None,
-            proxies: tokamak_config::Proxies::default(),
-            request_ids: false,
-            early_hints: tokamak_config::EarlyHints::Off,
-            admin: None,
-            state_dir: PathBuf::new(),
-            temp_dir: None,
-            pid_file: None,
-            limits: Limits {
-                head: 32 << 10,
-                headers: 100,
-                body: 1 << 20,
-                buffer: 1 << 16,
-                spool: 0,
-                send_rate: 0,
-                connections: 100,
-                client: tokamak_config::ClientLimits::NONE,
-            },
-            http2: tokamak_config::Http2::default(),
-            timeouts: Timeouts {
-                head: second,
-                body: second,
-                idle: second,
-                send: second,
-                drain: second,
-                drain_delay: Duration::ZERO,
-                watchdog: second,
-            },
-            log: Log { access: None, error: None },
-            listen_tls: Vec::new(),
-            tls: tokamak_config::Tls::default(),
-            acme: tokamak_config::Acme::default(),
-            resolver: Vec::new(),
-            lua: tokamak_config::Lua::default(),
-            cache: tokamak_config::Cache::default(),
-            trace: tokamak_config::Trace::default(),
-            upstreams: vec![],
-            sites: vec![site],
-            fpm: None,
+            ..Server::plain(vec![site], limits, timeouts)
         }
     }
 

@@ -180,8 +180,8 @@ pub struct Site {
 }
 
 impl Site {
-    /// A site of classic mode for which nothing else is set: where there is no file of settings, and
-    /// in tests.
+    /// A site of classic mode for which nothing else is set: where there is no file of settings,
+    /// and in tests.
     pub fn plain(name: &str, root: PathBuf, pool: Pool) -> Site {
         Site {
             name: name.to_owned(),
