@@ -66,7 +66,7 @@ fn take(session: &mut Kept) -> Vec<(u8, u8, u32, Vec<u8>)> {
 fn request(session: &mut Kept, stream: u32, flags: u8) {
     session.receive(&frame(1, 4 | flags, stream, &head(b"/"))).unwrap();
     match session.next_event() {
-        Some(Event::Request { stream: told, .. }) => assert_eq!(told, stream),
+        Some(Event::Request { stream: id, .. }) => assert_eq!(id, stream),
         other => panic!("{other:?}"),
     }
 }
@@ -296,8 +296,8 @@ fn an_extended_connect_goes_both_ways() {
     let code = unsafe { ffi::nghttp2_submit_settings(session.raw.as_ptr(), 0, &setting, 1) };
     assert_eq!((code, take(&mut session)), (0, vec![(4, 0, 0, vec![0, 8, 0, 0, 0, 1])]));
     session.receive(&frame(1, 4, 3, &head)).unwrap();
-    let told = std::iter::from_fn(|| session.next_event());
-    let head = told.filter_map(|event| match event {
+    let events = std::iter::from_fn(|| session.next_event());
+    let head = events.filter_map(|event| match event {
         Event::Request { stream: 3, head } => Some(head),
         _ => None,
     });

@@ -143,14 +143,14 @@ mod tests {
     #[test]
     fn changes_without_end_are_reported_once() {
         let mut pending_changes = PendingChanges::default();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for now in 0..100 {
             pending_changes.note(Newer::Application, now * SECOND / 2);
             if pending_changes.is_endless(now * SECOND / 2) {
-                told.push(now / 2);
+                reported.push(now / 2);
             }
         }
-        assert_eq!(told, [30]);
+        assert_eq!(reported, [30]);
         let mut calm = PendingChanges::default();
         calm.note(Newer::Application, 0);
         assert!(!calm.is_endless(40 * SECOND), "it waits for its pause to end");

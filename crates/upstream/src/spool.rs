@@ -302,22 +302,22 @@ pub(crate) mod tests {
 
     #[test]
     fn a_site_has_its_bound_and_all_sites_have_one() {
-        let told = Arc::new(AtomicUsize::new(0));
+        let reported = Arc::new(AtomicUsize::new(0));
         let all = Arc::new(SpoolBudget::new(150));
         let quota = |most: u64| {
-            let told = told.clone();
+            let reported = reported.clone();
             let alarm = move |problem: SpoolProblem| {
                 let number = if matches!(problem, SpoolProblem::SiteFull) { 1 } else { 100 };
-                told.fetch_add(number, Ordering::Relaxed);
+                reported.fetch_add(number, Ordering::Relaxed);
             };
             SpoolQuota::new(most, all.clone(), Box::new(alarm))
         };
         let (one, other) = (quota(100), quota(100));
         let (mut first, mut second) = (Spool::new(one.clone()), Spool::new(other));
         assert!(first.push(&[0; 80]) && !first.push(&[0; 30]));
-        assert_eq!(told.load(Ordering::Relaxed), 1);
+        assert_eq!(reported.load(Ordering::Relaxed), 1);
         assert!(!second.push(&[0; 80]) && second.push(&[0; 70]));
-        assert_eq!(told.load(Ordering::Relaxed), 101);
+        assert_eq!(reported.load(Ordering::Relaxed), 101);
         assert_eq!((one.taken(), all.taken()), (80, 150));
         drop((first, second));
         assert_eq!(all.taken(), 0);

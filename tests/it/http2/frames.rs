@@ -1,5 +1,5 @@
 //! Frames in any order, of any kind and size: what h2spec does not send. Whatever comes, the
-//! connection goes on or ends with a farewell, and nothing else suffers.
+//! connection goes on or ends with a GOAWAY, and nothing else suffers.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -153,7 +153,7 @@ pub fn last_answer() -> Vec<u8> {
 
 /// Sends the frames of a seed and then a PING. Returns what the server sent, until it answered that
 /// PING or closed the connection.
-fn converse(server: &Server, seed: u64) -> (Vec<u8>, usize) {
+fn send_invented_frames(server: &Server, seed: u64) -> (Vec<u8>, usize) {
     let (bytes, count) = begins(seed);
     let mut stream = TcpStream::connect(server.address).expect("a connection");
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -215,18 +215,18 @@ fn any_frames_are_answered_or_end_the_connection() {
     let asked = std::env::var("TOKAMAK_HTTP2_CASES").ok();
     let cases = asked.and_then(|text| text.parse().ok()).unwrap_or(CASES);
     // What the first connections take is there for all others.
-    (0..20).for_each(|seed| drop(converse(&server, seed)));
+    (0..20).for_each(|seed| drop(send_invented_frames(&server, seed)));
     let (front, before) = (status(&server)["front_pid"].clone(), held(&server));
     let (mut going_on, mut ended) = (0, 0);
     for seed in 0..cases {
-        let (got, frames) = converse(&server, seed);
+        let (got, frames) = send_invented_frames(&server, seed);
         assert!(got.len() <= FOR_EACH * (frames + 2), "seed {seed}: {} bytes", got.len());
         if contains(&got, &last_answer()) {
             going_on += 1;
         } else if kinds(&got).contains(&GOAWAY) {
             ended += 1;
         }
-        // Else a reset has taken the farewell with it: bytes of the client were on their way.
+        // Else a reset has taken the GOAWAY with it: bytes of the client were on their way.
     }
     assert!(going_on > cases / 5, "{going_on} of {cases} connections go on");
     assert!(ended > cases / 5, "{ended} of {cases} connections end with GOAWAY");

@@ -41,8 +41,8 @@ fn is_well(server: &Server) {
 /// is held up may find a reset in the place of the last frames.
 #[track_caller]
 fn has_ended(server: &Server, raw: &mut Raw, count: usize, reason: &str) {
-    let farewell = raw.end();
-    assert!(farewell == Some(ENHANCE_YOUR_CALM) || raw.was_reset, "{reason}: {farewell:?}");
+    let goaway = raw.end();
+    assert!(goaway == Some(ENHANCE_YOUR_CALM) || raw.was_reset, "{reason}: {goaway:?}");
     let is_logged = || {
         let log = server.log();
         let lines = log.lines().filter(|line| line.contains("HTTP/2 connection closed"));
@@ -139,7 +139,7 @@ fn requests_of_a_connection() {
     assert_eq!(farewells, [(ANY_STREAM, NO_ERROR), (5, NO_ERROR)]);
 }
 
-/// A client that does not answer the PING of its farewell, and has a request under way: it is told
+/// A client that does not answer the PING after its GOAWAY, and has a request under way: it is told
 /// which request was the last one, so that it sends the others elsewhere.
 #[test]
 fn requests_of_a_client_that_does_not_leave() {
@@ -273,7 +273,7 @@ fn an_idle_connection_gets_goaway() {
     assert_eq!(raw.frame_of(&[GOAWAY]).3[..4], 1_u32.to_be_bytes());
     raw.get(3, "/hello.php");
     assert_eq!(raw.finish(), (vec![], vec![]));
-    assert!(!raw.was_reset, "the farewell would be lost");
+    assert!(!raw.was_reset, "the GOAWAY would be lost");
 }
 
 /// A head that does not end, and a client that never says anything after the preface.

@@ -39,7 +39,11 @@ fn connect(
 /// Sends the frames of a seed; what came until the last PING was answered, or the end.
 ///
 /// It reads when it has sent all: what the server may answer to so few frames fits into sockets.
-fn converse(address: SocketAddr, config: &Arc<ClientConfig>, seed: u64) -> (Vec<u8>, usize) {
+fn send_invented_frames(
+    address: SocketAddr,
+    config: &Arc<ClientConfig>,
+    seed: u64,
+) -> (Vec<u8>, usize) {
     let (bytes, count) = begins(seed);
     let mut stream = connect(address, config);
     // The server may close the connection before it has all of it.
@@ -76,7 +80,7 @@ fn any_frames_leave_the_requests_beside_alone() {
     let mut beside = server.connect();
     let (mut going_on, mut ended) = (0, 0);
     for seed in 0..cases {
-        let (got, frames) = converse(address, &config, seed);
+        let (got, frames) = send_invented_frames(address, &config, seed);
         assert!(got.len() <= FOR_EACH * (frames + 2), "seed {seed}: {} bytes", got.len());
         if contains(&got, &last_answer()) {
             going_on += 1;

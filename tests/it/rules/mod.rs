@@ -366,7 +366,7 @@ fn files_for_scripts(kind: Kind) {
         ],
     );
 
-    // Another server in front may obey the header.
+    // Another server in front may apply the header.
     let server = wiki(kind, "");
     let given = row("not obeyed", ask("accel=/protected/report.txt"));
     check(&server, vec![given.header("x-accel-redirect", "/protected/report.txt")]);

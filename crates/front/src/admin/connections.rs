@@ -188,9 +188,9 @@ mod tests {
     async fn those_with_a_right_push_out_idle_ones() {
         let connections = Connections::default();
         let admissions: Vec<Admission> = (0..KNOWN).map(|_| connections.enter()).collect();
-        for seat in &admissions {
-            assert!(seat.becomes_known());
-            seat.asks();
+        for admission in &admissions {
+            assert!(admission.becomes_known());
+            admission.asks();
         }
         let late = connections.enter();
         assert!(!late.becomes_known(), "all wait for answers");
@@ -204,16 +204,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_has_one_limit() {
         let connections = Connections::default();
-        let (start, seat) = (Instant::now(), connections.enter());
-        seat.is_over().await;
+        let (start, admission) = (Instant::now(), connections.enter());
+        admission.is_over().await;
         assert_eq!(start.elapsed(), PATIENCE);
-        let (start, seat) = (Instant::now(), connections.enter());
-        seat.asks();
+        let (start, admission) = (Instant::now(), connections.enter());
+        admission.asks();
         let other = async {
             tokio::time::sleep(PATIENCE * 3).await;
-            seat.is_answered();
+            admission.is_answered();
         };
-        tokio::join!(other, seat.is_over());
+        tokio::join!(other, admission.is_over());
         assert_eq!(start.elapsed(), PATIENCE * 4);
     }
 }

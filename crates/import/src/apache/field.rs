@@ -52,7 +52,7 @@ impl Reader<'_> {
 
     /// Takes parts of the site out of the lifetimes of others. Where a part is named by its folder
     /// and by names of files, either is enough: a page without a lifetime is asked for again.
-    pub(super) fn settle_expiry(&mut self, site: &mut Site) {
+    pub(super) fn write_expiry(&mut self, site: &mut Site) {
         for Scope { path, pattern, .. } in std::mem::take(&mut self.unexpired) {
             let folder = path.map(|path| {
                 format!("^{}(?:/|$)", regex_lite::escape(path.trim_end_matches(['*', '/'])))

@@ -138,7 +138,7 @@ impl Reader<'_> {
 
     /// Refuses where a section changes what password is asked for around it, and where something
     /// else than files may be asked.
-    pub(super) fn settle_logins(&mut self, site: &mut Site) {
+    pub(super) fn write_logins(&mut self, site: &mut Site) {
         let changed = std::mem::take(&mut self.changed);
         let mounts = site.mounts.iter_mut().flat_map(|mount| &mut mount.rules);
         for rule in site.rules.iter_mut().chain(mounts) {

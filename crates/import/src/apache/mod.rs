@@ -329,11 +329,11 @@ impl Reader<'_> {
     fn conclude(&mut self, site: &mut Site) {
         self.setters.clear();
         self.of_server.clear();
-        self.settle_redirects(site);
+        self.write_redirects(site);
         self.settle_public_folder(site);
-        self.settle_lifetimes(site);
-        self.settle_logins(site);
-        self.settle_expiry(site);
+        self.write_lifetimes(site);
+        self.write_logins(site);
+        self.write_expiry(site);
         listing::refuse_unlisted(site);
         site.mounts.iter_mut().for_each(listing::refuse_unlisted);
         self.refuse_unlisted(site);

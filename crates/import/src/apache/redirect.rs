@@ -128,7 +128,7 @@ impl Reader<'_> {
     }
 
     /// Adds the redirects of a site's folders.
-    pub(super) fn settle_redirects(&mut self, site: &mut Site) {
+    pub(super) fn write_redirects(&mut self, site: &mut Site) {
         let late = std::mem::take(&mut self.late);
         for (path, rule) in late {
             let rules = match site.mounts.iter_mut().find(|mount| mount.path == path) {
@@ -147,7 +147,7 @@ impl Reader<'_> {
 
     /// Sends what a site redirects without the lifetimes of pages, as caches that many share would
     /// keep it for what Apache does not say it.
-    pub(super) fn settle_lifetimes(&self, site: &mut Site) {
+    pub(super) fn write_lifetimes(&self, site: &mut Site) {
         for rules in
             std::iter::once(&mut site.rules).chain(site.mounts.iter_mut().map(|it| &mut it.rules))
         {

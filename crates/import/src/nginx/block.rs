@@ -120,7 +120,7 @@ impl Block {
     }
 
     /// Where `try_files` ends with `=404`, the page of `error_page 404 =` answers.
-    pub(super) fn settle_missing(&mut self) {
+    pub(super) fn resolve_missing(&mut self) {
         let page = self.missing.as_ref().and_then(|missing| missing.args.last());
         let last = self.try_files.as_mut().and_then(|own| own.args.last_mut());
         if let (Some(page), Some(last)) = (page, last.filter(|last| *last == "=404")) {

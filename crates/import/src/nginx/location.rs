@@ -36,7 +36,7 @@ impl Reader<'_> {
         self.in_location = true;
         self.read(directives, &mut block);
         self.in_location = false;
-        block.settle_missing();
+        block.resolve_missing();
         self.stays_missing(&block);
         let is_main = *found == Match::Prefix("/".to_owned(), false);
         let scope = found.scope();

@@ -75,7 +75,7 @@ pub(crate) fn read(
     };
     reader.alone(file, &directives);
     reader.main(&directives);
-    reader.settle_timeouts();
+    reader.write_timeouts();
     if reader.description.sites.is_empty() {
         let problem = "it has no `server { … }`".to_owned();
         return Err(Unreadable { place: Place::start(file), problem });

@@ -26,7 +26,7 @@ impl Reader<'_> {
         self.named.clear();
         let mut block = outer.inherited();
         self.read(directives, &mut block);
-        block.settle_missing();
+        block.resolve_missing();
         self.stays_missing(&block);
         // A server that only redirects has no use for timeouts, so its own do not count.
         if block.steps.iter().all(|step| step.name != "return") {

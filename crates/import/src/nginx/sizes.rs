@@ -76,7 +76,7 @@ impl Reader<'_> {
     }
 
     /// The largest of each time, since there is one for all sites.
-    pub(super) fn settle_timeouts(&mut self) {
+    pub(super) fn write_timeouts(&mut self) {
         for (_, key, usual, _) in TIMEOUTS {
             let said: Vec<&Size> = self.waits.iter().filter_map(|own| own.get(key)).collect();
             let is_unsaid = said.len() < self.waits.len();

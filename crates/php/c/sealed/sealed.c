@@ -260,12 +260,12 @@ static void keep_connections(void)
 
 /* In a process just forked. Rust has returned: no frame of it is among those that the roll-back
  * leaves behind. */
-static _Noreturn void begin_worker(shim_worker_id seat)
+static _Noreturn void begin_worker(shim_worker_id id)
 {
-    if (worker_process_begin_copy() != 0 || image_adopt(seat.page_map) != 0) {
+    if (worker_process_begin_copy() != 0 || image_adopt(id.page_map) != 0) {
         rust_fail("the image could not be made this worker's own");
     }
-    *life = (lasting){.index = seat.index, .instance = seat.instance, .check_at = 1};
+    *life = (lasting){.index = id.index, .instance = id.instance, .check_at = 1};
     channels_begin();
     image_roll_back();
 }

@@ -13,7 +13,7 @@ typedef struct {
     int page_map;
 } shim_worker_id;
 
-_Static_assert(sizeof(shim_worker_id) == 12, "no padding in a seat");
+_Static_assert(sizeof(shim_worker_id) == 12, "no padding in an id");
 
 /* Sealed mode, in the zygote: boots with this script (a worker script; with is_boot one that only
  * prepares; NULL: none), takes the image, and calls rust_fork_workers(). Returns when the boot

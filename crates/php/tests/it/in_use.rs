@@ -211,17 +211,17 @@ const OTHERS: usize = 3;
 fn answers_on_request() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let told: Arc<(Mutex<HashSet<String>>, Condvar)> = Arc::default();
+    let names: Arc<(Mutex<HashSet<String>>, Condvar)> = Arc::default();
     std::thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
-            let told = told.clone();
-            std::thread::spawn(move || answer(client, &told));
+            let names = names.clone();
+            std::thread::spawn(move || answer(client, &names));
         }
     });
     port
 }
 
-fn answer(client: TcpStream, (told, changed): &(Mutex<HashSet<String>>, Condvar)) {
+fn answer(client: TcpStream, (names, changed): &(Mutex<HashSet<String>>, Condvar)) {
     let mut lines = BufReader::new(client.try_clone().unwrap()).lines().map_while(Result::ok);
     while let Some(line) = lines.next() {
         let is_http = line.starts_with("GET /");
@@ -239,11 +239,11 @@ fn answer(client: TcpStream, (told, changed): &(Mutex<HashSet<String>>, Condvar)
             return;
         };
         if words[0] == "go" {
-            told.lock().unwrap().insert(name.clone());
+            names.lock().unwrap().insert(name.clone());
             changed.notify_all();
         } else {
-            let before = told.lock().unwrap();
-            drop(changed.wait_while(before, |told| !told.contains(&name)).unwrap());
+            let before = names.lock().unwrap();
+            drop(changed.wait_while(before, |names| !names.contains(&name)).unwrap());
         }
         let text = format!("answer to {name}");
         let whole = match (is_http, words[0]) {

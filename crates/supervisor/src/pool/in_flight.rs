@@ -190,28 +190,28 @@ mod tests {
 
     #[test]
     fn each_slow_request_is_reported_once() {
-        let mut told = SlowLogged::default();
+        let mut logged = SlowLogged::default();
         let one = request(1, waiting(), SECOND);
-        assert_eq!(told.look(&one, LIMIT, 3 * SECOND), None);
-        assert_eq!(told.look(&one, LIMIT, 4 * SECOND), Some(Finding::Slow));
-        assert_eq!(told.look(&one, LIMIT, 5 * SECOND), None);
+        assert_eq!(logged.look(&one, LIMIT, 3 * SECOND), None);
+        assert_eq!(logged.look(&one, LIMIT, 4 * SECOND), Some(Finding::Slow));
+        assert_eq!(logged.look(&one, LIMIT, 5 * SECOND), None);
         let other = request(2, waiting(), SECOND);
-        assert_eq!(told.look(&other, LIMIT, 5 * SECOND), Some(Finding::Slow));
+        assert_eq!(logged.look(&other, LIMIT, 5 * SECOND), Some(Finding::Slow));
         // The next one in that slot.
-        told.keep(&[other]);
-        assert_eq!(told.look(&one, LIMIT, 6 * SECOND), Some(Finding::Slow));
+        logged.keep(&[other]);
+        assert_eq!(logged.look(&one, LIMIT, 6 * SECOND), Some(Finding::Slow));
     }
 
     #[test]
     fn a_request_that_holds_up_the_others_is_reported_for_each_turn() {
-        let mut told = SlowLogged::default();
+        let mut logged = SlowLogged::default();
         let turn = |since| request(1, State::Running, since * SECOND);
-        assert_eq!(told.look(&turn(4), LIMIT, 5 * SECOND), Some(Finding::Slow));
+        assert_eq!(logged.look(&turn(4), LIMIT, 5 * SECOND), Some(Finding::Slow));
         let blocks = |seconds| Some(Finding::Blocks(Duration::from_secs(seconds)));
-        assert_eq!(told.look(&turn(4), LIMIT, 7 * SECOND), blocks(3));
-        assert_eq!(told.look(&turn(4), LIMIT, 8 * SECOND), None);
-        assert_eq!(told.look(&turn(9), LIMIT, 10 * SECOND), None);
-        assert_eq!(told.look(&turn(9), LIMIT, 13 * SECOND), blocks(4));
+        assert_eq!(logged.look(&turn(4), LIMIT, 7 * SECOND), blocks(3));
+        assert_eq!(logged.look(&turn(4), LIMIT, 8 * SECOND), None);
+        assert_eq!(logged.look(&turn(9), LIMIT, 10 * SECOND), None);
+        assert_eq!(logged.look(&turn(9), LIMIT, 13 * SECOND), blocks(4));
     }
 
     #[test]
