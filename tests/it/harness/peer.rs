@@ -7,8 +7,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::ports::free_address;
 use super::process::{Process, eventually};
-use super::server::{Server, free_address};
+use super::server::Server;
 use super::setup::{Image, Kind, Places, Setup, WebServer, is_root};
 use super::{tokamak, web_servers};
 

@@ -1,9 +1,8 @@
 //! A running server, and how a test talks to it.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use super::connection::Connection;
@@ -156,23 +155,6 @@ impl Drop for Server {
             let tail: Vec<&str> = log.lines().rev().take(40).collect();
             eprintln!("--- log of {:?}, last lines ---", self.kind);
             tail.iter().rev().for_each(|line| eprintln!("{line}"));
-        }
-    }
-}
-
-/// An address on the loopback interface that nobody listens on.
-///
-/// The ports are below the range from which the kernel takes ports for outgoing connections, and
-/// two test programs start at different places, so nobody takes the port before the server does.
-pub fn free_address() -> SocketAddr {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let (first, count) = (12_000u32, 20_000u32);
-    loop {
-        let step = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
-        let port = first + (std::process::id().wrapping_mul(127) + step) % count;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port as u16));
-        if TcpListener::bind(address).is_ok() {
-            return address;
         }
     }
 }

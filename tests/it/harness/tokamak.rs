@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::peer;
+use super::ports::free_address;
 use super::process::Process;
-use super::server::{Server, free_address};
+use super::server::Server;
 use super::setup::{Image, Kind, Places, Service, Setup, is_root};
 
 /// The server program that this test program was built with.
