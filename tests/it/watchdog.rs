@@ -37,10 +37,13 @@ fn start_with(kind: Kind, watchdog: &str) -> Server {
     server
 }
 
+/// The zygote. A worker of an earlier one, which has the same command line, may be the supervisor's
+/// child until it has ended, too.
 fn zygote(server: &mut Server) -> u64 {
-    let found = children(server.main_process().pid().into(), "zygote");
-    assert_eq!(found.len(), 1, "{found:?}");
-    found[0]
+    let supervisor = server.main_process().pid().into();
+    let alone = || <[u64; 1]>::try_from(children(supervisor, "zygote")).ok();
+    let [zygote] = eventually(Duration::from_secs(20), alone).expect("one zygote");
+    zygote
 }
 
 /// Waits until a process is gone.
