@@ -23,7 +23,10 @@ fn main() -> ExitCode {
                     let reread = Box::new(move || request.load());
                     report(wiring::serve(wiring::ServeRequest { server, reread }))
                 }
-                Err(wrong) => wrong.report(),
+                Err(wrong) => {
+                    wiring::refuse(&wrong);
+                    wrong.report()
+                }
             }
         }
         Command::Fpm(fpm) => match fpm.request() {

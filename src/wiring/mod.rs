@@ -8,7 +8,10 @@ mod front;
 pub mod lua_fcgi;
 pub mod profile;
 
+use std::fmt::Display;
+
 use tokamak_config::{Errors, Secret, Server};
+use tokamak_supervisor::upgrade::Predecessor;
 use tokamak_supervisor::{Failure, Setup, TicketsStart};
 
 /// What to serve, and how to find out anew at a reload.
@@ -23,6 +26,14 @@ pub struct ServeRequest {
 pub fn serve(request: ServeRequest) -> Result<(), String> {
     let reread = request.reread;
     supervise(request.server, Box::new(move || reread().map_err(|errors| errors.to_string())))
+}
+
+/// Tells the version that started this one to replace it, if one did, why this one does not serve.
+pub fn refuse(why: &impl Display) {
+    let predecessor = Predecessor::find().ok().flatten();
+    if let Some(refusal) = predecessor.and_then(|predecessor| predecessor.refusal().ok()) {
+        refusal.tell(&why.to_string());
+    }
 }
 
 fn supervise(

@@ -7,7 +7,8 @@
 //!   closes the line, drains and ends      ───►  takes the control socket and the file of its pid
 //! ```
 //!
-//! A version that does not come so far changes nothing: this one goes on.
+//! A version that does not come so far changes nothing: this one goes on. Instead of "ready" it says
+//! "refused" and why, if it can.
 
 use std::env;
 use std::ffi::OsString;
@@ -35,7 +36,10 @@ pub const ADMIN: &str = "admin ";
 /// The name of standard error as it was before `log.error` has put a file in its place.
 pub const STDERR: &str = "stderr";
 
-/// Of what a new version says: a few names.
+/// What a new version says first: it serves, and names follow; or it does not, and the reason follows.
+const READY: &str = "ready";
+const REFUSED: &str = "refused";
+/// Of what a new version says: a few names, or a reason. Longer ones are cut.
 const LONGEST: usize = 16 * 1024;
 /// Time for booting. A reload's client waits as long.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -153,7 +157,12 @@ impl Successor {
             Ok(0) => failed("it has ended; the log says why"),
             Ok(count) => {
                 let text = String::from_utf8_lossy(&said[..count]);
-                Some(Outcome::Ready(text.lines().skip(1).map(str::to_owned).collect()))
+                let (word, rest) = text.split_once('\n').unwrap_or((&*text, ""));
+                let rest = rest.lines();
+                match word {
+                    REFUSED => failed(&rest.collect::<Vec<_>>().join("; ")),
+                    _ => Some(Outcome::Ready(rest.map(str::to_owned).collect())),
+                }
             }
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => failed(&error.to_string()),
             Err(_) if since(self.begun, now) > LIMIT => {
@@ -216,12 +225,32 @@ impl Predecessor {
     /// Tells it that this version serves, and which of its sockets it has no use for.
     pub fn tell(&mut self) -> io::Result<()> {
         let names = self.sockets.iter().map(|(name, _)| name.as_str());
-        let text = ["ready"].into_iter().chain(names).collect::<Vec<_>>().join("\n");
+        let text = [READY].into_iter().chain(names).collect::<Vec<_>>().join("\n");
         self.line.write_all(text.as_bytes())
+    }
+
+    /// What can still tell it why this version does not serve, whatever becomes of this value.
+    ///
+    /// # Errors
+    /// Fails if this process has too many open files.
+    pub fn refusal(&self) -> io::Result<Refusal> {
+        self.line.try_clone().map(Refusal)
     }
 
     /// The line, which the old version closes when it lets go.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.line.as_fd()
+    }
+}
+
+/// Tells the old version why this one does not serve.
+#[derive(Debug)]
+pub struct Refusal(UnixStream);
+
+impl Refusal {
+    /// Says it. The old version may have gone on already: then only the log has the reason.
+    pub fn tell(mut self, why: &str) {
+        let text = format!("{REFUSED}\n{why}");
+        let _ = self.0.write_all(&text.as_bytes()[..text.len().min(LONGEST)]);
     }
 }
