@@ -159,13 +159,25 @@ fn choose(sites: &[Site], name: Option<&str>, here: &Path) -> Result<usize, Stri
 
 /// The options by which PHP reads the same files and gets the same settings. Their values are in
 /// variables, since everybody on the machine sees the options of a program, and only its user the
-/// environment.
+/// environment; but for values in which PHP replaces something, which it does not do in variables.
 fn options(files: &PhpFiles, given: &[(&String, &String)]) -> Vec<OsString> {
     let file = files.file.iter().flat_map(|file| [OsString::from("-c"), file.into()]);
-    let given = given.iter().enumerate().flat_map(|(nth, (name, _))| {
-        [OsString::from("-d"), format!("{name}=\"${{{}}}\"", variable(nth)).into()]
+    let given = given.iter().enumerate().flat_map(|(nth, (name, value))| {
+        let value = replaced_by_php(value).unwrap_or_else(|| format!("\"${{{}}}\"", variable(nth)));
+        [OsString::from("-d"), format!("{name}={value}").into()]
     });
     file.chain(given).collect()
+}
+
+/// A value in which PHP replaces variables, constants or words, as it stands in a `php.ini`.
+fn replaced_by_php(value: &str) -> Option<String> {
+    let is_word = ["none", "null", "on", "yes", "true", "off", "no", "false"]
+        .iter()
+        .any(|word| value.eq_ignore_ascii_case(word));
+    if value.contains("${") {
+        return Some(format!("\"{}\"", value.replace('\\', r"\\").replace('"', "\\\"")));
+    }
+    (is_word || value.starts_with("E_")).then(|| value.to_owned())
 }
 
 /// The variable with the value of a setting.

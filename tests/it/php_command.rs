@@ -14,7 +14,10 @@ const CONFIGURATION: &str = r#"
 host = "shop.example"
 root = "shop/public"
 php_value.memory_limit = "77M"
-php_value.error_prepend_string = '''it's ${HOME} "quoted" \'''
+php_value.error_prepend_string = '''it's ${GREETING} "quoted" \'''
+php_value.error_append_string = '''it's "quoted" \'''
+php_value.error_reporting = "E_ALL & ~E_NOTICE"
+php_value.docref_root = "none"
 php_admin_value.precision = "5"
 env.GREETING = "hello"
 
@@ -54,13 +57,14 @@ fn text(output: &Output) -> String {
 #[test]
 fn settings_and_environment_are_those_of_the_site() {
     let place = place();
-    let script = "foreach (['memory_limit', 'error_prepend_string', 'precision'] as $name) { \
+    let script = "foreach (['memory_limit', 'error_prepend_string', \
+        'error_append_string', 'error_reporting', 'docref_root', 'precision'] as $name) { \
         echo ini_get($name), '|'; } \
         echo getenv('GREETING'), '|', getenv('INHERITED') ?: '-', '|', PHP_SAPI;";
     for (folder, site) in [("shop", None), ("blog", Some("shop.example"))] {
         let mut command = php(place.path(), folder);
         command.args(site.map(|site| format!("--site={site}"))).args(["-r", script]);
-        let expected = "77M|it's ${HOME} \"quoted\" \\|5|hello|yes|cli";
+        let expected = "77M|it's hello \"quoted\" \\|it's \"quoted\" \\|32759||5|hello|yes|cli";
         assert_eq!(text(&run(&mut command)), expected, "{folder}");
     }
     // Everybody on the machine sees the options of a program.
