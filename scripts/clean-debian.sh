@@ -65,9 +65,10 @@ make_debian() {
     mv "$root.partial" "$root"
 }
 
-# lay_over ROOT: sets `all` to a folder that shows it. What is written there vanishes.
+# lay_over ROOT: sets `all` to a folder that shows it, with room for 2 GiB. What is written there
+# vanishes.
 lay_over() {
-    mount -t tmpfs tmpfs "$1/mnt"
+    mount -t tmpfs -o size=2g tmpfs "$1/mnt"
     mkdir "$1"/mnt/{new,work,all}
     all=$1/mnt/all
     mount -t overlay overlay -o "lowerdir=$1,upperdir=$1/mnt/new,workdir=$1/mnt/work" "$all"
