@@ -19,6 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests/nodes"
 PROGRAM = pathlib.Path(os.environ.get("TOKAMAK", ROOT / "target/debug/tokamak")).resolve()
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
+REDIS = os.environ.get("REDIS", "redis-server")
 MODES = ("worker", "sealed", "async")
 BALANCER, FIRST_NODE = f"{NETWORK}4", 11
 TOKEN = "a token of the test"
@@ -129,7 +130,7 @@ class Fleet:
                 (self.sessions, "of-the-sessions", "appendonly yes\n")):
             (store.folder / "redis.conf").write_text(
                 f"bind {store.address}\nrequirepass {password}\nsave \"\"\n{more}")
-            store.start("redis-server", "redis.conf")
+            store.start(REDIS, "redis.conf")
         self.start_names()
         self.make_authority()
         for node in self.nodes:

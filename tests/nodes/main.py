@@ -6,7 +6,7 @@ import time
 import traceback
 
 import steps
-from fleet import PROGRAM, Fleet
+from fleet import PROGRAM, REDIS, Fleet
 from network import run
 from record import Record
 
@@ -26,7 +26,7 @@ def main():
     record.says("versions", "; ".join((
         run(PROGRAM, "--version").strip(),
         run("haproxy", "-v").split(" 20")[0],
-        run("redis-server", "--version").split(" sha")[0],
+        run(REDIS, "--version").split(" sha")[0],
         run("php", "-r", 'echo "PHP ", PHP_VERSION, "; phpredis ", phpversion("redis");'))))
     try:
         begin = time.monotonic()

@@ -199,4 +199,31 @@ def cut(fleet, record, share):
     record.visitors("cut", crowd, ("without session", "not stored"))
 
 
-STEPS = {step.__name__: step for step in (sessions, purge, upgrade, replace, kill, cut)}
+def isolate(fleet, record, share):
+    """A node lives, and nobody reaches it, nor does it reach anybody. It has requests then. What is
+    purged meanwhile it must not have when it is back."""
+    seconds, node, other = 40 * share, *fleet.nodes[:2]
+
+    def made(of):
+        return of.asks("worker", "/kept/isolated")[2]["made"]
+
+    with Crowd(fleet, "isolate", fleet.releases, EACH) as crowd:
+        time.sleep(5)
+        old = made(node)
+        node.disconnect()
+        time.sleep(seconds / 2)
+        other.tokamak("cache", "purge", "--tag", "kept-isolated")
+        time.sleep(seconds / 2)
+        node.connect()
+        again = time.monotonic()
+        eventually("the node has heard of the purge", lambda: made(node) != old, 60)
+        purge_after = time.monotonic() - again
+        eventually("the balancer has it", fleet.all_are_up, 60)
+        # As long as a request that the node had takes to be given up.
+        time.sleep(25)
+    record.promises(f"isolate: a purge that a node has missed in {seconds:.0f} s",
+                    f"{purge_after:.1f} s after it", purge_after < 15)
+    record.visitors("isolate", crowd, ("failed, not repeatable", "without session", "not stored"))
+
+
+STEPS = {step.__name__: step for step in (sessions, purge, upgrade, replace, kill, isolate, cut)}
