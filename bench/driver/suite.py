@@ -170,6 +170,7 @@ APART = {
     "report": "reads a record",
     "slow-clients": "looks for failures and memory, and no requests/s",
     "slow-line": "compares what a browser shows when, and no requests/s",
+    "start": "measures how long a start takes, and no requests/s",
 }
 """The programs that are no part, and why."""
 

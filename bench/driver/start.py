@@ -1,0 +1,89 @@
+"""How long does it take from the start of a server to its first answer? Tokamak in sealed mode
+beside nginx and php-fpm, with a Symfony application whose container is compiled already."""
+
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import options, peers, program, record
+from .bars import BASE, SEALED, Verdict
+from .contest import CannotRun, alone, answer, enter, logs_of
+from .sites import SCENARIOS, SITES
+from .versions import text
+
+SCENARIO = SCENARIOS["symfony-json"]
+NAMES = (BASE, SEALED)
+CHILDREN, WORKERS = 8, "auto"
+LONGEST = 60
+"""Seconds for one start."""
+PAUSE = 0.002
+"""Between two questions, in seconds: a hundredth of what a start takes."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of one server."""
+
+    round: int
+    peer: str
+    seconds: float
+    """To the first right answer."""
+
+
+def measure(name: str, files: Path, directory: Path, choice: peers.Choice) -> float:
+    """Starts it, and asks until it answers."""
+    begin = time.monotonic()
+    entry = enter(name, SITES[SCENARIO.site], files, directory, choice)
+    try:
+        while time.monotonic() < begin + LONGEST:
+            try:
+                if SCENARIO.is_right(answer(entry.url(SCENARIO))):
+                    return time.monotonic() - begin
+            except OSError:
+                pass
+            time.sleep(PAUSE)
+        raise CannotRun(f"{name} has not answered within {LONGEST} s\n{logs_of(entry.place)}")
+    finally:
+        entry.server.stop()
+
+
+def starts(directory: Path, choice: peers.Choice, rounds: int) -> Iterator[Start]:
+    """By turns; who begins changes."""
+    # Compiles the container, and reads all files for the first time.
+    with alone(BASE, SCENARIO, choice, directory):
+        pass
+    for number in range(rounds):
+        for name in NAMES if number % 2 else reversed(NAMES):
+            place = directory / f"{name}-{number}"
+            yield Start(number, name, measure(name, directory / "site", place, choice))
+
+
+def run(arguments: list[str]) -> int:
+    """Measures, and writes a record. Fails if Tokamak takes longer."""
+    parser = options.measurement("start", __doc__)
+    option = parser.add_argument
+    option("--rounds", type=options.positive, default=9, help="default: 9")
+    chosen = parser.parse_args(arguments)
+    program.begin(chosen.out, 120 + 2 * LONGEST * chosen.rounds)
+    with program.workshop("start") as directory:
+        try:
+            choice = peers.Choice(CHILDREN, 64, chosen.tokamak, WORKERS)
+            found = record.write(
+                chosen.out / "start.csv", Start, starts(directory, choice, chosen.rounds)
+            )
+        except CannotRun as failure:
+            print(failure, file=sys.stderr)
+            return 1
+    medians = {
+        name: statistics.median(start.seconds for start in found if start.peer == name)
+        for name in NAMES
+    }
+    ratio = medians[SEALED] / medians[BASE]
+    verdict = Verdict(f"{SEALED}: no longer than {BASE}", ratio <= 1.0, f"{ratio:.2f}")
+    lines = "\n".join(f"| {name} | {1000 * medians[name]:.0f} |" for name in NAMES)
+    parts = ["# From the start to the first answer", f"| server | ms |\n| --- | ---: |\n{lines}"]
+    page = "\n\n".join([*parts, f"```\n{verdict.line()}\n```", f"```\n{text(chosen.tokamak)}\n```"])
+    return program.end(chosen.out, page + "\n", verdict.reached)
