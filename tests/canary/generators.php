@@ -24,7 +24,7 @@ function random_values(): array
             'PcgOneseq128XslRr64' => bin2hex((new Random\Engine\PcgOneseq128XslRr64())->generate()),
             'randomblob of SQLite' => $sqlite->query('SELECT hex(randomblob(16))')->fetchColumn(),
         ],
-        'libraries' => values_of_libraries(),
+        'libraries' => (object) values_of_libraries(),
         'seeded' => [
             'lcg_value' => @lcg_value() . ' ' . @lcg_value(),
             'mt_rand' => mt_rand() . ' ' . mt_rand() . ' ' . mt_rand(),

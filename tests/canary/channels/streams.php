@@ -128,7 +128,7 @@ return [
         pollute: function () { opendir(__DIR__); },
         probe: function () {
             try {
-                return is_string(readdir());
+                return is_string(@readdir()); // PHP 8.5 wants the handle, and says so.
             } catch (TypeError) {
                 return false;
             }

@@ -69,7 +69,8 @@ pub(super) fn installed(name: &str) -> PathBuf {
 
 /// php-fpm of the PHP that this machine has.
 pub fn php_fpm() -> PathBuf {
-    let found = ["php-fpm8.4", "php-fpm8.2"].map(|name| Path::new("/usr/sbin").join(name));
+    let found =
+        ["php-fpm8.5", "php-fpm8.4", "php-fpm8.2"].map(|name| Path::new("/usr/sbin").join(name));
     let program = found.iter().find(|program| program.exists());
     program.expect("php-fpm is missing: run scripts/setup test").clone()
 }

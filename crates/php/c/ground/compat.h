@@ -65,6 +65,20 @@ extern PHPAPI char *php_ini_scanned_path;
 #define COMPAT_MT_STATE (RANDOM_G(mt19937)->state)
 #endif
 
+/* What mysqlnd counts for all connections, as its mysqlnd_structs.h has it: behind a pointer before
+ * 8.5. mysqlnd may be loaded where its headers are not. */
+#if PHP_VERSION_ID >= 80500
+struct mysql_statistics {
+    size_t count;
+    uint64_t values[];
+};
+#else
+struct mysql_statistics {
+    uint64_t *values;
+    size_t count;
+};
+#endif
+
 /* PHP 8.5 has no `disable_classes` any more. */
 #if PHP_VERSION_ID >= 80500
 #define COMPAT_DISABLE_CLASS(name, len) ((void)(name), (void)(len))
@@ -102,7 +116,15 @@ extern PHPAPI char *php_ini_scanned_path;
 #define COMPAT_OOM_ROW(ROW)
 #endif
 
-/* Whom a client of SOAP reports errors to, in the order of ext/soap's memory: see soap.h. */
+/* ext/soap's memory, see soap.h: tables of its own before 8.5, whom a client reports errors to, and
+ * one setting more before 8.5. */
+#if PHP_VERSION_ID >= 80500
+#define COMPAT_SOAP_TABLES
+enum { COMPAT_SOAP_FLAGS = 2 };
+#else
+#define COMPAT_SOAP_TABLES HashTable namespaces, encoders, encoders_by_type;
+enum { COMPAT_SOAP_FLAGS = 3 };
+#endif
 #if PHP_VERSION_ID >= 80400
 #define COMPAT_SOAP_ERRORS char *error_code; zval error_object; bool handles_errors;
 #else

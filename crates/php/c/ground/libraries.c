@@ -426,11 +426,7 @@ static void put_back_errors(void)
 
 /* ---- mysqlnd: what it counts for all connections ---- */
 
-/* As mysqlnd_structs.h has it; mysqlnd may be loaded where its headers are not. */
-static const struct {
-    uint64_t *values;
-    size_t count;
-} *const *mysql_statistics;
+static struct mysql_statistics *const *mysql_statistics;
 
 static void learn_mysql(void)
 {

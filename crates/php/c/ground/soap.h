@@ -1,12 +1,12 @@
 /* What ext/soap remembers: declared in no header that is installed, and the same from PHP 7 on but
- * for an order that 8.4 changed. Its settings alone show where it is. */
+ * for what 8.4 and 8.5 changed. Its settings alone show where it is. */
 #ifndef TOKAMAK_SOAP_H
 #define TOKAMAK_SOAP_H
 
 #include "ground/compat.h"
 
 typedef struct {
-    HashTable namespaces, encoders, encoders_by_type;
+    COMPAT_SOAP_TABLES
 
     /* While a client waits for an answer: how to read it, and whom errors are reported to. */
     HashTable *type_map;
@@ -14,7 +14,7 @@ typedef struct {
     void *description;
     COMPAT_SOAP_ERRORS
 
-    char cache[3]; /* its settings */
+    char flags[COMPAT_SOAP_FLAGS]; /* its settings */
     char *cache_directory;
     zend_long cache_seconds, cache_limit;
     HashTable *cached;
@@ -34,7 +34,7 @@ typedef struct {
 } soap_memory;
 
 /* From the type map on, of a call. What follows belongs to the settings, from its first byte on. */
-enum { SOAP_CALL_SIZE = offsetof(soap_memory, cache) - offsetof(soap_memory, type_map) };
+enum { SOAP_CALL_SIZE = offsetof(soap_memory, flags) - offsetof(soap_memory, type_map) };
 
 static inline soap_memory *soap_find(void)
 {
