@@ -120,7 +120,14 @@ pub(super) fn within_folder(expression: &str, rewriting: &Rewriting) -> Result<S
     let Some((folder, _)) = &rewriting.folder else { return Ok(expression.to_owned()) };
     let start = format!("^{}", regex_lite::escape(folder));
     let whole = value::with_start(expression, &start);
-    whole.ok_or_else(|| "where its expression starts is not translated".to_owned())
+    let whole = whole.ok_or("where its expression starts is not translated")?;
+    // The path in a folder begins behind a slash, so that one is not found.
+    let (flag, plain) = whole.strip_prefix("(?i)").map_or(("", &*whole), |own| ("(?i)", own));
+    let parts = pattern::alternatives(plain).into_iter().map(|one| match one.starts_with('/') {
+        true => format!("{start}.*{one}"),
+        false => one.to_owned(),
+    });
+    Ok(format!("{flag}{}", parts.collect::<Vec<_>>().join("|")))
 }
 
 /// The paths that a rule is for, and the cases: with what must not be found in them.

@@ -106,6 +106,8 @@ fn refusing_rewrite_rules_see_paths_from_their_folder() {
     for (rule, refused, open) in [
         ("^vendor/|^storage/", &["/vendor/a", "/storage/a"][..], &["/a/vendor/", "/a"][..]),
         ("^(a)|^b", &["/a", "/b"], &["/c"]),
+        // The slash before the path itself is none of it.
+        ("/\\.a|^\\.b", &["/x/.a", "/x/y/.a", "/.b"], &["/.a", "/x/.b"]),
         ("(^|/)secret", &["/secret", "/x/secret"], &["/asecret"]),
         ("(^|x)secret", &["/secret", "/xsecret"], &["/a/secret"]),
         ("^/?vendor", &["/vendor"], &["/a"]),

@@ -101,7 +101,8 @@ const FRONT: [&str; 11] = [
 ];
 
 /// Other lines of a site's own `.htaccess`.
-const OVERRIDES: [&str; 46] = [
+const OVERRIDES: [&str; 47] = [
+    "RewriteEngine On\nRewriteRule \"/\\.|^\\.(?!well-known/)\" - [F]",
     "SetEnvIfNoCase User-Agent evilbot bad\nOrder allow,deny\nAllow from all\nDeny from env=bad",
     "SetEnvIf X-Forwarded-Proto ^http$ plain\n<RequireAll>\nRequire all granted\n\
      Require not env plain\n</RequireAll>",
