@@ -133,6 +133,15 @@ impl Reader<'_> {
             }
             return;
         };
+        let path = to.to.split('?').next().unwrap_or_default();
+        let rewrites = |(_, other, inner): &Location| {
+            let is_chosen = other != found && other.scope().fits(path);
+            is_chosen && inner.iter().any(|it| it.name == "rewrite")
+        };
+        if !is_script(path) && locations.all.iter().any(rewrites) {
+            let reason = "the location of that file rewrites its path in nginx, and not here";
+            self.notes.differs(place, &directive.line(), reason);
+        }
         if to.has_query_within {
             let reason = "what a client sends as the query follows behind `&`";
             self.notes.differs(place, &directive.line(), reason);
