@@ -66,6 +66,18 @@ impl Notes {
         self.add(Kind::Differs, place, line, reason.into());
     }
 
+    /// The status by which a rule refuses what another server refuses by this one. Notes where
+    /// clients may tell them apart: search engines come back after a 503.
+    pub(crate) fn refusal(&mut self, place: &Place, line: &str, status: u16) -> u16 {
+        // docs/import.md says that these stand for each other; 444 closes the connection.
+        const ALIKE: [u16; 6] = [401, 403, 404, 405, 410, 444];
+        let own = if matches!(status, 404 | 410) { status } else { 403 };
+        if !ALIKE.contains(&status) {
+            self.differs(place, line, format!("the status is {own}"));
+        }
+        own
+    }
+
     fn add(&mut self, kind: Kind, place: &Place, line: &str, reason: String) {
         // Control characters of the file could forge lines of the comment, and move a cursor.
         let visible = |text: &str| -> String {

@@ -43,7 +43,7 @@ impl Flags {
                     "permanent" => flags.redirect = Some(301),
                     status => match status.parse() {
                         Ok(status @ 300..400) => flags.redirect = Some(status),
-                        Ok(status @ (404 | 410)) => flags.refuses = Some(status),
+                        Ok(status) => flags.refuses = Some(status),
                         _ => flags.refuses = Some(403),
                     },
                 },

@@ -56,7 +56,7 @@ impl Reader<'_> {
         };
         if status >= 400 {
             let scope = scope.unwrap_or_else(|whole| whole).refusing();
-            let status = if matches!(status, 404 | 410) { status } else { 403 };
+            let status = self.notes.refusal(place, &directive.line(), status);
             self.lead(Rule::at(place, scope).refuse_all(status), area, site);
             return;
         }

@@ -24,7 +24,9 @@ impl Reader<'_> {
         let conditions = std::mem::take(&mut rewriting.conditions);
         let chain = rewriting.chain.take();
         let directive = &with_whole_group(directive, rewriting);
-        let flags = Flags::of(directive.arg(2));
+        let mut flags = Flags::of(directive.arg(2));
+        let line = directive.line();
+        flags.refuses = flags.refuses.map(|own| self.notes.refusal(&directive.place, &line, own));
         let to = directive.arg(1);
         let expression = directive.arg(0);
         let prefix = self.prefix(site).unwrap_or_default();

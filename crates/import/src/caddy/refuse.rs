@@ -88,11 +88,8 @@ impl Reader<'_> {
             let reason = "it is for what no `handle` answers; here all that fits is refused";
             self.notes.differs(&directive.place, &directive.line(), reason);
         }
-        let status = match status {
-            "404" => 404,
-            "410" => 410,
-            _ => 403,
-        };
+        let status = status.parse().unwrap_or(403);
+        let status = self.notes.refusal(&directive.place, &directive.line(), status);
         let before = site.rules.len();
         self.refuse(directive, matcher, status, site, None);
         served.refused.extend(site.rules[before..].iter().cloned());

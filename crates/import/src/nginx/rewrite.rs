@@ -138,11 +138,14 @@ impl Reader<'_> {
             }
             // 444 closes the connection, without an answer.
             400..=499 => {
-                let status = if matches!(status, 404 | 410) { status } else { 403 };
+                let status = self.notes.refusal(place, &step.line(), status);
                 site.rules.push(Rule::at(place, closed(scope)).refuse_all(status));
             }
             _ => {
-                let reason = "a text of the configuration is not served, so its paths are 404";
+                let reason = match status {
+                    500..=599 => "rules do not answer with this status, so its paths are 404",
+                    _ => "a text of the configuration is not served, so its paths are 404",
+                };
                 self.notes.refused(place, &step.line(), reason);
                 site.rules.push(Rule::at(place, closed(scope)).refuse_all(404));
             }
