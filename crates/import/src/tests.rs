@@ -391,8 +391,8 @@ fn paths_whose_rewrite_is_not_translated_are_refused() {
         ("location /f/ { rewrite ^(?=a) /g last; }", "path = \"/f/*\""),
         ("rewrite ^/f/ /g/$arg_x last;", "pattern = \"^/f/\""),
         ("rewrite ^/f/ /g/; rewrite ^/g/ /h/;", "pattern = \"^/f/\""),
-        ("if ($cookie_a) { rewrite ^/f/ /g last; }", "pattern = \"^/f/\""),
-        ("if ($cookie_a = '') { rewrite ^/f/ /login redirect; }", "pattern = \"^/f/\""),
+        ("if ($geo_a) { rewrite ^/f/ /g last; }", "pattern = \"^/f/\""),
+        ("if ($geo_a = '') { rewrite ^/f/ /login redirect; }", "pattern = \"^/f/\""),
         ("location /f/ { if ($arg_x) { proxy_pass http://b; } }", "path = \"/f/*\""),
         ("location /f/ { rewrite_by_lua_block { x() } }", "path = \"/f/*\""),
         ("location /f/ { disable_symlinks on; }", "path = \"/f/*\""),
@@ -408,6 +408,25 @@ fn paths_whose_rewrite_is_not_translated_are_refused() {
     assert_has(&import, "pattern = \"^/f/\"\nrewrite = \"/login.php\"");
     let import = nginx("if ($host != a.test) { rewrite ^ http://a.test/ permanent; }");
     assert!(!import.toml.contains("deny"), "{}", import.toml);
+}
+
+#[test]
+fn statuses_that_rules_do_not_have_are_noted() {
+    for (lines, note) in [
+        ("location /a { return 429; }", "return 429"),
+        ("if ($arg_a) { return 451; }", "return 451"),
+        ("location /a { return 503; }", "return 503"),
+        ("location /a { return 410; } location /b { return 444; }", ""),
+    ] {
+        let import = nginx(lines);
+        let is_noted = import.notes.iter().any(|it| it.to_string().contains("status"));
+        assert_eq!(is_noted, !note.is_empty(), "{lines}: {:?}", import.notes);
+    }
+    for lines in ["Redirect 503 /a", "RedirectMatch 451 ^/a$", "RewriteRule ^/a - [R=503,L]"] {
+        let import = apache(&format!("RewriteEngine On\n{lines}"));
+        let is_noted = import.notes.iter().any(|it| it.to_string().contains("the status is 403"));
+        assert!(is_noted, "{lines}: {:?}", import.notes);
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::condition::{Cases, Subject, Test};
 use crate::directive::Directive;
 use crate::pattern;
 
+use super::one_value;
 use super::parse::is_missing;
 
 /// Names of the file that is asked for.
@@ -118,6 +119,9 @@ pub(super) fn cases(words: &[&str], maps: &Maps, flags: &Flags) -> Option<Cases>
                 .map(|holds| if holds { Cases::all() } else { Cases::none() });
         }
         ["$request_uri", ..] => return of_request_uri(words),
+        [variable, ..] if variable.starts_with("$arg_") || variable.starts_with("$cookie_") => {
+            return one_value::cases(variable, &words[1..]);
+        }
         // A variable that is neither empty nor `0`.
         [variable] => Test::Found(subject(variable)?, "^(?:[^0]|0.)".to_owned(), true),
         [variable, operator, value @ ..] => {

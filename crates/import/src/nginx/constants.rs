@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::directive::Directive;
 
-use super::condition;
 use super::reader::Reader;
+use super::{condition, groups};
 
 /// Variables that stand for the same in each place where they are named.
 const STABLE: [&str; 4] =
@@ -30,7 +30,10 @@ impl Reader<'_> {
             directive.args.iter_mut().for_each(|arg| *arg = replaced(arg, &values));
             if let Some(inner) = &directive.block {
                 directive.block = Some(match &*directive.name {
-                    "location" => self.substituted(inner, &values),
+                    "location" => {
+                        let inner = self.substituted(inner, &values);
+                        groups::by_own_variables(&directive.args, inner)
+                    }
                     _ => inner.iter().map(|inner| replaced_in(inner, &values)).collect(),
                 });
             }

@@ -10,6 +10,7 @@ use super::matcher::{Match, describe};
 use super::php;
 use super::plan::Plan;
 use super::reader::Reader;
+use super::regions::Region;
 
 impl Reader<'_> {
     pub(super) fn nested(
@@ -35,8 +36,23 @@ impl Reader<'_> {
                     self.nested_pattern(location, path, block, asks_before, site, plan);
                     continue;
                 }
-                (Match::Pattern(outer), Match::Pattern(_)) if !runs(directives) => {
-                    let (own, _) = self.alone_in(location, block, asks_before, site);
+                (Match::Pattern(outer), Match::Pattern(_))
+                    if !runs(directives) || runs_as_outer(block, outer, directives) =>
+                {
+                    // Which scripts run is what the outer one says.
+                    let mut location = location.clone();
+                    location.2.retain(|it| it.name != "fastcgi_pass");
+                    let asks_before = asks_before && block.fastcgi.is_none();
+                    let around = Block { fastcgi: None, ..block.clone() };
+                    let (own, inner) = self.alone_in(&location, &around, asks_before, site);
+                    let is_outer = |region: &Region| region.is_of(found);
+                    let at = plan.regions.iter().rposition(is_outer).unwrap_or(0);
+                    let regions = inner.regions.into_iter().map(|region| region.also(outer));
+                    plan.regions.splice(at..at, regions);
+                    plan.fallback.extend(inner.fallback.into_iter().map(|mut rule| {
+                        rule.scope.and.push(outer.clone());
+                        rule
+                    }));
                     for mut rule in own.rules {
                         let is_guard = rule.guards();
                         let outer = if is_guard { pattern::refusing(outer) } else { outer.clone() };
@@ -55,9 +71,9 @@ impl Reader<'_> {
             }
             let before = plan.regions.len();
             self.location(location, block, &locations, asks_before, site, plan);
-            if is_main {
+            if let Match::Prefix(path, _) = found {
                 let own = plan.regions.split_off(before);
-                plan.regions.extend(own.into_iter().map(|region| region.within("/")));
+                plan.regions.extend(own.into_iter().map(|region| region.within(path)));
             }
         }
         self.depth -= 1;
@@ -121,6 +137,21 @@ impl Reader<'_> {
         site.php_value.extend(inner.php_value);
         site.php_admin_value.extend(inner.php_admin_value);
     }
+}
+
+/// Whether a location within one for all scripts runs them as that one does.
+fn runs_as_outer(block: &Block, outer: &str, directives: &[Directive]) -> bool {
+    let is_told = |it: &Directive| match &*it.name {
+        "fastcgi_param" => {
+            let outer = block.params.get(it.arg(0)).map(|(_, value)| &**value);
+            php::is_standard(it.arg(0)) && outer.is_none_or(|outer| outer == it.arg(1))
+        }
+        "try_files" => it.args.last().is_some_and(|last| last == "=404"),
+        "fastcgi_hide_header" | "fastcgi_intercept_errors" | "location" | "rewrite" => false,
+        _ => true,
+    };
+    php::of_expression(outer).is_some_and(|scripts| scripts.are_all())
+        && directives.iter().all(is_told)
 }
 
 /// Whether scripts run in a location.

@@ -68,6 +68,11 @@ const STANDARD: &[&str] = &[
     "SERVER_SOFTWARE",
 ];
 
+/// Whether PHP gets a parameter anyway.
+pub(super) fn is_standard(name: &str) -> bool {
+    STANDARD.contains(&name)
+}
+
 /// Paths of scripts, and others, by which an expression for all scripts is known.
 const SCRIPTS: [&str; 5] = ["/a.php", "/index.php", "/b/c.php", "/Z9_-/q.php", "/0.php"];
 const OTHERS: [&str; 8] =

@@ -15,6 +15,10 @@ pub(super) struct Region {
     found: Match,
     /// The prefix that it stands in, if it is an expression.
     parent: Option<String>,
+    /// The prefixes that it stands in, if it is one itself: the innermost comes first.
+    around: Vec<String>,
+    /// The expressions that it stands in, which have to fit, too.
+    outer: Vec<String>,
     sent: Sent,
 }
 
@@ -34,12 +38,34 @@ impl Sent {
 impl Region {
     pub(super) fn of(place: &Place, found: &Match, block: &Block) -> Region {
         let (place, found) = (place.clone(), found.clone());
-        Region { place, found, parent: None, sent: Sent::of(block) }
+        let (parent, around, outer) = (None, Vec::new(), Vec::new());
+        Region { place, found, parent, around, outer, sent: Sent::of(block) }
     }
 
     /// The same within a location with a prefix.
-    pub(super) fn within(self, prefix: &str) -> Region {
+    pub(super) fn within(mut self, prefix: &str) -> Region {
+        if self.prefix().is_some() {
+            self.around.push(prefix.to_owned());
+        }
         Region { parent: self.parent.or_else(|| Some(prefix.to_owned())), ..self }
+    }
+
+    /// The same within a location with an expression.
+    pub(super) fn also(mut self, outer: &str) -> Region {
+        self.outer.push(outer.to_owned());
+        self
+    }
+
+    /// Whether it is the region of this location, and stands in no other expression.
+    pub(super) fn is_of(&self, found: &Match) -> bool {
+        self.found == *found && self.outer.is_empty()
+    }
+
+    /// The paths that it is for, wherever it stands.
+    fn scope(&self) -> Scope {
+        let mut scope = self.found.scope();
+        scope.and.extend(self.outer.iter().cloned());
+        scope
     }
 
     fn prefix(&self) -> Option<(&str, bool)> {
@@ -96,10 +122,10 @@ pub(super) fn write_headers(
 /// The paths of the regions, in the order in which nginx asks: what fits first is chosen.
 ///
 /// The longest prefix decides whether expressions are asked, and which ones: those within it, then
-/// those beside it, unless it says `^~`. Where no prefix says anything of that, the expressions
-/// come once before all prefixes.
+/// those beside it, unless it says `^~`, and so on with each prefix that it stands in. Where no
+/// prefix says anything of that, the expressions come once before all prefixes.
 fn order(regions: &[Region]) -> Vec<(&Place, Scope, &Sent)> {
-    let whole = |region: &Region| region.found.scope();
+    let whole = Region::scope;
     let exact = regions.iter().filter(|region| matches!(region.found, Match::Exact(_)));
     let mut order: Vec<(&Region, Scope)> = exact.map(|region| (region, whole(region))).collect();
     let mut prefixes: Vec<(&Region, &str, bool)> = regions
@@ -114,14 +140,19 @@ fn order(regions: &[Region]) -> Vec<(&Place, Scope, &Sent)> {
     };
     let (special, plain): (Vec<_>, Vec<_>) =
         prefixes.iter().partition(|(_, path, _)| is_special(path));
-    for &(region, path, is_final) in special {
+    let is_final = |path: &str| prefixes.iter().any(|(_, own, is_final)| *own == path && *is_final);
+    for &(region, path, _) in special {
         let below = |inner| {
             let path = (path != "/").then(|| format!("{path}*"));
             (inner, Scope { path, ..whole(inner) })
         };
         order.extend(patterns_in(regions, Some(path)).map(below));
-        if !is_final {
-            order.extend(patterns_in(regions, None).map(below));
+        let mut inner = path;
+        for outer in region.around.iter().map(|it| Some(&**it)).chain([None]) {
+            if !is_final(inner) {
+                order.extend(patterns_in(regions, outer).map(below));
+            }
+            inner = outer.unwrap_or_default();
         }
         order.push((region, whole(region)));
     }

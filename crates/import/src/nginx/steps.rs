@@ -133,6 +133,13 @@ impl Reader<'_> {
                     return end;
                 }
             }
+            (["$host" | "$http_host", comparison @ ..], body)
+                if scope.is_rest() && !site.is_default && !comparison.is_empty() =>
+            {
+                if let Some(end) = self.hosts_moved(&words, body, rest, site) {
+                    return end;
+                }
+            }
             ([test @ ("!-e" | "!-f"), "$request_filename"], body)
                 if body.iter().all(|it| it.name == "rewrite" || it.name == "break") =>
             {
@@ -208,9 +215,9 @@ impl Reader<'_> {
             && only.name == "return"
             && is_refusal(only)
         {
-            let status = if matches!(only.arg(0), "404" | "410") { only.arg(0) } else { "403" };
-            let rule = Rule::at(&only.place, closed(scope));
-            own.rules.push(rule.refuse_all(status.parse().unwrap_or(403)));
+            let status = only.arg(0).parse().unwrap_or(403);
+            let status = self.notes.refusal(&only.place, &only.line(), status);
+            own.rules.push(Rule::at(&only.place, closed(scope)).refuse_all(status));
         } else if let [only] = body
             && let Some(status) = whole_status(only)
             && let Some(to) = target::whole(only, &site.hosts)
@@ -231,6 +238,33 @@ impl Reader<'_> {
             }
             _ => false,
         }
+    }
+
+    /// A redirect of those names of a site for which a condition of `$host` holds, if all are known.
+    fn hosts_moved(
+        &mut self,
+        words: &[&str],
+        body: &[Directive],
+        rest: &[Directive],
+        site: &mut Site,
+    ) -> Option<End> {
+        if site.hosts.iter().any(|host| host.contains('*')) {
+            return None;
+        }
+        let names = site.hosts.clone();
+        let holds = |name: &&String| condition::holds(words, name);
+        let known: Option<Vec<(&String, bool)>> =
+            names.iter().map(|name| Some((name, holds(&name)?))).collect();
+        let moved = known?.into_iter().filter(|(_, holds)| *holds).map(|(name, _)| name);
+        let steps: Option<Vec<(&String, Directive)>> =
+            moved.map(|name| Some((name, redirect_of(name, words, body)?))).collect();
+        // Where it holds for none of them, it may be for other names, which the site has, too.
+        let steps = steps.filter(|steps| !steps.is_empty())?;
+        let mut end = End::Open;
+        for (name, step) in steps {
+            end = self.host_moved(name, &step, rest, site)?;
+        }
+        Some(end)
     }
 
     /// `if ($host = NAME) { return 301 …; }`: that name becomes a site that only redirects.
@@ -260,6 +294,45 @@ impl Reader<'_> {
             && rest.last().is_some_and(|last| last.name == "return");
         Some(if is_last { End::Answered } else { End::Open })
     }
+}
+
+/// The redirect of all paths to which the body of a condition of `$host` leads for a name, as a
+/// `return`, with what the condition has found in the name.
+fn redirect_of(name: &str, words: &[&str], body: &[Directive]) -> Option<Directive> {
+    let (step, sets) = body.split_last()?;
+    let group = match words {
+        [_, "~" | "~*", expression @ ..] => {
+            let expression = pattern::translate(&expression.join(" "), true).ok()?;
+            let found = regex_lite::Regex::new(&expression).ok()?;
+            found.captures(name)?.get(1).map(|group| group.as_str().to_owned())
+        }
+        _ => None,
+    };
+    let (status, to) = match &*step.name {
+        "return" if step.args.len() == 2 => (step.arg(0).to_owned(), step.arg(1).to_owned()),
+        "rewrite" => {
+            // The path is the group of this expression, or what it names itself.
+            let to = step.arg(1).trim_end_matches('?');
+            let path = match step.arg(0) {
+                "^/(.*)$" | "^/(.*)" => to.strip_suffix("/$1")?,
+                "^(.*)$" | "^(.*)" | "(.*)" => to.strip_suffix("$1")?,
+                "^" | ".*" | "^.*$" | "^/" => to.strip_suffix("$request_uri")?,
+                _ => return None,
+            };
+            (redirect_status(step)?.to_string(), format!("{path}$request_uri"))
+        }
+        _ => return None,
+    };
+    let mut to = to;
+    for set in sets {
+        let is_group = set.name == "set" && set.arg(1) == "$1";
+        to = to.replace(set.arg(0), is_group.then_some(&*group.clone()?)?);
+    }
+    if let Some(group) = &group {
+        to = to.replace("$1", group);
+    }
+    let args = vec![status, to];
+    Some(Directive { name: "return".to_owned(), args, ..step.clone() })
 }
 
 /// Whether a later `rewrite` may be for what a `rewrite` makes.
