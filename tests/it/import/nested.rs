@@ -107,17 +107,17 @@ fn a_script_that_groups_of_the_expression_name() {
         try_files $uri $uri/ /index.php?$args;
         location ~ ^/upload/.*\.php { deny all; }
         location ~ EXPRESSION {
-            try_files FILE =404;
+            try_files @NAMED@ =404;
             include /etc/nginx/fastcgi_params;
-            fastcgi_param SCRIPT_FILENAME $document_rootFILE;
-            fastcgi_param SCRIPT_NAME FILE;
-            fastcgi_param PATH_INFO INFO;
+            fastcgi_param SCRIPT_FILENAME $document_root@NAMED@;
+            fastcgi_param SCRIPT_NAME @NAMED@;
+            fastcgi_param PATH_INFO @BEHIND@;
             fastcgi_pass unix:$SOCKET;
         }
     }
 }";
         let server = server.replace("EXPRESSION", expression);
-        serve(&mut desk, &server.replace("FILE", file).replace("INFO", info), 0);
+        serve(&mut desk, &server.replace("@NAMED@", file).replace("@BEHIND@", info), 0);
         desk.compare(&[
             status(200, "/"),
             status(200, "/some/page?a=b"),

@@ -240,7 +240,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A redirect of those names of a site for which a condition of `$host` holds, if all are known.
+    /// A redirect of those names of a site for which a condition of `$host` holds, if all are
+    /// known.
     fn hosts_moved(
         &mut self,
         words: &[&str],
