@@ -7,8 +7,8 @@
 //!   closes the line, drains and ends      ───►  takes the control socket and the file of its pid
 //! ```
 //!
-//! A version that does not come so far changes nothing: this one goes on. Instead of "ready" it says
-//! "refused" and why, if it can.
+//! A version that does not come so far changes nothing: this one goes on. Instead of "ready" it
+//! says "refused" and why, if it can.
 
 use std::env;
 use std::ffi::OsString;
@@ -36,7 +36,8 @@ pub const ADMIN: &str = "admin ";
 /// The name of standard error as it was before `log.error` has put a file in its place.
 pub const STDERR: &str = "stderr";
 
-/// What a new version says first: it serves, and names follow; or it does not, and the reason follows.
+/// What a new version says first: it serves, and names follow; or it does not, and the reason
+/// follows.
 const READY: &str = "ready";
 const REFUSED: &str = "refused";
 /// Of what a new version says: a few names, or a reason. Longer ones are cut.

@@ -1,4 +1,4 @@
-<?php error_reporting(E_ALL & ~E_DEPRECATED); ini_set("fatal_error_backtraces", 0); // as before 8.4 and 8.5
+<?php error_reporting(E_ALL & ~E_DEPRECATED); ini_set("fatal_error_backtraces", 0); // 8.4, 8.5
 // What is said by functions and handlers that run when the script is over.
 if (PHP_VERSION_ID < 80400) set_exception_handler(static function () { echo 'never called'; });
 match ($_GET['how']) {

@@ -1,4 +1,4 @@
-<?php error_reporting(E_ALL & ~E_DEPRECATED); ini_set("fatal_error_backtraces", 0); // as before 8.4 and 8.5
+<?php error_reporting(E_ALL & ~E_DEPRECATED); ini_set("fatal_error_backtraces", 0); // 8.4, 8.5
 // A session handler that does not do what it promises, when the session is written at the end: by a shutdown
 // function, or `late`, by the extension itself.
 session_set_save_handler(new class implements SessionHandlerInterface {
