@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "async/reactor.h"
+#include "ground/libc.h"
 
 enum { EVENTS_AT_ONCE = 64 };
 
@@ -334,7 +335,7 @@ void reactor_add(reactor_wait *wait)
         add_to(&reactor.at_doorbell, wait);
     }
     if (!can_wait) {
-        finish(wait, (int)syscall(SYS_poll, wait->fds, wait->count, 0));
+        finish(wait, kernel_poll(wait->fds, wait->count, 0));
     }
 }
 

@@ -144,13 +144,13 @@ static int ready_now(struct pollfd *fds, nfds_t count)
     while (known < count && take_empty(&fds[known])) {
         known++;
     }
-    return count > 0 && known == count ? 0 : (int)syscall(SYS_poll, fds, count, 0);
+    return count > 0 && known == count ? 0 : kernel_poll(fds, count, 0);
 }
 
 /* Who has nothing ready now, mostly waits for the same next. */
 static int look_once(struct pollfd *fds, nfds_t count)
 {
-    const int ready = (int)syscall(SYS_poll, fds, count, 0);
+    const int ready = kernel_poll(fds, count, 0);
 
     sent.function = NULL;
     for (nfds_t i = 0; i < count && ready == 0; i++) {
@@ -181,7 +181,7 @@ static int await(struct pollfd *fds, nfds_t count, uint64_t deadline, uint8_t ki
     if (ready == 0) {
         is_whole = fibers_park(&wait);
         /* Asked once more, what is closed says so. */
-        ready = wait.ready == REACTOR_CLOSED ? (int)syscall(SYS_poll, fds, count, 0) : wait.ready;
+        ready = wait.ready == REACTOR_CLOSED ? kernel_poll(fds, count, 0) : wait.ready;
     }
     if (watches != few) {
         free(watches);
@@ -235,7 +235,7 @@ static uint64_t after_time(const struct timespec *patience)
 int waiting_poll(struct pollfd *fds, nfds_t count, int milliseconds)
 {
     if (!fibers_may_park()) {
-        return WAITING_HELD((int)syscall(SYS_poll, fds, count, milliseconds));
+        return WAITING_HELD(kernel_poll(fds, count, milliseconds));
     }
     return milliseconds == 0 ? look_once(fds, count)
                              : await_answer(fds, count, after_milliseconds(milliseconds), 0);
@@ -335,8 +335,7 @@ int waiting_select(int count, fd_set *to_read, fd_set *to_write, fd_set *special
 {
     if ((patience && patience->tv_sec == 0 && patience->tv_usec == 0) || count > FD_SETSIZE ||
         !fibers_may_park()) {
-        return WAITING_HELD(
-            (int)syscall(SYS_select, count, to_read, to_write, special, patience));
+        return WAITING_HELD(kernel_select(count, to_read, to_write, special, patience));
     }
     return select_until(count, to_read, to_write, special,
                         patience ? waiting_after((uint64_t)patience->tv_sec * WAITING_SECOND +

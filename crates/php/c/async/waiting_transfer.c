@@ -17,6 +17,7 @@
 #include "async/reactor.h"
 #include "async/waiting.h"
 #include "async/waiting_for.h"
+#include "ground/libc.h"
 
 static bool blocks(int fd)
 {
@@ -60,7 +61,7 @@ static bool await_at_once(int fd, short events, uint64_t deadline)
 {
     struct pollfd one = {.fd = fd, .events = events};
 
-    while (syscall(SYS_poll, &one, 1, 0) == 0) {
+    while (kernel_poll(&one, 1, 0) == 0) {
         int ready = waiting_for_one(fd, events, deadline, 0);
         if (ready <= 0) {
             errno = ready == 0 ? EAGAIN : errno;

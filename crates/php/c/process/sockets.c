@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "process/sockets.h"
+#include "ground/libc.h"
 #include "ground/mode.h"
 #include "ground/state.h"
 #include "process/time_limit.h"
@@ -60,7 +61,7 @@ static void note_lost(int fd)
     struct pollfd polled = {.fd = fd, .events = POLLRDHUP};
 
     for (int i = 0; i < watched_count; i++) {
-        if (watched[i] == fd && kept[i] && syscall(SYS_poll, &polled, 1, 0) > 0 &&
+        if (watched[i] == fd && kept[i] && kernel_poll(&polled, 1, 0) > 0 &&
             (polled.revents & (POLLRDHUP | POLLHUP | POLLERR))) {
             lost++;
         }
