@@ -6,10 +6,14 @@
 # shellcheck disable=SC1091
 own_release() { (. /etc/os-release && echo "${VERSION_CODENAME:-sid}"); }
 
-# packages_of RELEASE: where its packages are put.
+# The architecture that packages are made for or tried on.
+architecture=${ARCH:-$(dpkg --print-architecture)}
+
+# packages_of RELEASE: where its packages of that architecture are put.
 packages_of() {
     local below=${CARGO_TARGET_DIR:-target}/packages
     [ "$1" = "$(own_release)" ] || below+=/$1
+    [ "$architecture" = "$(dpkg --print-architecture)" ] || below+=/$architecture
     realpath -m "$below"
 }
 

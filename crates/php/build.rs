@@ -152,7 +152,8 @@ impl Php {
 /// Debian names the library after the version, so that several can be installed; PHP's own build
 /// does not.
 fn find_library(prefix: &Path, short: &str) -> Option<(PathBuf, String)> {
-    let multiarch = format!("lib/{}-linux-gnu", env::consts::ARCH);
+    let architecture = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
+    let multiarch = format!("lib/{architecture}-linux-gnu");
     ["lib", multiarch.as_str(), "lib64"].iter().map(|part| prefix.join(part)).find_map(
         |directory| {
             [format!("php{short}"), "php".to_owned()]
