@@ -54,6 +54,11 @@ static int prepare_to_take(void)
     if (count < 0) {
         return capture_refuse("/proc/self/status cannot be read; is /proc in the root folder?");
     }
+    /* Page maps count in pages of the kernel: on arm64 these may be larger. */
+    if (sysconf(_SC_PAGESIZE) != PAGE) {
+        return capture_refuse("the kernel's pages have %ld bytes; sealed mode is made for %d",
+                              sysconf(_SC_PAGESIZE), PAGE);
+    }
     if (count != 1) {
         return capture_refuse("%d threads run; an image can hold only one", count);
     }
