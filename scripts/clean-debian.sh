@@ -12,8 +12,8 @@ architecture=${ARCH:-$(dpkg --print-architecture)}
 # packages_of RELEASE: where its packages of that architecture are put.
 packages_of() {
     local below=${CARGO_TARGET_DIR:-target}/packages
+    [ "$architecture" = "$(dpkg --print-architecture)" ] || below+=-$architecture
     [ "$1" = "$(own_release)" ] || below+=/$1
-    [ "$architecture" = "$(dpkg --print-architecture)" ] || below+=/$architecture
     realpath -m "$below"
 }
 
