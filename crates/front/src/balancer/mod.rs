@@ -1,9 +1,10 @@
 //! Decides how many event loops serve HTTP, and which connections each of them has.
 //!
-//! As few loops serve as can carry the load. Two loops that share a processor cost each request a
-//! context switch, and each request waits for the other loop's turn; a loop with a processor of its
-//! own costs neither. A loop that does not serve does not listen either, and its connections move
-//! to the serving loops, each one between two requests. Of many loops that serve, only some listen.
+//! As few loops serve as can carry the load, and more only as long as that pays. Two loops that
+//! share a processor cost each request a context switch, and each request waits for the other
+//! loop's turn; a loop with a processor of its own costs neither. A loop that does not serve does
+//! not listen either, and its connections move to the serving loops, each one between two requests.
+//! Of many loops that serve, only some listen.
 
 mod kernel;
 mod policy;
@@ -64,6 +65,8 @@ struct Member {
     connections: AtomicUsize,
     /// HTTP connections that should move to other loops.
     surplus: AtomicUsize,
+    /// Requests that have come. Only its own loop writes.
+    requests: AtomicU64,
     /// Fraction of its recent time in which it wanted a processor.
     demand: AtomicU32,
     is_full: AtomicBool,
@@ -160,6 +163,12 @@ impl Balancer {
             .filter(|target| surplus > 0 && *target != index && self.serves(*target))
     }
 
+    /// Counts a request that has come to a loop, which calls this itself.
+    pub fn count_request(&self, index: usize) {
+        let requests = &self.members[index].requests;
+        requests.store(requests.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
     /// Counts a connection that a loop has got.
     pub fn joined(&self, index: usize, is_client: bool) {
         self.members[index].connections.fetch_add(1, Ordering::Relaxed);
@@ -245,7 +254,9 @@ impl Balancer {
         let demand: u32 =
             self.members.iter().map(|member| member.demand.load(Ordering::Relaxed)).sum();
         let clients = (0..self.members.len()).map(|index| self.clients(index)).sum();
-        let facts = Facts { now, demand: f64::from(demand) / WHOLE, clients, is_held_up };
+        let requests = self.members.iter().map(|member| member.requests.load(Ordering::Relaxed));
+        let (demand, requests) = (f64::from(demand) / WHOLE, requests.sum());
+        let facts = Facts { now, demand, requests, clients, is_held_up };
         let Scaler { policy, spare, .. } = scaler;
         let duty = policy.decide(facts, || spare.look(now));
         self.duty.send_if_modified(|before| std::mem::replace(before, duty) != duty);

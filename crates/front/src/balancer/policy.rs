@@ -2,16 +2,21 @@
 //! system call.
 //!
 //! ```text
-//!        all busy, and processors have nothing to do: up to twice as many
+//!        all busy, and processors have nothing to do: up to twice as many, for a trial
 //!      ┌───────────────────────────────────────────────────────────┐
 //!      │                                                           ▼
 //!   few loops                                                  many loops
 //!      ▲                                                           │
 //!      └───────────────────────────────────────────────────────────┘
+//!        the trial did not pay, or a later trial of few showed that many do not pay any more
 //!        fewer would be half idle, for a while: as many as are needed
 //!
 //!   one is held up: all of them, for a minute; many clients: one for each 256
 //! ```
+//!
+//! A trial compares two numbers of loops by what was answered in a second with each. Idle
+//! processors alone do not say that another loop pays: where it has to share one with a worker or a
+//! client, each request costs more, and fewer are answered.
 
 use std::time::Duration;
 
@@ -29,8 +34,41 @@ const AMPLE: f64 = 0.5;
 /// leave 0.05 to 0.2 of one, a loop that another one could help leaves 0.4.
 const SPARE: f64 = 0.3;
 
-/// Decisions in a row that must agree before another loop serves.
-const TWICE: u32 = 2;
+/// Decisions for which what serves is measured before another number is tried. For more loops, all
+/// of them and the one before must have found both more work and idle processors.
+const AGREED: u32 = 3;
+
+/// Decisions after a change of the number before it is judged: connections move behind their next
+/// answers.
+const SETTLED: u32 = 2;
+
+/// Decisions for which a trial is measured. Rates of a steady load differ by some percent between
+/// seconds, and by three times as much between single decisions.
+const MEASURED: u32 = 5;
+
+/// What is answered more by more loops, so that they pay: a quarter of what they could do at best,
+/// and at most this. Half as much would be chance.
+const GAIN: f64 = 0.05;
+
+/// Requests in the time that is compared; with fewer, chance decides their number. Then loops serve
+/// where processors are idle.
+const MEANINGFUL: u64 = 1000;
+
+/// More loops also pay if they answer about as much, and a request costs at most this times as
+/// much: it waits less for its turn.
+const AS_MUCH: f64 = 0.97;
+const AS_CHEAP: f64 = 1.1;
+
+/// After a trial, the pause before the next one of the same two numbers; each one with the same
+/// outcome makes it longer by a factor, up to the longest. A trial takes 1.4 seconds, and may
+/// answer a third less meanwhile.
+const PAUSE: Duration = Duration::from_secs(10);
+const LONGER: u32 = 4;
+const LONGEST_PAUSE: Duration = Duration::from_secs(640);
+
+/// The pause ends early if this times as much is answered, or as many clients are there: the load
+/// is another one.
+const OTHER_LOAD: f64 = 1.3;
 
 /// HTTP connections for which one loop is enough. Each may have a request in the queue, and this is
 /// the smallest number of slots that a loop has there.
@@ -57,6 +95,8 @@ pub struct Facts {
     pub now: u64,
     /// How many processors all loops have wanted lately, whether they had them or not.
     pub demand: f64,
+    /// Requests that have come to all loops since they began.
+    pub requests: u64,
     /// HTTP connections.
     pub clients: usize,
     /// Whether a loop was held up.
@@ -77,13 +117,78 @@ impl Duty {
     pub const ALONE: Duty = Duty { serving: 1, listening: 1 };
 }
 
+/// What loops have done from one decision to another.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    began: Facts,
+    /// Sum of the demands at the decisions since.
+    demand: f64,
+    decisions: u32,
+}
+
+impl Span {
+    fn begin(facts: Facts) -> Span {
+        Span { began: facts, demand: 0.0, decisions: 0 }
+    }
+
+    fn add(&mut self, facts: Facts) {
+        self.demand += facts.demand;
+        self.decisions += 1;
+    }
+
+    fn end(&self, facts: Facts) -> Work {
+        let seconds = facts.now.saturating_sub(self.began.now).max(1) as f64 / 1e9;
+        let requests = facts.requests.saturating_sub(self.began.requests);
+        let demand = self.demand / f64::from(self.decisions.max(1));
+        let rate = requests as f64 / seconds;
+        Work { requests, rate, cost: demand / rate.max(f64::MIN_POSITIVE) }
+    }
+}
+
+/// What a number of loops has done.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    requests: u64,
+    /// Requests in a second.
+    rate: f64,
+    /// Seconds of a processor that loops wanted for each.
+    cost: f64,
+}
+
+/// What the policy is about.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// Nothing is to be found out.
+    Steady,
+    /// What serves now is measured, since more loops are to be tried, or fewer.
+    Before { more: bool, span: Span },
+    /// Another number serves for a trial: how many served before, what they did, the decisions
+    /// since the change, and what is done since connections have moved.
+    Trial { before: (usize, Work), decisions: u32, span: Span },
+}
+
+/// No larger number of loops is tried for some time, since the last one did not pay.
+#[derive(Clone, Copy, Debug)]
+struct Refusal {
+    until: u64,
+    pause: Duration,
+    /// For this load.
+    rate: f64,
+    clients: usize,
+}
+
 /// The number of loops that serve, and what led to it. Times in nanoseconds.
 #[derive(Debug)]
 pub struct ScalingPolicy {
     loops: usize,
     serving: usize,
-    /// Decisions in a row that have found both more work and idle processors.
-    wanting: u32,
+    phase: Phase,
+    refusal: Option<Refusal>,
+    /// After a trial that has paid: how many served before, when they are tried again, and the
+    /// pause before that.
+    doubt: Option<(usize, u64, Duration)>,
+    /// The facts of the last decision.
+    last: Option<Facts>,
     /// Since when fewer loops would suffice.
     calm_since: Option<u64>,
     wary_until: u64,
@@ -92,7 +197,16 @@ pub struct ScalingPolicy {
 impl ScalingPolicy {
     /// A policy for this many loops. One of them serves until there is more to do.
     pub fn new(loops: usize) -> ScalingPolicy {
-        ScalingPolicy { loops, serving: 1, wanting: 0, calm_since: None, wary_until: 0 }
+        ScalingPolicy {
+            loops,
+            serving: 1,
+            phase: Phase::Steady,
+            refusal: None,
+            doubt: None,
+            last: None,
+            calm_since: None,
+            wary_until: 0,
+        }
     }
 
     /// What the loops do from now on. While one is held up, all of them accept: those that
@@ -100,36 +214,152 @@ impl ScalingPolicy {
     /// lately. It is called only if that matters. If it gives `None`, enough are assumed to be
     /// idle.
     pub fn decide(&mut self, facts: Facts, spare: impl FnOnce() -> Option<f64>) -> Duty {
-        let Facts { now, demand, clients, is_held_up } = facts;
+        let Facts { now, demand, clients, is_held_up, .. } = facts;
         if is_held_up {
-            self.wary_until = now + WARY.as_nanos() as u64;
+            self.wary_until = now + nanos(WARY);
         }
         let is_wary = now < self.wary_until;
-        let least = if is_wary { self.loops } else { clients.div_ceil(CLIENTS) };
+        let least = if is_wary { self.loops } else { clients.div_ceil(CLIENTS) }.min(self.loops);
         let enough = ((demand / AMPLE).ceil() as usize).max(least).clamp(1, self.loops);
-        let is_busy = self.serving < self.loops && demand > BUSY * self.serving as f64;
-        let spare = if is_busy { spare().unwrap_or(f64::INFINITY) } else { 0.0 };
-        self.wanting = if spare >= SPARE { self.wanting + 1 } else { 0 };
         self.calm_since = self.calm_since.or(Some(now)).filter(|_| enough < self.serving);
-        let is_calm = self
-            .calm_since
-            .is_some_and(|since| now.saturating_sub(since) >= CALM.as_nanos() as u64);
-        if self.wanting >= TWICE {
-            self.wanting = 0;
-            // What else is done for the requests, mostly by workers, needs its part of the idle
-            // processors too. There are as many processors as loops, unless the configuration says
-            // otherwise.
-            let used = (self.loops as f64 - spare).max(demand);
-            let more = ((spare * demand / used) as usize).clamp(1, self.serving);
-            self.serving = (self.serving + more).min(self.loops);
+        let is_calm = self.calm_since.is_some_and(|since| now.saturating_sub(since) >= nanos(CALM));
+        self.mind_refusal(facts);
+        let may_grow = self.serving < self.loops
+            && demand > BUSY * self.serving as f64
+            && self.refusal.is_none_or(|refusal| now >= refusal.until);
+        let spare = may_grow.then(|| spare().unwrap_or(f64::INFINITY));
+        let spare = spare.filter(|spare| *spare >= SPARE);
+        if least > self.serving {
+            self.settle(least);
         } else if is_calm {
-            self.calm_since = None;
-            self.serving = enough;
+            self.settle(enough);
+        } else if !is_wary {
+            self.advance(facts, least, spare);
         }
-        self.serving = self.serving.max(least.min(self.loops));
         let listening = if is_wary { self.serving } else { self.serving.min(LISTENING) };
         Duty { serving: self.serving, listening }
     }
+
+    /// This many serve, whatever a trial would show.
+    fn settle(&mut self, serving: usize) {
+        self.serving = serving;
+        self.phase = Phase::Steady;
+        self.doubt = None;
+        self.calm_since = None;
+    }
+
+    /// Forgets a refusal that was for another load.
+    fn mind_refusal(&mut self, facts: Facts) {
+        let rate = self.last.replace(facts).map_or(0.0, |last| Span::begin(last).end(facts).rate);
+        self.refusal = self.refusal.filter(|refusal| {
+            rate <= refusal.rate * OTHER_LOAD
+                && facts.clients as f64 <= refusal.clients as f64 * OTHER_LOAD
+        });
+    }
+
+    /// Takes the next step of a trial, or begins one. `spare`: the processors that more loops could
+    /// use; `None` if no more are wanted.
+    fn advance(&mut self, facts: Facts, least: usize, spare: Option<f64>) {
+        let is_doubtful = |(fewer, at, _): &(usize, u64, Duration)| {
+            facts.now >= *at && least <= *fewer && *fewer < self.serving
+        };
+        self.phase = match self.phase {
+            Phase::Steady if spare.is_some() => {
+                Phase::Before { more: true, span: Span::begin(facts) }
+            }
+            Phase::Steady if self.doubt.as_ref().is_some_and(is_doubtful) => {
+                Phase::Before { more: false, span: Span::begin(facts) }
+            }
+            Phase::Steady => Phase::Steady,
+            Phase::Before { more: true, .. } if spare.is_none() => Phase::Steady,
+            Phase::Before { more, mut span } => {
+                span.add(facts);
+                if span.decisions < AGREED {
+                    Phase::Before { more, span }
+                } else {
+                    let work = span.end(facts);
+                    let fewer = self.doubt.map_or(1, |(fewer, ..)| fewer.max(least));
+                    let to = spare.filter(|_| more).map_or(fewer, |spare| self.more(facts, spare));
+                    self.begin_trial(to, work, facts)
+                }
+            }
+            Phase::Trial { before, decisions, .. } if decisions + 1 <= SETTLED => {
+                Phase::Trial { before, decisions: decisions + 1, span: Span::begin(facts) }
+            }
+            Phase::Trial { before, decisions, mut span } => {
+                span.add(facts);
+                if span.decisions < MEASURED {
+                    Phase::Trial { before, decisions, span }
+                } else {
+                    self.judge(before, span.end(facts), facts, spare)
+                }
+            }
+        };
+    }
+
+    /// How many loops more are tried. What else is done for the requests, mostly by workers, needs
+    /// its part of the idle processors too. There are as many processors as loops, unless the
+    /// configuration says otherwise.
+    fn more(&self, facts: Facts, spare: f64) -> usize {
+        let used = (self.loops as f64 - spare).max(facts.demand);
+        let more = ((spare * facts.demand / used) as usize).clamp(1, self.serving);
+        (self.serving + more).min(self.loops)
+    }
+
+    fn begin_trial(&mut self, serving: usize, work: Work, facts: Facts) -> Phase {
+        let before = (std::mem::replace(&mut self.serving, serving), work);
+        Phase::Trial { before, decisions: 0, span: Span::begin(facts) }
+    }
+
+    /// Ends a trial: the number that is better serves.
+    fn judge(
+        &mut self,
+        (other, before): (usize, Work),
+        work: Work,
+        facts: Facts,
+        spare: Option<f64>,
+    ) -> Phase {
+        let was_more = self.serving > other;
+        let (few, many) = if was_more { (other, self.serving) } else { (self.serving, other) };
+        let (of_few, of_many) = if was_more { (before, work) } else { (work, before) };
+        if pays((few, of_few), (many, of_many)) {
+            self.serving = many;
+            let pause =
+                if was_more { PAUSE } else { self.doubt.map_or(PAUSE, |doubt| longer(doubt.2)) };
+            self.doubt = Some((few, facts.now + nanos(pause), pause));
+            self.refusal = None;
+            match spare {
+                Some(spare) if was_more => {
+                    let more = self.more(facts, spare);
+                    self.begin_trial(more, work, facts)
+                }
+                _ => Phase::Steady,
+            }
+        } else {
+            self.serving = few;
+            self.doubt = None;
+            let pause = self.refusal.map_or(PAUSE, |refusal| longer(refusal.pause));
+            let (until, rate) = (facts.now + nanos(pause), of_few.rate);
+            self.refusal = Some(Refusal { until, pause, rate, clients: facts.clients });
+            Phase::Steady
+        }
+    }
+}
+
+/// Whether many loops are better than few, by what each number has done.
+fn pays((few, of_few): (usize, Work), (many, of_many): (usize, Work)) -> bool {
+    let gain = GAIN.min((many - few) as f64 / few as f64 / 4.0);
+    of_few.requests < MEANINGFUL
+        || of_many.rate >= of_few.rate * (1.0 + gain)
+        || of_many.rate >= of_few.rate * AS_MUCH && of_many.cost <= of_few.cost * AS_CHEAP
+}
+
+fn longer(pause: Duration) -> Duration {
+    (pause * LONGER).min(LONGEST_PAUSE)
+}
+
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos() as u64
 }
 
 #[cfg(test)]
@@ -140,16 +370,18 @@ mod tests {
     struct Shift {
         policy: ScalingPolicy,
         now: u64,
+        requests: u64,
     }
 
     impl Shift {
         fn of(loops: usize) -> Shift {
-            Shift { policy: ScalingPolicy::new(loops), now: 0 }
+            Shift { policy: ScalingPolicy::new(loops), now: 0, requests: 0 }
         }
 
         fn decide(&mut self, change: impl FnOnce(&mut Facts), spare: Option<f64>) -> usize {
             self.now += 200_000_000;
-            let mut facts = Facts { now: self.now, demand: 0.1, clients: 64, is_held_up: false };
+            let Shift { now, requests, .. } = *self;
+            let mut facts = Facts { now, demand: 0.1, requests, clients: 64, is_held_up: false };
             change(&mut facts);
             let duty = self.policy.decide(facts, || spare);
             let is_wary = self.now < self.policy.wary_until;
@@ -160,39 +392,118 @@ mod tests {
         fn then(&mut self, demand: f64, spare: Option<f64>) -> usize {
             self.decide(|facts| facts.demand = demand, spare)
         }
+
+        /// A tick in which the loops that serve have done this.
+        fn work(&mut self, of: impl Fn(usize) -> Load) -> usize {
+            let load = of(self.policy.serving);
+            self.requests += (load.rate / 5.0) as u64;
+            self.then(load.demand, Some(load.spare))
+        }
+
+        /// How many serve after so many seconds of such work, and how many requests in a second
+        /// were served on the average.
+        fn seconds(&mut self, seconds: usize, of: impl Fn(usize) -> Load) -> (usize, f64) {
+            let before = self.requests;
+            let serving = (0..seconds * 5).map(|_| self.work(&of)).last().expect("a second");
+            (serving, (self.requests - before) as f64 / seconds as f64)
+        }
+    }
+
+    /// What a number of loops does.
+    #[derive(Clone, Copy)]
+    struct Load {
+        rate: f64,
+        demand: f64,
+        spare: f64,
+    }
+
+    /// Loops that have enough to do, and processors for all of them.
+    fn plenty(serving: usize) -> Load {
+        let serving = serving as f64;
+        Load { rate: 10_000.0 * serving, demand: serving, spare: 8.0 }
+    }
+
+    /// Two processors, which a second loop has to share with the workers and the clients.
+    fn crowded(serving: usize) -> Load {
+        match serving {
+            1 => Load { rate: 65_000.0, demand: 0.85, spare: 0.35 },
+            _ => Load { rate: 45_000.0, demand: 1.4, spare: 0.1 },
+        }
     }
 
     #[test]
     fn more_serve_only_if_there_are_processors_for_them() {
         let mut shift = Shift::of(8);
-        for (work, spare, expected) in [
-            (0.5, Some(7.0), 1), // it has time left
-            (1.0, Some(0.1), 1), // and now there is nothing to be had
-            (1.0, Some(1.0), 1),
-            (1.0, Some(0.1), 1), // it was an accident
-            (1.0, Some(1.0), 1),
-            (1.0, Some(1.0), 2),
-            (1.1, Some(1.0), 2),
-            (1.9, Some(1.0), 2),
-            (1.9, Some(0.3), 3), // not more than there are processors
-            (2.9, Some(0.9), 3),
-            (2.9, Some(0.9), 4),
-            (4.0, None, 4), // unknown is enough
-            (4.0, None, 8),
-            (8.0, Some(9.0), 8), // there are no more loops
-        ] {
-            assert_eq!(shift.then(work, spare), expected, "{work} {spare:?}");
-        }
+        let busy = |spare| move |serving| Load { spare, ..plenty(serving) };
+        assert_eq!(
+            shift.seconds(9, |_| Load { demand: 0.5, ..plenty(1) }).0,
+            1,
+            "it has time left"
+        );
+        assert_eq!(shift.seconds(9, busy(0.1)).0, 1, "and now there is nothing to be had");
+        assert_eq!((0..3).map(|_| shift.work(plenty)).last(), Some(1));
+        assert_eq!(shift.seconds(1, busy(0.1)).0, 1, "that was too short");
+        let counts: Vec<_> = (0..25).map(|_| shift.work(plenty)).collect();
+        let [one, two, four] =
+            [1, 2, 4].map(|count| counts.iter().filter(|of| **of == count).count());
+        assert_eq!([one, two, four, counts[24]], [3, 7, 7, 8], "each is measured before the next");
         let mut alone = Shift::of(1);
-        assert_eq!([(); 3].map(|()| alone.then(1.0, Some(9.0))), [1; 3]);
+        assert_eq!(alone.seconds(9, plenty).0, 1);
         let mut odd = Shift::of(3);
-        assert_eq!([(); 5].map(|()| odd.then(2.0, None)), [1, 2, 2, 3, 3]);
+        assert_eq!(odd.seconds(9, plenty).0, 3);
+    }
+
+    #[test]
+    fn more_that_do_not_pay_are_taken_back() {
+        let mut shift = Shift::of(2);
+        let tried = (0..12).map(|_| shift.work(crowded)).filter(|serving| *serving == 2).count();
+        assert_eq!((tried, shift.policy.serving), (7, 1), "they were tried, for 1.4 s");
+        let (serving, rate) = shift.seconds(60, crowded);
+        assert_eq!(serving, 1);
+        assert!(rate > 0.97 * 65_000.0, "hardly ever again: {rate}");
+        // Another load is another matter: it is not refused for what the last one has shown.
+        shift.policy.refusal = shift.policy.refusal.map(|of| Refusal { until: u64::MAX, ..of });
+        let double =
+            |serving| Load { rate: 100_000.0 * serving as f64, demand: serving as f64, spare: 1.0 };
+        assert_eq!(shift.seconds(3, double).0, 2);
+    }
+
+    #[test]
+    fn more_that_do_not_pay_any_more_are_taken_back_too() {
+        let mut shift = Shift::of(2);
+        assert_eq!(shift.seconds(5, plenty).0, 2);
+        let (serving, rate) = shift.seconds(300, plenty);
+        assert_eq!(serving, 2);
+        assert!(rate > 0.97 * 20_000.0, "one is hardly ever tried: {rate}");
+        let mut shift = Shift::of(2);
+        assert_eq!(shift.seconds(5, plenty).0, 2);
+        assert_eq!(shift.seconds(12, crowded).0, 1);
+    }
+
+    #[test]
+    fn more_pay_that_cost_nothing() {
+        let mut shift = Shift::of(2);
+        let as_much =
+            |serving| Load { rate: 9_000.0, demand: 0.75 + 0.05 * serving as f64, spare: 1.0 };
+        assert_eq!(shift.seconds(5, as_much).0, 2, "each request finds a loop that has time");
+        let mut shift = Shift::of(2);
+        let dearer =
+            |serving| Load { rate: 9_000.0, demand: 0.5 + 0.25 * serving as f64, spare: 1.0 };
+        assert_eq!(shift.seconds(5, dearer).0, 1);
+    }
+
+    #[test]
+    fn with_few_requests_idle_processors_decide() {
+        let mut shift = Shift::of(2);
+        let slow =
+            |serving| Load { rate: 50.0 / serving as f64, demand: serving as f64, spare: 1.0 };
+        assert_eq!(shift.seconds(5, slow).0, 2);
     }
 
     #[test]
     fn fewer_serve_when_that_has_sufficed_for_a_while() {
         let mut shift = Shift::of(8);
-        while shift.then(8.0, None) < 8 {}
+        assert_eq!(shift.seconds(9, plenty).0, 8);
         let calm =
             |shift: &mut Shift, work| (0..5).map(|_| shift.then(work, None)).collect::<Vec<_>>();
         assert_eq!(calm(&mut shift, 1.4), [8; 5]);
@@ -228,22 +539,25 @@ mod tests {
     /// worker.
     fn serving_in_the_end(cores: usize, of_loop: f64, of_worker: f64) -> (usize, f64) {
         let mut shift = Shift::of(cores);
-        let mut since = (1, 0);
-        for tick in 1..100 {
-            let serving = since.0 as f64;
+        let model = |serving: usize| {
+            let serving = serving as f64;
             // Either the loops have no more time, or the machine has none.
             let rate = (serving / of_loop).min(cores as f64 / (of_loop + of_worker));
             let spare = cores as f64 - rate * (of_loop + of_worker);
-            let now = shift.then(rate * of_loop, Some(spare));
-            since = if now == since.0 { since } else { (now, tick) };
-        }
-        (since.0, f64::from(since.1) / 5.0)
+            Load { rate: rate * 1e6, demand: rate * of_loop, spare }
+        };
+        let counts: Vec<_> = (0..300).map(|_| shift.work(model)).collect();
+        // Later trials of fewer end with what was before.
+        let most = *counts.iter().max().expect("counts");
+        let since = counts.iter().position(|count| *count == most).expect("the most");
+        assert_eq!(*counts.last().expect("counts"), most);
+        (most, if most == 1 { 0.0 } else { (since + 1) as f64 / 5.0 })
     }
 
     /// The costs, and what comes of them, are those of `bench/driver/many_cores.py`.
     #[test]
     fn as_many_loops_serve_as_there_are_cores_for_them() {
-        let of_cores = [(1, 1, 0.0), (2, 2, 0.4), (4, 3, 0.8), (16, 13, 2.0), (64, 50, 2.8)];
+        let of_cores = [(1, 1, 0.0), (2, 2, 0.8), (4, 3, 2.2), (16, 13, 6.4), (64, 50, 9.2)];
         for (cores, loops, seconds) in of_cores {
             assert_eq!(
                 serving_in_the_end(cores, 12.6, 3.7),
@@ -257,7 +571,7 @@ mod tests {
     #[test]
     fn time_that_goes_back_is_no_calm() {
         let mut shift = Shift::of(2);
-        while shift.then(2.0, None) < 2 {}
+        assert_eq!(shift.seconds(5, plenty).0, 2);
         shift.now += 1_000_000_000;
         shift.then(0.1, None);
         shift.now -= 900_000_000;

@@ -33,6 +33,7 @@ pub fn open<B>(
     request: &mut Request<B>,
     moments: Moments,
 ) -> Box<RequestGuard> {
+    context.balancer.count_request(context.index);
     let mut guard = if context.records_requests() {
         recorded_guard(context, site, client, request, moments)
     } else {
