@@ -127,11 +127,16 @@ pub fn run(test: &LeakTest<'_>) -> Result<Vec<Page>, Failure> {
                 _ => again,
             });
         }
-        let course = judge(&seen);
-        let holders = match course {
-            Course::Grows(_) => holders(&mut application, target)?,
-            Course::StableSince(_) | Course::Unclear => Vec::new(),
-        };
+        let mut course = judge(&seen);
+        let mut holders = Vec::new();
+        if let Course::Grows(by) = course {
+            let grown;
+            (holders, grown) = look_for_holders(&mut application, target)?;
+            // A cache that was full by then.
+            if (grown as f64) < by.low * LOOKS as f64 / 2.0 {
+                (holders, course) = (Vec::new(), Course::Unclear);
+            }
+        }
         let left = seen.iter().sum();
         pages.push(Page { target: target.clone(), left, course, holders, error: errors[nth] });
     }
@@ -161,18 +166,24 @@ fn alone(
     Ok(left)
 }
 
-/// What grows with each request of this page alone, by the names that PHP reaches it by.
-fn holders(application: &mut Application, target: &str) -> Result<Vec<Finding>, Failure> {
+/// What grows with each request of this page alone, by the names that PHP reaches it by, and the
+/// bytes by which memory has grown.
+fn look_for_holders(
+    application: &mut Application,
+    target: &str,
+) -> Result<(Vec<Finding>, i64), Failure> {
     let before = application.state()?;
     let mut rounds = Vec::new();
     for _ in 0..LOOKS {
         application.answer(target)?;
         rounds.push(application.state()?);
     }
+    let last = rounds.last().unwrap_or(&before);
+    let grown = last.heap() as i64 - before.heap() as i64;
     let mut found = compare::leaks(&before, &rounds, 1);
     found.retain(|one| one.verdict == Verdict::Grows && one.kind != MEMORY);
     found.truncate(NAMED);
-    Ok(found)
+    Ok((found, grown))
 }
 
 /// The pages as a table.

@@ -67,6 +67,14 @@ fn a_cache_that_fills_for_as_many_requests_as_are_made_is_stable_from_its_last_o
 }
 
 #[test]
+fn a_cache_that_is_full_before_its_holder_is_found_is_no_leak() {
+    // Of 50 names, 25 come in the first turn and 25 in the second.
+    let (status, out, err) = leaks(&["--requests", "25", "growing.php", "/names"]);
+    assert_eq!(status, Some(0), "{out}{err}");
+    assert!(out.contains("try more --requests"), "{out}");
+}
+
+#[test]
 fn without_a_leak_the_status_is_success() {
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("pages");
