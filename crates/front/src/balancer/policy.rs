@@ -283,7 +283,7 @@ impl ScalingPolicy {
                     self.begin_trial(to, work, facts)
                 }
             }
-            Phase::Trial { before, decisions, .. } if decisions + 1 <= SETTLED => {
+            Phase::Trial { before, decisions, .. } if decisions < SETTLED => {
                 Phase::Trial { before, decisions: decisions + 1, span: Span::begin(facts) }
             }
             Phase::Trial { before, decisions, mut span } => {
