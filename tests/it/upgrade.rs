@@ -52,6 +52,11 @@ fn a_server_goes_on_with_the_program_that_it_was_started_with() {
         "tokamak-php has been replaced since the start",
         "`tokamak upgrade`",
     ]);
+
+    fs::remove_file(&php).unwrap();
+    reload(&server).unwrap();
+    assert_eq!(server.text("/program.php"), expected);
+    server.log_line(&["WARN", "tokamak-php has been removed since the start", "install it again"]);
 }
 
 /// A server from a copy of the program, which can be replaced.

@@ -140,12 +140,18 @@ impl Outside for Host {
             log::line(Level::Warn, format_args!("{warning}"));
         }
         for program in self.programs.replaced() {
-            let path = program.path().display();
+            let path = program.path();
+            let (what, then) = if path.exists() {
+                ("replaced", "`tokamak upgrade` starts the new one")
+            } else {
+                ("removed", "install it again before the next start")
+            };
             log::line(
                 Level::Warn,
                 format_args!(
-                    "{path} has been replaced since the start, and this server goes on with the \
-                    old one: `tokamak upgrade` starts the new one"
+                    "{} has been {what} since the start, and this server goes on with the old \
+                    one: {then}",
+                    path.display()
                 ),
             );
         }
