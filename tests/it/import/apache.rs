@@ -119,6 +119,7 @@ fn an_alias_with_closed_folders_and_other_rules() {
     DocumentRoot $TOP/site
     DirectoryIndex index.html
     Alias /tool $TOP/tool
+    AliasMatch ^/match(/.*)?$ $TOP/tool$1
     <Directory $TOP/site>
         Require all granted
     </Directory>
@@ -154,6 +155,10 @@ fn an_alias_with_closed_folders_and_other_rules() {
         status(200, "/tool/a.css"),
         status(403, "/tool/libraries/a.php"),
         status(403, "/tool/x/../libraries/a.php"),
+        status(200, "/match/a.css"),
+        status(200, "/match/"),
+        status(403, "/match/libraries/a.php"),
+        status(404, "/matches"),
         differs(401, 403, "/staff/a.txt"),
         status(403, "/a/b.txt"),
         status(301, "/old/x?y=z"),

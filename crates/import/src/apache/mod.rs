@@ -4,6 +4,7 @@
 //! refused anywhere is refused.
 
 mod access;
+mod alias;
 mod area;
 mod condition;
 mod denied;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::alias;
 use crate::directive::Directive;
 use crate::source::{Disk, Place, Unreadable, text};
 
@@ -61,6 +62,7 @@ pub(super) fn parse(text: &str, file: &Path) -> Result<Vec<Directive>, Unreadabl
         let name = words.remove(0).to_ascii_lowercase();
         let block = section.is_some().then(Vec::new);
         let directive = Directive { place: place(number), name, args: words, block };
+        let directive = alias::simplified(directive);
         let depth = open.len();
         match (section, open.last_mut()) {
             (Some(_), _) if depth >= DEEPEST => {

@@ -1,0 +1,75 @@
+//! `AliasMatch` with an expression that says no more than a folder: it is an `Alias`.
+
+use crate::directive::Directive;
+
+/// The same directive as an `Alias`, if it is one.
+pub(super) fn simplified(directive: Directive) -> Directive {
+    match (&*directive.name, &directive.args[..]) {
+        ("aliasmatch", [path, target]) => match folder(path, target) {
+            Some((path, folder)) => {
+                Directive { name: "alias".into(), args: vec![path, folder], ..directive }
+            }
+            None => directive,
+        },
+        _ => directive,
+    }
+}
+
+/// The path and the folder of `^/path(/.*)?$` with `folder$1`, or of `^/path/(.*)$` with
+/// `folder/$1`.
+fn folder(expression: &str, target: &str) -> Option<(String, String)> {
+    let expression = expression.strip_prefix('^')?;
+    let target = target.strip_suffix("$1")?;
+    let (path, has_slash) = match expression.strip_suffix("(/.*)?$") {
+        Some(path) => (path, false),
+        None => (expression.strip_suffix("(.*)$").or(expression.strip_suffix("(.*)"))?, true),
+    };
+    let path = literal(path)?;
+    let fits = path.ends_with('/') == has_slash && target.ends_with('/') == has_slash;
+    let is_folder = path.len() > 1 && path.starts_with('/') && !target.contains('$');
+    (fits && is_folder).then(|| (path, target.to_owned()))
+}
+
+/// What an expression without operators finds.
+fn literal(expression: &str) -> Option<String> {
+    let mut text = String::new();
+    let mut rest = expression.chars();
+    while let Some(char) = rest.next() {
+        match char {
+            '\\' => text.push(rest.next().filter(char::is_ascii_punctuation)?),
+            '/' | '_' | '-' | '~' => text.push(char),
+            char if char.is_alphanumeric() => text.push(char),
+            _ => return None,
+        }
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_expression_for_a_folder_is_an_alias() {
+        for (expression, target, path, to) in [
+            ("^/wiki(/.*)?$", "/srv/wiki$1", "/wiki", "/srv/wiki"),
+            ("^/old/(.*)$", "/srv/old/$1", "/old/", "/srv/old/"),
+            ("^/old/(.*)", "/srv/old/$1", "/old/", "/srv/old/"),
+            (r"^/v1\.2(/.*)?$", "/srv/v1.2$1", "/v1.2", "/srv/v1.2"),
+        ] {
+            assert_eq!(folder(expression, target), Some((path.into(), to.into())), "{expression}");
+        }
+        for (expression, target) in [
+            ("^/pics/(.+)\\.jpg$", "/srv/img/$1.png"),
+            ("^/wiki(.*)$", "/srv/wiki$1"),
+            ("^/v1.2(/.*)?$", "/srv/v1.2$1"),
+            ("^/~([a-z]+)(/.*)?$", "/home/$1/www$2"),
+            ("^/(.*)$", "/srv/$1"),
+            ("^/wiki/.*$", "/srv/w/index.php"),
+            ("/wiki(/.*)?$", "/srv/wiki$1"),
+            ("^/old/(.*)$", "/srv/old$1"),
+        ] {
+            assert_eq!(folder(expression, target), None, "{expression}");
+        }
+    }
+}
