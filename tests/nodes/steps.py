@@ -1,11 +1,12 @@
 """The steps of the test."""
 
+import json
 import sys
 import threading
 import time
 
 from fleet import MODES, TOKEN
-from network import eventually
+from network import eventually, run
 from visitors import Crowd, Releases
 
 # Of each mode, beside one over TLS: more than all nodes' workers, so that a node that is missing
@@ -214,6 +215,11 @@ def isolate(fleet, record, share):
         time.sleep(seconds / 2)
         other.tokamak("cache", "purge", "--tag", "kept-isolated")
         time.sleep(seconds / 2)
+        # It has the page as long as nobody tells it otherwise.
+        page = run(*node.command("curl", "-sf", "-H", "Host: worker.example",
+                                 "http://127.0.0.1:8080/kept/isolated"))
+        if json.loads(page)["made"] != old:
+            record.fails("isolate: the node has lost the page by itself")
         node.connect()
         again = time.monotonic()
         eventually("the node has heard of the purge", lambda: made(node) != old, 60)
