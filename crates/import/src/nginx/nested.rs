@@ -141,7 +141,7 @@ impl Reader<'_> {
 
 /// Whether a location within one for all scripts runs them as that one does.
 fn runs_as_outer(block: &Block, outer: &str, directives: &[Directive]) -> bool {
-    let is_told = |it: &Directive| match &*it.name {
+    let runs_alike = |it: &Directive| match &*it.name {
         "fastcgi_param" => {
             let outer = block.params.get(it.arg(0)).map(|(_, value)| &**value);
             php::is_standard(it.arg(0)) && outer.is_none_or(|outer| outer == it.arg(1))
@@ -151,7 +151,7 @@ fn runs_as_outer(block: &Block, outer: &str, directives: &[Directive]) -> bool {
         _ => true,
     };
     php::of_expression(outer).is_some_and(|scripts| scripts.are_all())
-        && directives.iter().all(is_told)
+        && directives.iter().all(runs_alike)
 }
 
 /// Whether scripts run in a location.
