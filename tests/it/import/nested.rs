@@ -205,6 +205,36 @@ fn expressions_within_that_of_scripts_and_fields_of_nested_locations() {
 }
 
 #[test]
+fn what_follows_a_script_where_another_one_answers_for_those_that_are_missing() {
+    let mut desk = Desk::new(&["index.php", "pages/one.php"]);
+    let server = r"server {
+    listen $ADDRESS;
+    server_name site.test;
+    root $TOP/site;
+    index index.php;
+    error_page 404 = /index.php;
+    fastcgi_intercept_errors on;
+    location / { try_files $uri /index.php; }
+    location ~ ^(?<script>/.+?\.php)(?<info>/.*)?$ {
+        try_files $script =404;
+        include /etc/nginx/fastcgi_params;
+        fastcgi_param SCRIPT_FILENAME $document_root$script;
+        fastcgi_param SCRIPT_NAME $script;
+        fastcgi_param PATH_INFO $info;
+        fastcgi_pass unix:$SOCKET;
+    }
+}";
+    serve(&mut desk, server, 0);
+    desk.compare(&[
+        status(200, "/pages/one.php"),
+        status(200, "/pages/one.php/"),
+        status(200, "/pages/one.php/more/yet"),
+        status(200, "/pages/none.php"),
+        status(200, "/none"),
+    ]);
+}
+
+#[test]
 fn names_of_a_site_that_a_condition_moves() {
     let files = ["index.php", "a.css"];
     for condition in [

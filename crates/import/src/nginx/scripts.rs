@@ -162,7 +162,10 @@ impl Reader<'_> {
                 let end = if passes || !is_last { "" } else { "?" };
                 let rule = Rule::at(&directive.place, region.clone());
                 let mut rule = Rule { unless_file: true, ..rule };
-                rule.ignore_folders();
+                // What follows the name of a script is no part of the file that nginx looks for.
+                if own.is_none() || block.split.is_none() {
+                    rule.ignore_folders();
+                }
                 plan.fallback.push(rule.rewrite(format!("{script}{end}")));
             }
             _ => {
