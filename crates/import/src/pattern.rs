@@ -7,10 +7,9 @@ mod syntax;
 use regex_lite::{Regex, escape};
 
 pub(crate) use lookaround::{split_assertion, without_assertions, without_lookahead_at_once};
-pub(crate) use syntax::{alternatives, begins, closing, extensions};
+pub(crate) use syntax::{alternatives, begins, closing, extensions, literal};
 
 use lookaround::without_lookahead;
-use syntax::literal;
 
 /// What the expressions of a rule do not have.
 const UNKNOWN: [&str; 9] = ["(?=", "(?<=", "(?<!", "(?>", "(?|", "(?#", "\\K", "++", "*+"];

@@ -1,6 +1,7 @@
 //! `AliasMatch` with an expression that says no more than a folder: it is an `Alias`.
 
 use crate::directive::Directive;
+use crate::pattern;
 
 /// The same directive as an `Alias`, if it is one.
 pub(super) fn simplified(directive: Directive) -> Directive {
@@ -24,25 +25,10 @@ fn folder(expression: &str, target: &str) -> Option<(String, String)> {
         Some(path) => (path, false),
         None => (expression.strip_suffix("(.*)$").or(expression.strip_suffix("(.*)"))?, true),
     };
-    let path = literal(path)?;
+    let (path, "") = pattern::literal(path) else { return None };
     let fits = path.ends_with('/') == has_slash && target.ends_with('/') == has_slash;
     let is_folder = path.len() > 1 && path.starts_with('/') && !target.contains('$');
     (fits && is_folder).then(|| (path, target.to_owned()))
-}
-
-/// What an expression without operators finds.
-fn literal(expression: &str) -> Option<String> {
-    let mut text = String::new();
-    let mut rest = expression.chars();
-    while let Some(char) = rest.next() {
-        match char {
-            '\\' => text.push(rest.next().filter(char::is_ascii_punctuation)?),
-            '/' | '_' | '-' | '~' => text.push(char),
-            char if char.is_alphanumeric() => text.push(char),
-            _ => return None,
-        }
-    }
-    Some(text)
 }
 
 #[cfg(test)]

@@ -152,15 +152,20 @@ fn replaced_in(directive: &Directive, values: &Values) -> Directive {
     Directive { args, block, ..directive.clone() }
 }
 
+/// The name of a variable, which may be in braces, and what follows it: of a text behind a `$`.
+pub(super) fn split_name(text: &str) -> (&str, &str) {
+    let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';
+    let braced = text.strip_prefix('{').and_then(|inner| inner.split_once('}'));
+    let end = text.find(|char| !is_name(char)).unwrap_or(text.len());
+    braced.unwrap_or(text.split_at(end))
+}
+
 /// A text with the values of the variables that are known.
 pub(super) fn replaced(text: &str, values: &Values) -> String {
-    let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';
     let (mut whole, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once('$') {
         whole.push_str(before);
-        let braced = after.strip_prefix('{').and_then(|inner| inner.split_once('}'));
-        let end = after.find(|char| !is_name(char)).unwrap_or(after.len());
-        let (name, behind) = braced.unwrap_or(after.split_at(end));
+        let (name, behind) = split_name(after);
         match values.get(&format!("${name}")) {
             Some(value) => {
                 whole.push_str(value);

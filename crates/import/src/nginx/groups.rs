@@ -2,9 +2,10 @@
 //! `location ~ ^(?<script>.+\.php)(?<info>/.*)?$` with `$document_root$script`. What groups say is
 //! what nginx's own variables say of the same path, so these are put in their places.
 
-use crate::directive::Directive;
-
+use super::constants::split_name;
 use super::matcher::kind;
+use crate::directive::Directive;
+use crate::pattern;
 
 /// What may follow the name of a script in an expression, without the names of groups.
 const END_OF_NAME: [&str; 12] = [
@@ -93,29 +94,22 @@ struct Group {
 }
 
 fn groups(expression: &str) -> Option<Vec<Group>> {
-    let (mut found, mut open) = (Vec::<Group>::new(), Vec::new());
+    let mut found = Vec::<Group>::new();
     let (mut is_escaped, mut in_class) = (false, false);
-    for (at, char) in expression.char_indices() {
+    for (start, char) in expression.char_indices() {
         match char {
             _ if is_escaped => {}
             '[' => in_class = true,
             ']' => in_class = false,
             '(' if !in_class => {
-                let rest = &expression[at + 1..];
+                let rest = &expression[start + 1..];
                 let name = rest.strip_prefix("?P<").or_else(|| rest.strip_prefix("?<"));
                 let name = name.filter(|it| !it.starts_with(['=', '!']));
-                let counts = name.is_some() || !rest.starts_with('?');
-                open.push(counts.then_some(found.len()));
-                if counts {
+                if name.is_some() || !rest.starts_with('?') {
                     let name = name.and_then(|it| it.split_once('>')).map_or("", |(name, _)| name);
+                    let text = &expression[start..start + 2 + pattern::closing(rest)?];
                     let (number, name) = (found.len() + 1, name.to_owned());
-                    found.push(Group { number, name, start: at, text: String::new() });
-                }
-            }
-            ')' if !in_class => {
-                if let Some(group) = open.pop()? {
-                    let start = found[group].start;
-                    found[group].text = expression[start..=at].to_owned();
+                    found.push(Group { number, name, start, text: text.to_owned() });
                 }
             }
             _ => {}
@@ -130,10 +124,7 @@ fn with_groups(text: &str, groups: &[Group]) -> Option<String> {
     let mut parts = text.split('$');
     let mut whole = regex_lite::escape(parts.next()?);
     for part in parts {
-        let braced = part.strip_prefix('{').and_then(|it| it.split_once('}'));
-        let is_of_name = |char: char| char.is_ascii_alphanumeric() || char == '_';
-        let end = part.find(|char| !is_of_name(char)).unwrap_or(part.len());
-        let (name, rest) = braced.unwrap_or(part.split_at(end));
+        let (name, rest) = split_name(part);
         let is_named = |it: &&Group| it.name == name || it.number.to_string() == name;
         whole.push_str(&groups.iter().find(is_named)?.text);
         whole.push_str(&regex_lite::escape(rest));
@@ -164,9 +155,10 @@ fn without_names(expression: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::source::Place;
-    use std::path::Path;
 
     fn location(expression: &str, file: &str) -> Option<(String, Option<String>)> {
         let args = vec!["SCRIPT_FILENAME".to_owned(), file.to_owned()];

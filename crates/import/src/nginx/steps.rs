@@ -309,7 +309,7 @@ fn redirect_of(name: &str, words: &[&str], body: &[Directive]) -> Option<Directi
         }
         _ => None,
     };
-    let (status, to) = match &*step.name {
+    let (status, mut to) = match &*step.name {
         "return" if step.args.len() == 2 => (step.arg(0).to_owned(), step.arg(1).to_owned()),
         "rewrite" => {
             // The path is the group of this expression, or what it names itself.
@@ -324,10 +324,11 @@ fn redirect_of(name: &str, words: &[&str], body: &[Directive]) -> Option<Directi
         }
         _ => return None,
     };
-    let mut to = to;
     for set in sets {
-        let is_group = set.name == "set" && set.arg(1) == "$1";
-        to = to.replace(set.arg(0), is_group.then_some(&*group.clone()?)?);
+        if set.name != "set" || set.arg(1) != "$1" {
+            return None;
+        }
+        to = to.replace(set.arg(0), group.as_deref()?);
     }
     if let Some(group) = &group {
         to = to.replace("$1", group);

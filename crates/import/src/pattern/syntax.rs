@@ -85,7 +85,7 @@ pub(crate) fn extensions(expression: &str) -> Option<Vec<String>> {
 }
 
 /// The plain text that an expression begins with, and what follows.
-pub(super) fn literal(expression: &str) -> (String, &str) {
+pub(crate) fn literal(expression: &str) -> (String, &str) {
     let (mut text, mut rest) = (String::new(), expression);
     loop {
         let plain = rest.strip_prefix('\\').unwrap_or(rest);
