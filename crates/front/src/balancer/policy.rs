@@ -117,18 +117,18 @@ impl Duty {
     pub const ALONE: Duty = Duty { serving: 1, listening: 1 };
 }
 
-/// What loops have done from one decision to another.
+/// A stretch of time in which loops are measured.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct Window {
     began: Facts,
     /// Sum of the demands at the decisions since.
     demand: f64,
     decisions: u32,
 }
 
-impl Span {
-    fn begin(facts: Facts) -> Span {
-        Span { began: facts, demand: 0.0, decisions: 0 }
+impl Window {
+    fn begin(facts: Facts) -> Window {
+        Window { began: facts, demand: 0.0, decisions: 0 }
     }
 
     fn add(&mut self, facts: Facts) {
@@ -136,18 +136,20 @@ impl Span {
         self.decisions += 1;
     }
 
-    fn end(&self, facts: Facts) -> Work {
+    /// What this many loops have done in it.
+    fn end(&self, loops: usize, facts: Facts) -> Throughput {
         let seconds = facts.now.saturating_sub(self.began.now).max(1) as f64 / 1e9;
         let requests = facts.requests.saturating_sub(self.began.requests);
         let demand = self.demand / f64::from(self.decisions.max(1));
         let rate = requests as f64 / seconds;
-        Work { requests, rate, cost: demand / rate.max(f64::MIN_POSITIVE) }
+        Throughput { loops, requests, rate, cost: demand / rate.max(f64::MIN_POSITIVE) }
     }
 }
 
 /// What a number of loops has done.
 #[derive(Clone, Copy, Debug)]
-struct Work {
+struct Throughput {
+    loops: usize,
     requests: u64,
     /// Requests in a second.
     rate: f64,
@@ -155,16 +157,25 @@ struct Work {
     cost: f64,
 }
 
-/// What the policy is about.
+/// What the policy finds out.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// Nothing is to be found out.
+    /// Nothing.
     Steady,
-    /// What serves now is measured, since more loops are to be tried, or fewer.
-    Before { more: bool, span: Span },
-    /// Another number serves for a trial: how many served before, what they did, the decisions
-    /// since the change, and what is done since connections have moved.
-    Trial { before: (usize, Work), decisions: u32, span: Span },
+    /// How much the loops that serve do, since more are to be tried, or fewer.
+    Baseline { more: bool, window: Window },
+    /// How much another number does: beside what the one before has done, the decisions since the
+    /// change, and what is done since connections have moved.
+    Trial { baseline: Throughput, decisions: u32, window: Window },
+}
+
+/// The smaller number of a trial that has paid, which is tried again later: load changes.
+#[derive(Clone, Copy, Debug)]
+struct Recheck {
+    fewer: usize,
+    at: u64,
+    /// The time between that and the last trial.
+    pause: Duration,
 }
 
 /// No larger number of loops is tried for some time, since the last one did not pay.
@@ -184,9 +195,7 @@ pub struct ScalingPolicy {
     serving: usize,
     phase: Phase,
     refusal: Option<Refusal>,
-    /// After a trial that has paid: how many served before, when they are tried again, and the
-    /// pause before that.
-    doubt: Option<(usize, u64, Duration)>,
+    recheck: Option<Recheck>,
     /// The facts of the last decision.
     last: Option<Facts>,
     /// Since when fewer loops would suffice.
@@ -202,7 +211,7 @@ impl ScalingPolicy {
             serving: 1,
             phase: Phase::Steady,
             refusal: None,
-            doubt: None,
+            recheck: None,
             last: None,
             calm_since: None,
             wary_until: 0,
@@ -244,13 +253,16 @@ impl ScalingPolicy {
     fn settle(&mut self, serving: usize) {
         self.serving = serving;
         self.phase = Phase::Steady;
-        self.doubt = None;
+        self.recheck = None;
         self.calm_since = None;
     }
 
     /// Forgets a refusal that was for another load.
     fn mind_refusal(&mut self, facts: Facts) {
-        let rate = self.last.replace(facts).map_or(0.0, |last| Span::begin(last).end(facts).rate);
+        let rate = self
+            .last
+            .replace(facts)
+            .map_or(0.0, |last| Window::begin(last).end(self.serving, facts).rate);
         self.refusal = self.refusal.filter(|refusal| {
             rate <= refusal.rate * OTHER_LOAD
                 && facts.clients as f64 <= refusal.clients as f64 * OTHER_LOAD
@@ -260,38 +272,36 @@ impl ScalingPolicy {
     /// Takes the next step of a trial, or begins one. `spare`: the processors that more loops could
     /// use; `None` if no more are wanted.
     fn advance(&mut self, facts: Facts, least: usize, spare: Option<f64>) {
-        let is_doubtful = |(fewer, at, _): &(usize, u64, Duration)| {
-            facts.now >= *at && least <= *fewer && *fewer < self.serving
+        let is_due = |recheck: &Recheck| {
+            facts.now >= recheck.at && (least..self.serving).contains(&recheck.fewer)
         };
+        let baseline = |more| Phase::Baseline { more, window: Window::begin(facts) };
         self.phase = match self.phase {
-            Phase::Steady if spare.is_some() => {
-                Phase::Before { more: true, span: Span::begin(facts) }
-            }
-            Phase::Steady if self.doubt.as_ref().is_some_and(is_doubtful) => {
-                Phase::Before { more: false, span: Span::begin(facts) }
-            }
+            Phase::Steady if spare.is_some() => baseline(true),
+            Phase::Steady if self.recheck.as_ref().is_some_and(is_due) => baseline(false),
             Phase::Steady => Phase::Steady,
-            Phase::Before { more: true, .. } if spare.is_none() => Phase::Steady,
-            Phase::Before { more, mut span } => {
-                span.add(facts);
-                if span.decisions < AGREED {
-                    Phase::Before { more, span }
+            Phase::Baseline { more: true, .. } if spare.is_none() => Phase::Steady,
+            Phase::Baseline { more, mut window } => {
+                window.add(facts);
+                if window.decisions < AGREED {
+                    Phase::Baseline { more, window }
                 } else {
-                    let work = span.end(facts);
-                    let fewer = self.doubt.map_or(1, |(fewer, ..)| fewer.max(least));
+                    let throughput = window.end(self.serving, facts);
+                    let fewer = self.recheck.map_or(1, |recheck| recheck.fewer.max(least));
                     let to = spare.filter(|_| more).map_or(fewer, |spare| self.more(facts, spare));
-                    self.begin_trial(to, work, facts)
+                    self.try_out(to, throughput, facts)
                 }
             }
-            Phase::Trial { before, decisions, .. } if decisions < SETTLED => {
-                Phase::Trial { before, decisions: decisions + 1, span: Span::begin(facts) }
+            Phase::Trial { baseline, decisions, .. } if decisions < SETTLED => {
+                let (decisions, window) = (decisions + 1, Window::begin(facts));
+                Phase::Trial { baseline, decisions, window }
             }
-            Phase::Trial { before, decisions, mut span } => {
-                span.add(facts);
-                if span.decisions < MEASURED {
-                    Phase::Trial { before, decisions, span }
+            Phase::Trial { baseline, decisions, mut window } => {
+                window.add(facts);
+                if window.decisions < MEASURED {
+                    Phase::Trial { baseline, decisions, window }
                 } else {
-                    self.judge(before, span.end(facts), facts, spare)
+                    self.judge(baseline, window.end(self.serving, facts), facts, spare)
                 }
             }
         };
@@ -306,52 +316,48 @@ impl ScalingPolicy {
         (self.serving + more).min(self.loops)
     }
 
-    fn begin_trial(&mut self, serving: usize, work: Work, facts: Facts) -> Phase {
-        let before = (std::mem::replace(&mut self.serving, serving), work);
-        Phase::Trial { before, decisions: 0, span: Span::begin(facts) }
+    fn try_out(&mut self, serving: usize, baseline: Throughput, facts: Facts) -> Phase {
+        self.serving = serving;
+        Phase::Trial { baseline, decisions: 0, window: Window::begin(facts) }
     }
 
     /// Ends a trial: the number that is better serves.
     fn judge(
         &mut self,
-        (other, before): (usize, Work),
-        work: Work,
+        baseline: Throughput,
+        trial: Throughput,
         facts: Facts,
         spare: Option<f64>,
     ) -> Phase {
-        let was_more = self.serving > other;
-        let (few, many) = if was_more { (other, self.serving) } else { (self.serving, other) };
-        let (of_few, of_many) = if was_more { (before, work) } else { (work, before) };
-        if pays((few, of_few), (many, of_many)) {
-            self.serving = many;
-            let pause =
-                if was_more { PAUSE } else { self.doubt.map_or(PAUSE, |doubt| longer(doubt.2)) };
-            self.doubt = Some((few, facts.now + nanos(pause), pause));
-            self.refusal = None;
-            match spare {
-                Some(spare) if was_more => {
-                    let more = self.more(facts, spare);
-                    self.begin_trial(more, work, facts)
-                }
-                _ => Phase::Steady,
-            }
-        } else {
-            self.serving = few;
-            self.doubt = None;
+        let was_more = trial.loops > baseline.loops;
+        let (few, many) = if was_more { (baseline, trial) } else { (trial, baseline) };
+        if !pays(few, many) {
+            self.serving = few.loops;
+            self.recheck = None;
             let pause = self.refusal.map_or(PAUSE, |refusal| longer(refusal.pause));
-            let (until, rate) = (facts.now + nanos(pause), of_few.rate);
+            let (until, rate) = (facts.now + nanos(pause), few.rate);
             self.refusal = Some(Refusal { until, pause, rate, clients: facts.clients });
-            Phase::Steady
+            return Phase::Steady;
+        }
+        self.serving = many.loops;
+        let before = self.recheck.filter(|_| !was_more);
+        let pause = before.map_or(PAUSE, |recheck| longer(recheck.pause));
+        let (fewer, at) = (few.loops, facts.now + nanos(pause));
+        self.recheck = Some(Recheck { fewer, at, pause });
+        self.refusal = None;
+        match spare.filter(|_| was_more) {
+            Some(spare) => self.try_out(self.more(facts, spare), trial, facts),
+            None => Phase::Steady,
         }
     }
 }
 
 /// Whether many loops are better than few, by what each number has done.
-fn pays((few, of_few): (usize, Work), (many, of_many): (usize, Work)) -> bool {
-    let gain = GAIN.min((many - few) as f64 / few as f64 / 4.0);
-    of_few.requests < MEANINGFUL
-        || of_many.rate >= of_few.rate * (1.0 + gain)
-        || of_many.rate >= of_few.rate * AS_MUCH && of_many.cost <= of_few.cost * AS_CHEAP
+fn pays(few: Throughput, many: Throughput) -> bool {
+    let gain = GAIN.min((many.loops - few.loops) as f64 / few.loops as f64 / 4.0);
+    few.requests < MEANINGFUL
+        || many.rate >= few.rate * (1.0 + gain)
+        || many.rate >= few.rate * AS_MUCH && many.cost <= few.cost * AS_CHEAP
 }
 
 fn longer(pause: Duration) -> Duration {
