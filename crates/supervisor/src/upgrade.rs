@@ -161,8 +161,10 @@ impl Successor {
                 let (word, rest) = text.split_once('\n').unwrap_or((&*text, ""));
                 let rest = rest.lines();
                 match word {
+                    READY => Some(Outcome::Ready(rest.map(str::to_owned).collect())),
                     REFUSED => failed(&rest.collect::<Vec<_>>().join("; ")),
-                    _ => Some(Outcome::Ready(rest.map(str::to_owned).collect())),
+                    // Of a version that this one does not know: while in doubt, this one goes on.
+                    _ => failed("this version does not understand what it says"),
                 }
             }
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => failed(&error.to_string()),
