@@ -96,7 +96,16 @@ fn start(setup: Setup, mut predecessor: Option<Predecessor>) -> Result<(), Failu
         bounds::of_master(&fpm.global).map_err(|message| failure(message.text))?;
     }
     raise_open_files(&setup.server);
-    process::adopt_orphans().map_err(failure)?;
+    // Each kernel can; what emulates one for another processor may not.
+    if let Err(error) = process::adopt_orphans() {
+        log::line(
+            Level::Warn,
+            format_args!(
+                "ends of workers whose zygote has died will not be noticed: the system refuses \
+                PR_SET_CHILD_SUBREAPER: {error}"
+            ),
+        );
+    }
     // It holds the settings of all sites, and may run as the same user as their scripts.
     process::forbid_tracing();
     let mut warnings = crate::identities::warnings(&setup.server, process::is_root());
