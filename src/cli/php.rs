@@ -14,6 +14,7 @@ use clap::Args;
 use tokamak_config::{CONFIG_VARIABLE, FILE_NAME, Server, Site};
 use tokamak_supervisor::identities::Identities;
 use tokamak_supervisor::settings;
+use tokamak_sys::control::ini_value;
 use tokamak_sys::process::{self, Identity};
 
 use super::site;
@@ -174,10 +175,8 @@ fn replaced_by_php(value: &str) -> Option<String> {
     let is_word = ["none", "null", "on", "yes", "true", "off", "no", "false"]
         .iter()
         .any(|word| value.eq_ignore_ascii_case(word));
-    if value.contains("${") {
-        return Some(format!("\"{}\"", value.replace('\\', r"\\").replace('"', "\\\"")));
-    }
-    (is_word || value.starts_with("E_")).then(|| value.to_owned())
+    let is_replaced = is_word || value.starts_with("E_") || value.contains("${");
+    is_replaced.then(|| ini_value(value))
 }
 
 /// The variable with the value of a setting.

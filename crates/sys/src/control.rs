@@ -13,8 +13,9 @@
 //! ```text
 //! 3              the zygote's end of its channel             ZYGOTE_CHANNEL
 //! 4              the pool's segment (memfd)                  ZYGOTE_SEGMENT
-//! 5, 6, …        one eventfd for each event loop of the front ZYGOTE_BELLS; their number is the
-//! segment's ```
+//! 5, 6, …        one eventfd for each event loop of the front ZYGOTE_BELLS; as many as the
+//!                segment says
+//! ```
 //!
 //! ```text
 //! supervisor                          zygote
@@ -40,6 +41,7 @@
 mod acme;
 mod cache;
 mod front;
+mod ini;
 mod upstreams;
 mod wire;
 mod zygote;
@@ -53,6 +55,7 @@ use crate::channel::{Channel, Received};
 pub use acme::{FromAcme, LONGEST_FILE, StateFile, ToAcme};
 pub use cache::Purge;
 pub use front::{ANSWER_PART, FromFront, LostLines, ToFront, Why};
+pub use ini::ini_value;
 pub use upstreams::{AddressAction, AddressChange, AddressState, AddressStatus};
 pub use zygote::{FromZygote, Newer, Signal, Status, ToZygote};
 
