@@ -1,6 +1,6 @@
 //! What several nodes share through a Redis server: certificates, accounts, waits, and the
-//! challenges of the moment, since a balancer may send an authority to any of them. They take
-//! turns: a name is ordered by one node at a time. All values are encrypted.
+//! challenges of the moment, since a balancer may send an authority to any of them. A lock lets one
+//! node at a time order a name. All values are encrypted.
 //!
 //! ```text
 //! acme:certificate:NAME@AUTHORITIES   certificate, chain and key
@@ -19,7 +19,7 @@
 //! not give its certificates to the others.
 
 mod news;
-mod turn;
+mod order_lock;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -278,8 +278,8 @@ impl Shared {
         }
     }
 
-    async fn all(&self, commands: &[Vec<Vec<u8>>], together: Batch) -> Result<Vec<Value>, Error> {
-        let replies = self.client.call(commands, together).await;
+    async fn all(&self, commands: &[Vec<Vec<u8>>], batch: Batch) -> Result<Vec<Value>, Error> {
+        let replies = self.client.call(commands, batch).await;
         let replies = replies.map_err(|error| Error::here(format!("Redis: {error}")))?;
         let Value::Array(replies) = replies else {
             return Err(Error::here("Redis: its reply is no list"));
