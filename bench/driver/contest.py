@@ -161,8 +161,8 @@ def difference(page: bytes, expected: bytes) -> str:
     return "\n".join(str(line[:300]) for line in next(pair for pair in lines if pair[0] != pair[1]))
 
 
-def wait_until_ready(entry: Entry, scenario: Scenario) -> None:
-    """Asks until the answer is right, for a bounded time."""
+def wait_until_ready(entry: Entry, scenario: Scenario, pause: float = 0.1) -> None:
+    """Asks until the answer is right, for a bounded time; with so many seconds in between."""
     deadline = time.monotonic() + READY_SECONDS
     last: object = "no answer"
     while time.monotonic() < deadline:
@@ -176,7 +176,7 @@ def wait_until_ready(entry: Entry, scenario: Scenario) -> None:
                 return
         except OSError as error:
             last = error
-        time.sleep(0.1)
+        time.sleep(pause)
     raise CannotRun(
         f"{entry.peer.name}, {scenario.name}: {str(last)[:300]}\n{logs_of(entry.place)}"
     )

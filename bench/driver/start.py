@@ -10,15 +10,13 @@ from pathlib import Path
 
 from . import options, peers, program, record
 from .bars import BASE, SEALED, Verdict
-from .contest import CannotRun, alone, answer, enter, logs_of
+from .contest import READY_SECONDS, CannotRun, alone, enter, wait_until_ready
 from .sites import SCENARIOS, SITES
 from .versions import text
 
 SCENARIO = SCENARIOS["symfony-json"]
 NAMES = (BASE, SEALED)
 CHILDREN, WORKERS = 8, "auto"
-LONGEST = 60
-"""Seconds for one start."""
 PAUSE = 0.002
 """Between two questions, in seconds: a hundredth of what a start takes."""
 
@@ -38,14 +36,8 @@ def measure(name: str, files: Path, directory: Path, choice: peers.Choice) -> fl
     begin = time.monotonic()
     entry = enter(name, SITES[SCENARIO.site], files, directory, choice)
     try:
-        while time.monotonic() < begin + LONGEST:
-            try:
-                if SCENARIO.is_right(answer(entry.url(SCENARIO))):
-                    return time.monotonic() - begin
-            except OSError:
-                pass
-            time.sleep(PAUSE)
-        raise CannotRun(f"{name} has not answered within {LONGEST} s\n{logs_of(entry.place)}")
+        wait_until_ready(entry, SCENARIO, PAUSE)
+        return time.monotonic() - begin
     finally:
         entry.server.stop()
 
@@ -67,7 +59,7 @@ def run(arguments: list[str]) -> int:
     option = parser.add_argument
     option("--rounds", type=options.positive, default=9, help="default: 9")
     chosen = parser.parse_args(arguments)
-    program.begin(chosen.out, 120 + 2 * LONGEST * chosen.rounds)
+    program.begin(chosen.out, 120 + 2 * READY_SECONDS * chosen.rounds)
     with program.workshop("start") as directory:
         try:
             choice = peers.Choice(CHILDREN, 64, chosen.tokamak, WORKERS)
