@@ -190,8 +190,9 @@ def enter(
     choice: peers.Choice,
     beside: Beside | None = None,
 ) -> Entry:
-    """Starts a peer for a site; it need not be ready yet."""
-    directory.mkdir()
+    """Starts a peer for a site; it need not be ready yet. Its directory may be that of one which
+    has ended."""
+    directory.mkdir(exist_ok=True)
     place = Place(directory, site, files, free_port(), choice, beside)
     server, commands = peers.start(PEERS[name], place)
     return Entry(PEERS[name], place, server, commands, beside)

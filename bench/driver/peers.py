@@ -502,7 +502,7 @@ def environment(place: Place) -> dict[str, str]:
 def start(peer: Peer, place: Place) -> tuple[Server, list[list[str]]]:
     """Writes the configuration and starts the peer; it need not be ready yet."""
     temporary = place.directory / "tmp"
-    temporary.mkdir()
+    temporary.mkdir(exist_ok=True)
     temporary.chmod(0o1777)
     place.write("php.ini", PHP_INI)
     commands = peer.commands(place)

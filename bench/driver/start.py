@@ -1,6 +1,7 @@
 """How long does it take from the start of a server to its first answer? Tokamak in sealed mode
 beside nginx and php-fpm, with a Symfony application whose container is compiled already."""
 
+import shutil
 import statistics
 import sys
 import time
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from . import options, peers, program, record
 from .bars import BASE, SEALED, Verdict
-from .contest import READY_SECONDS, CannotRun, alone, enter, wait_until_ready
+from .contest import READY_SECONDS, CannotRun, enter, wait_until_ready
 from .sites import SCENARIOS, SITES
 from .versions import text
 
@@ -44,13 +45,14 @@ def measure(name: str, files: Path, directory: Path, choice: peers.Choice) -> fl
 
 def starts(directory: Path, choice: peers.Choice, rounds: int) -> Iterator[Start]:
     """By turns; who begins changes."""
-    # Compiles the container, and reads all files for the first time.
-    with alone(BASE, SCENARIO, choice, directory):
-        pass
+    files = directory / "site"
+    shutil.copytree(SITES[SCENARIO.site].source, files)
+    # Each compiles the container into its own folder, and reads all files for the first time.
+    for name in NAMES:
+        measure(name, files, directory / name, choice)
     for number in range(rounds):
         for name in NAMES if number % 2 else reversed(NAMES):
-            place = directory / f"{name}-{number}"
-            yield Start(number, name, measure(name, directory / "site", place, choice))
+            yield Start(number, name, measure(name, files, directory / name, choice))
 
 
 def run(arguments: list[str]) -> int:

@@ -274,21 +274,20 @@ impl<'a> Program<'a> {
                 {
                     return Err(io::Error::last_os_error());
                 }
-                // SAFETY: all texts are NUL-terminated and outlive the call; argv and envp end with
+                // SAFETY: all texts are NUL-terminated and outlive the calls; argv and envp end with
                 // null.
                 unsafe {
-                    match opened {
-                        Some(file) => libc::syscall(
-                            libc::SYS_execveat,
-                            file,
-                            c"".as_ptr(),
-                            argv.as_ptr(),
-                            envp.as_ptr(),
-                            libc::AT_EMPTY_PATH,
-                        ),
-                        None => libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr()).into(),
+                    if let Some(file) = opened {
+                        let empty = c"".as_ptr();
+                        let flags = libc::AT_EMPTY_PATH;
+                        let (argv, envp) = (argv.as_ptr(), envp.as_ptr());
+                        libc::syscall(libc::SYS_execveat, file, empty, argv, envp, flags);
                     }
-                };
+                    // qemu-user 7.2 has no such call: then the file of the path.
+                    if opened.is_none() || *libc::__errno_location() == libc::ENOSYS {
+                        libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr());
+                    }
+                }
                 Err(io::Error::last_os_error())
             })();
             let code = error.err().and_then(|error| error.raw_os_error()).unwrap_or(libc::EINVAL);

@@ -51,3 +51,17 @@ pub fn random() -> u64 {
     ::aws_lc_rs::rand::fill(&mut bytes).expect("the system has random numbers");
     u64::from_le_bytes(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    /// AWS-LC would gather entropy from the processor's jitter, too, before the first random number
+    /// of each process: a tenth of a second of each start. `.cargo/config.toml` says so.
+    #[test]
+    fn random_numbers_come_from_the_system_alone() {
+        let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let has = |name: &str| memchr::memmem::find(&program, name.as_bytes()).is_some();
+        assert!(has("RAND_bytes"), "this program has names");
+        assert!(!has(&["jent", "read", "entropy"].join("_")));
+        assert_ne!(super::random(), super::random());
+    }
+}
