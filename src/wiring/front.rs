@@ -28,9 +28,6 @@ const DONE: u8 = 0;
 /// Exit status of a front that could not start, or whose supervisor is gone.
 const FAILED: u8 = 1;
 
-/// Time between two signs of life.
-const BEAT: Duration = Duration::from_millis(500);
-
 /// Milliseconds for which the front waits for room on the control channel. The supervisor stops
 /// waiting for an answer after two seconds, so a longer wait would be useless; with a tenth, a
 /// supervisor that is busy with a reload would miss answers.
@@ -71,6 +68,7 @@ pub fn main(start: FrontStart) -> u8 {
         is_successor: start.is_successor,
         server: start.server,
     };
+    let beat = start.server.timeouts.beat();
     let front = match Front::start(start) {
         Ok(front) => Arc::new(front),
         Err(error) => {
@@ -80,10 +78,10 @@ pub fn main(start: FrontStart) -> u8 {
     };
     send(FromFront::Ready);
     let drained = Arc::new(AtomicBool::new(false));
-    let mut turns = Turns { last: front.turns(), said: Instant::now() };
+    let mut turns = Turns { last: front.turns(), said: Instant::now(), every: beat };
     loop {
         turns.report_to(&front, &channel);
-        match control::receive_within::<ToFront>(&channel, Some(BEAT)) {
+        match control::receive_within::<ToFront>(&channel, Some(beat)) {
             Ok(Heard::Message(ToFront::Answer { question, part, is_last }, _)) => {
                 questions.hear(question, &part, is_last);
             }
@@ -120,11 +118,12 @@ fn give_memory_back() {
 struct Turns {
     last: Vec<u64>,
     said: Instant,
+    every: Duration,
 }
 
 impl Turns {
     fn report_to(&mut self, front: &Front, channel: &Channel) {
-        if self.said.elapsed() < BEAT {
+        if self.said.elapsed() < self.every {
             return;
         }
         let turns = front.turns();

@@ -68,6 +68,7 @@ mod http;
 mod http2;
 /// Idle connections give their buffers to later ones.
 mod idle_memory;
+mod idle_processor;
 /// `tokamak import`: real servers beside Tokamak with what was imported from their files.
 mod import;
 /// The requests that a worker has under way, as an operator sees them.

@@ -216,6 +216,15 @@ pub struct Timeouts {
     pub watchdog: Duration,
 }
 
+impl Timeouts {
+    /// How often a process gives a sign of life: a fifth of the time after which it counts as dead,
+    /// so that one which comes late does no harm, and every two seconds at least.
+    pub fn beat(&self) -> Duration {
+        let longest = Duration::from_secs(2);
+        if self.watchdog.is_zero() { longest } else { longest.min(self.watchdog / 5) }
+    }
+}
+
 /// Where the log lines go.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Log {

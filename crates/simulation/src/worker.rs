@@ -236,9 +236,8 @@ impl Worker {
             }
             Step::Sleep => {
                 self.since = now;
-                // As long as a futex is waited for. Who waits for its requests too has no limit.
-                let longest = if self.limits.is_async { u64::MAX } else { now + 2_000_000_000 };
-                self.next(Phase::Asleep, longest);
+                // It needs no limit: nothing may depend on that of the futex.
+                self.next(Phase::Asleep, u64::MAX);
             }
             Step::Found(Next::Retire) => return self.leave(now),
             Step::Found(Next::Request(job)) => return self.take(job, now, random),

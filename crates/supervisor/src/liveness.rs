@@ -11,11 +11,21 @@ use crate::watch::since;
 
 /// Time between two questions to a process.
 pub const ASK_EVERY: Duration = Duration::from_millis(500);
-/// The most that counts between two looks. The supervisor looks four times a second at least.
+/// The same where nothing happens, so that nobody needs the process.
+pub const ASK_CALM: Duration = Duration::from_secs(10);
+/// Longest time between two looks where something happens.
+pub const LOOK: Duration = Duration::from_millis(250);
+/// The least that may count between two looks, on a busy machine.
 const STEP: Duration = Duration::from_millis(500);
 /// Time between two looks after which the supervisor was stopped, or the machine. A busy machine
 /// delays a look by less.
 const PAUSE: Duration = Duration::from_secs(2);
+
+/// Time between two looks where nothing happens, with this limit of silence.
+pub fn calm_look(limit: Duration) -> Duration {
+    let longest = Duration::from_secs(1);
+    if limit.is_zero() { longest } else { (limit / 10).clamp(LOOK, longest) }
+}
 
 /// The silence of one process, or of a part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +44,11 @@ impl Liveness {
     pub fn is_still(&mut self, limit: Duration, now: u64) -> bool {
         let last = self.looked.replace(now).unwrap_or(now);
         let step = since(last, now);
-        self.silent = if step < PAUSE { self.silent + step.min(STEP) } else { Duration::ZERO };
+        self.silent = if step < PAUSE {
+            self.silent + step.min(calm_look(limit).max(STEP))
+        } else {
+            Duration::ZERO
+        };
         !limit.is_zero() && self.silent > limit
     }
 }
@@ -78,8 +92,8 @@ mod tests {
     #[test]
     fn a_supervisor_that_is_slow_on_a_busy_machine_counts_less() {
         let mut liveness = Liveness::default();
-        let mut looks = (1..=22).map(|second| liveness.is_still(LIMIT, second * SECOND * 3 / 2));
-        assert_eq!(looks.position(|is_still| is_still), Some(21), "half a second for each look");
+        let mut looks = (1..=12).map(|second| liveness.is_still(LIMIT, second * SECOND * 3 / 2));
+        assert_eq!(looks.position(|is_still| is_still), Some(11), "a second for each look");
     }
 
     #[test]

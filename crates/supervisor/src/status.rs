@@ -14,6 +14,7 @@ use tokamak_config::{Mode, PoolSize};
 use tokamak_metrics::CacheFigures;
 use tokamak_sys::control::AddressStatus;
 use tokamak_sys::process;
+use tokamak_sys::queue::ShownRequest;
 
 use self::cache::CacheReport;
 use self::certificates::{CertificateReport, write_certificates};
@@ -316,7 +317,8 @@ fn pool_report(generation: &Generation, pool: &Pool, now: u64) -> PoolReport {
         failure: pool.failure().map(str::to_owned),
         workers: pool
             .workers()
-            .map(|(place, entry)| {
+            .map(|(index, place, entry)| {
+                let ShownRequest { method, uri, .. } = pool.segment().shown_request(index);
                 let state = doing(place.worker, entry.state).name();
                 WorkerReport {
                     pid: place.pid.unwrap_or(0),
@@ -328,8 +330,8 @@ fn pool_report(generation: &Generation, pool: &Pool, now: u64) -> PoolReport {
                     dirty_pages: entry.dirty_pages,
                     under_way: is_async.then_some(entry.under_way),
                     held: is_async.then_some(entry.held),
-                    method: entry.method,
-                    uri: entry.uri,
+                    method,
+                    uri,
                     in_flight: in_flight
                         .extract_if(.., |one| one.instance == place.instance)
                         .map(|one| RequestReport::new(one, now))

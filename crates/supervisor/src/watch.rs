@@ -139,7 +139,6 @@ pub fn since(then: u64, now: u64) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use tokamak_sys::queue::FastCgi;
 
     use super::*;
 
@@ -164,10 +163,7 @@ mod tests {
             under_way: 0,
             held: 0,
             memory: 0,
-            method: "GET".into(),
-            uri: "/".into(),
             started: 0,
-            fastcgi: FastCgi::default(),
         }
     }
 

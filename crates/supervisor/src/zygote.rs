@@ -9,7 +9,7 @@ use tokamak_sys::control::{FromZygote, Heard, ToZygote};
 use tokamak_sys::process::Identity;
 
 use crate::endpoint::Endpoint;
-use crate::liveness::{ASK_EVERY, Liveness};
+use crate::liveness::{ASK_CALM, ASK_EVERY, Liveness};
 use crate::means::{Means, Process, ZygoteStart};
 use crate::storm::Storm;
 use crate::watch::since;
@@ -53,6 +53,8 @@ pub struct Zygote {
     is_unsealable: bool,
     liveness: Liveness,
     asked: u64,
+    /// Whether it has said nothing since it was asked.
+    owes_answer: bool,
 }
 
 #[derive(Debug, Default)]
@@ -79,7 +81,7 @@ impl Zygote {
                 self.life = Life::Starting(child, Endpoint::over(wire), now);
                 (self.is_slow, self.has_failed, self.liveness) =
                     (false, false, Liveness::default());
-                self.is_unsealable = false;
+                (self.is_unsealable, self.owes_answer) = (false, false);
                 Ok(())
             }
             Err(error) => {
@@ -153,6 +155,7 @@ impl Zygote {
         match endpoint.receive() {
             Ok(Heard::Message(message, fds)) => {
                 self.liveness.sign_of_life();
+                self.owes_answer = false;
                 self.life = match (std::mem::take(&mut self.life), &message) {
                     (Life::Starting(child, endpoint, _), FromZygote::Ready { .. }) => {
                         Life::Ready(child, endpoint, now)
@@ -187,13 +190,17 @@ impl Zygote {
     }
 
     /// Whether a ready zygote has given no sign of life for longer than `limit`, if there is
-    /// one. Asks it for one.
-    pub fn is_still(&mut self, limit: Duration, now: u64) -> bool {
+    /// one. Asks it for one now and then; seldom while its pool `is_calm`.
+    pub fn is_still(&mut self, limit: Duration, is_calm: bool, now: u64) -> bool {
         if limit.is_zero() || !self.is_ready() {
             return false;
         }
-        if since(self.asked, now) > ASK_EVERY {
-            self.asked = now;
+        if !self.owes_answer {
+            self.liveness.sign_of_life();
+        }
+        let pause = if is_calm { ASK_CALM } else { ASK_EVERY };
+        if since(self.asked, now) > pause {
+            (self.asked, self.owes_answer) = (now, true);
             // A zygote that does not read is killed.
             let _ = self.send(Some(&ToZygote::Ask), Vec::new(), now);
         }

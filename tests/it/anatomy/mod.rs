@@ -5,7 +5,7 @@
 mod ends;
 /// The same calls as strace counts.
 mod exact;
-mod traced;
+pub mod traced;
 
 use std::process::Command;
 

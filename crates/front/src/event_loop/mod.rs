@@ -16,6 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokamak_upstream::shm::{self, Death, Gate, OnLastDrop};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::client::Addresses;
@@ -33,7 +34,7 @@ use connections::{Connections, OpenConnection, Watched};
 
 pub use run::{Sockets, run};
 
-/// How often timeouts are checked. A connection may exceed its timeout by at most this much.
+/// How often timeouts are checked while there are connections. A connection may exceed its timeout by at most this much.
 pub const TICK: Duration = Duration::from_millis(200);
 
 /// An event loop that never runs out of work looks after its pools this often, in nanoseconds. Ten
@@ -71,6 +72,8 @@ pub struct EventLoop {
     /// The gates to the pools, in their order.
     gates: Arc<[Arc<Gate>]>,
     connections: Mutex<Connections>,
+    /// A connection has been opened.
+    opened: Notify,
     /// When the pools were last attended to.
     attended: AtomicU64,
     /// All loops, this one included.
@@ -91,6 +94,7 @@ impl EventLoop {
             context: Arc::new(context),
             gates: gates.into(),
             connections: Mutex::default(),
+            opened: Notify::new(),
             attended: AtomicU64::new(0),
             peers,
             turns,
@@ -336,6 +340,7 @@ impl EventLoop {
         // Boxed, because it is large, and copied several times on its way into the runtime.
         let task = tokio::spawn(attended(self.clone(), Box::pin(serve(open))));
         self.connections().open[position] = Some((task.abort_handle(), watched));
+        self.opened.notify_one();
     }
 
     fn connections(&self) -> MutexGuard<'_, Connections> {

@@ -98,8 +98,13 @@ async fn live(
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut drain_until = None;
     let mut last = None;
+    let mut rests = false;
     loop {
         tokio::select! {
+            _ = this.opened.notified(), if rests => {
+                rests = false;
+                tick.reset_immediately();
+            }
             message = inbox.recv() => match message {
                 Some(Message::Drain(_held)) => {
                     for task in accepting.drain(..) {
@@ -114,7 +119,14 @@ async fn live(
                 Some(message) => this.receive(message),
                 None => return Ok(()),
             },
-            _ = tick.tick() => this.tick(&mut last),
+            _ = tick.tick() => {
+                this.tick(&mut last);
+                rests = context.balancer.connections(context.index) == 0;
+                if rests {
+                    context.balancer.rest(context.index);
+                    tick.reset_after(context.config.timeouts.beat().max(TICK));
+                }
+            }
         }
         if let Some(until) = drain_until
             && (context.balancer.connections(context.index) == 0 || tokamak_cost::now() > until)

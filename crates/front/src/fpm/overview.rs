@@ -8,7 +8,7 @@ use tokamak_fpm::Pool;
 use tokamak_fpm::access::percent;
 use tokamak_fpm::status::{self, FIELDS, Page, Process, RequestStage, Snapshot, StatusQuery};
 use tokamak_upstream::record::Writer;
-use tokamak_upstream::{PoolNumber, Segment, WorkerState};
+use tokamak_upstream::{PoolNumber, Segment, Snapshot as WorkerSnapshot, WorkerState};
 
 use super::parameter;
 
@@ -106,12 +106,15 @@ impl Overview {
         let now = tokamak_cost::now();
         let since = |then: u64| Duration::from_nanos(now.saturating_sub(then));
         let segment = self.segment();
-        let entries = (0..segment.geometry().workers).map(|index| segment.board(index));
-        let there = entries.filter(|entry| entry.state != WorkerState::Empty && entry.pid != 0);
-        let process = there.map(|entry| {
+        let entries = (0..segment.geometry().workers).map(|index| (index, segment.board(index)));
+        let is_there = |(_, entry): &(u16, WorkerSnapshot)| {
+            entry.state != WorkerState::Empty && entry.pid != 0
+        };
+        let process = entries.filter(is_there).map(|(index, entry)| {
+            let shown = segment.shown_request(index);
             let is_busy = matches!(entry.state, WorkerState::Busy | WorkerState::Finishing);
-            let last = Duration::from_nanos(entry.fastcgi.last_took);
-            let (uri, query) = entry.uri.split_once('?').unwrap_or((&entry.uri, ""));
+            let last = Duration::from_nanos(shown.last_took);
+            let (uri, query) = shown.uri.split_once('?').unwrap_or((&shown.uri, ""));
             Process {
                 pid: entry.pid,
                 state: match entry.state {
@@ -122,13 +125,13 @@ impl Overview {
                 started: seconds() - since(entry.started).as_secs() as i64,
                 requests: entry.requests + u64::from(entry.state == WorkerState::Busy),
                 duration: if is_busy { since(entry.since) } else { last },
-                method: entry.method.clone().into_bytes(),
+                method: shown.method.into_bytes(),
                 uri: uri.to_owned().into_bytes(),
                 query: query.to_owned().into_bytes(),
-                body_length: entry.fastcgi.body_len,
-                user: entry.fastcgi.user.into_bytes(),
-                script: entry.fastcgi.script.into_bytes(),
-                cpu: percent(Duration::from_micros(entry.fastcgi.last_cpu), last),
+                body_length: shown.body_len,
+                user: shown.user.into_bytes(),
+                script: shown.script.into_bytes(),
+                cpu: percent(Duration::from_micros(shown.last_cpu), last),
                 memory: entry.memory,
             }
         });

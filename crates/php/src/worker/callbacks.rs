@@ -233,7 +233,8 @@ unsafe extern "C" fn rust_scoreboard_entry(n: usize, entry: *mut ffi::Scoreboard
             return 0;
         };
         let now = segment.board(index);
-        w.shown = [now.method, now.uri, now.fastcgi.script, now.fastcgi.user]
+        let request = segment.shown_request(index);
+        w.shown = [request.method, request.uri, request.script, request.user]
             .map(|text| CString::new(text).unwrap_or_default());
         let text = |text: &CString| ffi::Text { at: text.as_ptr(), len: text.as_bytes().len() };
         let state = match now.state {
@@ -252,9 +253,9 @@ unsafe extern "C" fn rust_scoreboard_entry(n: usize, entry: *mut ffi::Scoreboard
                 memory: now.memory,
                 since_ns: now.since,
                 started_ns: now.started,
-                body_len: now.fastcgi.body_len,
-                last_cpu_us: now.fastcgi.last_cpu,
-                last_took_ns: now.fastcgi.last_took,
+                body_len: request.body_len,
+                last_cpu_us: request.last_cpu,
+                last_took_ns: request.last_took,
                 state: state.as_ptr(),
                 method: text(&w.shown[0]),
                 uri: text(&w.shown[1]),

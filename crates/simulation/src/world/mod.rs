@@ -370,10 +370,8 @@ impl World {
         self.fleet.tick(means, now);
         let before: Vec<u32> = self.fleet.generations.iter().map(|other| other.number).collect();
         self.fleet.advance(&mut self.around, now);
-        let pools = self.fleet.generations.iter().flat_map(|other| other.all_pools());
-        let soon = pools.map(|pool| pool.next_look(now).as_nanos() as u64);
-        let next = soon.min().unwrap_or(250 * MILLI).min(250 * MILLI);
-        let next = (now + next).min(self.mail.get().max(now));
+        let next =
+            (now + self.fleet.next_look(now).as_nanos() as u64).min(self.mail.get().max(now));
         self.supervisor.set(next + self.random.between(1_000, 100_000));
         if self.traces {
             for number in before {

@@ -7,6 +7,7 @@ mod site_reloads;
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 use tokamak_config::Server;
 use tokamak_sys::control::Status;
@@ -16,6 +17,7 @@ use crate::asker::Asker;
 use crate::change::Changes;
 use crate::generation::{Generation, Life, Patience};
 use crate::identities::Identities;
+use crate::liveness::{LOOK, calm_look};
 use crate::log::{self, Level};
 use crate::means::Means;
 use crate::notify::Notice;
@@ -126,6 +128,20 @@ impl Fleet {
         let (resolved, identities) = resolved;
         self.begin(outside, configured, resolved, identities, patience, now)?;
         Ok(())
+    }
+
+    /// How soon the next look should be, at the latest.
+    pub fn next_look(&self, now: u64) -> Duration {
+        let is_changing = self.stopping || self.reload.is_some() || !self.site_reloads.is_empty();
+        let serves = |generation: &Generation| generation.life() == Life::Serving;
+        let is_calm = !is_changing && self.generations.iter().all(serves);
+        let generations = || self.generations.iter();
+        let pools = generations().flat_map(|one| one.all_pools()).map(|pool| pool.next_look(now));
+        let applications = generations().flat_map(|one| one.applications());
+        let looks = pools.chain(applications.map(|application| application.next_look()));
+        let calm = calm_look(self.configured.timeouts.watchdog);
+        let longest = if is_calm { calm } else { LOOK };
+        looks.fold(longest, Duration::min)
     }
 
     /// The generation that serves, or will as the first one.

@@ -10,6 +10,7 @@ use tokamak_sys::queue::{PoolNumber, Snapshot, WorkerState};
 use super::in_flight::lost;
 use super::{PROOF, Pool, RenewalReason, WorkerSlot, fpm};
 use crate::failing::{self, Answers};
+use crate::liveness::{LOOK, calm_look};
 use crate::log::Level;
 use crate::machine::{Event, KillReason, Worker};
 use crate::size::{self, Change, Count};
@@ -45,7 +46,8 @@ impl Pool {
     pub fn tick(&mut self, launch: Launch<'_>, now: u64, deaths: &mut Vec<ToFront>) {
         self.send(None, now);
         self.mind_zygote(launch, now);
-        if self.zygote.is_still(self.watchdog, now) {
+        let is_calm = self.is_calm(now);
+        if self.zygote.is_still(self.watchdog, is_calm, now) {
             self.renewal_reason.get_or_insert(RenewalReason::Silent);
         }
         let measure = self.limits.memory > 0 && since(self.measured, now) >= MEASURE_EVERY;
@@ -77,10 +79,10 @@ impl Pool {
 
     /// For how long workers boot by now.
     fn boots(&self, now: u64) -> impl Iterator<Item = Duration> {
-        let boots = |(place, entry): &(&WorkerSlot, Snapshot)| {
+        let boots = |(_, place, entry): &(u16, &WorkerSlot, Snapshot)| {
             doing(place.worker, entry.state) == Doing::Starting
         };
-        self.workers().filter(boots).map(move |(place, _)| since(place.forked, now))
+        self.workers().filter(boots).map(move |(_, place, _)| since(place.forked, now))
     }
 
     /// Whether waiting for boots is likely to be in vain: all of them take long, or one took too
@@ -189,21 +191,15 @@ impl Pool {
         let finding =
             self.slots[usize::from(index)].seen.look(&entry, changed, memory, &limits, now);
         if let Some(finding) = finding {
-            self.found(index, finding, &entry, now, deaths);
+            self.found(index, finding, now, deaths);
         }
     }
 
-    fn found(
-        &mut self,
-        index: u16,
-        finding: Finding,
-        entry: &Snapshot,
-        now: u64,
-        deaths: &mut Vec<ToFront>,
-    ) {
+    fn found(&mut self, index: u16, finding: Finding, now: u64, deaths: &mut Vec<ToFront>) {
         let place = &self.slots[usize::from(index)];
         let (pid, instance) = (place.pid.unwrap_or(0), place.instance);
-        let request = format!("method={} uri={}", entry.method, entry.uri);
+        let shown = self.segment.shown_request(index);
+        let request = format!("method={} uri={}", shown.method, shown.uri);
         match finding {
             Finding::TimedOut(age) => {
                 let seconds = age.as_secs_f64();
@@ -281,7 +277,7 @@ impl Pool {
     /// What the pool looks like now.
     pub fn count(&self, now: u64) -> Count {
         let mut count = Count::default();
-        for (place, entry) in self.workers() {
+        for (_, place, entry) in self.workers() {
             match doing(place.worker, entry.state) {
                 Doing::Starting => count.starting += 1,
                 Doing::Idle => {
@@ -417,6 +413,17 @@ impl Pool {
         }
     }
 
+    /// Whether nothing happens: all workers that there should be are idle.
+    fn is_calm(&self, now: u64) -> bool {
+        let Count { starting, busy, draining, leaving, waiting, .. } = self.count(now);
+        let fails = self.storm.failures() + self.zygote.failures() > 0;
+        let changes = self.ending.is_some() || self.renewal_reason.is_some();
+        self.zygote.is_ready()
+            && !fails
+            && !changes
+            && starting + busy + draining + leaving + waiting == 0
+    }
+
     /// How soon the next look should be.
     pub fn next_look(&self, now: u64) -> Duration {
         let count = self.count(now);
@@ -426,8 +433,10 @@ impl Pool {
             Duration::from_millis(10)
         } else if count.busy + count.draining + count.leaving + count.waiting > 0 {
             Duration::from_millis(100)
+        } else if self.is_calm(now) {
+            calm_look(self.watchdog)
         } else {
-            Duration::from_millis(250)
+            LOOK
         }
     }
 }

@@ -360,12 +360,12 @@ impl Pool {
         std::mem::take(&mut self.faults)
     }
 
-    /// The places that have a worker, with what the board says of each.
-    pub fn workers(&self) -> impl Iterator<Item = (&WorkerSlot, Snapshot)> {
+    /// The places that have a worker, with the number of each and what the board says of it.
+    pub fn workers(&self) -> impl Iterator<Item = (u16, &WorkerSlot, Snapshot)> {
         (0..)
             .zip(&self.slots)
             .filter(|(_, place)| place.worker != Worker::Absent)
-            .map(|(index, place)| (place, self.entry(index)))
+            .map(|(index, place)| (index, place, self.entry(index)))
     }
 
     /// The requests that its workers have under way, the oldest first.
@@ -377,7 +377,7 @@ impl Pool {
 
     /// Requests served by all workers so far, by their own word.
     pub fn served(&self) -> u64 {
-        self.workers().fold(self.served, |sum, (_, entry)| sum.saturating_add(entry.requests))
+        self.workers().fold(self.served, |sum, (_, _, entry)| sum.saturating_add(entry.requests))
     }
 
     /// Writes a line about the site to the error log.

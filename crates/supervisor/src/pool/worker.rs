@@ -84,6 +84,7 @@ impl Pool {
         if self.slots[usize::from(index)].is_forced {
             self.renewal_reason.get_or_insert(RenewalReason::Locked);
         }
+        let shown = self.segment.shown_request(index);
         // The front takes the slots back when it hears of the death.
         let held = self.in_flight_of(instance, now);
         deaths.push(ToFront::Death { pool: self.number, index, instance, why });
@@ -113,7 +114,7 @@ impl Pool {
                     lost(&held)
                 } else if busy {
                     let id = self.id_of_request(instance, now);
-                    format!(" while serving method={} uri={}{id}", entry.method, entry.uri)
+                    format!(" while serving method={} uri={}{id}", shown.method, shown.uri)
                 } else {
                     String::new()
                 };

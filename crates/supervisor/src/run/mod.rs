@@ -13,7 +13,6 @@ use std::fmt;
 use std::fs;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use tokamak_config::Server;
 use tokamak_fpm as fpm;
@@ -31,6 +30,7 @@ use crate::fleet::{Fleet, Outside};
 use crate::front::FrontMain;
 use crate::front_questions::FrontQuestions;
 use crate::generation::{Generation, Life};
+use crate::liveness::LOOK;
 use crate::log::{self, Level};
 use crate::notify::{self, Notice};
 use crate::pool::Pool;
@@ -215,7 +215,11 @@ impl Supervisor {
             tokens.push(Token::Acme);
             watches.push(Watch::read_write(fd, endpoint.wants_write()));
         }
-        let mut limit = Duration::from_millis(250);
+        let mut limit = self.fleet.next_look(now);
+        let is_replacing = self.predecessor.is_some() || self.upgrade.is_some();
+        if !self.announced || self.drain_at.is_some() || is_replacing {
+            limit = limit.min(LOOK);
+        }
         limit = limit.min(self.watchdog.as_ref().map_or(limit, notify::Watchdog::every));
         limit = limit.min(self.front_questions.pause(now).unwrap_or(limit));
         for (at, generation) in self.fleet.generations.iter().enumerate() {
@@ -226,7 +230,6 @@ impl Supervisor {
                 watches.push(Watch::read_write(fd, front.endpoint().wants_write()));
             }
             for (number, pool) in generation.all_pools().enumerate() {
-                limit = limit.min(pool.next_look(now));
                 if let Some(endpoint) = pool.endpoint()
                     && let Some(fd) = endpoint.fd()
                 {
@@ -239,7 +242,6 @@ impl Supervisor {
                 }
             }
             for (number, application) in generation.applications().iter().enumerate() {
-                limit = limit.min(application.next_look());
                 for (process, output) in application.outputs() {
                     tokens.push(Token::Application(at, number, process));
                     watches.push(Watch::read(output));

@@ -63,7 +63,7 @@ fn add_pool(generation: &Generation, pool: &Pool, now: u64, samples: &mut Sample
     }
     samples.add(Row::WorkerCpu, &[site], totals.processor.as_secs_f64());
     let (mut memory, mut under_way) = (0_u64, 0_u64);
-    for (_, entry) in pool.workers() {
+    for (_, _, entry) in pool.workers() {
         memory = memory.saturating_add(entry.memory);
         under_way += u64::from(entry.under_way);
     }

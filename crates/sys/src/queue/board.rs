@@ -43,7 +43,7 @@ impl WorkerState {
 
 /// A copy of one worker's entry. Every value is the worker's own word: good for showing and for
 /// deciding about that worker, for nothing else.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// What it does.
     pub state: WorkerState,
@@ -67,23 +67,20 @@ pub struct Snapshot {
     pub under_way: u32,
     /// Waits, in async mode, that held all requests of the worker.
     pub held: u32,
-    /// Method of the current or last request.
-    pub method: String,
-    /// Target of the current or last request, cut to 256 bytes; control characters are escaped.
-    pub uri: String,
     /// Nanoseconds ([`tokamak_cost::now`]) at which the worker began.
     pub started: u64,
-    /// Only of requests over FastCGI.
-    pub fastcgi: FastCgi,
 }
 
-/// What a worker says of requests over FastCGI beyond what it says of any.
+/// The request that a worker has, or had last, by its own word. Control characters are escaped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FastCgi {
-    /// File of the current or last request's script, cut to 256 bytes; control characters are
-    /// escaped.
+pub struct ShownRequest {
+    /// Its method.
+    pub method: String,
+    /// Its target, cut to 256 bytes.
+    pub uri: String,
+    /// The file of its script, cut to 256 bytes. This and the following only over FastCGI.
     pub script: String,
-    /// User of its authentication, cut to 32 bytes, escaped.
+    /// User of its authentication, cut to 32 bytes.
     pub user: String,
     /// Bytes of its body.
     pub body_len: u64,
@@ -263,16 +260,25 @@ impl Segment {
             dirty_pages: e.dirty_pages.load(Ordering::Relaxed),
             under_way: e.under_way.load(Ordering::Relaxed),
             held: e.held.load(Ordering::Relaxed),
+            started: e.started.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The request of the worker at `index`, which may be another one by now than that of its
+    /// [`Snapshot`].
+    ///
+    /// # Panics
+    /// As [`Segment::board`].
+    pub fn shown_request(&self, index: u16) -> ShownRequest {
+        let e = self.board_entry(index);
+        ShownRequest {
             method: copy_text(&raw const e.method, &e.method_len),
             uri: copy_text(&raw const e.uri, &e.uri_len),
-            started: e.started.load(Ordering::Relaxed),
-            fastcgi: FastCgi {
-                script: copy_text(&raw const e.script, &e.script_len),
-                user: copy_text(&raw const e.user, &e.user_len),
-                body_len: e.body_len.load(Ordering::Relaxed),
-                last_cpu: e.last_cpu.load(Ordering::Relaxed),
-                last_took: e.last_took.load(Ordering::Relaxed),
-            },
+            script: copy_text(&raw const e.script, &e.script_len),
+            user: copy_text(&raw const e.user, &e.user_len),
+            body_len: e.body_len.load(Ordering::Relaxed),
+            last_cpu: e.last_cpu.load(Ordering::Relaxed),
+            last_took: e.last_took.load(Ordering::Relaxed),
         }
     }
 

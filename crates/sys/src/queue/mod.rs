@@ -51,7 +51,7 @@ mod segment;
 mod tests;
 mod wake;
 
-pub use board::{Board, FastCgi, PoolNumber, PoolNumbers, Snapshot, WorkerState};
+pub use board::{Board, PoolNumber, PoolNumbers, ShownRequest, Snapshot, WorkerState};
 pub use calls::CallWords;
 pub use consumer::{Claim, Consumer, Next, Search, Step};
 pub use doing::{Cause, Doing, InWords, Peer, State};

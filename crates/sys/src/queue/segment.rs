@@ -413,7 +413,7 @@ impl Fifo for Segment {
     }
 
     fn wait(&self, worker: u16) {
-        wake::futex_wait(self.bell(worker), 1, wake::LONGEST_SLEEP);
+        wake::futex_wait(self.bell(worker), 1, wake::LONGEST_IDLE);
     }
 
     fn wake(&self, worker: u16) {

@@ -473,19 +473,19 @@ fn the_board_shows_what_a_worker_has_set() {
     board.set_request(b"GET", &[b'u'; 300]);
     board.set_details(b"/srv/a.php", &[b'n'; 40], 12);
     board.set_cost(3, 4);
-    let shown = segment.board(0);
-    assert_eq!((&shown.method[..], shown.uri.len()), ("GET", 256));
-    let expected = FastCgi {
+    let expected = ShownRequest {
+        method: "GET".into(),
+        uri: "u".repeat(256),
         script: "/srv/a.php".into(),
         user: "n".repeat(32),
         body_len: 12,
         last_cpu: 3,
         last_took: 4,
     };
-    assert_eq!(shown.fastcgi, expected);
-    assert!(shown.started > 0);
+    assert_eq!(segment.shown_request(0), expected);
+    assert!(segment.board(0).started > 0);
     board.enter(8);
-    assert_eq!(segment.board(0).fastcgi, FastCgi::default());
+    assert_eq!(segment.shown_request(0), ShownRequest::default());
 
     segment.raise_pool_number(PoolNumber::MaxActive, 7);
     segment.raise_pool_number(PoolNumber::MaxActive, 3);

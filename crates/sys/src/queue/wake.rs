@@ -7,9 +7,12 @@ use std::time::Duration;
 use rustix::event::Timespec;
 use rustix::thread::futex;
 
-/// Longest sleep before a worker looks at the queue by itself. The protocol does not need it: it
-/// bounds the harm if a wake-up were lost. Much shorter, and idle workers cost processor time.
+/// Longest sleep of a worker in the middle of a request. The protocol does not need it: it bounds
+/// the harm if a wake-up were lost.
 pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(2);
+/// The same of a worker without a request. A hundred idle workers that look each ten seconds take
+/// as much of a processor as all the rest of an idle server.
+pub(super) const LONGEST_IDLE: Duration = Duration::from_secs(300);
 
 /// Sleeps while `word` is `value`, for at most `limit`. May return early for no reason: callers
 /// look again.

@@ -607,7 +607,7 @@ fn a_worker_that_writes_anywhere_harms_only_itself() {
         }
         // What the supervisor does with this memory.
         let place = (round % 5) as u16;
-        assert!(segment.board(place).uri.len() <= 4 * 256);
+        assert!(segment.shown_request(place).uri.len() <= 4 * 256);
         let _ = segment.depth();
         segment.retire(place);
         segment.clear_place(place);
