@@ -39,9 +39,9 @@ print_source() {
     printf 'Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n\n'
 }
 
-# in_debian ROOT COMMAND: as its root.
+# in_debian ROOT COMMAND [SECONDS]: as its root.
 in_debian() {
-    timeout --kill-after=10 900 chroot "$1" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
+    timeout --kill-after=10 "${3:-900}" chroot "$1" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
         DEBIAN_FRONTEND=noninteractive sh -euc "$2"
 }
 
@@ -69,12 +69,13 @@ make_debian() {
     mv "$root.partial" "$root"
 }
 
-# lay_over ROOT: sets `all` to a folder that shows it, with room for 2 GiB. What is written there
-# vanishes.
+# lay_over ROOT [FOLDER SIZE]: sets `all` to a folder that shows it, in this one, or in ROOT with room
+# for 2 GiB. What is written there vanishes.
 lay_over() {
-    mount -t tmpfs -o size=2g tmpfs "$1/mnt"
-    mkdir "$1"/mnt/{new,work,all}
-    all=$1/mnt/all
-    mount -t overlay overlay -o "lowerdir=$1,upperdir=$1/mnt/new,workdir=$1/mnt/work" "$all"
+    local over=${2:-$1/mnt}
+    mount -t tmpfs -o "size=${3:-2g}" tmpfs "$over"
+    mkdir "$over"/{new,work,all}
+    all=$over/all
+    mount -t overlay overlay -o "lowerdir=$1,upperdir=$over/new,workdir=$over/work" "$all"
     mount -t proc proc "$all/proc"
 }

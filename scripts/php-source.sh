@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Read by other scripts: fetches the source of the PHP that is installed, as Debian has it.
+# Read by other scripts: fetches the source of a PHP, as Debian has it.
 
 php_version() { php -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;'; }
 
 # fetch_php_source FOLDER VERSION PATTERN…: unpacks what matches the patterns, and writes
-# FOLDER/VERSION. Asks an apt that knows the sources of the configured suites and changes nothing of
-# this machine's. The caller has `die`, and `no_fetch` for what the network is to blame for.
+# FOLDER/VERSION. Asks an apt that knows the sources of the configured suites, or of those of another
+# release in RELEASE, and changes nothing of this machine's. The caller has `die`, and `no_fetch` for
+# what the network is to blame for.
 fetch_php_source() (
     to=$1 package=php$2
     shift 2
@@ -14,9 +15,12 @@ fetch_php_source() (
     # shellcheck disable=SC2064
     trap "rm -rf '$scratch'" EXIT
     mkdir -p "$scratch/lists/partial" "$scratch/cache/archives/partial"
+    # shellcheck disable=SC1091
+    own=$(. /etc/os-release && echo "${VERSION_CODENAME:-sid}")
     # shellcheck disable=SC2016
     apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 'Origin: Debian' |
-        sed 's|^|deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] |' | sort -u >"$scratch/sources.list"
+        sed "s|^|deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] |; s| $own| ${RELEASE:-$own}|" |
+        sort -u >"$scratch/sources.list"
     [ -s "$scratch/sources.list" ] || die 'no Debian mirror in /etc/apt/sources.list*'
     options=(-qq -o "Dir::Etc::SourceList=$scratch/sources.list" -o Dir::Etc::SourceParts=/dev/null
         -o "Dir::State::Lists=$scratch/lists" -o "Dir::Cache=$scratch/cache" -o APT::Sandbox::User=
