@@ -393,7 +393,7 @@ fn the_status_has_php_fpms_keys() {
     ] {
         assert!(text.replace("0.0", "0").contains(part), "{part} is missing in\n{text}");
     }
-    let shown = site.producer.segment().board(0).fastcgi;
+    let shown = site.producer.segment().shown_request(0);
     assert!(shown.last_took > 0 && shown.user == "user");
 }
 

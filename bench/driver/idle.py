@@ -1,0 +1,158 @@
+"""What does a server without requests take of a processor? Many sites in classic mode with some
+workers each, which have answered once; Tokamak beside nginx and php-fpm."""
+
+import http.client
+import statistics
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import options, program, record
+from .bars import Verdict
+from .contest import say
+from .process import Server, free_port
+from .versions import text
+
+WORKERS = 4
+REST_SECONDS = 15
+"""After the last request: surplus workers have left and memory was given back by then."""
+READY_SECONDS = 60
+BAR_PERCENT = 0.05
+FPM_POOL = """
+[site{site}]
+listen = {directory}/{site}.sock
+listen.mode = 0666
+user = nobody
+group = nogroup
+pm = static
+pm.max_children = {workers}
+"""
+NGINX_SITE = """
+    server {{
+        listen 127.0.0.1:{port};
+        server_name site{site}.example;
+        root {directory}/public;
+        location / {{
+            include /etc/nginx/fastcgi_params;
+            fastcgi_param SCRIPT_FILENAME {directory}/public/index.php;
+            fastcgi_pass unix:{directory}/{site}.sock;
+        }}
+    }}
+"""
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What a server took while nobody asked for anything."""
+
+    round: int
+    peer: str
+    percent: float
+    """Of one processor."""
+
+
+def tokamak(directory: Path, port: int, sites: int, tokamak: Path) -> list[list[str]]:
+    """This server with so many sites."""
+    site = '[[site]]\nhost = "site{0}.example"\nroot = "{1}/public"\npool.workers = {2}\n'
+    all_sites = "".join(site.format(number, directory, WORKERS) for number in range(sites))
+    config = directory / "tokamak.toml"
+    config.write_text(f'listen = "127.0.0.1:{port}"\nlog.access = "off"\n{all_sites}')
+    return [[f"{tokamak}", "serve", "--config", f"{config}", "--control", f"{directory}/control"]]
+
+
+def nginx_fpm(directory: Path, port: int, sites: int, _tokamak: Path) -> list[list[str]]:
+    """nginx with two workers, and php-fpm with a static pool for each site."""
+    pool = FPM_POOL.format
+    pools = (pool(site=n, directory=directory, workers=WORKERS) for n in range(sites))
+    fpm = directory / "fpm.conf"
+    fpm.write_text("[global]\ndaemonize = no\nerror_log = /dev/stderr\n" + "".join(pools))
+    site = NGINX_SITE.format
+    servers = (site(site=n, directory=directory, port=port) for n in range(sites))
+    nginx = directory / "nginx.conf"
+    nginx.write_text(
+        f"daemon off; pid {directory}/nginx.pid; worker_processes 2; error_log stderr;\n"
+        "events {}\nhttp { access_log off; server_names_hash_bucket_size 128;\n"
+        + "".join(servers)
+        + "}\n"
+    )
+    return [
+        ["php-fpm8.2", "--nodaemonize", "--fpm-config", f"{fpm}"],
+        ["nginx", "-c", f"{nginx}", "-e", "stderr"],
+    ]
+
+
+PEERS = {"nginx-fpm": nginx_fpm, "tokamak": tokamak}
+
+
+def ask(port: int, site: int) -> None:
+    """One request of a client that leaves again."""
+    deadline = time.monotonic() + READY_SECONDS
+    while True:
+        try:
+            client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            client.request("GET", "/", headers={"Host": f"site{site}.example"})
+            answer = client.getresponse().read()
+            client.close()
+            if answer == b"here":
+                return
+        except OSError:
+            answer = b"no answer"
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"site{site}: {answer[:200]!r}")
+        time.sleep(0.05)
+
+
+def measure(name: str, directory: Path, chosen: Namespace) -> float:
+    """Starts it, asks each site once, and waits."""
+    directory.mkdir()
+    (directory / "public").mkdir()
+    (directory / "public/index.php").write_text("<?php echo 'here';")
+    port = free_port()
+    server = Server()
+    try:
+        for command in PEERS[name](directory, port, chosen.sites, chosen.tokamak):
+            server.start(command, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}, directory / "log")
+        for site in range(chosen.sites):
+            ask(port, site)
+        time.sleep(REST_SECONDS)
+        before = server.run_seconds()
+        time.sleep(chosen.seconds)
+        return (server.run_seconds() - before) / chosen.seconds * 100
+    finally:
+        server.stop()
+
+
+def rests(directory: Path, chosen: Namespace) -> Iterator[Rest]:
+    """By turns."""
+    for number in range(chosen.rounds):
+        for name in PEERS:
+            percent = measure(name, directory / f"{name}-{number}", chosen)
+            say(f"{name}: {percent:.4f} % of a processor")
+            yield Rest(number, name, percent)
+
+
+def run(arguments: list[str]) -> int:
+    """Measures, and writes a record. Fails if Tokamak takes more than the bar."""
+    parser = options.measurement("idle", __doc__)
+    option = parser.add_argument
+    option("--rounds", type=options.positive, default=3, help="default: 3")
+    option("--sites", type=options.positive, default=26, help="default: 26")
+    option("--seconds", type=options.positive, default=60, help="of each rest; default: 60")
+    chosen = parser.parse_args(arguments)
+    each = READY_SECONDS + REST_SECONDS + chosen.seconds
+    program.begin(chosen.out, 60 + len(PEERS) * each * chosen.rounds)
+    with program.workshop("idle") as directory:
+        found = record.write(chosen.out / "idle.csv", Rest, rests(directory, chosen))
+    medians = {
+        name: statistics.median(rest.percent for rest in found if rest.peer == name)
+        for name in PEERS
+    }
+    what = f"tokamak: at most {BAR_PERCENT} % of a processor"
+    verdict = Verdict(what, medians["tokamak"] <= BAR_PERCENT, f"{medians['tokamak']:.3f}")
+    lines = "\n".join(f"| {name} | {medians[name]:.3f} |" for name in PEERS)
+    table = f"| {chosen.sites} sites, {WORKERS} workers each | % of a processor |\n| --- | ---: |"
+    parts = ["# Without requests", f"{table}\n{lines}"]
+    page = "\n\n".join([*parts, f"```\n{verdict.line()}\n```", f"```\n{text(chosen.tokamak)}\n```"])
+    return program.end(chosen.out, page + "\n", verdict.reached)
