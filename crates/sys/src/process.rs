@@ -274,8 +274,8 @@ impl<'a> Program<'a> {
                 {
                     return Err(io::Error::last_os_error());
                 }
-                // SAFETY: all texts are NUL-terminated and outlive the calls; argv and envp end with
-                // null.
+                // SAFETY: all texts are NUL-terminated and outlive the calls; argv and envp end
+                // with null.
                 unsafe {
                     if let Some(file) = opened {
                         let empty = c"".as_ptr();

@@ -401,7 +401,7 @@ mod tests {
         report(&balancer, &[1], 3..9, 0.0);
         let record = |at: u64| Record { at, worked: 0, waited: 0 };
         assert!(balancer.report(0, record(3 * TICK), record(9 * TICK)));
-        report(&balancer, &[1], 9..13, 0.0);
+        report(&balancer, &[0, 1], 9..13, 0.0);
         assert!(!balancer.serves(1));
     }
 

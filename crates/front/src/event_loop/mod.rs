@@ -34,7 +34,8 @@ use connections::{Connections, OpenConnection, Watched};
 
 pub use run::{Sockets, run};
 
-/// How often timeouts are checked while there are connections. A connection may exceed its timeout by at most this much.
+/// How often timeouts are checked while there are connections. A connection may exceed its timeout
+/// by at most this much.
 pub const TICK: Duration = Duration::from_millis(200);
 
 /// An event loop that never runs out of work looks after its pools this often, in nanoseconds. Ten
