@@ -164,6 +164,7 @@ APART = {
     "compression": "compares what compression costs, and no requests/s",
     "edge": "has HTTP/2 and TLS, other peers and another client",
     "guard": "counts, and is a part of `make test`",
+    "idle": "measures what no request takes",
     "lua": "runs the contest with some of its rows",
     "metrics": "compares the server with itself, without metrics, and needs many rounds",
     "readme-table": "reads a record",

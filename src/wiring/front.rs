@@ -78,9 +78,11 @@ pub fn main(start: FrontStart) -> u8 {
     };
     send(FromFront::Ready);
     let drained = Arc::new(AtomicBool::new(false));
+    let mut crowd = Crowd::default();
     let mut turns = Turns { last: front.turns(), said: Instant::now(), every: beat };
     loop {
         turns.report_to(&front, &channel);
+        crowd.look(front.connections());
         match control::receive_within::<ToFront>(&channel, Some(beat)) {
             Ok(Heard::Message(ToFront::Answer { question, part, is_last }, _)) => {
                 questions.hear(question, &part, is_last);
@@ -111,6 +113,27 @@ fn give_memory_back() {
     #[cfg(feature = "jemalloc")]
     if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
         try_stderr(format_args!("tokamak: unused memory is given back late: {error}"));
+    }
+}
+
+/// A front of fewer connections has nothing to give back that would be noticed.
+const MANY: usize = 256;
+
+/// Gives back what the C library's allocator keeps when most connections of a crowd have gone. By
+/// itself it keeps all below the highest piece in use.
+#[derive(Default)]
+struct Crowd {
+    /// The most connections since then.
+    most: usize,
+}
+
+impl Crowd {
+    fn look(&mut self, connections: usize) {
+        self.most = self.most.max(connections);
+        if self.most >= MANY && connections <= self.most / 2 {
+            process::trim_c_memory();
+            self.most = connections;
+        }
     }
 }
 

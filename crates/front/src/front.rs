@@ -25,6 +25,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::admin::{Admin, AdminStart};
 use crate::backend::fastcgi;
+use crate::balancer::Balancer;
 use crate::cache::Content;
 use crate::event_loop::{self, EventLoop, Message, Sockets};
 use crate::export::Exporter;
@@ -95,6 +96,7 @@ pub struct Front {
     queues: Mutex<Queues>,
     /// How often each event loop has ticked.
     turns: Arc<[AtomicU64]>,
+    balancer: Arc<Balancer>,
     /// The error log. It is closed last, because the other parts may still write to it.
     errors: Mutex<Option<log::OpenErrors>>,
 }
@@ -151,6 +153,7 @@ impl Front {
             pool_logs: Mutex::new(shared.pool_logs.into_values().collect()),
             queues: Mutex::new(shared.queues),
             turns,
+            balancer: shared.balancer,
             errors: Mutex::new(Some(errors)),
         })
     }
@@ -215,8 +218,14 @@ impl Front {
         self.send_to_loops(|| Message::Death { pool, instance, death });
     }
 
-    /// How often each event loop has ticked; it ticks several times a second. A loop whose number
-    /// stays the same is held up.
+    /// The connections that are open now.
+    pub fn connections(&self) -> usize {
+        self.balancer.all_connections()
+    }
+
+    /// How often each event loop has ticked; it ticks several times a second, or as often as
+    /// `Timeouts::beat` says if it has no connections. A loop whose number stays the same is held
+    /// up.
     pub fn turns(&self) -> Vec<u64> {
         self.turns.iter().map(|turns| turns.load(Ordering::Relaxed)).collect()
     }

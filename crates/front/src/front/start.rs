@@ -55,7 +55,8 @@ pub struct Shared {
     sites: Vec<Arc<config::Site>>,
     hosts: Arc<Hosts>,
     scoreboard: Arc<Scoreboard>,
-    balancer: Arc<Balancer>,
+    /// Which loop serves which connection.
+    pub balancer: Arc<Balancer>,
     /// The FastCGI applications.
     pub upstreams: Arc<[Upstream]>,
     /// Watches the scripts of all loops as long as it lives.
