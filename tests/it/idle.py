@@ -1,5 +1,6 @@
-"""Clients that ask once and stay: PORT PID SCHEME. For each hundred of them it writes a line with
-the bytes by which the memory of the process has grown for each."""
+"""Clients that ask once and stay: PORT PID SCHEME, which is http, https, or h2 (HTTP/2 without
+TLS). For each hundred of them it writes a line with the bytes by which the memory of the process
+has grown for each."""
 
 import re
 import socket
@@ -10,6 +11,12 @@ import time
 port, pid, scheme = sys.argv[1:]
 EACH = 100
 REQUEST = b"GET /hello.php HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"a" * 4000 + b"\r\n\r\n"
+FRAMES = (
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    b"\0\0\0\4\0\0\0\0\0"  # SETTINGS: the defaults
+    b"\0\0\x19\1\5\0\0\0\1"  # HEADERS of stream 1, without anything after them
+    b"\x82\x86\x04\x0a/hello.php\x01\x09localhost"
+)
 context = ssl.create_default_context()
 context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 
@@ -26,9 +33,9 @@ def client():
 
 
 def ask(connection):
-    connection.sendall(REQUEST)
+    connection.sendall(FRAMES if scheme == "h2" else REQUEST)
     answer = b""
-    while not answer.endswith(b"Hello from PHP"):
+    while b"Hello from PHP" not in answer:
         piece = connection.recv(65536)
         assert piece, answer
         answer += piece
