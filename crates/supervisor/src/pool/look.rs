@@ -434,7 +434,8 @@ impl Pool {
         } else if count.busy + count.draining + count.leaving + count.waiting > 0 {
             Duration::from_millis(100)
         } else if self.is_calm(now) {
-            calm_look(self.watchdog)
+            let shortest = self.limits.shortest().unwrap_or(Duration::MAX);
+            calm_look(self.watchdog).min(shortest.max(LOOK))
         } else {
             LOOK
         }
