@@ -158,15 +158,17 @@ static int check_mappings(void)
 
 int image_check(int bytes)
 {
-    int wrong = check_mappings();
-    int seals = (int)syscall(SYS_fcntl, region->file, F_GET_SEALS);
+    int wrong, seals;
 
-    if (!(seals & F_SEAL_WRITE)) {
-        image_note_taint("the image is not sealed");
-        wrong++;
-    }
+    /* First, because a thread that has not begun yet crashes when its stack is taken away. */
     if (proc_count_threads() != 1) {
         image_note_taint("a thread was left behind");
+        return 1;
+    }
+    wrong = check_mappings();
+    seals = (int)syscall(SYS_fcntl, region->file, F_GET_SEALS);
+    if (!(seals & F_SEAL_WRITE)) {
+        image_note_taint("the image is not sealed");
         wrong++;
     }
     if (bytes && !wrong) {
