@@ -11,6 +11,7 @@ use super::doing::Peer;
 use super::fifo::{Fifo, QueuedRequest};
 use super::job::Job;
 use super::segment::Segment;
+use super::wake;
 
 /// The answer of the worker that is asked before it claims a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,10 +110,17 @@ impl Consumer {
         mut on_idle: impl FnMut(),
     ) -> Next {
         let mut search = Search::default();
+        let mut idle_since = None;
         loop {
             match self.advance(&mut search, &mut before_claim, &mut on_idle, tokamak_cost::now) {
                 Step::Done => {}
-                Step::Sleep => self.end.segment.wait(self.end.index()),
+                Step::Sleep => {
+                    let now = tokamak_cost::coarse();
+                    let idle = now.saturating_sub(*idle_since.get_or_insert(now));
+                    let is_restless = idle < wake::RESTLESS.as_nanos() as u64;
+                    let limit = if is_restless { wake::LONGEST_SLEEP } else { wake::LONGEST_IDLE };
+                    self.end.segment.wait(self.end.index(), limit);
+                }
                 Step::Found(next) => return next,
             }
         }

@@ -18,6 +18,7 @@
 //! then takes nothing although something is there, because it leaves, it wakes another one.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::layout::WITHDRAWN;
 
@@ -106,8 +107,8 @@ pub(super) trait Fifo {
     fn slots(&self) -> u32;
     /// How many workers there may be.
     fn workers(&self) -> u16;
-    /// Sleeps while the worker's bell is 1; may return early.
-    fn wait(&self, worker: u16);
+    /// Sleeps while the worker's bell is 1, for this long at most; may return early.
+    fn wait(&self, worker: u16, limit: Duration);
     /// Ends [`Fifo::wait`] of that worker.
     fn wake(&self, worker: u16);
 

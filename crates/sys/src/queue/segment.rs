@@ -412,8 +412,8 @@ impl Fifo for Segment {
         self.geometry.workers
     }
 
-    fn wait(&self, worker: u16) {
-        wake::futex_wait(self.bell(worker), 1, wake::LONGEST_IDLE);
+    fn wait(&self, worker: u16, limit: Duration) {
+        wake::futex_wait(self.bell(worker), 1, limit);
     }
 
     fn wake(&self, worker: u16) {

@@ -4,6 +4,7 @@
 //! "deadlock".
 
 use std::sync::atomic::{AtomicU32 as StdAtomicU32, Ordering};
+use std::time::Duration;
 
 use loom::sync::atomic::{AtomicU32, AtomicU64, fence};
 use loom::sync::{Arc, Condvar, Mutex};
@@ -100,7 +101,7 @@ impl Fifo for Model {
     fn workers(&self) -> u16 {
         WORKERS as u16
     }
-    fn wait(&self, worker: u16) {
+    fn wait(&self, worker: u16, _limit: Duration) {
         let (bell, lock, rung) = &self.bells[usize::from(worker)];
         let guard = lock.lock().unwrap();
         if bell.load(Ordering::Relaxed) == 1 {
@@ -142,7 +143,7 @@ impl Model {
     fn sleep(&self, worker: u16, has_news: impl FnOnce() -> bool) {
         self.lie_down(worker);
         if self.front().is_none() && !has_news() {
-            self.wait(worker);
+            self.wait(worker, Duration::MAX);
         }
         self.get_up(worker);
     }
