@@ -242,6 +242,11 @@ pub fn flush() {
     output().flush();
 }
 
+/// Whether lines wait for room.
+pub fn has_backlog() -> bool {
+    !output().waiting.is_empty()
+}
+
 /// Lets standard error go to this file, for this process and what it starts from now on. Lines that
 /// wait go there too.
 ///

@@ -217,7 +217,7 @@ impl Supervisor {
         }
         let mut limit = self.fleet.next_look(now);
         let is_replacing = self.predecessor.is_some() || self.upgrade.is_some();
-        if !self.announced || self.drain_at.is_some() || is_replacing {
+        if !self.announced || self.drain_at.is_some() || is_replacing || log::has_backlog() {
             limit = limit.min(LOOK);
         }
         limit = limit.min(self.watchdog.as_ref().map_or(limit, notify::Watchdog::every));
