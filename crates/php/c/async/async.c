@@ -70,6 +70,23 @@ static bool call_handler(const shim_request *request)
     return !COMPAT_OUT_OF_MEMORY() && !serving->is_broken;
 }
 
+/* Returns whether all went well, before and now. */
+static bool end_request(bool was_whole)
+{
+    volatile bool whole = was_whole;
+
+    zend_try {
+        whole &= request_end();
+        /* Functions registered since the response was complete. */
+        whole &= request_run_shutdown_functions();
+        coroutines_end(false);
+        context_forget();
+    } zend_catch {
+        whole = false;
+    } zend_end_try();
+    return whole;
+}
+
 static bool serve(const shim_request *request)
 {
     zend_execute_data *frame = EG(current_execute_data);
@@ -92,15 +109,7 @@ static bool serve(const shim_request *request)
         } zend_end_try();
         EG(current_execute_data) = frame;
     }
-    zend_try {
-        whole &= request_end();
-        /* Functions registered since the response was complete. */
-        whole &= request_run_shutdown_functions();
-        coroutines_end(false);
-        context_forget();
-    } zend_catch {
-        whole = false;
-    } zend_end_try();
+    whole = end_request(whole);
     EG(current_execute_data) = frame;
     sapi_end_response();
     sapi_forget_request();
