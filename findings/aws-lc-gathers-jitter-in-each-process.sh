@@ -7,10 +7,10 @@
 # wants a second source beside the system's, and takes the jitter of the processor. Whoever watches
 # system calls sees nothing: it is all computing.
 #
-# Seen: the first call of rand::fill in a process takes 20 to 150 ms of the processor, the next one
-# some microseconds. A child that is forked after the first call pays all of it again, although its
+# Seen: the first call of rand::fill in a process takes 30 to 50 ms of the processor, the next one
+# some microseconds. A child that is forked after the first call pays 24 ms again, although its
 # parent was ready. In a build with AWS_LC_SYS_NO_JITTER_ENTROPY=1, where the system is the only
-# source, as in ring and OpenSSL, the first call takes less than a millisecond in both.
+# source, the first call takes some thirty microseconds in both.
 set -euo pipefail
 
 folder=$(mktemp -d)

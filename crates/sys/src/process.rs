@@ -322,7 +322,7 @@ impl<'a> Program<'a> {
 
 /// Has the C library's allocator give the system what it keeps. Where Rust has another allocator,
 /// that is the memory of C libraries, such as what TLS needs for each connection. Other threads
-/// that use it wait meanwhile: some milliseconds for a hundred megabytes.
+/// that use that allocator wait meanwhile.
 pub fn trim_c_memory() {
     // SAFETY: any thread may call it at any time.
     unsafe { libc::malloc_trim(0) };

@@ -55,7 +55,7 @@ pub fn random() -> u64 {
 #[cfg(test)]
 mod tests {
     /// AWS-LC would gather entropy from the processor's jitter, too, before the first random number
-    /// of each process: a tenth of a second of each start. `.cargo/config.toml` says so.
+    /// of each process: tens of milliseconds of each start. `.cargo/config.toml` forbids it.
     #[test]
     fn random_numbers_come_from_the_system_alone() {
         let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
