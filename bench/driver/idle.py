@@ -12,6 +12,7 @@ from pathlib import Path
 from . import options, program, record
 from .bars import Verdict
 from .contest import say
+from .peers import FPM
 from .process import Server, free_port
 from .versions import text
 
@@ -53,16 +54,16 @@ class Rest:
     """Of one processor."""
 
 
-def tokamak(directory: Path, port: int, sites: int, tokamak: Path) -> list[list[str]]:
+def tokamak(directory: Path, port: int, sites: int, program: Path) -> list[list[str]]:
     """This server with so many sites."""
     site = '[[site]]\nhost = "site{0}.example"\nroot = "{1}/public"\npool.workers = {2}\n'
     all_sites = "".join(site.format(number, directory, WORKERS) for number in range(sites))
     config = directory / "tokamak.toml"
     config.write_text(f'listen = "127.0.0.1:{port}"\nlog.access = "off"\n{all_sites}')
-    return [[f"{tokamak}", "serve", "--config", f"{config}", "--control", f"{directory}/control"]]
+    return [[f"{program}", "serve", "--config", f"{config}", "--control", f"{directory}/control"]]
 
 
-def nginx_fpm(directory: Path, port: int, sites: int, _tokamak: Path) -> list[list[str]]:
+def nginx_fpm(directory: Path, port: int, sites: int, _program: Path) -> list[list[str]]:
     """nginx with two workers, and php-fpm with a static pool for each site."""
     pool = FPM_POOL.format
     pools = (pool(site=n, directory=directory, workers=WORKERS) for n in range(sites))
@@ -78,7 +79,7 @@ def nginx_fpm(directory: Path, port: int, sites: int, _tokamak: Path) -> list[li
         + "}\n"
     )
     return [
-        ["php-fpm8.2", "--nodaemonize", "--fpm-config", f"{fpm}"],
+        [FPM, "--nodaemonize", "--fpm-config", f"{fpm}"],
         ["nginx", "-c", f"{nginx}", "-e", "stderr"],
     ]
 
