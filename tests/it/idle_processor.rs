@@ -21,8 +21,9 @@ fn wakes(pids: &BTreeSet<u32>) -> u64 {
     threads.flatten().flatten().filter_map(woken).sum()
 }
 
-/// A look of each worker every two seconds, and of each event loop five times a second, were 150 in
-/// five seconds.
+/// In five seconds there are 12 to 25. Any one of these adds 15 or more: a look of each worker
+/// every two seconds, ticks of the event loops five times a second, looks of the supervisor four
+/// times a second. A question to the one zygote twice a second adds too little to be seen here.
 #[test]
 fn hardly_anything_wakes_it() {
     let mut server = Setup::new(Kind::Classic).workers(40).start();
@@ -35,7 +36,7 @@ fn hardly_anything_wakes_it() {
         let before = wakes(&pids);
         sleep(Duration::from_secs(5));
         last = wakes(&pids) - before;
-        (last < 50).then_some(())
+        (last < 30).then_some(())
     };
     // The supervisor looks often until all workers have been there for a while.
     let slept = eventually(Duration::from_secs(120), few);
