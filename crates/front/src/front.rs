@@ -224,8 +224,8 @@ impl Front {
     }
 
     /// How often each event loop has ticked; it ticks several times a second, or as often as
-    /// `Timeouts::beat` says if it has no connections. A loop whose number stays the same is held
-    /// up.
+    /// `Timeouts::heartbeat` says if it has no connections. A loop whose number stays the same is
+    /// held up.
     pub fn turns(&self) -> Vec<u64> {
         self.turns.iter().map(|turns| turns.load(Ordering::Relaxed)).collect()
     }

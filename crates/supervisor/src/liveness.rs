@@ -11,20 +11,20 @@ use crate::watch::since;
 
 /// Time between two questions to a process.
 pub const ASK_EVERY: Duration = Duration::from_millis(500);
-/// The same where nothing happens, so that nobody needs the process.
-pub const ASK_CALM: Duration = Duration::from_secs(10);
-/// Longest time between two looks where something happens.
-pub const LOOK: Duration = Duration::from_millis(250);
+/// The same while its pool is idle, so that nobody needs the process.
+pub const ASK_IDLE_EVERY: Duration = Duration::from_secs(10);
+/// Longest time between two looks of the supervisor while something happens.
+pub const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The least that may count between two looks, on a busy machine.
 const STEP: Duration = Duration::from_millis(500);
 /// Time between two looks after which the supervisor was stopped, or the machine. A busy machine
 /// delays a look by less.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Time between two looks where nothing happens, with this limit of silence.
-pub fn calm_look(limit: Duration) -> Duration {
+/// The same while nothing happens, with this limit of silence.
+pub fn idle_look_every(limit: Duration) -> Duration {
     let longest = Duration::from_secs(1);
-    if limit.is_zero() { longest } else { (limit / 10).clamp(LOOK, longest) }
+    if limit.is_zero() { longest } else { (limit / 10).clamp(LOOK_EVERY, longest) }
 }
 
 /// The silence of one process, or of a part of it.
@@ -45,7 +45,7 @@ impl Liveness {
         let last = self.looked.replace(now).unwrap_or(now);
         let step = since(last, now);
         self.silent = if step < PAUSE {
-            self.silent + step.min(calm_look(limit).max(STEP))
+            self.silent + step.min(idle_look_every(limit).max(STEP))
         } else {
             Duration::ZERO
         };

@@ -9,7 +9,7 @@ use tokamak_sys::control::{FromZygote, Heard, ToZygote};
 use tokamak_sys::process::Identity;
 
 use crate::endpoint::Endpoint;
-use crate::liveness::{ASK_CALM, ASK_EVERY, Liveness};
+use crate::liveness::{ASK_EVERY, ASK_IDLE_EVERY, Liveness};
 use crate::means::{Means, Process, ZygoteStart};
 use crate::storm::Storm;
 use crate::watch::since;
@@ -190,15 +190,15 @@ impl Zygote {
     }
 
     /// Whether a ready zygote has given no sign of life for longer than `limit`, if there is
-    /// one. Asks it for one now and then; seldom while its pool `is_calm`.
-    pub fn is_still(&mut self, limit: Duration, is_calm: bool, now: u64) -> bool {
+    /// one. Asks it for one now and then; seldom while its pool `is_idle`.
+    pub fn is_still(&mut self, limit: Duration, is_idle: bool, now: u64) -> bool {
         if limit.is_zero() || !self.is_ready() {
             return false;
         }
         if !self.owes_answer {
             self.liveness.sign_of_life();
         }
-        let pause = if is_calm { ASK_CALM } else { ASK_EVERY };
+        let pause = if is_idle { ASK_IDLE_EVERY } else { ASK_EVERY };
         if since(self.asked, now) > pause {
             (self.asked, self.owes_answer) = (now, true);
             // A zygote that does not read is killed.

@@ -72,7 +72,7 @@ struct Member {
     is_full: AtomicBool,
     /// Whether it was held up since the last decision.
     was_held_up: AtomicBool,
-    /// When it last reported, in nanoseconds; 0: it has not begun, or rests.
+    /// When it last reported, in nanoseconds; 0: it has not begun, or is idle.
     seen: AtomicU64,
 }
 
@@ -196,7 +196,7 @@ impl Balancer {
     }
 
     /// Records that a loop has nothing to do, and reports later than at the next tick.
-    pub fn rest(&self, index: usize) {
+    pub fn goes_idle(&self, index: usize) {
         self.members[index].seen.store(0, Ordering::Relaxed);
     }
 
@@ -215,8 +215,8 @@ impl Balancer {
         let member = &self.members[index];
         member.demand.store((part(worked + waited) * WHOLE) as u32, Ordering::Relaxed);
         member.is_full.store(part(worked) > FULL, Ordering::Relaxed);
-        let has_rested = member.seen.load(Ordering::Relaxed) == 0;
-        if !has_rested && self.exceeds(LATE, passed.saturating_sub(waited)) {
+        let was_idle = member.seen.load(Ordering::Relaxed) == 0;
+        if !was_idle && self.exceeds(LATE, passed.saturating_sub(waited)) {
             member.was_held_up.store(true, Ordering::Relaxed);
         }
         member.seen.store(now.at, Ordering::Relaxed);
@@ -231,7 +231,7 @@ impl Balancer {
                 Err(TryLockError::WouldBlock) => {}
             }
         }
-        has_rested || !self.exceeds(LATE, passed)
+        was_idle || !self.exceeds(LATE, passed)
     }
 
     /// Whether the time between two reports is this many ticks too long.
@@ -239,8 +239,8 @@ impl Balancer {
         time as f64 > (1.0 + ticks) * self.tick as f64
     }
 
-    /// Whether a loop's next report is this many ticks late. A loop that has not begun, or rests,
-    /// is never late.
+    /// Whether a loop's next report is this many ticks late. A loop that has not begun, or is
+    /// idle, is never late.
     fn is_late(&self, index: usize, ticks: f64, now: u64) -> bool {
         let seen = self.members[index].seen.load(Ordering::Relaxed);
         seen > 0 && self.exceeds(ticks, now.saturating_sub(seen))
@@ -394,10 +394,10 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_rests_is_not_held_up() {
+    fn an_idle_loop_is_not_held_up() {
         let balancer = with(2, 1);
         report(&balancer, &[0, 1], 1..3, 0.0);
-        balancer.rest(0);
+        balancer.goes_idle(0);
         report(&balancer, &[1], 3..9, 0.0);
         let record = |at: u64| Record { at, worked: 0, waited: 0 };
         assert!(balancer.report(0, record(3 * TICK), record(9 * TICK)));

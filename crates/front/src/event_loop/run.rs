@@ -98,11 +98,11 @@ async fn live(
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut drain_until = None;
     let mut last = None;
-    let mut rests = false;
+    let mut is_idle = false;
     loop {
         tokio::select! {
-            _ = this.opened.notified(), if rests => {
-                rests = false;
+            _ = this.opened.notified(), if is_idle => {
+                is_idle = false;
                 tick.reset_immediately();
             }
             message = inbox.recv() => match message {
@@ -121,10 +121,10 @@ async fn live(
             },
             _ = tick.tick() => {
                 this.tick(&mut last);
-                rests = context.balancer.connections(context.index) == 0;
-                if rests {
-                    context.balancer.rest(context.index);
-                    tick.reset_after(context.config.timeouts.beat().max(TICK));
+                is_idle = context.balancer.connections(context.index) == 0;
+                if is_idle {
+                    context.balancer.goes_idle(context.index);
+                    tick.reset_after(context.config.timeouts.heartbeat());
                 }
             }
         }

@@ -17,7 +17,7 @@ use crate::asker::Asker;
 use crate::change::Changes;
 use crate::generation::{Generation, Life, Patience};
 use crate::identities::Identities;
-use crate::liveness::{LOOK, calm_look};
+use crate::liveness::{LOOK_EVERY, idle_look_every};
 use crate::log::{self, Level};
 use crate::means::Means;
 use crate::notify::Notice;
@@ -134,13 +134,13 @@ impl Fleet {
     pub fn next_look(&self, now: u64) -> Duration {
         let is_changing = self.stopping || self.reload.is_some() || !self.site_reloads.is_empty();
         let serves = |generation: &Generation| generation.life() == Life::Serving;
-        let is_calm = !is_changing && self.generations.iter().all(serves);
+        let is_idle = !is_changing && self.generations.iter().all(serves);
         let generations = || self.generations.iter();
         let pools = generations().flat_map(|one| one.all_pools()).map(|pool| pool.next_look(now));
         let applications = generations().flat_map(|one| one.applications());
         let looks = pools.chain(applications.map(|application| application.next_look()));
-        let calm = calm_look(self.configured.timeouts.watchdog);
-        let longest = if is_calm { calm } else { LOOK };
+        let idle = idle_look_every(self.configured.timeouts.watchdog);
+        let longest = if is_idle { idle } else { LOOK_EVERY };
         looks.fold(longest, Duration::min)
     }
 

@@ -10,7 +10,7 @@ use tokamak_sys::queue::{PoolNumber, Snapshot, WorkerState};
 use super::in_flight::lost;
 use super::{PROOF, Pool, RenewalReason, WorkerSlot, fpm};
 use crate::failing::{self, Answers};
-use crate::liveness::{LOOK, calm_look};
+use crate::liveness::{LOOK_EVERY, idle_look_every};
 use crate::log::Level;
 use crate::machine::{Event, KillReason, Worker};
 use crate::size::{self, Change, Count};
@@ -46,8 +46,8 @@ impl Pool {
     pub fn tick(&mut self, launch: Launch<'_>, now: u64, deaths: &mut Vec<ToFront>) {
         self.send(None, now);
         self.mind_zygote(launch, now);
-        let is_calm = self.is_calm(now);
-        if self.zygote.is_still(self.watchdog, is_calm, now) {
+        let is_idle = self.is_idle(&self.count(now));
+        if self.zygote.is_still(self.watchdog, is_idle, now) {
             self.renewal_reason.get_or_insert(RenewalReason::Silent);
         }
         let measure = self.limits.memory > 0 && since(self.measured, now) >= MEASURE_EVERY;
@@ -414,8 +414,8 @@ impl Pool {
     }
 
     /// Whether nothing happens: all workers that there should be are idle.
-    fn is_calm(&self, now: u64) -> bool {
-        let Count { starting, busy, draining, leaving, waiting, .. } = self.count(now);
+    fn is_idle(&self, count: &Count) -> bool {
+        let Count { starting, busy, draining, leaving, waiting, .. } = *count;
         let fails = self.storm.failures() + self.zygote.failures() > 0;
         let changes = self.ending.is_some() || self.renewal_reason.is_some();
         self.zygote.is_ready()
@@ -433,11 +433,11 @@ impl Pool {
             Duration::from_millis(10)
         } else if count.busy + count.draining + count.leaving + count.waiting > 0 {
             Duration::from_millis(100)
-        } else if self.is_calm(now) {
+        } else if self.is_idle(&count) {
             let shortest = self.limits.shortest().unwrap_or(Duration::MAX);
-            calm_look(self.watchdog).min(shortest.max(LOOK))
+            idle_look_every(self.watchdog).min(shortest.max(LOOK_EVERY))
         } else {
-            LOOK
+            LOOK_EVERY
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::fleet::{Fleet, Outside};
 use crate::front::FrontMain;
 use crate::front_questions::FrontQuestions;
 use crate::generation::{Generation, Life};
-use crate::liveness::LOOK;
+use crate::liveness::LOOK_EVERY;
 use crate::log::{self, Level};
 use crate::notify::{self, Notice};
 use crate::pool::Pool;
@@ -218,7 +218,7 @@ impl Supervisor {
         let mut limit = self.fleet.next_look(now);
         let is_replacing = self.predecessor.is_some() || self.upgrade.is_some();
         if !self.announced || self.drain_at.is_some() || is_replacing || log::has_backlog() {
-            limit = limit.min(LOOK);
+            limit = limit.min(LOOK_EVERY);
         }
         limit = limit.min(self.watchdog.as_ref().map_or(limit, notify::Watchdog::every));
         limit = limit.min(self.front_questions.pause(now).unwrap_or(limit));

@@ -117,8 +117,11 @@ impl Consumer {
                 Step::Sleep => {
                     let now = tokamak_cost::coarse();
                     let idle = now.saturating_sub(*idle_since.get_or_insert(now));
-                    let is_restless = idle < wake::RESTLESS.as_nanos() as u64;
-                    let limit = if is_restless { wake::LONGEST_SLEEP } else { wake::LONGEST_IDLE };
+                    let limit = if idle < wake::IDLE_AFTER.as_nanos() as u64 {
+                        wake::LONGEST_SLEEP
+                    } else {
+                        wake::LONGEST_IDLE_SLEEP
+                    };
                     self.end.segment.wait(self.end.index(), limit);
                 }
                 Step::Found(next) => return next,

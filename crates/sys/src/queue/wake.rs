@@ -10,12 +10,12 @@ use rustix::thread::futex;
 /// Longest sleep of a worker. The protocol does not need it: it bounds the harm if a wake-up were
 /// lost.
 pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(2);
-/// The same of a worker that has had no request for [`RESTLESS`]. A hundred idle workers that look
-/// each ten seconds take as much of a processor as all the rest of an idle server.
-pub(super) const LONGEST_IDLE: Duration = Duration::from_secs(300);
-/// For so long an idle worker looks each [`LONGEST_SLEEP`]: it gives up what it holds from one
-/// request to the next when it has been idle for two seconds, which it learns before a sleep.
-pub(super) const RESTLESS: Duration = Duration::from_secs(4);
+/// The same of a worker that has had no request for [`IDLE_AFTER`]. A hundred that looked each
+/// [`LONGEST_SLEEP`] took 0.2 % of a processor.
+pub(super) const LONGEST_IDLE_SLEEP: Duration = Duration::from_secs(300);
+/// Until then a worker without a request looks each [`LONGEST_SLEEP`]: after two seconds it gives
+/// up what it holds from one request to the next, such as opcache's lock.
+pub(super) const IDLE_AFTER: Duration = Duration::from_secs(4);
 
 /// Sleeps while `word` is `value`, for at most `limit`. May return early for no reason: callers
 /// look again.
