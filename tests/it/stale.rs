@@ -249,7 +249,14 @@ fn each_cell_of_the_table_holds() {
                         .unwrap_or_else(|| panic!("{kind:?}: {what} goes unnoticed"));
                     println!("{kind:?}: {what}: {:.1} s", begun.elapsed().as_secs_f64());
                     if kind == Kind::Fpm && becomes == "page release" {
-                        server.log_line(&["what PHP remembered of paths is forgotten"]);
+                        // The new release may come from a process that had not seen the old one.
+                        let line = "what PHP remembered of paths is forgotten";
+                        let is_said = || {
+                            let is_there = has(&server, becomes);
+                            (is_there && server.log().contains(line)).then_some(())
+                        };
+                        eventually(PATIENCE, is_said)
+                            .unwrap_or_else(|| panic!("not said: {}", server.log()));
                     }
                 });
             }

@@ -82,6 +82,10 @@ fn replaces_a_changed_zygote(kind: Kind) {
         (2, "ionice", ["-c", "3", "-p"], "its priority or its processors were changed"),
     ] {
         let (before, zygote) = (status(&server), zygote(&mut server));
+        // While all workers are idle, the zygote is asked once a minute.
+        let (mut long, held) = (server.connect(), renewals.to_string());
+        long.send(get(&format!("/index.php?do=hold&n={held}")).bytes());
+        server.holds(&held);
         let changed = Command::new(program).args(words).arg(zygote.to_string()).output();
         assert!(changed.expect("util-linux is there").status.success(), "{program}");
         let after = status_when(&server, "other processes", |status| {
@@ -89,6 +93,8 @@ fn replaces_a_changed_zygote(kind: Kind) {
         });
         assert_eq!(after["front_pid"], front, "the front stays");
         server.log_line(&["ERROR", "the PHP zygote was changed from outside", reason]);
+        server.let_go(&held);
+        long.response().expect(200);
         let new = pid_in(&server.text("/index.php"));
         assert!(!worker_pids(&before).contains(&new));
         ends(zygote);

@@ -12,19 +12,21 @@ use crate::watch::since;
 /// Time between two questions to a process.
 pub const ASK_EVERY: Duration = Duration::from_millis(500);
 /// The same while its pool is idle, so that nobody needs the process.
-pub const ASK_IDLE_EVERY: Duration = Duration::from_secs(10);
+pub const ASK_IDLE_EVERY: Duration = Duration::from_secs(60);
 /// Longest time between two looks of the supervisor while something happens.
 pub const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The least that may count between two looks, on a busy machine.
 const STEP: Duration = Duration::from_millis(500);
 /// Time between two looks after which the supervisor was stopped, or the machine. A busy machine
 /// delays a look by less.
-const PAUSE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_secs(5);
 
-/// The same while nothing happens, with this limit of silence.
+/// Longest time between two looks while nothing happens, with this limit of silence. It is more
+/// than the time between two signs of life of a front (`Timeouts::heartbeat`), each of which brings
+/// a look, so that hardly any comes for itself. A request that waits for a worker brings one, too.
 pub fn idle_look_every(limit: Duration) -> Duration {
-    let longest = Duration::from_secs(1);
-    if limit.is_zero() { longest } else { (limit / 10).clamp(LOOK_EVERY, longest) }
+    let longest = Duration::from_millis(2500);
+    if limit.is_zero() { longest } else { (limit / 4).clamp(LOOK_EVERY, longest) }
 }
 
 /// The silence of one process, or of a part of it.
@@ -92,8 +94,8 @@ mod tests {
     #[test]
     fn a_supervisor_that_is_slow_on_a_busy_machine_counts_less() {
         let mut liveness = Liveness::default();
-        let mut looks = (1..=12).map(|second| liveness.is_still(LIMIT, second * SECOND * 3 / 2));
-        assert_eq!(looks.position(|is_still| is_still), Some(11), "a second for each look");
+        let mut looks = (1..=12).map(|look| liveness.is_still(LIMIT, look * 4 * SECOND));
+        assert_eq!(looks.position(|is_still| is_still), Some(5), "two and a half for each look");
     }
 
     #[test]

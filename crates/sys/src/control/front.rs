@@ -144,7 +144,7 @@ pub enum FromFront {
         /// What is wrong with it, for people.
         reason: String,
     },
-    /// Said every half second.
+    /// Its sign of life, as often as `Timeouts::heartbeat` says.
     Turned {
         /// The event loops that have turned since it was said last.
         loops: Vec<u16>,
