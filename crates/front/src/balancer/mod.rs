@@ -9,11 +9,11 @@
 mod kernel;
 mod policy;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, TryLockError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use kernel::Spare;
 use policy::{CLIENTS, Duty, Facts, ScalingPolicy};
@@ -74,6 +74,8 @@ struct Member {
     was_held_up: AtomicBool,
     /// When it last reported, in nanoseconds; 0: it has not begun, or is idle.
     seen: AtomicU64,
+    /// Some loop has got a connection while this one was idle.
+    woken: Notify,
 }
 
 /// What a loop has done since it began, in nanoseconds.
@@ -173,6 +175,15 @@ impl Balancer {
     pub fn joined(&self, index: usize, is_client: bool) {
         self.members[index].connections.fetch_add(1, Ordering::Relaxed);
         self.members[index].clients.fetch_add(usize::from(is_client), Ordering::Relaxed);
+        // Either this sees that a loop is idle, or the loop sees the connection.
+        fence(Ordering::SeqCst);
+        for member in &self.members {
+            if member.seen.load(Ordering::Relaxed) == 0 {
+                // From now on it may be late, even if the connection holds it up at once.
+                member.seen.store(tokamak_cost::now(), Ordering::Relaxed);
+                member.woken.notify_one();
+            }
+        }
     }
 
     /// Counts a connection that a loop has lost.
@@ -195,12 +206,27 @@ impl Balancer {
         (0..self.members.len()).map(|index| self.connections(index)).sum()
     }
 
-    /// Records that a loop has nothing to do, and reports later than at the next tick.
-    pub fn goes_idle(&self, index: usize) {
-        self.members[index].seen.store(0, Ordering::Relaxed);
+    /// Records that a loop has nothing to do, if no loop has a connection: one without any has to
+    /// notice when the others are held up. It reports no more until it begins again. Returns
+    /// whether it is idle.
+    pub fn goes_idle(&self, index: usize) -> bool {
+        if self.all_connections() > 0 {
+            return false;
+        }
+        let member = &self.members[index];
+        member.seen.store(0, Ordering::Relaxed);
+        member.demand.store(0, Ordering::Relaxed);
+        member.is_full.store(false, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.all_connections() == 0
     }
 
-    /// Records that a loop begins.
+    /// Waits until a loop has got a connection while this one was idle.
+    pub async fn woken(&self, index: usize) {
+        self.members[index].woken.notified().await;
+    }
+
+    /// Records that a loop begins, for the first time or again.
     pub fn begin(&self, index: usize, now: Record) {
         self.members[index].seen.store(now.at, Ordering::Relaxed);
     }
@@ -215,8 +241,7 @@ impl Balancer {
         let member = &self.members[index];
         member.demand.store((part(worked + waited) * WHOLE) as u32, Ordering::Relaxed);
         member.is_full.store(part(worked) > FULL, Ordering::Relaxed);
-        let was_idle = member.seen.load(Ordering::Relaxed) == 0;
-        if !was_idle && self.exceeds(LATE, passed.saturating_sub(waited)) {
+        if self.exceeds(LATE, passed.saturating_sub(waited)) {
             member.was_held_up.store(true, Ordering::Relaxed);
         }
         member.seen.store(now.at, Ordering::Relaxed);
@@ -231,7 +256,7 @@ impl Balancer {
                 Err(TryLockError::WouldBlock) => {}
             }
         }
-        was_idle || !self.exceeds(LATE, passed)
+        !self.exceeds(LATE, passed)
     }
 
     /// Whether the time between two reports is this many ticks too long.
@@ -290,6 +315,9 @@ fn least_of<T: Ord>(asking: usize, count: usize, of: impl Fn(usize) -> T) -> usi
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
     use super::*;
 
     const TICK: u64 = 200_000_000;
@@ -395,14 +423,28 @@ mod tests {
 
     #[test]
     fn an_idle_loop_is_not_held_up() {
-        let balancer = with(2, 1);
+        let balancer = with(2, 0);
         report(&balancer, &[0, 1], 1..3, 0.0);
-        balancer.goes_idle(0);
+        assert!(balancer.goes_idle(0));
         report(&balancer, &[1], 3..9, 0.0);
-        let record = |at: u64| Record { at, worked: 0, waited: 0 };
-        assert!(balancer.report(0, record(3 * TICK), record(9 * TICK)));
+        balancer.begin(0, Record { at: 9 * TICK, worked: 0, waited: 0 });
         report(&balancer, &[0, 1], 9..13, 0.0);
         assert!(!balancer.serves(1));
+    }
+
+    #[test]
+    fn no_loop_is_idle_beside_one_with_connections() {
+        let balancer = with(2, 0);
+        let is_woken = |index| {
+            let mut context = Context::from_waker(Waker::noop());
+            pin!(balancer.woken(index)).poll(&mut context).is_ready()
+        };
+        assert!(balancer.goes_idle(1));
+        assert!(!is_woken(1));
+        balancer.joined(0, true);
+        assert!(is_woken(1) && !balancer.goes_idle(1));
+        balancer.left(0, true);
+        assert!(balancer.goes_idle(1));
     }
 
     #[test]

@@ -16,7 +16,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokamak_upstream::shm::{self, Death, Gate, OnLastDrop};
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::client::Addresses;
@@ -73,8 +72,6 @@ pub struct EventLoop {
     /// The gates to the pools, in their order.
     gates: Arc<[Arc<Gate>]>,
     connections: Mutex<Connections>,
-    /// A connection has been opened.
-    opened: Notify,
     /// When the pools were last attended to.
     attended: AtomicU64,
     /// All loops, this one included.
@@ -95,7 +92,6 @@ impl EventLoop {
             context: Arc::new(context),
             gates: gates.into(),
             connections: Mutex::default(),
-            opened: Notify::new(),
             attended: AtomicU64::new(0),
             peers,
             turns,
@@ -341,7 +337,6 @@ impl EventLoop {
         // Boxed, because it is large, and copied several times on its way into the runtime.
         let task = tokio::spawn(attended(self.clone(), Box::pin(serve(open))));
         self.connections().open[position] = Some((task.abort_handle(), watched));
-        self.opened.notify_one();
     }
 
     fn connections(&self) -> MutexGuard<'_, Connections> {

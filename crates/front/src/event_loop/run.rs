@@ -101,7 +101,7 @@ async fn live(
     let mut is_idle = false;
     loop {
         tokio::select! {
-            _ = this.opened.notified(), if is_idle => {
+            () = context.balancer.woken(context.index), if is_idle => {
                 is_idle = false;
                 tick.reset_immediately();
             }
@@ -120,10 +120,9 @@ async fn live(
                 None => return Ok(()),
             },
             _ = tick.tick() => {
-                this.tick(&mut last);
-                is_idle = context.balancer.connections(context.index) == 0;
+                is_idle = context.balancer.goes_idle(context.index);
+                this.tick(&mut last, is_idle);
                 if is_idle {
-                    context.balancer.goes_idle(context.index);
                     tick.reset_after(context.config.timeouts.heartbeat());
                 }
             }
@@ -161,18 +160,23 @@ impl EventLoop {
         }
     }
 
-    /// Does the periodic work. `last` is the record of the last tick.
-    fn tick(&self, last: &mut Option<Record>) {
+    /// Does the periodic work. `last` is the record of the last tick; none: the loop was idle.
+    fn tick(&self, last: &mut Option<Record>, is_idle: bool) {
         let EventLoop { context, gates, turns, .. } = self;
         let now = tokamak_cost::now();
         turns[context.index].fetch_add(1, Ordering::Relaxed);
-        let record = Record::take(now);
-        let is_in_time = match last.replace(record) {
-            Some(last) => context.balancer.report(context.index, last, record),
-            // The first tick comes immediately.
-            None => {
-                context.balancer.begin(context.index, record);
-                true
+        let is_in_time = if is_idle {
+            *last = None;
+            true
+        } else {
+            let record = Record::take(now);
+            match last.replace(record) {
+                Some(last) => context.balancer.report(context.index, last, record),
+                // The first tick comes immediately.
+                None => {
+                    context.balancer.begin(context.index, record);
+                    true
+                }
             }
         };
         self.attend();
