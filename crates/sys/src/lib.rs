@@ -6,8 +6,10 @@
 pub mod access_list;
 pub mod channel;
 pub mod control;
+pub mod control_groups;
 pub mod file_lock;
 pub mod log_file;
+pub mod memory;
 pub mod memory_file;
 pub mod outlet;
 pub mod proc;
