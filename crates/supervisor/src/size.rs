@@ -36,12 +36,22 @@ pub struct Count {
     pub rested: usize,
     /// Busy ones that compute, or could if there were a processor for them. Absent: not known.
     pub computing: Option<usize>,
+    /// Whether too little memory is left for more than compute at once.
+    pub lacks_memory: bool,
 }
 
 impl Count {
     /// Those that serve or are about to.
     pub fn active(&self) -> usize {
         self.starting + self.idle + self.busy
+    }
+
+    /// Whether requests wait although fewer workers compute than could. More workers that compute
+    /// would only take turns on the cores.
+    pub fn is_blocked(&self, least: usize) -> bool {
+        self.waiting > 0
+            && self.idle + self.starting == 0
+            && self.computing.is_some_and(|computing| computing < least)
     }
 }
 
@@ -81,9 +91,7 @@ impl Sizer {
                 if missing > 0 {
                     return grow(missing.min(room));
                 }
-                // More workers that compute would only take turns on the cores.
-                let is_blocked = count.computing.is_some_and(|computing| computing < least);
-                if count.waiting > 0 && count.idle + count.starting == 0 && is_blocked {
+                if count.is_blocked(least) && !count.lacks_memory {
                     let step = count.waiting.min(self.rate).min(room);
                     self.rate = (self.rate * 2).min(MOST_AT_ONCE);
                     return grow(step);
@@ -175,6 +183,8 @@ mod tests {
         );
         assert_eq!(sizer.look(&auto, with(count(0, 0, 3), 9, Some(0)), 0), Grow(1), "slowly again");
         assert_eq!(sizer.look(&auto, with(count(0, 0, 4), 9, Some(0)), 0), Grow(2));
+        let scarce = Count { lacks_memory: true, ..with(count(0, 0, 4), 9, Some(0)) };
+        assert_eq!(sizer.look(&auto, scarce, 0), Keep, "no memory");
         assert_eq!(sizer.look(&auto, with(count(0, 0, 6), 9, Some(0)), 0), Keep, "no room");
         let rested = |idle, rested| Count { rested, ..count(0, idle, 0) };
         assert_eq!(sizer.look(&auto, rested(6, 0), 0), Keep);

@@ -223,9 +223,10 @@ section! {
         /// idle ones, `"ondemand"` starts them when requests come. `"auto"` is `"static"` if
         /// `workers` is a number. Else it keeps one for each core, two at least, and starts more
         /// while requests wait and the workers do so too, for a database or another server; not
-        /// while they compute.
+        /// while they compute, nor when less than an eighth of the memory is left.
         manager: Manager = "auto", ANY, Live, env "TOKAMAK_MANAGER";
-        /// Most workers; `"auto"` is four for each core, eight at least.
+        /// Most workers; `"auto"` is four for each core, eight at least. If `manager` is `"auto"`,
+        /// too, sealed mode may have eight times as many, 256 at most.
         workers: Auto<Count> = "auto", within(1, 256), Live, env "TOKAMAK_WORKERS", flag "--workers";
         /// Workers at start, for `"dynamic"`; `"auto"` is midway between `min_spare` and
         /// `max_spare`.

@@ -141,7 +141,7 @@ impl Reader<'_> {
             routes,
             rules,
             canonical_host,
-            pool: self.pool(&raw.pool),
+            pool: self.pool(&raw.pool, mode),
             php_value: site.php_value.value.0.clone(),
             php_admin_value: site.php_admin_value.value.0.clone(),
             env: site.env.value.clone(),

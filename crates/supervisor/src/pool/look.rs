@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokamak_config::{Mode, PoolSize};
 use tokamak_sys::control::{Signal, Status, ToFront, ToZygote};
+use tokamak_sys::memory::{self, Memory};
 use tokamak_sys::process;
 use tokamak_sys::queue::{PoolNumber, Snapshot, WorkerState};
 
@@ -29,6 +30,9 @@ const SIZE_SEALED_EVERY: Duration = Duration::from_millis(10);
 /// Short requests take less than this; ten times more would start workers too late under load, a
 /// tenth would start some for every burst.
 const SHORT: Duration = Duration::from_millis(1);
+/// An automatic pool leaves this part of the memory for others: with a hundredth, what workers need
+/// while they serve could use it up.
+const MEMORY_KEPT: u64 = 8;
 /// Time after which an orphan counts as dead although its end was not seen: its process id is
 /// unknown.
 const ORPHAN_LIMIT: Duration = Duration::from_secs(1);
@@ -350,8 +354,9 @@ impl Pool {
             return;
         }
         let mut count = self.count(now);
-        if matches!(self.site.pool.size, PoolSize::Auto { .. }) {
+        if let PoolSize::Auto { least, .. } = self.site.pool.size {
             count.computing = self.computing(count.waiting, now);
+            count.lacks_memory = count.is_blocked(least) && self.lacks_memory(count);
         }
         self.sized = now;
         self.mind_limit(count);
@@ -386,6 +391,25 @@ impl Pool {
                 }
             }
         }
+    }
+
+    /// Whether too little memory is left for more workers than compute at once. Says so once.
+    fn lacks_memory(&mut self, count: Count) -> bool {
+        let memory = memory::scarcest();
+        let scarce = memory.filter(|memory| memory.available < memory.total / MEMORY_KEPT);
+        let was_short = std::mem::replace(&mut self.was_short, scarce.is_some());
+        if let Some(Memory { total, available }) = scarce.filter(|_| !was_short) {
+            let (all, workers) = (total >> 20, count.busy);
+            self.say(
+                Level::Warn,
+                format_args!(
+                    "requests wait and {workers} workers wait for something else than a processor, \
+                        but no more are started: only {} of {all} MiB of memory are left",
+                    available >> 20
+                ),
+            );
+        }
+        scarce.is_some()
     }
 
     /// Says once that a pool of php-fpm's would have more workers if it were allowed to.
