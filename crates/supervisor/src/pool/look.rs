@@ -330,12 +330,12 @@ impl Pool {
             if place.worker == Worker::Absent {
                 continue;
             }
-            let before = place.demand.take();
+            let before = place.demand.take().map(|before| before.time);
+            // One that was started since then has done all that it has done since then.
+            let before = before.or((place.forked >= self.sized).then_some(0));
             place.demand = place.pid.filter(|_| waiting > 0).and_then(process::demand);
             let computes = before.zip(place.demand).map(|(before, after)| {
-                age < SHORT
-                    || after.is_runnable
-                    || after.time.saturating_sub(before.time) > elapsed / 2
+                age < SHORT || after.is_runnable || after.time.saturating_sub(before) > elapsed / 2
             });
             computing = computing.zip(computes).map(|(sum, computes)| sum + usize::from(computes));
         }
