@@ -30,8 +30,8 @@ const SIZE_SEALED_EVERY: Duration = Duration::from_millis(10);
 /// Short requests take less than this; ten times more would start workers too late under load, a
 /// tenth would start some for every burst.
 const SHORT: Duration = Duration::from_millis(1);
-/// An automatic pool leaves this part of the memory for others: with a hundredth, what workers need
-/// while they serve could use it up.
+/// An automatic pool does not grow where less than one part in so many of the memory is left. With
+/// one in a hundred, what the workers need while they serve could use it up.
 const MEMORY_KEPT: u64 = 8;
 /// Time after which an orphan counts as dead although its end was not seen: its process id is
 /// unknown.
