@@ -172,6 +172,7 @@ APART = {
     "slow-clients": "looks for failures and memory, and no requests/s",
     "slow-line": "compares what a browser shows when, and no requests/s",
     "start": "measures how long a start takes, and no requests/s",
+    "waiting": "searches for the most requests/s that are answered in time, for many minutes",
 }
 """The programs that are no part, and why."""
 
