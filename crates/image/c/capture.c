@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "capture.h"
@@ -78,6 +79,15 @@ static int copy_range(const image_range *r, int file, uint64_t file_begins)
     return 0;
 }
 
+/* By system calls alone. */
+static _Noreturn void end(const char *text)
+{
+    syscall(SYS_write, 2, text, strlen(text));
+    for (;;) {
+        syscall(SYS_exit_group, 1);
+    }
+}
+
 /* Between the copy of a range and its mapping nothing may write to it: only local variables, the
  * persistent region and system calls in here. A failure in the middle cannot be undone, so it ends
  * the process. */
@@ -92,10 +102,7 @@ void capture_move(int file, uint64_t file_begins)
         if (copy_range(r, file, file_begins) != 0 ||
             syscall(SYS_mmap, r->at.from, len, r->protection, MAP_PRIVATE | MAP_FIXED, file,
                     r->offset - file_begins) != (long)r->at.from) {
-            static const char text[] =
-                "tokamak: the memory image could not be written; is there too little memory?\n";
-            syscall(SYS_write, 2, text, sizeof(text) - 1);
-            syscall(SYS_exit_group, 1);
+            end("tokamak: the memory image could not be written; is there too little memory?\n");
         }
         syscall(SYS_madvise, r->at.from, len, MADV_NOHUGEPAGE);
     }
@@ -103,5 +110,15 @@ void capture_move(int file, uint64_t file_begins)
 
 void capture_seal(int file)
 {
-    syscall(SYS_fcntl, file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+    /* Refused for as long as somebody holds one of its pages: a kernel that moves it, or a profiler
+     * that reads it. The kernel itself waits for a seventh of a second. */
+    for (int tries = 0; tries < 20; tries++) {
+        const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+        if (syscall(SYS_fcntl, file, F_ADD_SEALS,
+                    F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0) {
+            return;
+        }
+        syscall(SYS_nanosleep, &pause, NULL);
+    }
+    end("tokamak: the memory image could not be sealed: its pages are held\n");
 }

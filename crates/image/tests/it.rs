@@ -96,6 +96,7 @@ cases! {
     changed_chunks_are_not "changed-chunks"
     other_memory_is_reused_and_cleared "spare"
     shared_memory_is_brought_without_a_look "shared"
+    the_image_is_sealed_although_a_page_is_held "held"
     a_worker_can_signal_itself "signals"
     tainted_by_protection "taint-protection"
     tainted_by_a_mapping_over_the_image "taint-over"

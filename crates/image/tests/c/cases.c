@@ -17,9 +17,11 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "capture.h"
 #include "region.h"
 
 typedef struct {
@@ -698,6 +700,34 @@ static void threads_boot(void)
     pthread_create(&thread, NULL, sleep_for_ever, NULL);
 }
 
+/* ---- a page of the image that somebody holds ---- */
+
+/* A pipe holds the page of a file until another process has read it, half a second later. */
+static void held_boot(void)
+{
+    int file = memfd_create("held", MFD_CLOEXEC | MFD_ALLOW_SEALING), ends[2];
+    char *page, read_again[PAGE];
+    pid_t reader;
+
+    EXPECT(ftruncate(file, PAGE) == 0 && pipe(ends) == 0);
+    page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    memset(page, 'x', PAGE);
+    EXPECT(vmsplice(ends[1], &(struct iovec){page, PAGE}, 1, 0) == PAGE);
+    munmap(page, PAGE);
+    EXPECT(fcntl(file, F_ADD_SEALS, F_SEAL_WRITE) == -1);
+    reader = fork();
+    if (reader == 0) {
+        usleep(500 * 1000);
+        _exit(read(ends[0], read_again, PAGE) != PAGE);
+    }
+    capture_seal(file);
+    EXPECT(fcntl(file, F_GET_SEALS) & F_SEAL_WRITE);
+    waitpid(reader, NULL, 0);
+    close(file);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void nothing(void)
 {
 }
@@ -720,6 +750,7 @@ static const struct {
     {"changed-chunks", chunks_boot, changed_chunks_request, nothing, NULL},
     {"spare", spare_boot, spare_request, spare_holds, NULL},
     {"shared", shared_boot, shared_request, shared_holds, NULL},
+    {"held", held_boot, nothing, nothing, NULL},
     {"signals", signals_boot, signals_request, nothing, NULL},
     {"taint-protection", protection_boot, protection_request, nothing, NULL},
     {"taint-over", over_boot, over_request, nothing, NULL},
