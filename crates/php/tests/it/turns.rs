@@ -200,8 +200,8 @@ fn hanging_redis() -> SocketAddr {
     address
 }
 
-/// phpredis throws when Redis does not answer, and asks it for the lock's release all the same. Each
-/// of both takes a second, in which the other request has no turn if the wait holds it.
+/// phpredis throws when Redis does not answer, and asks it for the lock's release all the same.
+/// Each of both takes a second, in which the other request has no turn if the wait holds it.
 #[test]
 fn what_waits_after_its_own_exception_lets_others_run() {
     let path = format!("tcp://{}?timeout=1&read_timeout=1", hanging_redis());
