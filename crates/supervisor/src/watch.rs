@@ -41,14 +41,6 @@ pub struct Limits {
     pub finished: bool,
 }
 
-impl Limits {
-    /// The shortest time of a request that has to be noticed; none: there is no such time. With
-    /// looks that are further apart, a request could exceed it between two of them.
-    pub fn shortest(&self) -> Option<Duration> {
-        [self.request, self.slow].into_iter().filter(|limit| !limit.is_zero()).min()
-    }
-}
-
 /// What is remembered about one worker between two looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LastRequest {
@@ -177,15 +169,6 @@ mod tests {
 
     fn busy(since: u64, requests: u64) -> Snapshot {
         entry(WorkerState::Busy, since, requests)
-    }
-
-    #[test]
-    fn the_shortest_limit_is_one_that_is_set() {
-        let none = Limits { request: Duration::ZERO, slow: Duration::ZERO, ..LIMITS };
-        assert_eq!(none.shortest(), None);
-        let slow = Limits { slow: Duration::from_millis(300), ..none };
-        assert_eq!(slow.shortest(), Some(slow.slow));
-        assert_eq!(Limits { request: Duration::from_secs(5), ..slow }.shortest(), Some(slow.slow));
     }
 
     #[test]

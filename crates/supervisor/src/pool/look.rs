@@ -458,9 +458,9 @@ impl Pool {
         } else if count.busy + count.draining + count.leaving + count.waiting > 0 {
             Duration::from_millis(100)
         } else if self.is_idle(&count) {
-            // In async mode slow requests are no limit of the worker's.
-            let slow = Some(self.site.pool.slow).filter(|slow| !slow.is_zero());
-            let shortest = self.limits.shortest().into_iter().chain(slow).min();
+            // With looks further apart, a request could exceed its time between two of them.
+            let times = [self.limits.request, self.site.pool.slow];
+            let shortest = times.into_iter().filter(|time| !time.is_zero()).min();
             let shortest = shortest.unwrap_or(Duration::MAX);
             idle_look_every(self.watchdog).min(shortest.max(LOOK_EVERY))
         } else {
