@@ -1,5 +1,6 @@
 /* From memory to a file of the image: which ranges it has, their copy, and the file in their
  * place. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -110,15 +111,17 @@ void capture_move(int file, uint64_t file_begins)
 
 void capture_seal(int file)
 {
-    /* Refused for as long as somebody holds one of its pages: a kernel that moves it, or a profiler
-     * that reads it. The kernel itself waits for a seventh of a second. */
+    /* EBUSY for as long as somebody holds one of its pages, such as a profiler that reads it. */
     for (int tries = 0; tries < 20; tries++) {
         const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
         if (syscall(SYS_fcntl, file, F_ADD_SEALS,
                     F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0) {
             return;
         }
+        if (errno != EBUSY) {
+            break;
+        }
         syscall(SYS_nanosleep, &pause, NULL);
     }
-    end("tokamak: the memory image could not be sealed: its pages are held\n");
+    end("tokamak: the memory image could not be sealed\n");
 }

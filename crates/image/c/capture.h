@@ -12,7 +12,8 @@ int capture_collect(const mapping *m, void *failed);
 /* Copies the ranges that begin at file_begins of the view, or behind, to the file, and maps it in
  * their place. */
 void capture_move(int file, uint64_t file_begins);
-/* From here on nobody can change the file. */
+/* From here on nobody can change the file. Waits some seconds for who holds a page of it; ends the
+ * process if it cannot be. */
 void capture_seal(int file);
 
 #endif
