@@ -9,7 +9,7 @@ pub const ROOT: &str = "/sys/fs/cgroup";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlGroup {
     /// Whether it is one of version 1, where each controller has a folder in the root.
-    pub is_old: bool,
+    pub is_v1: bool,
     /// Its path below the root, or below the folders of controllers; empty: the outermost one.
     pub path: PathBuf,
 }
@@ -25,12 +25,12 @@ pub fn around(text: &str, controller: &str) -> Vec<ControlGroup> {
 /// has no controllers there; of version 1 each has a folder with its name.
 fn around_in(line: &str, controller: &str) -> Option<Vec<ControlGroup>> {
     let (controllers, own) = line.split_once(':')?.1.split_once(":/")?;
-    let is_old = controllers.split(',').any(|other| other == controller);
-    if !is_old && !controllers.is_empty() {
+    let is_v1 = controllers.split(',').any(|other| other == controller);
+    if !is_v1 && !controllers.is_empty() {
         return None;
     }
     let groups = Path::new(own).ancestors();
-    Some(groups.map(|path| ControlGroup { is_old, path: path.to_owned() }).collect())
+    Some(groups.map(|path| ControlGroup { is_v1, path: path.to_owned() }).collect())
 }
 
 #[cfg(test)]
@@ -41,9 +41,9 @@ mod tests {
     fn a_process_is_in_its_groups_and_in_those_around_them() {
         let of = |text: &str| -> Vec<(bool, String)> {
             let groups = around(text, "cpu");
-            groups.into_iter().map(|one| (one.is_old, one.path.display().to_string())).collect()
+            groups.into_iter().map(|one| (one.is_v1, one.path.display().to_string())).collect()
         };
-        let named = |is_old: bool, path: &str| (is_old, path.to_owned());
+        let named = |is_v1: bool, path: &str| (is_v1, path.to_owned());
         assert_eq!(of("0::/a/b\n"), [named(false, "a/b"), named(false, "a"), named(false, "")]);
         assert_eq!(
             of("5:cpu,cpuacct:/a\n4:cpuset:/x\n0::/\n"),

@@ -39,7 +39,7 @@ fn groups(root: &Path, text: &str) -> Vec<Memory> {
 
 /// `None` if the group has no limit. Files count as in use there, though the kernel gives them up.
 fn limited(root: &Path, group: &ControlGroup) -> Option<Memory> {
-    let (folder, limit, used, files) = if group.is_old {
+    let (folder, limit, used, files) = if group.is_v1 {
         let files = ["total_active_file ", "total_inactive_file "];
         (root.join("memory"), "memory.limit_in_bytes", "memory.usage_in_bytes", files)
     } else {

@@ -104,13 +104,13 @@ fn contains(list: &str, number: usize) -> bool {
 /// quota.
 fn limited(root: &Path, text: &str) -> Vec<Group> {
     let quota = |group: ControlGroup| {
-        if group.is_old { old_group(root, &group.path) } else { new_group(root, &group.path) }
+        if group.is_v1 { v1_group(root, &group.path) } else { v2_group(root, &group.path) }
     };
     control_groups::around(text, "cpu").into_iter().filter_map(quota).collect()
 }
 
 /// The control group of version 2 with this path; `None` if it has no quota.
-fn new_group(root: &Path, path: &Path) -> Option<Group> {
+fn v2_group(root: &Path, path: &Path) -> Option<Group> {
     let read = |name: &str| fs::read_to_string(root.join(path).join(name)).ok();
     let max = read("cpu.max")?;
     let (quota, period) = max.trim().split_once(' ')?;
@@ -121,7 +121,7 @@ fn new_group(root: &Path, path: &Path) -> Option<Group> {
 
 /// The same of version 1. What it has used is counted by another controller. Where that one does
 /// not know the group, the whole quota counts as left.
-fn old_group(root: &Path, path: &Path) -> Option<Group> {
+fn v1_group(root: &Path, path: &Path) -> Option<Group> {
     let read = |controller: &str, name: &str| {
         let text = fs::read_to_string(root.join(controller).join(path).join(name)).ok()?;
         text.trim().parse::<i64>().ok()
