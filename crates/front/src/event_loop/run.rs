@@ -165,19 +165,15 @@ impl EventLoop {
         let EventLoop { context, gates, turns, .. } = self;
         let now = tokamak_cost::now();
         turns[context.index].fetch_add(1, Ordering::Relaxed);
-        let is_in_time = if is_idle {
-            *last = None;
-            true
-        } else {
-            let record = Record::take(now);
-            match last.replace(record) {
-                Some(last) => context.balancer.report(context.index, last, record),
-                // The first tick comes immediately.
-                None => {
-                    context.balancer.begin(context.index, record);
-                    true
-                }
+        let record = (!is_idle).then(|| Record::take(now));
+        let is_in_time = match (std::mem::replace(last, record), record) {
+            (Some(last), Some(record)) => context.balancer.report(context.index, last, record),
+            // The first tick comes immediately.
+            (None, Some(record)) => {
+                context.balancer.begin(context.index, record);
+                true
             }
+            (_, None) => true,
         };
         self.attend();
         gates.iter().for_each(|gate| gate.tick(now));
