@@ -23,5 +23,9 @@ $app = require __DIR__ . '/bootstrap/app.php';
 $app->instance('request', Request::create('/'));
 $kernel = $app->make(Kernel::class);
 $kernel->bootstrap();
+// A route's pattern is compiled when a request is compared with it for the first time: here, for all.
+foreach ($app->make('router')->getRoutes() as $route) {
+    $route->matches(Request::create('/'));
+}
 
 tokamak_substitute_file(__DIR__ . '/public/index.php', __DIR__ . '/run.php');
