@@ -21,7 +21,7 @@ fn wakes(pids: &BTreeSet<u32>) -> u64 {
     threads.flatten().flatten().filter_map(woken).sum()
 }
 
-/// In five seconds there are 12 to 25. Any one of these adds 15 or more: a look of each worker
+/// In five seconds there are 10 to 25. Any one of these adds 15 or more: a look of each worker
 /// every two seconds, ticks of the event loops five times a second, looks of the supervisor four
 /// times a second. A question to the one zygote twice a second adds too little to be seen here.
 #[test]

@@ -212,8 +212,7 @@ fn leaves_a_server_alone_that_was_stopped_as_a_whole() {
     let mut all = vec![supervisor, before["front_pid"].as_u64().unwrap(), zygote(&mut server)];
     all.extend(worker_pids(&before));
     all.iter().for_each(|pid| stop(*pid));
-    // Longer than the watchdog waits, and than the two seconds without a look by which the
-    // supervisor knows that it was stopped.
+    // Longer than the watchdog waits; the supervisor counts only a part of one look of it.
     std::thread::sleep(Duration::from_millis(3500));
     // The supervisor first, but the others at once: on a busy machine, programs that are started
     // one after the other take as long as the supervisor is patient.

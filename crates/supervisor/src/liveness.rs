@@ -25,8 +25,8 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// than the time between two signs of life of a front (`Timeouts::heartbeat`), each of which brings
 /// a look, so that hardly any comes for itself. A request that waits for a worker brings one, too.
 pub fn idle_look_every(limit: Duration) -> Duration {
-    let longest = Duration::from_millis(2500);
-    if limit.is_zero() { longest } else { (limit / 4).clamp(LOOK_EVERY, longest) }
+    let longest = Duration::from_secs(3);
+    if limit.is_zero() { longest } else { (limit * 3 / 10).clamp(LOOK_EVERY, longest) }
 }
 
 /// The silence of one process, or of a part of it.
@@ -95,7 +95,7 @@ mod tests {
     fn a_supervisor_that_is_slow_on_a_busy_machine_counts_less() {
         let mut liveness = Liveness::default();
         let mut looks = (1..=12).map(|look| liveness.is_still(LIMIT, look * 4 * SECOND));
-        assert_eq!(looks.position(|is_still| is_still), Some(5), "two and a half for each look");
+        assert_eq!(looks.position(|is_still| is_still), Some(4), "three seconds for each look");
     }
 
     #[test]
