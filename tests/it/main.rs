@@ -136,6 +136,7 @@ mod roll_back;
 mod routing;
 /// Rules of a site: redirects, rewrites, refusals, response headers.
 mod rules;
+mod scarce_memory;
 /// The seal report: planted leaks are named, and nothing else is.
 mod seal_report;
 /// What tests of real applications lean on: a database, a browser, visitors with cookies.
