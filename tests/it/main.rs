@@ -172,3 +172,5 @@ mod watchdog;
 mod wordpress;
 /// WordPress in images of each depth: always the pages of classic mode.
 mod wordpress_sealed;
+/// Which extensions, servers, applications and clients work with Tokamak.
+mod works_with;

@@ -218,8 +218,8 @@ pub struct Timeouts {
 
 impl Timeouts {
     /// How often a process gives a sign of life: a quarter of the time after which it counts as
-    /// dead, so that one which comes late does no harm, and every 2.5 seconds at least. As `watchdog`
-    /// is zero or a second at least, it is not below 250 ms.
+    /// dead, so that one which comes late does no harm, and every 2.5 seconds at least. As
+    /// `watchdog` is zero or a second at least, it is not below 250 ms.
     pub fn heartbeat(&self) -> Duration {
         let longest = Duration::from_millis(2500);
         if self.watchdog.is_zero() { longest } else { longest.min(self.watchdog / 4) }

@@ -1,0 +1,345 @@
+//! Which extensions of PHP work in which mode: `docs/works-with.md`, made from what is seen here.
+//! `tests/works-with` has a row for each extension, which is used as a page would: by three
+//! visitors, by six at once, and by another. Each extension is alone with those that it needs.
+//!
+//! `scripts/works-with` tries all of Debian's; a change tries some of those that are installed.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+
+use crate::harness::{Kind, Server, Setup, in_parallel};
+use crate::layers::root;
+use crate::services::mariadb::{MariaDb, PASSWORD};
+use crate::services::postgresql::PostgreSql;
+use crate::services::redis::Redis;
+
+/// A folder with unpacked packages, whose extensions are tried beside those that are installed.
+const UNPACKED: &str = "WORKS_WITH_PACKAGES_IN";
+
+/// Of how many installed extensions a change tries one.
+const ONE_OF: usize = 4;
+
+/// Servers at once.
+const AT_ONCE: usize = 3;
+
+/// A column of the table.
+struct Way {
+    title: &'static str,
+    kind: Kind,
+    /// What has run before the image is taken, in sealed mode.
+    image: Image,
+}
+
+#[derive(Clone, Copy)]
+enum Image {
+    Boot,
+    WarmedWorker,
+    None,
+}
+
+const WAYS: [Way; 5] = [
+    Way { title: "classic", kind: Kind::Classic, image: Image::None },
+    Way { title: "worker", kind: Kind::Worker, image: Image::None },
+    Way { title: "sealed, boot", kind: Kind::Sealed, image: Image::Boot },
+    Way { title: "sealed, warm-up", kind: Kind::Sealed, image: Image::WarmedWorker },
+    Way { title: "async", kind: Kind::Async, image: Image::None },
+];
+
+/// Lists the rows, with the extensions that each needs, and says which of all are part of PHP.
+const LIST: &str = r"
+    $rows = array_merge(...array_map(static fn ($file) => require $file, glob('extensions/*.php')));
+    $row = static fn ($row, $name) => [
+        'name' => $name, 'module' => $row['module'] ?? $name,
+        'with' => $row['with'] ?? [], 'service' => $row['service'] ?? '',
+    ];
+    echo json_encode([
+        'rows' => array_map($row, $rows, array_keys($rows)),
+        'own' => array_map('strtolower', get_loaded_extensions()),
+        'folder' => PHP_EXTENSION_DIR,
+        'version' => PHP_VERSION,
+    ]);";
+
+/// An extension, used in one way.
+struct Row {
+    name: String,
+    module: String,
+    /// Extensions that it needs.
+    with: Vec<String>,
+    /// What it asks; empty: nothing.
+    service: String,
+}
+
+impl Row {
+    fn new(said: &Value) -> Row {
+        let text = |key: &str| said[key].as_str().unwrap().to_owned();
+        let with = texts(&said["with"]);
+        Row { name: text("name"), module: text("module"), with, service: text("service") }
+    }
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
+/// PHP and its extensions as they are here.
+struct Php {
+    version: String,
+    rows: Vec<Row>,
+    own: BTreeSet<String>,
+    folders: Vec<PathBuf>,
+}
+
+impl Php {
+    fn look() -> Php {
+        let said = php(&["-n", "-r", LIST]);
+        let said: Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"));
+        let folder = Path::new(said["folder"].as_str().unwrap());
+        let unpacked = std::env::var_os(UNPACKED).map(|place| {
+            Path::new(&place).join(folder.strip_prefix("/").expect("an absolute path"))
+        });
+        Php {
+            version: said["version"].as_str().unwrap().to_owned(),
+            rows: said["rows"].as_array().unwrap().iter().map(Row::new).collect(),
+            own: texts(&said["own"]).into_iter().collect(),
+            folders: unpacked.into_iter().chain([folder.to_owned()]).collect(),
+        }
+    }
+
+    /// The lines that load an extension and those that it needs; `None` if one is not there.
+    fn settings(&self, row: &Row) -> Option<String> {
+        let mut lines = "zend_extension=opcache.so\n".to_owned();
+        for module in row.with.iter().chain([&row.module]) {
+            if self.own.contains(module) {
+                continue;
+            }
+            let files = self.folders.iter().map(|folder| folder.join(format!("{module}.so")));
+            let file = files.into_iter().find(|file| file.exists())?;
+            let key = if module == "xdebug" { "zend_extension" } else { "extension" };
+            let _ = writeln!(lines, "{key}={}", file.display());
+        }
+        Some(lines)
+    }
+}
+
+fn php(arguments: &[&str]) -> String {
+    let site = root().join("tests/works-with");
+    let output = Command::new("php").args(arguments).current_dir(site).output().expect("PHP");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// One row, and a folder with the settings that load its extension.
+struct Trial<'a> {
+    row: &'a Row,
+    version: String,
+    settings: tempfile::TempDir,
+}
+
+impl<'a> Trial<'a> {
+    fn new(row: &'a Row, settings: &str) -> Trial<'a> {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("all.ini"), settings).unwrap();
+        let output = Command::new("php")
+            .args(["-r", &format!("echo phpversion('{}');", row.module.trim_end_matches("-php"))])
+            .env("PHP_INI_SCAN_DIR", folder.path())
+            .output()
+            .expect("PHP");
+        let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        Trial { row, version, settings: folder }
+    }
+
+    /// What is seen of one mode: the cell of the table.
+    fn cell(&self, way: &Way, services: &Services) -> String {
+        let setup = Setup::new(way.kind).site("works-with").env("ROW", &self.row.name);
+        let setup = setup.env("PASSWORD", PASSWORD);
+        let setup = setup.env("PORT", &services.port(&self.row.service).to_string());
+        let setup = match way.image {
+            Image::Boot => setup.boot("boot.php"),
+            Image::WarmedWorker => setup.warm(&["/index.php"]),
+            Image::None => setup,
+        };
+        let setup = setup
+            .server_env("PHP_INI_SCAN_DIR", self.settings.path().to_str().unwrap())
+            .php_admin_value("ffi.enable", "1")
+            .php_admin_value("opcache.file_update_protection", "0")
+            .php_value("display_errors", "0");
+        let tried = catch_unwind(AssertUnwindSafe(|| {
+            let server = setup.start();
+            let seen = visit(&server);
+            let log = server.log();
+            (seen, log)
+        }));
+        match tried {
+            Ok((seen, log)) => verdict(&seen, &log),
+            Err(_) => "does not work: the server does not answer".to_owned(),
+        }
+    }
+}
+
+/// The databases that rows ask.
+struct Services {
+    redis: Option<Redis>,
+    mariadb: Option<MariaDb>,
+    postgresql: Option<PostgreSql>,
+}
+
+impl Services {
+    fn start(trials: &[Trial<'_>]) -> Services {
+        let is_asked = |name: &str| trials.iter().any(|trial| trial.row.service == name);
+        Services {
+            redis: is_asked("redis").then(Redis::start),
+            mariadb: is_asked("mariadb").then(|| {
+                let mariadb = MariaDb::start();
+                mariadb.create("reactor");
+                mariadb
+            }),
+            postgresql: is_asked("postgresql").then(PostgreSql::start),
+        }
+    }
+
+    /// Port of a service; 0 without one.
+    fn port(&self, name: &str) -> u16 {
+        let port = match name {
+            "redis" => self.redis.as_ref().map(Redis::port),
+            "mariadb" => self.mariadb.as_ref().map(MariaDb::port),
+            "postgresql" => self.postgresql.as_ref().map(PostgreSql::port),
+            _ => None,
+        };
+        port.unwrap_or_default()
+    }
+}
+
+/// What was answered that is not as it should be.
+fn visit(server: &Server) -> Vec<String> {
+    let wrong = Mutex::new(BTreeSet::new());
+    let ask = |_| {
+        let response = server.get("/index.php");
+        let text = String::from_utf8_lossy(&response.body).into_owned();
+        if response.status() != 200 || text != "ok" {
+            wrong.lock().unwrap().insert(format!("{} {text}", response.status()));
+        }
+    };
+    (0..3).for_each(ask);
+    in_parallel(6, ask);
+    ask(0);
+    wrong.into_inner().unwrap().into_iter().collect()
+}
+
+/// A cell: by the answers that were wrong, and by what the log says.
+fn verdict(wrong: &[String], log: &str) -> String {
+    if log.contains("Unable to load dynamic library") {
+        return "does not work: the extension cannot be loaded".to_owned();
+    }
+    assert!(!log.contains("Cannot load module"), "{log}"); // `with` does not name all
+    let after = |text: &str| log.lines().find_map(|line| line.split_once(text)).map(|(_, end)| end);
+    let refusal = after("no image can be taken: ").and_then(|end| end.rsplit_once("; this site"));
+    let replaced = after("a worker is replaced: ").and_then(|end| end.rsplit_once(", pid="));
+    let killed = ["SIGSEGV", "SIGABRT", "SIGBUS"].iter().find(|signal| log.contains(**signal));
+    let outcome = match (wrong.first(), refusal) {
+        (Some(first), _) if first.contains("Tokamak\\ConnectionInUse") => {
+            "refused: another request uses the boot's connection".to_owned()
+        }
+        (Some(_), _) if log.contains("hold a connection: open it in the request") => {
+            "refused: the boot's connection is closed, and the log says so".to_owned()
+        }
+        (Some(first), _) => {
+            let first: String = first.chars().take(120).collect();
+            format!("does not work: {}", first.replace(['|', '\n'], " "))
+        }
+        (None, Some((reason, _))) => format!("refused: {reason}"),
+        (None, None) => "ok".to_owned(),
+    };
+    let notes = [
+        killed.map(|signal| format!("a process dies by {signal}")),
+        replaced.map(|(cause, _)| format!("the worker is replaced: {cause}")),
+    ];
+    [outcome].into_iter().chain(notes.into_iter().flatten()).collect::<Vec<_>>().join("; ")
+}
+
+/// The cells of all trials, in their order.
+fn cells(trials: &[Trial<'_>], services: &Services) -> Vec<Vec<String>> {
+    let count = trials.len() * WAYS.len();
+    let cells: Vec<Mutex<String>> = (0..count).map(|_| Mutex::default()).collect();
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(cell) = cells.get(number) else { return };
+                    let way = &WAYS[number % WAYS.len()];
+                    let seen = trials[number / WAYS.len()].cell(way, services);
+                    *cell.lock().unwrap() = seen;
+                }
+            });
+        }
+    });
+    let cells: Vec<_> = cells.into_iter().map(|cell| cell.into_inner().unwrap()).collect();
+    cells.chunks(WAYS.len()).map(<[_]>::to_vec).collect()
+}
+
+fn line(trial: &Trial<'_>, cells: &[String]) -> String {
+    format!("| {} | {} | {} |\n", trial.row.name, trial.version, cells.join(" | "))
+}
+
+/// The page's text up to the table, the table's heading with it.
+fn split(page: &str) -> (&str, &str) {
+    let heading = page.find("| extension |").expect("docs/works-with.md has a table");
+    let rows = heading + page[heading..].match_indices('\n').nth(1).expect("two lines").0 + 1;
+    page.split_at(rows)
+}
+
+#[test]
+fn extensions_work_as_the_page_says() {
+    let php = Php::look();
+    let path = root().join("docs/works-with.md");
+    let page = fs::read_to_string(&path).expect("the page");
+    let titles = WAYS.map(|way| way.title).join(" | ");
+    assert!(page.contains(&format!("| extension | version | {titles} |")), "other columns");
+    let (introduction, rows) = split(&page);
+    let all = std::env::var_os(UNPACKED).is_some();
+    let present = php.rows.iter().filter_map(|row| {
+        let settings = php.settings(row);
+        assert!(
+            settings.is_some() || !all,
+            "{}.so, or one that it needs, is not there",
+            row.module
+        );
+        settings.map(|settings| (row, settings))
+    });
+    let step = if all { 1 } else { ONE_OF };
+    let trials: Vec<_> =
+        present.step_by(step).map(|(row, settings)| Trial::new(row, &settings)).collect();
+    let services = Services::start(&trials);
+    let found = cells(&trials, &services);
+    let lines: Vec<_> =
+        trials.iter().zip(&found).map(|(trial, cells)| line(trial, cells)).collect();
+    if all && std::env::var_os("UPDATE_DOCS").is_some() {
+        let mut sorted = lines;
+        sorted.sort();
+        fs::write(&path, format!("{introduction}{}", sorted.concat())).expect("docs/ is there");
+        return;
+    }
+    let said = |name: &str, column: usize| {
+        let row = rows.lines().find(|row| row.starts_with(&format!("| {name} |")));
+        let row = row.unwrap_or_else(|| panic!("docs/works-with.md has no {name}"));
+        row.split(" | ")
+            .nth(2 + column)
+            .expect("a row of all modes")
+            .trim_end_matches(" |")
+            .to_owned()
+    };
+    for (trial, cells) in trials.iter().zip(&found) {
+        for (column, (way, cell)) in WAYS.iter().zip(cells).enumerate() {
+            let name = &trial.row.name;
+            assert_eq!(*cell, said(name, column), "{name}, {}, PHP {}", way.title, php.version);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+<?php
+require_once __DIR__ . '/row.php';
+answer($made ?? made());
