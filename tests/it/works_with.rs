@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{Kind, Server, Setup, in_parallel};
+use crate::harness::{Kind, Process, Server, Setup, eventually, free_address, in_parallel};
 use crate::layers::root;
 use crate::services::mariadb::{MariaDb, PASSWORD};
 use crate::services::postgresql::PostgreSql;
@@ -26,6 +27,9 @@ const UNPACKED: &str = "WORKS_WITH_PACKAGES_IN";
 
 /// Of how many installed extensions a change tries one.
 const ONE_OF: usize = 4;
+
+/// Services that `scripts/works-with` brings, and the set-up of the tests does not.
+const UNPACKED_SERVICES: [&str; 2] = ["gearman", "memcached"];
 
 /// Servers at once.
 const AT_ONCE: usize = 3;
@@ -188,6 +192,32 @@ struct Services {
     redis: Option<Redis>,
     mariadb: Option<MariaDb>,
     postgresql: Option<PostgreSql>,
+    memcached: Option<Daemon>,
+    gearman: Option<Daemon>,
+}
+
+/// A program that needs a port and nothing else.
+struct Daemon {
+    port: u16,
+    _process: Process,
+    _log: tempfile::TempDir,
+}
+
+impl Daemon {
+    /// `name` is looked for among the unpacked packages first; `words` come after `-p PORT`.
+    fn start(name: &str, words: &[&str]) -> Daemon {
+        let unpacked = std::env::var_os(UNPACKED).unwrap_or_default();
+        let places = ["usr/bin", "usr/sbin"].map(|place| Path::new(&unpacked).join(place));
+        let files = places.iter().map(|place| place.join(name));
+        let program = files.into_iter().find(|file| file.exists()).unwrap_or_else(|| name.into());
+        let (port, log) = (free_address().port(), tempfile::tempdir().unwrap());
+        let mut arguments = vec!["-p".to_owned(), port.to_string()];
+        arguments.extend(words.iter().map(|word| (*word).to_owned()));
+        let process = Process::start(&program, &arguments, &[], &log.path().join("log"));
+        let answers = || std::net::TcpStream::connect(("127.0.0.1", port)).ok();
+        assert!(eventually(Duration::from_secs(20), answers).is_some(), "{name} does not start");
+        Daemon { port, _process: process, _log: log }
+    }
 }
 
 impl Services {
@@ -201,6 +231,10 @@ impl Services {
                 mariadb
             }),
             postgresql: is_asked("postgresql").then(PostgreSql::start),
+            memcached: is_asked("memcached")
+                .then(|| Daemon::start("memcached", &["-l", "127.0.0.1", "-u", "nobody"])),
+            gearman: is_asked("gearman")
+                .then(|| Daemon::start("gearmand", &["-L", "127.0.0.1", "--log-file", "stderr"])),
         }
     }
 
@@ -210,6 +244,8 @@ impl Services {
             "redis" => self.redis.as_ref().map(Redis::port),
             "mariadb" => self.mariadb.as_ref().map(MariaDb::port),
             "postgresql" => self.postgresql.as_ref().map(PostgreSql::port),
+            "memcached" => self.memcached.as_ref().map(|daemon| daemon.port),
+            "gearman" => self.gearman.as_ref().map(|daemon| daemon.port),
             _ => None,
         };
         port.unwrap_or_default()
@@ -305,7 +341,8 @@ fn extensions_work_as_the_page_says() {
     assert!(page.contains(&format!("| extension | version | {titles} |")), "other columns");
     let (introduction, rows) = split(&page);
     let all = std::env::var_os(UNPACKED).is_some();
-    let present = php.rows.iter().filter_map(|row| {
+    let is_there = |row: &&Row| all || !UNPACKED_SERVICES.contains(&row.service.as_str());
+    let present = php.rows.iter().filter(is_there).filter_map(|row| {
         let settings = php.settings(row);
         assert!(
             settings.is_some() || !all,

@@ -1,6 +1,8 @@
 <?php
 // What asks a database that is there: `service` is its name, PORT and PASSWORD are in the
-// environment. The user and the database are called reactor. Each has two rows, one that connects for each visitor, and one whose boot does.
+// environment. The user and the database are called reactor. Each has three
+// rows: one that connects for each visitor, one whose boot does, and one whose boot does so
+// persistently. What is persistent is looked up again by each visitor in other modes.
 $ways = [
     'redis' => [
         'with' => ['igbinary'],
@@ -11,6 +13,12 @@ $ways = [
             $redis->auth(getenv('PASSWORD'));
             return $redis;
         },
+        'persist' => static function () {
+            $redis = new Redis();
+            $redis->pconnect('127.0.0.1', (int) getenv('PORT'));
+            $redis->auth(getenv('PASSWORD'));
+            return $redis;
+        },
         'ask' => static fn (Redis $redis) => [$redis->set('works', '1'), $redis->get('works')],
         'is' => [true, '1'],
     ],
@@ -18,6 +26,7 @@ $ways = [
         'with' => ['mysqlnd'],
         'service' => 'mariadb',
         'connect' => static fn () => new mysqli('127.0.0.1', 'reactor', getenv('PASSWORD'), 'reactor', (int) getenv('PORT')),
+        'persist' => static fn () => new mysqli('p:127.0.0.1', 'reactor', getenv('PASSWORD'), 'reactor', (int) getenv('PORT')),
         'ask' => static fn (mysqli $database) => $database->execute_query('SELECT concat(?, ?)', ['a', 'b'])->fetch_row(),
         'is' => ['ab'],
     ],
@@ -25,12 +34,14 @@ $ways = [
         'with' => ['mysqlnd', 'pdo'],
         'service' => 'mariadb',
         'connect' => static fn () => new PDO('mysql:host=127.0.0.1;dbname=reactor;port=' . getenv('PORT'), 'reactor', getenv('PASSWORD')),
+        'persist' => static fn () => new PDO('mysql:host=127.0.0.1;dbname=reactor;port=' . getenv('PORT'), 'reactor', getenv('PASSWORD'), [PDO::ATTR_PERSISTENT => true]),
         'ask' => static fn (PDO $database) => $database->query('SELECT 7')->fetchColumn(),
         'is' => 7,
     ],
     'pgsql' => [
         'service' => 'postgresql',
         'connect' => static fn () => pg_connect('host=127.0.0.1 dbname=reactor user=reactor port=' . getenv('PORT') . " password='" . getenv('PASSWORD') . "'"),
+        'persist' => static fn () => pg_pconnect('host=127.0.0.1 dbname=reactor user=reactor port=' . getenv('PORT') . " password='" . getenv('PASSWORD') . "'"),
         'ask' => static fn ($database) => pg_fetch_result(pg_query_params($database, 'SELECT $1::int + 1', [6]), 0, 0),
         'is' => '7',
     ],
@@ -38,8 +49,51 @@ $ways = [
         'with' => ['pdo'],
         'service' => 'postgresql',
         'connect' => static fn () => new PDO('pgsql:host=127.0.0.1;dbname=reactor;port=' . getenv('PORT'), 'reactor', getenv('PASSWORD')),
+        'persist' => static fn () => new PDO('pgsql:host=127.0.0.1;dbname=reactor;port=' . getenv('PORT'), 'reactor', getenv('PASSWORD'), [PDO::ATTR_PERSISTENT => true]),
         'ask' => static fn (PDO $database) => $database->query('SELECT 7')->fetchColumn(),
         'is' => 7,
+    ],
+    'memcached' => [
+        'with' => ['igbinary', 'msgpack'],
+        'service' => 'memcached',
+        'connect' => static function () {
+            $memcached = new Memcached();
+            $memcached->addServer('127.0.0.1', (int) getenv('PORT'));
+            return $memcached;
+        },
+        'persist' => static function () {
+            $memcached = new Memcached('works');
+            $memcached->getServerList() || $memcached->addServer('127.0.0.1', (int) getenv('PORT'));
+            $memcached->set('by the boot', '1');
+            return $memcached;
+        },
+        'ask' => static fn (Memcached $memcached) => [$memcached->set('works', '1'), $memcached->get('works')],
+        'is' => [true, '1'],
+    ],
+    'memcache' => [
+        'service' => 'memcached',
+        'connect' => static function () {
+            $memcache = new Memcache();
+            $memcache->connect('127.0.0.1', (int) getenv('PORT'));
+            return $memcache;
+        },
+        'persist' => static function () {
+            $memcache = new Memcache();
+            $memcache->pconnect('127.0.0.1', (int) getenv('PORT'));
+            return $memcache;
+        },
+        'ask' => static fn (Memcache $memcache) => [$memcache->set('works', '1'), $memcache->get('works')],
+        'is' => [true, '1'],
+    ],
+    'gearman' => [
+        'service' => 'gearman',
+        'connect' => static function () {
+            $client = new GearmanClient();
+            $client->addServer('127.0.0.1', (int) getenv('PORT'));
+            return $client;
+        },
+        'ask' => static fn (GearmanClient $client) => [$client->ping('works'), strlen($client->doBackground('work', '1')) > 0],
+        'is' => [true, true],
     ],
 ];
 $rows = [];
@@ -47,5 +101,8 @@ foreach ($ways as $name => $way) {
     $row = ['module' => $name] + $way;
     $rows[$name] = ['use' => static fn () => $way['ask']($way['connect']())] + $row;
     $rows["$name, connected by the boot"] = ['make' => $way['connect'], 'use' => $way['ask']] + $row;
+    if (isset($way['persist'])) {
+        $rows["$name, persistent, by the boot"] = ['make' => $way['persist'], 'use' => $way['ask']] + $row;
+    }
 }
 return $rows;

@@ -42,20 +42,6 @@ return [
         },
         'is' => 'SolrClientException',
     ],
-    'memcached' => [
-        'with' => ['igbinary', 'msgpack'],
-        'make' => static fn () => new Memcached(),
-        'use' => static function (Memcached $made) {
-            $made->resetServerList();
-            $made->addServer('127.0.0.1', 1);
-            return [$made->get('a'), $made->getResultCode() !== Memcached::RES_SUCCESS];
-        },
-        'is' => [false, true],
-    ],
-    'memcache' => [
-        'use' => static fn () => @(new Memcache())->connect('127.0.0.1', 1),
-        'is' => false,
-    ],
     'mongodb' => [
         'make' => static fn () => new MongoDB\Driver\Manager('mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100'),
         'use' => static function (MongoDB\Driver\Manager $made) {
@@ -77,17 +63,6 @@ return [
             }
         },
         'is' => false,
-    ],
-    'gearman' => [
-        'make' => static fn () => new GearmanClient(),
-        'use' => static function (GearmanClient $made) {
-            try {
-                $made->addServer('127.0.0.1', 1);
-            } catch (GearmanException $thrown) {
-                return $thrown->getMessage();
-            }
-        },
-        'is' => 'Failed to set exception option',
     ],
     'stomp' => [
         'use' => static function () {
