@@ -64,7 +64,7 @@ $ways = [
         'persist' => static function () {
             $memcached = new Memcached('works');
             $memcached->getServerList() || $memcached->addServer('127.0.0.1', (int) getenv('PORT'));
-            $memcached->set('by the boot', '1');
+            $memcached->set('boot', '1');
             return $memcached;
         },
         'ask' => static fn (Memcached $memcached) => [$memcached->set('works', '1'), $memcached->get('works')],
