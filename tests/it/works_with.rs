@@ -1,10 +1,10 @@
 //! Which extensions of PHP work in which mode: `docs/works-with.md`, made from what is seen here.
-//! `tests/works-with` has a row for each extension, which is used as a page would: by three
+//! `tests/works-with` has a row for each extension, which is used as a page would: by five
 //! visitors, by six at once, and by another. Each extension is alone with those that it needs.
 //!
 //! `scripts/works-with` tries all of Debian's; a change tries some of those that are installed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{Kind, Process, Server, Setup, eventually, free_address, in_parallel};
+use crate::harness::{
+    Kind, Process, Response, Server, Setup, eventually, free_address, in_parallel,
+};
 use crate::layers::root;
 use crate::services::mariadb::{MariaDb, PASSWORD};
 use crate::services::postgresql::PostgreSql;
@@ -33,6 +35,9 @@ const UNPACKED_SERVICES: [&str; 2] = ["gearman", "memcached"];
 
 /// Whether two requests of async mode meet in one connection is chance, so it may also be ok.
 const IN_USE: &str = "refused: another request uses the boot's connection";
+
+/// Visitors one after the other.
+const VISITORS: usize = 5;
 
 /// Servers at once.
 const AT_ONCE: usize = 3;
@@ -255,24 +260,62 @@ impl Services {
     }
 }
 
-/// What was answered that is not as it should be.
-fn visit(server: &Server) -> Vec<String> {
-    let wrong = Mutex::new(BTreeSet::new());
-    let ask = |_| {
-        let response = server.get("/index.php");
+/// What visitors were given.
+#[derive(Default)]
+struct Seen {
+    /// Answers that are not as they should be.
+    wrong: BTreeSet<String>,
+    /// Of each process, what it held after each visitor who was alone: threads and descriptors.
+    held: BTreeMap<String, Vec<[usize; 2]>>,
+}
+
+impl Seen {
+    fn hear(&mut self, response: &Response, is_alone: bool) {
         let text = String::from_utf8_lossy(&response.body).into_owned();
         if response.status() != 200 || text != "ok" {
-            wrong.lock().unwrap().insert(format!("{} {text}", response.status()));
+            self.wrong.insert(format!("{} {text}", response.status()));
         }
+        let numbers = response.header("x-holds").unwrap_or_default().split(' ');
+        let counts: Vec<usize> = numbers.filter_map(|number| number.parse().ok()).collect();
+        let process = response.header("x-process").unwrap_or_default().to_owned();
+        if let (&[threads, files], true) = (&counts[..], is_alone) {
+            self.held.entry(process).or_default().push([threads, files]);
+        }
+    }
+
+    /// What each visitor leaves in the process that serves the next one. The first may have loaded
+    /// what stays for all.
+    fn left(&self) -> Option<&'static str> {
+        let grows = |which: usize| {
+            self.held.values().any(|held| {
+                held.len() > VISITORS / 2 && held[1..].is_sorted_by(|a, b| a[which] < b[which])
+            })
+        };
+        if grows(0) {
+            Some("each visitor leaves a thread")
+        } else if grows(1) {
+            Some("each visitor leaves a descriptor")
+        } else {
+            None
+        }
+    }
+}
+
+/// Some visitors one after the other, six at once, and one more.
+fn visit(server: &Server) -> Seen {
+    let seen = Mutex::new(Seen::default());
+    let ask = |is_alone| {
+        let response = server.get("/index.php");
+        seen.lock().unwrap().hear(&response, is_alone);
     };
-    (0..3).for_each(ask);
-    in_parallel(6, ask);
-    ask(0);
-    wrong.into_inner().unwrap().into_iter().collect()
+    (0..VISITORS).for_each(|_| ask(true));
+    in_parallel(6, |_| ask(false));
+    ask(false);
+    seen.into_inner().unwrap()
 }
 
 /// A cell: by the answers that were wrong, and by what the log says.
-fn verdict(wrong: &[String], log: &str) -> String {
+fn verdict(seen: &Seen, log: &str) -> String {
     if log.contains("Unable to load dynamic library") {
         return "does not work: the extension cannot be loaded".to_owned();
     }
@@ -281,7 +324,7 @@ fn verdict(wrong: &[String], log: &str) -> String {
     let refusal = after("no image can be taken: ").and_then(|end| end.rsplit_once("; this site"));
     let replaced = after("a worker is replaced: ").and_then(|end| end.rsplit_once(", pid="));
     let killed = ["SIGSEGV", "SIGABRT", "SIGBUS"].iter().find(|signal| log.contains(**signal));
-    let outcome = match (wrong.first(), refusal) {
+    let outcome = match (seen.wrong.first(), refusal) {
         (Some(first), _) if first.contains("Tokamak\\ConnectionInUse") => IN_USE.to_owned(),
         (Some(_), _) if log.contains("hold a connection: open it in the request") => {
             "refused: the boot's connection is closed, and the log says so".to_owned()
@@ -299,6 +342,7 @@ fn verdict(wrong: &[String], log: &str) -> String {
     let notes = [
         killed.map(|signal| format!("a process dies by {signal}")),
         replaced.map(|(cause, _)| format!("the worker is replaced: {cause}")),
+        seen.left().map(str::to_owned),
     ];
     [outcome].into_iter().chain(notes.into_iter().flatten()).collect::<Vec<_>>().join("; ")
 }

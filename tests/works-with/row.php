@@ -27,6 +27,8 @@ function answer(mixed $made): void
     header('X-Process: ' . getmypid());
     try {
         $seen = row()['use']($made);
+        $held = array_map(static fn ($what) => count(scandir("/proc/self/$what")), ['task', 'fd']);
+        header('X-Holds: ' . implode(' ', $held));
         echo $seen === row()['is'] ? 'ok' : 'it returns ' . json_encode($seen, JSON_PARTIAL_OUTPUT_ON_ERROR);
     } catch (Throwable $thrown) {
         echo get_class($thrown), ': ', $thrown->getMessage();
