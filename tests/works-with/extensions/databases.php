@@ -1,8 +1,8 @@
 <?php
 // What asks a database that is there: `service` is its name, PORT and PASSWORD are in the
-// environment. The user and the database are called reactor. Each has three
-// rows: one that connects for each visitor, one whose boot does, and one whose boot does so
-// persistently. What is persistent is looked up again by each visitor in other modes.
+// environment. The user and the database are called reactor. There is a row that connects for each
+// visitor, one whose boot does, and one whose boot does so persistently. In classic mode, where
+// there is no boot, each visitor connects so.
 $ways = [
     'redis' => [
         'with' => ['igbinary'],
