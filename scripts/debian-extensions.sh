@@ -3,10 +3,10 @@
 
 # unpack FOLDER PACKAGE...: with the libraries that they need and that are not installed.
 unpack() {
-    local folder=$1 package
+    local folder=$1
     command -v apt-get >/dev/null || die "this needs Debian's packages"
     mkdir -p "$folder/packages/partial"
-    apt-get install -qq -y --download-only --no-install-recommends \
+    timeout 600 apt-get install -qq -y --download-only --no-install-recommends \
         -o "Dir::Cache::archives=$folder/packages" -o APT::Sandbox::User= "${@:2}" >"$folder/packages/log" 2>&1 ||
         { tail -n 5 "$folder/packages/log" >&2; die "not all of these can be downloaded: ${*:2}"; }
     unpack_all "$folder"
@@ -16,7 +16,7 @@ unpack() {
 unpack_alone() {
     local folder=$1
     mkdir -p "$folder/packages"
-    (cd "$folder/packages" && apt-get download -qq -o APT::Sandbox::User= "${@:2}") || die "not all of these can be downloaded: ${*:2}"
+    (cd "$folder/packages" && timeout 300 apt-get download -qq -o APT::Sandbox::User= "${@:2}") || die "not all of these can be downloaded: ${*:2}"
     unpack_all "$folder"
 }
 
