@@ -198,6 +198,10 @@ impl Counted {
 
     /// The request is over; `received` bytes came, and `sent` bytes of its body went out.
     pub fn count(&self, received: u64, sent: u64, ledger: &Ledger) {
+        // First, so that whoever sees it counted finds it in the lists.
+        let path = || self.target.as_ref().map_or("", PathAndQuery::path);
+        self.counters.last_errors.note(self.site, path, self.status, ledger);
+        self.counters.slowest.note(self.site, path, self.status, ledger);
         let route = self.counters.used(self.site, self.route);
         // PHP cannot set any other status: HTTP has three digits.
         let class = usize::from(self.status / 100).min(STATUSES.len() - 1);
@@ -224,9 +228,6 @@ impl Counted {
         if let Some(calls) = ledger.calls() {
             route.count_calls(calls);
         }
-        let path = || self.target.as_ref().map_or("", PathAndQuery::path);
-        self.counters.last_errors.note(self.site, path, self.status, ledger);
-        self.counters.slowest.note(self.site, path, self.status, ledger);
     }
 }
 

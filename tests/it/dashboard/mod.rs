@@ -126,15 +126,23 @@ fn the_slowest_urls_are_named_with_their_times() {
     server.get("/wait.php?us=50000").expect(200);
     server.get("/wait.php?us=120000&secret=1").expect(200);
     server.get("/wait.php?us=20000").expect(200);
+    // The log is asked first: a request that ends while the document is made may be left out of it.
+    let lines = log_lines(&server, 3);
     let document = document_of(port, 3.0);
     let urls = document["slowest"]["urls"].as_array().unwrap();
     assert_eq!(urls.len(), 1, "{urls:#?}");
-    let lines = log_lines(&server, 3);
-    let longest = lines.iter().filter_map(|line| line["duration_us"].as_f64()).fold(0.0, f64::max);
-    let shown = urls[0]["seconds"].as_f64().unwrap() * 1e6;
-    assert!((0.0..1.0).contains(&(shown - longest)), "{shown} {longest}");
-    for (name, value) in [("site", "localhost"), ("path", "/wait.php"), ("phase", "php")] {
-        assert_eq!(urls[0][name], value);
+    let longest = lines.iter().max_by_key(|line| line["duration_us"].as_u64()).unwrap();
+    let (shown, logged) = (urls[0]["seconds"].as_f64().unwrap() * 1e6, &longest["duration_us"]);
+    // The log cuts it to microseconds, and seconds as a fraction are not exact to the nanosecond.
+    assert!((-0.001..1.0).contains(&(shown - logged.as_f64().unwrap())), "{shown} {logged}");
+    // It is PHP's time as a rule; a busy machine may have spent more of it elsewhere.
+    let phases = longest["phases_us"].as_object().unwrap();
+    let (phase, _) = phases
+        .iter()
+        .max_by(|(_, one), (_, other)| one.as_f64().partial_cmp(&other.as_f64()).unwrap())
+        .unwrap();
+    for (name, value) in [("site", "localhost"), ("path", "/wait.php"), ("phase", phase)] {
+        assert_eq!(urls[0][name], value, "{longest}");
     }
     assert_eq!(urls[0]["status"], 200);
 }
