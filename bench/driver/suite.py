@@ -162,6 +162,7 @@ APART = {
     "before-after": "needs a second build",
     "check": "reads a record",
     "compression": "compares what compression costs, and no requests/s",
+    "crowd": "compares the server with itself, beside a crowd of idle clients",
     "edge": "has HTTP/2 and TLS, other peers and another client",
     "guard": "counts, and is a part of `make test`",
     "idle": "measures what no request takes",
