@@ -557,6 +557,7 @@ mod tests {
                         in_use: 4,
                         idle: 5,
                         waiting: 6,
+                        connections: "kept",
                     }],
                 },
                 UpstreamReport { name: "none".into(), addresses: Vec::new() },
@@ -601,8 +602,8 @@ upstream app: 3 process(es) started in place of others
 
 upstream app: because
 
-UPSTREAM  ADDRESS             WEIGHT  STATE  SECONDS  REQUESTS  FAILURES  IN USE  IDLE  WAITING
-app       unix:/run/app.sock  2       out    1.5      1000      3         4       5     6
+UPSTREAM  ADDRESS             WEIGHT  STATE  SECONDS  REQUESTS  FAILURES  IN USE  IDLE  WAITING  CONNECTIONS
+app       unix:/run/app.sock  2       out    1.5      1000      3         4       5     6        kept
 none      (none)
 
 CACHE    OF        ENTRIES  HITS  STALE  MISSES  COALESCED  REVALIDATED  BYPASSED  STORED

@@ -56,7 +56,7 @@ pub use acme::{FromAcme, LONGEST_FILE, StateFile, ToAcme};
 pub use cache::Purge;
 pub use front::{ANSWER_PART, FromFront, LostLines, ToFront, Why};
 pub use ini::ini_value;
-pub use upstreams::{AddressAction, AddressChange, AddressState, AddressStatus};
+pub use upstreams::{AddressAction, AddressChange, AddressState, AddressStatus, Connections};
 pub use zygote::{FromZygote, Newer, Signal, Status, ToZygote};
 
 /// The only argument of a zygote.

@@ -96,7 +96,7 @@ fn status_shows_the_addresses() {
             shown.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[0][..5], ["UPSTREAM", "ADDRESS", "WEIGHT", "STATE", "SECONDS"]);
         assert_eq!(rows[1][..4], ["app", &pools[0].address(), "1", "up"]);
-        assert_eq!(rows[2][5..], ["5", "0", "0", "1", "0"]);
+        assert_eq!(rows[2][5..], ["5", "0", "0", "1", "0", "kept"]);
     }
     let json = upstream(&server, &["list", "app", "--json"]).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();

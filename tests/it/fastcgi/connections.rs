@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use super::backend::{Backend, end, stderr, stdout, text};
 use super::balance::wait_for_load;
 use super::in_front_of;
-use crate::harness::{Kind, Setup, eventually, get, in_parallel, numbered, post};
+use crate::harness::{Kind, Server, Setup, eventually, get, in_parallel, numbered, post};
 use crate::http2::client::{exchange, request};
+use crate::operate::status;
 
 /// Above what a loaded machine needs for something that takes no time.
 const SOON: Duration = Duration::from_secs(20);
@@ -61,6 +62,47 @@ fn connections_end_as_configured() {
     let asked = Instant::now();
     let ended = ends.recv_timeout(SOON).expect("the idle connection is closed");
     assert!(ended - asked > Duration::from_millis(200), "not before its time");
+}
+
+/// What becomes of the connections to the application, as `tokamak status` says.
+pub(super) fn connections(server: &Server) -> String {
+    status(server)["upstreams"][0]["addresses"][0]["connections"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_application_that_keeps_no_connection_is_found_out() {
+    let backend = Backend::start(|client| {
+        if client.request().is_some() {
+            client.send(&text("once"));
+        }
+    });
+    let server = in_front_of(&backend, "").line("loops = 1").start();
+    assert_eq!(connections(&server), "unknown");
+    let found = eventually(SOON, || {
+        assert_eq!(server.text("/app"), "once");
+        (connections(&server) == "closed").then_some(())
+    });
+    assert!(found.is_some(), "{}", server.log());
+    (0..9).for_each(|_| assert_eq!(server.text("/app"), "once"));
+    let told = server.log().matches("closes each connection after its response").count();
+    assert_eq!(told, 1, "{}", server.log());
+}
+
+#[test]
+fn processes_that_end_now_and_then_are_not_taken_for_one_that_keeps_no_connection() {
+    let count = AtomicUsize::new(0);
+    let backend = Backend::start(move |client| {
+        // Every other connection has two requests.
+        let most = 1 + count.fetch_add(1, Ordering::Relaxed) % 2;
+        for _ in 0..most {
+            let Some(_) = client.request() else { return };
+            client.send(&text("one of some"));
+        }
+    });
+    let server = in_front_of(&backend, "").line("loops = 1").start();
+    (0..20).for_each(|_| assert_eq!(server.text("/app"), "one of some"));
+    assert_eq!(connections(&server), "kept");
+    assert!(!server.log().contains("closes each connection"), "{}", server.log());
 }
 
 /// Where in its life a kept connection is closed by the application.

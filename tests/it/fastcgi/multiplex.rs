@@ -10,6 +10,7 @@ use tokamak_fastcgi::{Values, encode};
 
 use super::applications::{Application, answers, example};
 use super::backend::{Asked, Backend, Client, Conversation, Heard, about, end, stdout, text};
+use super::connections::connections;
 use super::in_front_of;
 use crate::harness::{Kind, Setup, crc32, eventually, get, in_parallel, numbered, post};
 
@@ -78,6 +79,9 @@ fn requests_share_a_connection() {
         });
     }
     assert_eq!(backend.connections(), 2);
+    assert_eq!(connections(&server), "shared");
+    let told = server.log().matches("takes several requests on a connection").count();
+    assert_eq!(told, 1, "{}", server.log());
 }
 
 /// It is asked once. Another answer than "yes", or none, means one request a connection.

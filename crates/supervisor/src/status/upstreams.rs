@@ -45,6 +45,9 @@ pub struct AddressReport {
     pub idle: u32,
     /// Requests that wait for a connection.
     pub waiting: u32,
+    /// What becomes of its connections: `unknown`, `kept`, `closed` (by the application, after each
+    /// response) or `shared`.
+    pub connections: &'static str,
 }
 
 /// The applications of this configuration, or the one with this name, from what the front has said.
@@ -73,6 +76,7 @@ fn address(status: &AddressStatus) -> AddressReport {
         in_use: status.in_use,
         idle: status.idle,
         waiting: status.waiting,
+        connections: status.connections.name(),
     }
 }
 
@@ -96,8 +100,17 @@ pub(super) fn write_upstreams(
 
 fn table(upstreams: &[UpstreamReport], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let heading = [
-        "UPSTREAM", "ADDRESS", "WEIGHT", "STATE", "SECONDS", "REQUESTS", "FAILURES", "IN USE",
-        "IDLE", "WAITING",
+        "UPSTREAM",
+        "ADDRESS",
+        "WEIGHT",
+        "STATE",
+        "SECONDS",
+        "REQUESTS",
+        "FAILURES",
+        "IN USE",
+        "IDLE",
+        "WAITING",
+        "CONNECTIONS",
     ];
     let mut table = vec![row(heading)];
     for UpstreamReport { name, addresses } in upstreams {
@@ -113,10 +126,11 @@ fn table(upstreams: &[UpstreamReport], f: &mut fmt::Formatter<'_>) -> fmt::Resul
                 one.in_use.to_string(),
                 one.idle.to_string(),
                 one.waiting.to_string(),
+                one.connections.to_owned(),
             ]);
         }
         if addresses.is_empty() {
-            table.push([name, "(none)"].into_iter().chain([""; 8]).map(str::to_owned).collect());
+            table.push([name, "(none)"].into_iter().chain([""; 9]).map(str::to_owned).collect());
         }
     }
     write_table(f, &table)

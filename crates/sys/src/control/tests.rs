@@ -157,8 +157,14 @@ fn status() -> impl Strategy<Value = AddressStatus> {
         Just(AddressState::Down),
         Just(AddressState::Drained)
     ];
-    (".{0,40}", state, any::<[u64; 3]>(), any::<[u32; 4]>()).prop_map(
-        |(address, state, long, short)| AddressStatus {
+    let connections = prop_oneof![
+        Just(Connections::Unknown),
+        Just(Connections::Kept),
+        Just(Connections::Closed),
+        Just(Connections::Shared)
+    ];
+    (".{0,40}", state, any::<[u64; 3]>(), any::<[u32; 4]>(), connections).prop_map(
+        |(address, state, long, short, connections)| AddressStatus {
             address,
             weight: short[0],
             state,
@@ -168,6 +174,7 @@ fn status() -> impl Strategy<Value = AddressStatus> {
             in_use: short[1],
             idle: short[2],
             waiting: short[3],
+            connections,
         },
     )
 }

@@ -45,6 +45,34 @@ impl AddressState {
     }
 }
 
+/// What becomes of the connections to an address, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connections {
+    /// None has been used a second time, or closed before.
+    Unknown,
+    /// One after the other, they have several requests.
+    Kept,
+    /// The application closes each after its response, though it is asked to keep it.
+    Closed,
+    /// They have several requests at the same time.
+    Shared,
+}
+
+impl Connections {
+    const ALL: [Connections; 4] =
+        [Connections::Unknown, Connections::Kept, Connections::Closed, Connections::Shared];
+
+    /// Its name in status.
+    pub fn name(self) -> &'static str {
+        match self {
+            Connections::Unknown => "unknown",
+            Connections::Kept => "kept",
+            Connections::Closed => "closed",
+            Connections::Shared => "shared",
+        }
+    }
+}
+
 /// How an address stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressStatus {
@@ -66,6 +94,8 @@ pub struct AddressStatus {
     pub idle: u32,
     /// Requests that wait for a connection.
     pub waiting: u32,
+    /// What becomes of its connections.
+    pub connections: Connections,
 }
 
 /// What is to be done with an address.
@@ -105,6 +135,10 @@ impl AddressStatus {
             .u32(self.in_use)
             .u32(self.idle)
             .u32(self.waiting)
+            .u8(
+                Connections::ALL.iter().position(|one| *one == self.connections).unwrap_or_default()
+                    as u8,
+            )
     }
 
     pub(super) fn decode(from: &mut Reader<'_>) -> Result<AddressStatus, BadMessage> {
@@ -120,6 +154,9 @@ impl AddressStatus {
             in_use: from.u32()?,
             idle: from.u32()?,
             waiting: from.u32()?,
+            connections: *Connections::ALL
+                .get(usize::from(from.u8()?))
+                .ok_or(BadMessage("unknown connections"))?,
         })
     }
 }

@@ -58,12 +58,21 @@ impl Upstream {
         let (pool, mux) = (&member.pool, &member.mux_connections);
         let is_at_risk = !call.is_repeatable && !self.settings.bounds.reuse_for_all;
         loop {
-            let is_shared = member.is_shared().await.map_err(UpstreamError::Unreachable)?;
+            let tell = |news: &str| self.log(&format!("{} {news}", member.name));
+            let is_shared = member.is_shared(tell).await.map_err(UpstreamError::Unreachable)?;
             let permit = pool.permit(loop_index, call.flow).await?;
+            if pool.has_news() {
+                self.log(&format!(
+                    "{} closes each connection after its response, though it is asked to keep it: \
+                     each request gets a new one from now on",
+                    member.name
+                ));
+            }
             let permitted = tokamak_cost::now();
             let wants_new = is_at_risk || avoid_kept;
             // Where connections are shared, a new one is for this request alone.
             let place = if is_shared && wants_new { mux.place() } else { None };
+            let mut history = (0, 0);
             let (mut exchange, is_reused) = if is_shared && place.is_none() {
                 let begun = mux.begin(permit, call, wants_new).await;
                 let (stream, is_reused) = begun.map_err(UpstreamError::Unreachable)?;
@@ -80,6 +89,7 @@ impl Upstream {
                     }
                 };
                 let is_reused = lease.is_reused();
+                history = lease.history();
                 let stream = ExclusiveStream::new(lease, call.clone(), self.settings.bounds);
                 (Exchange::exclusive(stream), is_reused)
             };
@@ -89,6 +99,7 @@ impl Upstream {
                 Err(UpstreamError::Closed { answered: false })
                     if is_reused && (call.is_repeatable || !exchange.has_written()) =>
                 {
+                    pool.lost(history.0, history.1);
                     avoid_kept = true;
                 }
                 Err(fault) => return Err(fault),

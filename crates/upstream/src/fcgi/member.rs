@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokamak_sys::control::{AddressState, AddressStatus};
+use tokamak_sys::control::{AddressState, AddressStatus, Connections};
 
 use super::balance::health::{Health, HealthState, Rules, Severity};
 use super::balance::{Candidate, hash};
@@ -99,15 +99,25 @@ impl Member {
         self.mux_connections.retire();
     }
 
-    /// Whether requests share connections. It may have to be asked first.
+    /// Whether requests share connections. It may have to be asked first; `tell` gets its answer.
     ///
     /// # Errors
     /// Fails if the address cannot be reached.
-    pub async fn is_shared(&self) -> io::Result<bool> {
+    pub async fn is_shared(&self, tell: impl Fn(&str)) -> io::Result<bool> {
         if !self.bounds.multiplex || self.bounds.requests == 1 {
             return Ok(false);
         }
-        let learned = |capacity: Capacity| self.pool.resize(capacity.requests);
+        let learned = |capacity: Option<Capacity>| match capacity {
+            Some(Capacity { requests, connections }) => {
+                self.pool.resize(requests);
+                tell(&format!(
+                    "takes several requests on a connection: {requests} at once, on {connections}"
+                ));
+            }
+            None => {
+                tell("does not say that it takes several requests on a connection: each has one")
+            }
+        };
         Ok(self.mux_connections.capacity(learned).await?.is_some())
     }
 
@@ -174,6 +184,11 @@ impl Member {
             in_use: count(in_use),
             idle: count(self.pool.idle_count()),
             waiting: count(self.pool.waiting()),
+            connections: if self.mux_connections.is_shared() {
+                Connections::Shared
+            } else {
+                self.pool.connections()
+            },
         }
     }
 

@@ -20,6 +20,7 @@ mod exchange;
 mod exclusive;
 mod fair_semaphore;
 mod follow;
+mod keeping;
 mod member;
 mod members;
 mod mux_connection;
@@ -50,5 +51,7 @@ pub use settings::{Bounds, LogSink, Settings};
 pub use stream::Endpoint;
 pub use tokamak_fastcgi::Role;
 pub use tokamak_fastcgi::encode::Params;
-pub use tokamak_sys::control::{AddressAction, AddressChange, AddressState, AddressStatus};
+pub use tokamak_sys::control::{
+    AddressAction, AddressChange, AddressState, AddressStatus, Connections,
+};
 pub use upstream::Upstream;

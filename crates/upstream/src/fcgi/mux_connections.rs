@@ -70,6 +70,11 @@ impl MuxConnections {
         (taken < self.most()).then(|| ExclusiveCount::taken(&self.apart))
     }
 
+    /// Whether the application has said that requests may share its connections.
+    pub fn is_shared(&self) -> bool {
+        self.capacity.get().is_some_and(Option::is_some)
+    }
+
     /// Most connections.
     fn most(&self) -> usize {
         self.capacity.get().copied().flatten().map_or(1, |capacity| capacity.connections)
@@ -79,13 +84,14 @@ impl MuxConnections {
     ///
     /// # Errors
     /// Fails if the address cannot be reached.
-    pub async fn capacity(&self, learned: impl FnOnce(Capacity)) -> io::Result<Option<Capacity>> {
+    pub async fn capacity(
+        &self,
+        learned: impl FnOnce(Option<Capacity>),
+    ) -> io::Result<Option<Capacity>> {
         let learn = || async {
             let values = ask(&self.endpoint, self.bounds.connect_timeout).await?;
             let capacity = capacity(values, self.bounds);
-            if let Some(capacity) = capacity {
-                learned(capacity);
-            }
+            learned(capacity);
             Ok(capacity)
         };
         self.capacity.get_or_try_init(learn).await.copied()

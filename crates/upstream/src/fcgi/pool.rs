@@ -18,14 +18,16 @@
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use tokamak_sys::control::Connections;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::error::UpstreamError;
 use super::fair_semaphore::FairSemaphore;
+use super::keeping::Keeping;
 use super::settings::Bounds;
 use super::stream::{Endpoint, Stream};
 use crate::flow::Flow;
@@ -36,6 +38,8 @@ pub(super) struct Connection {
     pub stream: Stream,
     /// Requests that were begun on it.
     pub requests: u64,
+    /// When the last one was answered; 0 if none was.
+    answered: u64,
     /// Set for the deadline of some request, maybe an earlier one: see
     /// [`Connection::poll_deadline`].
     timer: Option<Pin<Box<Sleep>>>,
@@ -47,6 +51,8 @@ pub(super) struct Pool {
     endpoint: Endpoint,
     bounds: Bounds,
     state: Mutex<PoolState>,
+    /// The application is found to close its connections, and nobody has asked yet.
+    has_news: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -56,6 +62,7 @@ struct PoolState {
     idle: VecDeque<Idle>,
     /// Requests that may be waiting for a process which waits for us.
     starving: usize,
+    keeping: Keeping,
 }
 
 #[derive(Debug)]
@@ -108,8 +115,13 @@ pub(super) struct Starving(Arc<Pool>);
 impl Pool {
     pub fn new(endpoint: Endpoint, bounds: Bounds) -> Pool {
         let semaphore = FairSemaphore::new(bounds.connections);
-        let state = Mutex::new(PoolState { semaphore, idle: VecDeque::new(), starving: 0 });
-        Pool { endpoint, bounds, state }
+        let state = Mutex::new(PoolState {
+            semaphore,
+            idle: VecDeque::new(),
+            starving: 0,
+            keeping: Keeping::default(),
+        });
+        Pool { endpoint, bounds, state, has_news: AtomicBool::new(false) }
     }
 
     /// Whether a request would not have to wait.
@@ -175,13 +187,16 @@ impl Pool {
     /// loop, for a request that could not be repeated.
     pub fn reuse(&self, permit: Permit, for_sure: bool) -> Result<Lease, Permit> {
         loop {
-            let Some(Idle { mut connection, loop_index, .. }) = self.take_idle(permit.loop_index)
+            let Some(Idle { mut connection, loop_index, since }) =
+                self.take_idle(permit.loop_index)
             else {
                 return Err(permit);
             };
             if !connection.stream.is_quiet() || (for_sure && !connection.stream.is_quiet_now()) {
+                self.closed(connection.requests, since);
                 continue;
             }
+            connection.answered = since;
             if loop_index != permit.loop_index {
                 // Its timer belongs to the other event loop too.
                 connection.timer = None;
@@ -223,7 +238,7 @@ impl Pool {
             Ok(stream) => stream,
             Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no connection in time")),
         };
-        let connection = Connection { stream: stream?, requests: 0, timer: None };
+        let connection = Connection { stream: stream?, requests: 0, answered: 0, timer: None };
         Ok(Lease::new(connection, permit))
     }
 
@@ -231,10 +246,20 @@ impl Pool {
     /// has closed.
     pub fn tick(&self, loop_index: usize, now: u64) {
         let limit = self.bounds.idle.as_nanos() as u64;
-        self.state().idle.retain_mut(|idle| {
-            idle.loop_index != loop_index
-                || (now.saturating_sub(idle.since) <= limit && idle.connection.stream.is_quiet())
+        let mut closed = Vec::new();
+        let mut state = self.state();
+        state.idle.retain_mut(|idle| {
+            if idle.loop_index != loop_index {
+                return true;
+            }
+            let is_quiet = idle.connection.stream.is_quiet();
+            if !is_quiet {
+                closed.push((idle.connection.requests, idle.since));
+            }
+            is_quiet && now.saturating_sub(idle.since) <= limit
         });
+        drop(state);
+        closed.into_iter().for_each(|(requests, since)| self.closed(requests, since));
     }
 
     /// No connection stays idle as long as the result lives.
@@ -254,10 +279,41 @@ impl Pool {
 
     fn put_back(&self, connection: Connection, loop_index: usize) {
         let is_used_up = self.bounds.requests > 0 && connection.requests >= self.bounds.requests;
+        let now = tokamak_cost::now();
         let mut state = self.state();
-        if !is_used_up && state.starving == 0 && !state.semaphore.is_closed() {
-            state.idle.push_back(Idle { connection, loop_index, since: tokamak_cost::now() });
+        if connection.requests > 1 {
+            state.keeping.used_again();
         }
+        let may_stay = !is_used_up && state.starving == 0 && !state.semaphore.is_closed();
+        if may_stay && state.keeping.is_worth_it(now) {
+            state.idle.push_back(Idle { connection, loop_index, since: now });
+        }
+    }
+
+    /// The application has closed a connection before it answered the last of so many requests; the
+    /// one before was answered at the time `since`.
+    pub fn lost(&self, requests: u64, since: u64) {
+        self.closed(requests.saturating_sub(1), since);
+    }
+
+    /// The application has closed a connection whose last of so many requests was answered at the
+    /// time `since`.
+    fn closed(&self, requests: u64, since: u64) {
+        if requests == 1 && self.state().keeping.closed_after_one(since, tokamak_cost::now()) {
+            self.has_news.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it has just been found that the application closes each connection after its
+    /// response.
+    pub fn has_news(&self) -> bool {
+        // Nearly always nothing is written.
+        self.has_news.load(Ordering::Relaxed) && self.has_news.swap(false, Ordering::Relaxed)
+    }
+
+    /// What becomes of the connections.
+    pub fn connections(&self) -> Connections {
+        self.state().keeping.connections()
     }
 
     fn state(&self) -> MutexGuard<'_, PoolState> {
@@ -314,6 +370,11 @@ impl Lease {
     /// Whether the connection had a request before.
     pub fn is_reused(&self) -> bool {
         self.connection.as_ref().is_some_and(|connection| connection.requests > 1)
+    }
+
+    /// How many requests the connection has had, and when the one before this was answered.
+    pub fn history(&self) -> (u64, u64) {
+        self.connection.as_ref().map_or((0, 0), |one| (one.requests, one.answered))
     }
 
     /// No connection of the pool stays idle as long as the result lives.
