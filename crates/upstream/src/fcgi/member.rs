@@ -99,7 +99,7 @@ impl Member {
         self.mux_connections.retire();
     }
 
-    /// Whether requests share connections. It may have to be asked first; `tell` gets its answer.
+    /// Whether requests share connections. It may have to be asked first; `tell` gets a no.
     ///
     /// # Errors
     /// Fails if the address cannot be reached.
@@ -108,12 +108,7 @@ impl Member {
             return Ok(false);
         }
         let learned = |capacity: Option<Capacity>| match capacity {
-            Some(Capacity { requests, connections }) => {
-                self.pool.resize(requests);
-                tell(&format!(
-                    "takes several requests on a connection: {requests} at once, on {connections}"
-                ));
-            }
+            Some(capacity) => self.pool.resize(capacity.requests),
             None => {
                 tell("does not say that it takes several requests on a connection: each has one")
             }
