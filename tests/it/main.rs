@@ -30,6 +30,8 @@ mod circles;
 mod cli;
 /// How much one client may ask for.
 mod client_limits;
+/// Which HTTP clients do what over TLS.
+mod clients;
 /// Compressed responses: to whom, of what, and when it is left.
 mod compression;
 /// Async mode with real services and libraries.

@@ -12,26 +12,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{
-    Kind, Process, Response, Server, Setup, eventually, free_address, in_parallel,
-};
+use crate::harness::{Kind, Response, Server, Setup, in_parallel};
 use crate::layers::root;
 use crate::services::mariadb::{MariaDb, PASSWORD};
 use crate::services::postgresql::PostgreSql;
 use crate::services::redis::Redis;
-
-/// A folder with unpacked packages, whose extensions are tried beside those that are installed.
-const UNPACKED: &str = "WORKS_WITH_PACKAGES_IN";
+use crate::services::unpacked::{self, Unpacked};
 
 /// Of how many installed extensions a change tries one.
 const ONE_OF: usize = 4;
-
-/// Services that `scripts/works-with` brings, and the set-up of the tests does not.
-const UNPACKED_SERVICES: [&str; 2] = ["gearman", "memcached"];
 
 /// Whether two requests of async mode meet in one connection is chance, so it may also be ok.
 const IN_USE: &str = "refused: another request uses the boot's connection";
@@ -114,7 +106,7 @@ impl Php {
         let said = php(&["-n", "-r", LIST]);
         let said: Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"));
         let folder = Path::new(said["folder"].as_str().unwrap());
-        let unpacked = std::env::var_os(UNPACKED).map(|place| {
+        let unpacked = std::env::var_os(unpacked::FOLDER).map(|place| {
             Path::new(&place).join(folder.strip_prefix("/").expect("an absolute path"))
         });
         Php {
@@ -172,6 +164,7 @@ impl<'a> Trial<'a> {
         let setup = Setup::new(way.kind).site("works-with").env("ROW", &self.row.name);
         let setup = setup.env("PASSWORD", PASSWORD);
         let setup = setup.env("PORT", &services.port(&self.row.service).to_string());
+        let setup = setup.env("FOLDER", &services.folder(&self.row.service));
         let setup = match way.image {
             Image::Boot => setup.boot("boot.php"),
             Image::WarmedWorker => setup.warm(&["/index.php"]),
@@ -195,42 +188,20 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// The databases that rows ask.
+/// What rows ask.
 struct Services {
     redis: Option<Redis>,
     mariadb: Option<MariaDb>,
     postgresql: Option<PostgreSql>,
-    memcached: Option<Daemon>,
-    gearman: Option<Daemon>,
-}
-
-/// A program that needs a port and nothing else.
-struct Daemon {
-    port: u16,
-    _process: Process,
-    _log: tempfile::TempDir,
-}
-
-impl Daemon {
-    /// `name` is looked for among the unpacked packages first; `words` come after `-p PORT`.
-    fn start(name: &str, words: &[&str]) -> Daemon {
-        let unpacked = std::env::var_os(UNPACKED).unwrap_or_default();
-        let places = ["usr/bin", "usr/sbin"].map(|place| Path::new(&unpacked).join(place));
-        let files = places.iter().map(|place| place.join(name));
-        let program = files.into_iter().find(|file| file.exists()).unwrap_or_else(|| name.into());
-        let (port, log) = (free_address().port(), tempfile::tempdir().unwrap());
-        let mut arguments = vec!["-p".to_owned(), port.to_string()];
-        arguments.extend(words.iter().map(|word| (*word).to_owned()));
-        let process = Process::start(&program, &arguments, &[], &log.path().join("log"));
-        let answers = || std::net::TcpStream::connect(("127.0.0.1", port)).ok();
-        assert!(eventually(Duration::from_secs(20), answers).is_some(), "{name} does not start");
-        Daemon { port, _process: process, _log: log }
-    }
+    soap: Option<Server>,
+    unpacked: Vec<Unpacked>,
 }
 
 impl Services {
     fn start(trials: &[Trial<'_>]) -> Services {
         let is_asked = |name: &str| trials.iter().any(|trial| trial.row.service == name);
+        let unpacked = unpacked::ALL.into_iter();
+        let unpacked = unpacked.filter(|(names, _)| names.iter().any(|name| is_asked(name)));
         Services {
             redis: is_asked("redis").then(Redis::start),
             mariadb: is_asked("mariadb").then(|| {
@@ -239,10 +210,9 @@ impl Services {
                 mariadb
             }),
             postgresql: is_asked("postgresql").then(PostgreSql::start),
-            memcached: is_asked("memcached")
-                .then(|| Daemon::start("memcached", &["-l", "127.0.0.1", "-u", "nobody"])),
-            gearman: is_asked("gearman")
-                .then(|| Daemon::start("gearmand", &["-L", "127.0.0.1", "--log-file", "stderr"])),
+            // Not PHP's own server, which ends each connection with the answer.
+            soap: is_asked("soap").then(|| Setup::new(Kind::Classic).site("works-with").start()),
+            unpacked: unpacked.map(|(names, make)| Unpacked::start(names, make)).collect(),
         }
     }
 
@@ -252,11 +222,23 @@ impl Services {
             "redis" => self.redis.as_ref().map(Redis::port),
             "mariadb" => self.mariadb.as_ref().map(MariaDb::port),
             "postgresql" => self.postgresql.as_ref().map(PostgreSql::port),
-            "memcached" => self.memcached.as_ref().map(|daemon| daemon.port),
-            "gearman" => self.gearman.as_ref().map(|daemon| daemon.port),
-            _ => None,
+            "soap" => self.soap.as_ref().map(|server| server.address.port()),
+            _ => self.unpacked(name).map(|(_, port)| port),
         };
         port.unwrap_or_default()
+    }
+
+    /// Folder of a service, with what its clients need; empty without one.
+    fn folder(&self, name: &str) -> String {
+        let place = self.unpacked(name).map(|(service, _)| service.dir.path());
+        place.map_or_else(String::new, |place| place.display().to_string())
+    }
+
+    fn unpacked(&self, name: &str) -> Option<(&Unpacked, u16)> {
+        self.unpacked.iter().find_map(|service| {
+            let (_, port) = service.ports.iter().find(|(known, _)| *known == name)?;
+            Some((service, *port))
+        })
     }
 }
 
@@ -375,11 +357,13 @@ fn written<'a>(rows: &'a str, name: &str) -> Option<Vec<&'a str>> {
     Some(row.trim_end_matches(" |").split(" | ").skip(2).collect())
 }
 
-/// The page's text up to the table, the table's heading with it.
-fn split(page: &str) -> (&str, &str) {
-    let heading = page.find("| extension |").expect("docs/works-with.md has a table");
+/// The page's text up to the table that begins so, its heading with it; its rows; the text behind
+/// it.
+pub fn split<'a>(page: &'a str, heading: &str) -> [&'a str; 3] {
+    let heading = page.find(heading).unwrap_or_else(|| panic!("no table begins with {heading}"));
     let rows = heading + page[heading..].match_indices('\n').nth(1).expect("two lines").0 + 1;
-    page.split_at(rows)
+    let end = page[rows..].find("\n\n").map_or(page.len(), |end| rows + end + 1);
+    [&page[..rows], &page[rows..end], &page[end..]]
 }
 
 #[test]
@@ -389,9 +373,11 @@ fn extensions_work_as_the_page_says() {
     let page = fs::read_to_string(&path).expect("the page");
     let titles = WAYS.map(|way| way.title).join(" | ");
     assert!(page.contains(&format!("| extension | version | {titles} |")), "other columns");
-    let (introduction, rows) = split(&page);
-    let all = std::env::var_os(UNPACKED).is_some();
-    let is_there = |row: &&Row| all || !UNPACKED_SERVICES.contains(&row.service.as_str());
+    let [introduction, rows, rest] = split(&page, "| extension |");
+    let all = std::env::var_os(unpacked::FOLDER).is_some();
+    let is_unpacked =
+        |row: &Row| unpacked::ALL.iter().any(|(names, _)| names.contains(&row.service.as_str()));
+    let is_there = |row: &&Row| all || !is_unpacked(row);
     let present = php.rows.iter().filter(is_there).filter_map(|row| {
         let settings = php.settings(row);
         assert!(
@@ -417,7 +403,8 @@ fn extensions_work_as_the_page_says() {
         };
         let mut lines: Vec<_> = trials.iter().zip(&found).map(row).collect();
         lines.sort();
-        fs::write(&path, format!("{introduction}{}", lines.concat())).expect("docs/ is there");
+        fs::write(&path, format!("{introduction}{}{rest}", lines.concat()))
+            .expect("docs/ is there");
         return;
     }
     for (trial, cells) in trials.iter().zip(&found) {

@@ -44,6 +44,13 @@ impl Application {
         application
     }
 
+    /// Kills it with all that it has started, and starts it again.
+    pub(super) fn kill_and_restart(&mut self) {
+        self.process.kill_group();
+        assert!(self.process.wait(PATIENCE).is_some());
+        self.restart();
+    }
+
     /// Starts it again after its end.
     fn restart(&mut self) {
         let _ = std::fs::remove_file(&self.socket);

@@ -28,6 +28,8 @@ mod responses;
 mod roles;
 /// Applications that the server starts.
 mod spawn;
+/// Which libraries work, as the table of the docs says.
+mod works_with;
 
 use crate::harness::{Kind, Setup};
 use backend::Backend;

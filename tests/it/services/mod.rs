@@ -13,4 +13,5 @@ pub mod picture;
 pub mod postgresql;
 pub mod redis;
 pub mod session;
+pub mod unpacked;
 pub mod visitor;

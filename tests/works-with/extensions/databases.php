@@ -1,9 +1,6 @@
 <?php
-// What asks a database that is there: `service` is its name, PORT and PASSWORD are in the
-// environment. The user and the database are called reactor. There is a row that connects for each
-// visitor, one whose boot does, and one whose boot does so persistently. In classic mode, where
-// there is no boot, each visitor connects so.
-$ways = [
+// What asks a database that is there. The user and the database are called reactor.
+return (require __DIR__ . '/../connections.php')([
     'redis' => [
         'with' => ['igbinary'],
         'service' => 'redis',
@@ -95,14 +92,4 @@ $ways = [
         'ask' => static fn (GearmanClient $client) => [$client->ping('works'), strlen($client->doBackground('work', '1')) > 0],
         'is' => [true, true],
     ],
-];
-$rows = [];
-foreach ($ways as $name => $way) {
-    $row = ['module' => $name] + $way;
-    $rows[$name] = ['use' => static fn () => $way['ask']($way['connect']())] + $row;
-    $rows["$name, connected by the boot"] = ['make' => $way['connect'], 'use' => $way['ask']] + $row;
-    if (isset($way['persist'])) {
-        $rows["$name, persistent, by the boot"] = ['make' => $way['persist'], 'use' => $way['ask']] + $row;
-    }
-}
-return $rows;
+]);

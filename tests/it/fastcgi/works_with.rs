@@ -1,0 +1,409 @@
+//! Which FastCGI applications work: a table of `docs/works-with.md`, made from what is seen here.
+//! `tests/works-with/fastcgi` has the same small application for each library.
+//!
+//! `scripts/works-with-fastcgi` tries all of them; a change tries those that are installed.
+
+use std::any::Any;
+use std::fs;
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use super::applications::{Application, built, example};
+use super::connections::connections;
+use crate::harness::{Kind, Server, Setup, crc32, eventually, get, in_parallel, numbered, post};
+use crate::layers::root;
+use crate::operate::status;
+use crate::works_with::split;
+
+/// A folder with unpacked packages of what is not installed, and a file `versions`.
+const UNPACKED: &str = "WORKS_WITH_FASTCGI_IN";
+
+/// Far above what a loaded machine needs, but for what never comes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Rows at once.
+const AT_ONCE: usize = 3;
+
+/// Bytes of a field that is a long parameter.
+const LONG: usize = 12_000;
+
+/// An application of the table.
+struct Row {
+    name: &'static str,
+    /// Whose version is shown.
+    package: &'static str,
+    /// The program and its arguments, but for the socket, which comes last.
+    command: fn(&Places) -> Vec<String>,
+    /// What `script` of the route is, for who runs programs.
+    script: Option<&'static str>,
+}
+
+/// Where things are.
+struct Places<'a> {
+    /// Unpacked packages.
+    unpacked: Option<&'a Path>,
+    /// A folder for what is compiled.
+    directory: &'a Path,
+}
+
+impl Places<'_> {
+    /// A program and its arguments, which find what is unpacked.
+    fn run(&self, words: &[&str]) -> Vec<String> {
+        let Some(place) = self.unpacked.map(Path::display) else {
+            return words.iter().map(|word| (*word).to_owned()).collect();
+        };
+        let variables = [
+            format!("PERL5LIB={place}/usr/share/perl5:{place}/usr/lib/x86_64-linux-gnu/perl5/5.36"),
+            format!("NODE_PATH={place}/usr/share/nodejs"),
+            format!("LUA_PATH={place}/usr/share/lua/5.1/?.lua;;"),
+            format!("LUA_CPATH={place}/usr/lib/x86_64-linux-gnu/lua/5.1/?.so;;"),
+        ];
+        let words = words.iter().map(|word| word.replace("UNPACKED", &place.to_string()));
+        ["env".to_owned()].into_iter().chain(variables).chain(words).collect()
+    }
+
+    /// The same for a program that has its socket on descriptor 0.
+    fn on_descriptor_0(&self, words: &[&str]) -> Vec<String> {
+        let starter = ours("on_descriptor_0.py");
+        let words: Vec<_> = ["python3", "-B", &starter].iter().chain(words).copied().collect();
+        self.run(&words)
+    }
+}
+
+/// The path of an application of the table.
+fn ours(name: &str) -> String {
+    root().join("tests/works-with/fastcgi").join(name).display().to_string()
+}
+
+/// The rows, in the table's order.
+const ROWS: [Row; 13] = [
+    Row {
+        name: "C, libfcgi, threads",
+        package: "libfcgi-dev",
+        command: |places| vec![built("c/app.c", places.directory)],
+        script: None,
+    },
+    Row {
+        name: "CGI programs, fcgiwrap",
+        package: "fcgiwrap",
+        command: |places| places.on_descriptor_0(&["fcgiwrap", "-c", "2"]),
+        script: Some("app.cgi"),
+    },
+    Row {
+        name: "Go, net/http/fcgi",
+        package: "golang-go",
+        command: |places| vec![go(places.directory)],
+        script: None,
+    },
+    Row {
+        name: "Lua, WSAPI",
+        package: "lua-wsapi-fcgi",
+        command: |places| places.on_descriptor_0(&["lua5.1", &ours("app.lua")]),
+        script: None,
+    },
+    Row {
+        name: "Node, node-fastcgi",
+        package: "node-fastcgi",
+        command: |places| places.run(&["node", &ours("node.js")]),
+        script: None,
+    },
+    Row {
+        name: "Perl, AnyEvent::FCGI",
+        package: "libanyevent-fcgi-perl",
+        command: |places| places.run(&["perl", &ours("anyevent.pl")]),
+        script: None,
+    },
+    Row {
+        name: "Perl, CGI::Fast",
+        package: "libcgi-fast-perl",
+        command: |places| places.run(&["perl", &ours("cgi-fast.pl")]),
+        script: None,
+    },
+    Row {
+        name: "Perl, FCGI",
+        package: "libfcgi-perl",
+        command: |places| places.run(&["perl", &example("perl/app.pl")]),
+        script: None,
+    },
+    Row {
+        name: "Perl, FCGI::Async",
+        package: "libfcgi-async-perl",
+        command: |places| places.run(&["perl", &ours("fcgi-async.pl")]),
+        script: None,
+    },
+    Row {
+        name: "Perl, Net::Async::FastCGI",
+        package: "libnet-async-fastcgi-perl",
+        command: |places| places.run(&["perl", &ours("net-async.pl")]),
+        script: None,
+    },
+    Row {
+        name: "Perl, Plack, two processes",
+        package: "libplack-perl",
+        command: |places| places.run(&["perl", &ours("plack.pl")]),
+        script: None,
+    },
+    Row {
+        name: "Python, uWSGI, two processes",
+        package: "uwsgi-core",
+        command: |places| {
+            places.run(&[
+                "UNPACKED/usr/bin/uwsgi-core",
+                "--plugins-dir=UNPACKED/usr/lib/uwsgi/plugins",
+                "--plugin=python311",
+                "--master",
+                "--die-on-term",
+                "--processes=2",
+                "--chmod-socket=666",
+                &format!("--wsgi-file={}", ours("wsgi.py")),
+                "--fastcgi-socket",
+            ])
+        },
+        script: None,
+    },
+    Row {
+        name: "Ruby, fcgi",
+        package: "ruby-fcgi",
+        command: |places| places.on_descriptor_0(&["ruby", &example("ruby/app.rb")]),
+        script: None,
+    },
+];
+
+/// Builds the application in Go.
+fn go(directory: &Path) -> String {
+    let program = directory.join("app").display().to_string();
+    let output = Command::new("go")
+        .args(["build", "-o", &program, &ours("app.go")])
+        .output()
+        .expect("go runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program
+}
+
+/// A column: what is tried. It returns a note, or panics.
+type Use = fn(&mut Application, &Row) -> String;
+
+const USES: [(&str, Use); 8] = [
+    ("page", page),
+    ("bodies", bodies),
+    ("long parameter", long_parameter),
+    ("twenty at once", at_once),
+    ("connections", kept_connections),
+    ("several requests on one", shared_connections),
+    ("clients that leave", clients_that_leave),
+    ("killed, and back", killed),
+];
+
+/// A server in front of it. Limits are short: some never answer.
+fn serve(application: &Application, row: &Row, lines: &str) -> Server {
+    let socket = application.socket.display();
+    let route = "[[site.route]]\npath = \"/app\"\nupstream = \"app\"";
+    let script = row.script.map(|script| format!("\nscript = \"{}\"", ours(script)));
+    Setup::new(Kind::Fastcgi)
+        .upstream(&format!(
+            "address = \"unix:{socket}\"\nfirst_byte_timeout = \"10s\"\nread_timeout = \"10s\"\n\
+             send_timeout = \"10s\"\n{lines}"
+        ))
+        .site_line(&format!("{route}{}", script.unwrap_or_default()))
+        .start()
+}
+
+fn ask_page(server: &Server, query: &str) {
+    let response = server.get(&format!("/app/env?{query}")).expect(200);
+    let text = response.text();
+    assert!(text.contains(&format!("QUERY_STRING={query}\n")), "{text}");
+    assert!(text.contains("PATH_INFO=/env\n") || text.contains("PATH_INFO=/app/env\n"), "{text}");
+}
+
+fn page(application: &mut Application, row: &Row) -> String {
+    let server = serve(application, row, "");
+    ask_page(&server, "q=1");
+    String::new()
+}
+
+fn bodies(application: &mut Application, row: &Row) -> String {
+    let server = serve(application, row, "");
+    // Whether a large one is lost may be chance.
+    for size in [0, 5, 50_000].into_iter().chain([3 << 20; 5]) {
+        let sent = numbered(size);
+        let back = catch_unwind(AssertUnwindSafe(|| {
+            server.send(&post("/app/echo", "text/plain", sent.clone()).chunked(9999)).body
+        }));
+        let is_same = back.is_ok_and(|back| (back.len(), crc32(&back)) == (size, crc32(&sent)));
+        assert!(is_same, "not each of {size} bytes is answered");
+    }
+    String::new()
+}
+
+fn long_parameter(application: &mut Application, row: &Row) -> String {
+    let server = serve(application, row, "");
+    let long = "y".repeat(LONG);
+    let response = server.send(&get("/app/env").header("X-Long", &long));
+    assert!(response.status() == 200, "it is answered {}", response.status());
+    assert!(response.text().contains(&format!("HTTP_X_LONG={long}\n")), "it does not come whole");
+    String::new()
+}
+
+/// Each of these requests is answered, with what is for it.
+fn ask_at_once(server: &Server, count: usize) {
+    let failed = AtomicUsize::new(0);
+    in_parallel(count, |number| {
+        let asked = catch_unwind(AssertUnwindSafe(|| ask_page(server, &format!("n={number}"))));
+        failed.fetch_add(usize::from(asked.is_err()), Ordering::Relaxed);
+    });
+    assert!(failed.into_inner() == 0, "not all are answered");
+}
+
+fn at_once(application: &mut Application, row: &Row) -> String {
+    let server = serve(application, row, "");
+    ask_at_once(&server, 20);
+    String::new()
+}
+
+fn kept_connections(application: &mut Application, row: &Row) -> String {
+    let server = serve(application, row, "");
+    // One that is closed shows at its next request.
+    (0..8).for_each(|number| ask_page(&server, &format!("n={number}")));
+    match connections(&server).as_str() {
+        "closed" => "closed after each response".to_owned(),
+        word => word.to_owned(),
+    }
+}
+
+fn shared_connections(application: &mut Application, row: &Row) -> String {
+    let server = serve(application, row, "multiplex = true");
+    ask_at_once(&server, 20);
+    match connections(&server).as_str() {
+        "shared" => "yes".to_owned(),
+        _ => "it does not say that it can".to_owned(),
+    }
+}
+
+fn clients_that_leave(application: &mut Application, row: &Row) -> String {
+    let server = serve(application, row, "");
+    for _ in 0..20 {
+        let mut client = TcpStream::connect(server.address).expect("the server");
+        client.write_all(b"GET /app/env HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    }
+    ask_page(&server, "n=1");
+    let is_at_rest = || {
+        let status = status(&server);
+        (status["upstreams"][0]["addresses"][0]["in_use"] == 0).then_some(())
+    };
+    assert!(eventually(PATIENCE, is_at_rest).is_some(), "a request stays under way");
+    ask_at_once(&server, 8);
+    String::new()
+}
+
+fn killed(application: &mut Application, row: &Row) -> String {
+    let server = serve(application, row, "pause = \"100ms\"");
+    (0..3).for_each(|number| ask_page(&server, &format!("n={number}")));
+    application.kill_and_restart();
+    let answers = || (server.get("/app/env").status() == 200).then_some(());
+    assert!(eventually(PATIENCE, answers).is_some(), "it does not answer any more");
+    (0..3).for_each(|number| ask_page(&server, &format!("n={number}")));
+    String::new()
+}
+
+/// The cells of a row.
+fn cells(row: &Row, unpacked: Option<&Path>) -> Vec<String> {
+    let try_out = |(_, tried): &(&str, Use)| {
+        let start = |directory: &Path| (row.command)(&Places { unpacked, directory });
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let mut application = Application::start(start);
+            tried(&mut application, row)
+        }));
+        match outcome {
+            Ok(note) if note.is_empty() => "ok".to_owned(),
+            Ok(note) => format!("ok: {note}"),
+            Err(panic) => format!("does not work: {}", message(&*panic)),
+        }
+    };
+    USES.iter().map(try_out).collect()
+}
+
+/// The cells of all rows, some at once: some wait for what never comes.
+fn all_cells(rows: &[(&Row, String)], unpacked: Option<&Path>) -> Vec<Vec<String>> {
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(vec![Vec::new(); rows.len()]));
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some((row, _)) = rows.get(at) else { return };
+                    let cells = cells(row, unpacked);
+                    found.lock().unwrap()[at] = cells;
+                }
+            });
+        }
+    });
+    found.into_inner().unwrap()
+}
+
+/// The first line of what a panic says.
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it ends");
+    let line: String = text.lines().next().unwrap_or_default().chars().take(100).collect();
+    line.replace('|', " ")
+}
+
+/// The version of an installed package, or of one that is unpacked.
+fn version(package: &str, unpacked: Option<&Path>) -> Option<String> {
+    let output = Command::new("dpkg-query")
+        .args(["--show", "--showformat=${db:Status-Status} ${Version}", package])
+        .output()
+        .expect("dpkg-query runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let installed = text.strip_prefix("installed ").map(str::to_owned);
+    installed.or_else(|| {
+        let versions = fs::read_to_string(unpacked?.join("versions")).expect("the versions");
+        let line = versions.lines().find_map(|line| line.strip_prefix(&format!("{package} ")));
+        line.map(str::to_owned)
+    })
+}
+
+const HEADING: &str = "| application | version |";
+
+#[test]
+fn applications_work_as_the_page_says() {
+    let path = root().join("docs/works-with.md");
+    let page = fs::read_to_string(&path).expect("the page");
+    let titles: Vec<_> = USES.iter().map(|(title, _)| *title).collect();
+    assert!(page.contains(&format!("{HEADING} {} |", titles.join(" | "))), "other columns");
+    let unpacked = std::env::var_os(UNPACKED).map(PathBuf::from);
+    let unpacked = unpacked.as_deref();
+    let mut lines = String::new();
+    let [before, rows, after] = split(&page, HEADING);
+    let present: Vec<_> = ROWS
+        .iter()
+        .filter_map(|row| {
+            let version = version(row.package, unpacked);
+            assert!(
+                version.is_some() || unpacked.is_none(),
+                "{} is neither installed nor unpacked",
+                row.package
+            );
+            version.map(|version| (row, version))
+        })
+        .collect();
+    for ((row, version), cells) in present.iter().zip(all_cells(&present, unpacked)) {
+        let cells = cells.join(" | ");
+        let written = rows.lines().find(|line| line.starts_with(&format!("| {} |", row.name)));
+        let is_written = written.is_some_and(|line| line.ends_with(&format!(" | {cells} |")));
+        lines.push_str(&format!("| {} | {version} | {cells} |\n", row.name));
+        if std::env::var_os("UPDATE_DOCS").is_none() {
+            assert!(is_written, "{}: {cells}\nthe page has: {written:?}", row.name);
+        }
+    }
+    if unpacked.is_some() && std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&path, format!("{before}{lines}{after}")).expect("docs/ is there");
+    }
+}
