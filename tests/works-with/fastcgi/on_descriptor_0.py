@@ -1,5 +1,6 @@
 """Runs a program whose descriptor 0 is a listening socket, as the specification of FastCGI has it,
-and runs it again when it ends, as whoever starts such a program does.
+and runs it again when it ends, as whoever starts such a program does. It has a process group of its
+own, so that what the program has started ends with it.
 
 python3 on_descriptor_0.py PROGRAM ARGUMENT… SOCKET
 """
@@ -15,17 +16,13 @@ os.umask(0)
 listener = socket.socket(socket.AF_UNIX)
 listener.bind(sys.argv[-1])
 listener.listen(128)
-running = None
 
 
 def end(*_):
-    if running:
-        running.kill()
-    sys.exit()
+    os.killpg(os.getpid(), signal.SIGKILL)
 
 
 signal.signal(signal.SIGTERM, end)
 while True:
-    running = subprocess.Popen(sys.argv[1:-1], stdin=listener)
-    running.wait()
+    subprocess.run(sys.argv[1:-1], stdin=listener)
     time.sleep(0.1)
