@@ -115,7 +115,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("userini.c", "directories ready"),
     ("values.c", "path_cache path_cache_learned"),
     ("variables.c", "constants key_https key_self keys places template value_on"),
-    ("waiting.c", "empty held sent"),
+    ("waiting.c", "empty held is_taken sent"),
     ("waiting_lock.c", "contenders"),
     ("waiting_names.c", "last_host threads"),
 ];

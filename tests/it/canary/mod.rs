@@ -13,7 +13,7 @@ mod page;
 /// No random value comes twice.
 mod random;
 /// No salt of SNMPv3 comes twice.
-mod snmp;
+pub mod snmp;
 
 on_every_server! { nothing_is_left_but_what_is_expected }
 

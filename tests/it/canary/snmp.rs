@@ -14,7 +14,7 @@ const REQUESTS: usize = 30;
 
 const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 2;
-const TEXT: u8 = 4;
+pub const TEXT: u8 = 4;
 /// Counters below `usmStats`.
 const UNKNOWN_USER: u8 = 3;
 const UNKNOWN_ENGINE: u8 = 4;
@@ -64,7 +64,7 @@ fn salts(socket: &UdpSocket) -> Vec<Vec<u8>> {
 }
 
 /// Types and contents of BER values that follow each other.
-fn parts(mut text: &[u8]) -> Vec<(u8, &[u8])> {
+pub fn parts(mut text: &[u8]) -> Vec<(u8, &[u8])> {
     let mut found = Vec::new();
     while let [kind, first, rest @ ..] = text {
         let more = usize::from(first.checked_sub(0x80).unwrap_or(0));
@@ -76,7 +76,8 @@ fn parts(mut text: &[u8]) -> Vec<(u8, &[u8])> {
     found
 }
 
-fn value(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
+/// A value of BER, of its parts.
+pub fn value(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
     let content = parts.concat();
     let length = u8::try_from(content.len()).ok().filter(|length| *length < 0x80);
     [&[kind, length.expect("a short value")], &content[..]].concat()

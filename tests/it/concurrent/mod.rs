@@ -10,6 +10,8 @@ mod left_clients;
 mod libraries;
 /// All that waits at once, while everything that can go away does.
 mod mixed;
+/// SNMP, which knows one list of sessions.
+mod snmp;
 /// Requests that nothing resumes, at a reload and at the server's end.
 mod stuck;
 /// A Symfony application, whose kernel belongs to one request at a time.

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -330,17 +331,60 @@ static int select_until(int count, fd_set *to_read, fd_set *to_write, fd_set *sp
     return found;
 }
 
+/* ---- Net-SNMP ---- */
+
+static bool is_of_snmp(void)
+{
+    const zend_execute_data *call = EG(current_execute_data);
+    const zend_module_entry *module =
+        call && call->func && call->func->type == ZEND_INTERNAL_FUNCTION
+            ? call->func->internal_function.module
+            : NULL;
+
+    return module && strcmp(module->name, "snmp") == 0;
+}
+
+/* Net-SNMP has one list of sessions for the whole process: who waits for an answer waits for those
+ * of all, reads them, and closes its own socket behind it. So one request waits at a time. Others
+ * hear of an interruption when it has been answered, and look at the list anew: the closed socket
+ * is not in it any more, and their own answer may have been read. */
+static int select_in_turn(int count, fd_set *to_read, fd_set *to_write, fd_set *special,
+                          uint64_t deadline)
+{
+    static bool is_taken;
+    uint64_t pause = 0;
+    int ready;
+
+    if (is_taken) {
+        while (is_taken) {
+            if (!waiting_pause(&pause, SHIM_AWAITS_LOCK)) {
+                errno = ECANCELED;
+                return -1;
+            }
+        }
+        errno = EINTR;
+        return -1;
+    }
+    is_taken = true;
+    ready = select_until(count, to_read, to_write, special, deadline);
+    is_taken = false;
+    return ready;
+}
+
 int waiting_select(int count, fd_set *to_read, fd_set *to_write, fd_set *special,
                    struct timeval *patience)
 {
+    uint64_t deadline;
+
     if ((patience && patience->tv_sec == 0 && patience->tv_usec == 0) || count > FD_SETSIZE ||
         !fibers_may_park()) {
         return WAITING_HELD(kernel_select(count, to_read, to_write, special, patience));
     }
-    return select_until(count, to_read, to_write, special,
-                        patience ? waiting_after((uint64_t)patience->tv_sec * WAITING_SECOND +
-                                                 (uint64_t)patience->tv_usec * 1000)
-                                 : REACTOR_FOREVER);
+    deadline = patience ? waiting_after((uint64_t)patience->tv_sec * WAITING_SECOND +
+                                        (uint64_t)patience->tv_usec * 1000)
+                        : REACTOR_FOREVER;
+    return is_of_snmp() ? select_in_turn(count, to_read, to_write, special, deadline)
+                        : select_until(count, to_read, to_write, special, deadline);
 }
 
 int waiting_pselect(int count, fd_set *to_read, fd_set *to_write, fd_set *special,

@@ -1,0 +1,2 @@
+<?php
+// Only classic mode runs this file.
