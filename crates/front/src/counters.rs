@@ -198,7 +198,8 @@ impl Counted {
 
     /// The request is over; `received` bytes came, and `sent` bytes of its body went out.
     pub fn count(&self, received: u64, sent: u64, ledger: &Ledger) {
-        // First, so that whoever sees it counted finds it in the lists.
+        // The lists come before the counters: the dashboard reads both, and who sees that a request
+        // is counted expects its URL among the slowest.
         let path = || self.target.as_ref().map_or("", PathAndQuery::path);
         self.counters.last_errors.note(self.site, path, self.status, ledger);
         self.counters.slowest.note(self.site, path, self.status, ledger);
