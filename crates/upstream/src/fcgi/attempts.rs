@@ -72,7 +72,6 @@ impl Upstream {
             let wants_new = is_at_risk || avoid_kept;
             // Where connections are shared, a new one is for this request alone.
             let place = if is_shared && wants_new { mux.place() } else { None };
-            let mut history = (0, 0);
             let (mut exchange, is_reused) = if is_shared && place.is_none() {
                 let begun = mux.begin(permit, call, wants_new).await;
                 let (stream, is_reused) = begun.map_err(UpstreamError::Unreachable)?;
@@ -89,7 +88,6 @@ impl Upstream {
                     }
                 };
                 let is_reused = lease.is_reused();
-                history = lease.history();
                 let stream = ExclusiveStream::new(lease, call.clone(), self.settings.bounds);
                 (Exchange::exclusive(stream), is_reused)
             };
@@ -99,7 +97,6 @@ impl Upstream {
                 Err(UpstreamError::Closed { answered: false })
                     if is_reused && (call.is_repeatable || !exchange.has_written()) =>
                 {
-                    pool.lost(history.0, history.1);
                     avoid_kept = true;
                 }
                 Err(fault) => return Err(fault),

@@ -176,7 +176,12 @@ impl ExclusiveStream {
                 self.moved = Instant::now();
                 Poll::Ready(Ok(()))
             }
-            Ok(_) | Err(_) => Poll::Ready(Err(UpstreamError::Closed { answered: self.answered })),
+            Ok(_) | Err(_) => {
+                if !self.answered {
+                    lease.note_closed();
+                }
+                Poll::Ready(Err(UpstreamError::Closed { answered: self.answered }))
+            }
         }
     }
 

@@ -193,7 +193,7 @@ impl Pool {
                 return Err(permit);
             };
             if !connection.stream.is_quiet() || (for_sure && !connection.stream.is_quiet_now()) {
-                self.closed(connection.requests, since);
+                self.note_closed(&mut self.state().keeping, connection.requests, since);
                 continue;
             }
             connection.answered = since;
@@ -246,20 +246,17 @@ impl Pool {
     /// has closed.
     pub fn tick(&self, loop_index: usize, now: u64) {
         let limit = self.bounds.idle.as_nanos() as u64;
-        let mut closed = Vec::new();
-        let mut state = self.state();
-        state.idle.retain_mut(|idle| {
+        let PoolState { idle, keeping, .. } = &mut *self.state();
+        idle.retain_mut(|idle| {
             if idle.loop_index != loop_index {
                 return true;
             }
             let is_quiet = idle.connection.stream.is_quiet();
             if !is_quiet {
-                closed.push((idle.connection.requests, idle.since));
+                self.note_closed(keeping, idle.connection.requests, idle.since);
             }
             is_quiet && now.saturating_sub(idle.since) <= limit
         });
-        drop(state);
-        closed.into_iter().for_each(|(requests, since)| self.closed(requests, since));
     }
 
     /// No connection stays idle as long as the result lives.
@@ -290,16 +287,10 @@ impl Pool {
         }
     }
 
-    /// The application has closed a connection before it answered the last of so many requests; the
-    /// one before was answered at the time `since`.
-    pub fn lost(&self, requests: u64, since: u64) {
-        self.closed(requests.saturating_sub(1), since);
-    }
-
-    /// The application has closed a connection whose last of so many requests was answered at the
-    /// time `since`.
-    fn closed(&self, requests: u64, since: u64) {
-        if requests == 1 && self.state().keeping.closed_after_one(since, tokamak_cost::now()) {
+    /// The application has closed a connection. It had answered so many requests there, the last
+    /// one at the time `answered`.
+    fn note_closed(&self, keeping: &mut Keeping, responses: u64, answered: u64) {
+        if responses == 1 && keeping.closed_after_one(answered, tokamak_cost::now()) {
             self.has_news.store(true, Ordering::Relaxed);
         }
     }
@@ -372,9 +363,12 @@ impl Lease {
         self.connection.as_ref().is_some_and(|connection| connection.requests > 1)
     }
 
-    /// How many requests the connection has had, and when the one before this was answered.
-    pub fn history(&self) -> (u64, u64) {
-        self.connection.as_ref().map_or((0, 0), |one| (one.requests, one.answered))
+    /// The application has closed the connection before it answered this request.
+    pub fn note_closed(&self) {
+        if let Some(Connection { requests, answered, .. }) = &self.connection {
+            let pool = &self.permit.pool;
+            pool.note_closed(&mut pool.state().keeping, requests - 1, *answered);
+        }
     }
 
     /// No connection of the pool stays idle as long as the result lives.
