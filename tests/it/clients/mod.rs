@@ -10,16 +10,15 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::harness::{Kind, Setup, crc32, eventually, get, numbered};
+use crate::harness::{Kind, Setup, crc32, eventually, get, in_threads, numbered};
 use crate::layers::root;
 use crate::operate::reload;
 use crate::tls::{Folder, Secured, secured_in};
+use crate::works_with::written;
 use relay::{Passed, Relay};
 
 /// A Debian with all clients; without one, those of the machine are tried.
@@ -489,30 +488,6 @@ fn compressed_cell(trial: &Trial<'_>) -> String {
     cell(is_whole, &[coding.to_owned()], &seen)
 }
 
-/// The cells of all clients, in their order.
-fn all_cells(clients: &[&Client], place: &Place) -> Vec<Vec<String>> {
-    let found: Vec<Mutex<Vec<String>>> = clients.iter().map(|_| Mutex::default()).collect();
-    let next = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(client) = clients.get(number) else { return };
-                    *found[number].lock().unwrap() = cells(client, place);
-                }
-            });
-        }
-    });
-    found.into_iter().map(|cells| cells.into_inner().unwrap()).collect()
-}
-
-/// The version and the cells of a row of the page.
-fn written<'a>(rows: &'a str, name: &str) -> Option<Vec<&'a str>> {
-    let row = rows.lines().find(|row| row.starts_with(&format!("| {name} |")))?;
-    Some(row.trim_end_matches(" |").split(" | ").skip(1).collect())
-}
-
 #[test]
 fn clients_work_as_the_page_says() {
     let place = Place::look();
@@ -535,7 +510,7 @@ fn clients_work_as_the_page_says() {
     let step = if place.root.is_some() { 1 } else { ONE_OF };
     let present = clients.iter().filter(is_there).filter(is_of_page).step_by(step);
     let present: Vec<&Client> = present.collect();
-    let found = all_cells(&present, &place);
+    let found = in_threads(AT_ONCE, present.len(), |number| cells(present[number], &place));
     if place.root.is_some() && std::env::var_os("UPDATE_DOCS").is_some() {
         let is_tried = |name: &str| present.iter().any(|client| client.name == name);
         let name = |row: &str| row.split(" | ").next().unwrap_or_default()[2..].to_owned();

@@ -11,17 +11,17 @@ use std::net::TcpStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use super::applications::{Application, built, example};
 use super::connections::connections;
-use crate::harness::{Kind, Server, Setup, crc32, eventually, get, in_parallel, numbered, post};
+use crate::harness::{
+    Kind, Server, Setup, crc32, eventually, get, in_parallel, in_threads, numbered, post,
+};
 use crate::layers::root;
 use crate::operate::status;
-use crate::works_with::split;
+use crate::works_with::{split, written};
 
 /// A folder with unpacked packages of what is not installed, and a file `versions`.
 const UNPACKED: &str = "WORKS_WITH_FASTCGI_IN";
@@ -331,24 +331,6 @@ fn cells(row: &Row, unpacked: Option<&Path>) -> Vec<String> {
     USES.iter().map(try_out).collect()
 }
 
-/// The cells of all rows, some at once: some wait for what never comes.
-fn all_cells(rows: &[(&Row, String)], unpacked: Option<&Path>) -> Vec<Vec<String>> {
-    let (next, found) = (AtomicUsize::new(0), Mutex::new(vec![Vec::new(); rows.len()]));
-    thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some((row, _)) = rows.get(at) else { return };
-                    let cells = cells(row, unpacked);
-                    found.lock().unwrap()[at] = cells;
-                }
-            });
-        }
-    });
-    found.into_inner().unwrap()
-}
-
 /// The first line of what a panic says.
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -396,13 +378,16 @@ fn applications_work_as_the_page_says() {
             version.map(|version| (row, version))
         })
         .collect();
-    for ((row, version), cells) in present.iter().zip(all_cells(&present, unpacked)) {
-        let cells = cells.join(" | ");
-        let written = rows.lines().find(|line| line.starts_with(&format!("| {} |", row.name)));
-        let is_written = written.is_some_and(|line| line.ends_with(&format!(" | {cells} |")));
-        lines.push_str(&format!("| {} | {version} | {cells} |\n", row.name));
+    // Some at once: some wait for what never comes.
+    let found = in_threads(AT_ONCE, present.len(), |number| cells(present[number].0, unpacked));
+    for ((row, version), cells) in present.iter().zip(found) {
+        lines.push_str(&format!("| {} | {version} | {} |\n", row.name, cells.join(" | ")));
         if std::env::var_os("UPDATE_DOCS").is_none() {
-            assert!(is_written, "{}: {cells}\nthe page has: {written:?}", row.name);
+            let written =
+                written(rows, row.name).unwrap_or_else(|| panic!("the page has no {}", row.name));
+            for ((title, cell), written) in titles.iter().zip(&cells).zip(&written[1..]) {
+                assert_eq!(cell, written, "{}, {title}", row.name);
+            }
         }
     }
     if unpacked.is_some() && std::env::var_os("UPDATE_DOCS").is_some() {

@@ -84,20 +84,30 @@ pub(crate) use {in_every_mode, of_kinds, on_every_server, on_tokamak_and_peer};
 
 /// Runs `work` for 0, 1, … `count - 1` on 16 threads.
 pub fn in_parallel(count: usize, work: impl Fn(usize) + Sync) {
+    in_threads(16, count, work);
+}
+
+/// Calls `work` with each number below `count`, in so many threads. The results, in their order.
+pub fn in_threads<T: Send>(
+    threads: usize,
+    count: usize,
+    work: impl Fn(usize) -> T + Sync,
+) -> Vec<T> {
     let next = std::sync::atomic::AtomicUsize::new(0);
+    let results: Vec<_> = (0..count).map(|_| std::sync::Mutex::new(None)).collect();
     std::thread::scope(|scope| {
-        for _ in 0..16 {
+        for _ in 0..threads {
             scope.spawn(|| {
                 loop {
                     let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                    if number >= count {
-                        return;
-                    }
-                    work(number);
+                    let Some(result) = results.get(number) else { return };
+                    let done = work(number);
+                    *result.lock().unwrap() = Some(done);
                 }
             });
         }
     });
+    results.into_iter().map(|result| result.into_inner().unwrap().expect("all are done")).collect()
 }
 
 /// A text of this length in which every place is different: 16-byte lines that are numbered.
