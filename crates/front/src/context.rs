@@ -10,7 +10,7 @@ use http::{Request, Response, Uri};
 use tokamak_config as config;
 use tokamak_lua::LuaState;
 use tokamak_upstream::body::Body;
-use tokamak_upstream::fcgi::Upstream;
+use tokamak_upstream::remote::Upstream;
 use tokio::sync::Semaphore;
 
 use crate::balancer::Balancer;

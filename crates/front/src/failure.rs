@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::StatusCode;
 use tokamak_upstream::unopened::Unopened;
-use tokamak_upstream::{fcgi, shm};
+use tokamak_upstream::{remote, shm};
 
 /// Who caused a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,9 +162,9 @@ impl From<&shm::WorkerError> for Failure {
     }
 }
 
-impl From<&fcgi::UpstreamError> for Failure {
-    fn from(fault: &fcgi::UpstreamError) -> Failure {
-        use fcgi::UpstreamError;
+impl From<&remote::UpstreamError> for Failure {
+    fn from(fault: &remote::UpstreamError) -> Failure {
+        use remote::UpstreamError;
         match fault {
             UpstreamError::Full => Failure::QueueFull,
             UpstreamError::Waited => Failure::QueueSlow,

@@ -19,12 +19,12 @@ use tokamak_fpm::log::Style;
 use tokamak_lua::Engine;
 use tokamak_metrics::CacheFigures;
 use tokamak_tls::Credentials;
-use tokamak_upstream::fcgi::{AddressChange, AddressStatus, Upstream};
+use tokamak_upstream::remote::{AddressChange, AddressStatus, Upstream};
 use tokamak_upstream::shm::{Death, OnLastDrop};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::admin::{Admin, AdminStart};
-use crate::backend::fastcgi;
+use crate::backend::upstream;
 use crate::balancer::Balancer;
 use crate::cache::Content;
 use crate::event_loop::{self, EventLoop, Message, Sockets};
@@ -235,7 +235,7 @@ impl Front {
     /// # Errors
     /// Fails if the address is malformed or unknown, with a message for the operator.
     pub fn run(&self, errand: &AddressChange) -> Result<(), String> {
-        fastcgi::errand::run(&self.upstreams, errand)
+        upstream::errand::run(&self.upstreams, errand)
     }
 
     /// The state of the applications' addresses, each with its upstream's index in the

@@ -2,11 +2,11 @@
 //! backend queues, answers, stalls and dies.
 //!
 //! There are two kinds of backends: PHP pools behind a shared-memory queue ([`shm`]), and FastCGI
-//! applications behind connections ([`fcgi`]).
+//! applications behind connections ([`remote`]).
 
 pub mod body;
-pub mod fcgi;
 mod flow;
+pub mod remote;
 pub mod shm;
 pub mod socket;
 mod spool;

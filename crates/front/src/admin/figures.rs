@@ -7,7 +7,7 @@ use tokamak_config::{self as config, Coding};
 use tokamak_cost::{CallKind, Phase};
 use tokamak_metrics::{Counter, Row, Samples};
 use tokamak_upstream::SpoolQuota;
-use tokamak_upstream::fcgi::{AddressState, Upstream};
+use tokamak_upstream::remote::{AddressState, Upstream};
 
 use crate::balancer::Balancer;
 use crate::cache::Content;

@@ -2,10 +2,10 @@
 //! the full reason of a failure, the client only a short page.
 
 pub mod cgi;
-pub mod fastcgi;
 mod internal;
 pub mod php;
 pub mod response_head;
+pub mod upstream;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -24,7 +24,7 @@ use crate::response::files::OpenFile;
 use crate::route::Script;
 use crate::site::{Handler, Site};
 use cgi::Variables;
-use fastcgi::Authorization;
+use upstream::Authorization;
 
 /// Where a request came in.
 #[derive(Clone, Copy)]
@@ -98,7 +98,7 @@ pub async fn authorize(
 ) -> Result<Authorization, Failure> {
     let script = Script::named(Path::new("").into(), path);
     let call = arrival.call(request, &script, &[]);
-    let verdict = fastcgi::authorize(index, &call).await;
+    let verdict = upstream::authorize(index, &call).await;
     ledger.mark(Phase::Authorize);
     verdict.map_err(|error| arrival.log_failure(error, request))
 }
@@ -119,7 +119,7 @@ pub async fn filter(
     let filename = file.path.as_path().into();
     let script = Script::named(filename, path);
     let call = arrival.call(request, &script, variables);
-    fastcgi::filter(index, &call, file, ledger)
+    upstream::filter(index, &call, file, ledger)
         .await
         .map_err(|error| arrival.log_failure(error, request))
 }
@@ -181,7 +181,7 @@ async fn answer(
                     (None, None) => Err(Failure::WorkerBroken.into()),
                 }
             }
-            Handler::Upstream(index) => fastcgi::ask(*index, call, body, ledger).await,
+            Handler::Upstream(index) => upstream::ask(*index, call, body, ledger).await,
             Handler::Scripts(_) | Handler::None => Err(Failure::NotFound.into()),
         };
     }

@@ -89,7 +89,7 @@ async fn live(
     }
     // One loop does it for all.
     if context.index == 0 {
-        backend::fastcgi::attend(&context.upstreams, &context.config, context.index);
+        backend::upstream::attend(&context.upstreams, &context.config, context.index);
         if let Some(cache) = &context.cache {
             cache.attend();
         }

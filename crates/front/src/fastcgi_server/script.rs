@@ -19,7 +19,7 @@ use tokamak_upstream::body::Body;
 use tokamak_upstream::record::Writer;
 
 use super::answer::{self, End, MOST_WAITING};
-use crate::backend::fastcgi::head;
+use crate::backend::upstream::head;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::fpm::parameter;

@@ -10,14 +10,14 @@ use std::time::Instant;
 use tokamak_config::{self as config, TraceMode};
 use tokamak_lua::Engine;
 use tokamak_metrics::Counter;
-use tokamak_upstream::fcgi::Upstream;
+use tokamak_upstream::remote::Upstream;
 use tokamak_upstream::shm::{Bounds, Gate};
 use tokamak_upstream::{SpoolQuota, open_files, reserve};
 use tokio::sync::Semaphore;
 
 use super::Start;
 use crate::admin::Figures;
-use crate::backend::fastcgi;
+use crate::backend::upstream;
 use crate::balancer::Balancer;
 use crate::cache::{Content, SiteCachePolicies};
 use crate::client::forwarded::Forwarding;
@@ -115,11 +115,11 @@ impl Shared {
             }
         }
         let sites: Vec<Arc<config::Site>> = config.sites.iter().cloned().map(Arc::new).collect();
-        let upstreams: Arc<[Upstream]> = config.upstreams.iter().map(fastcgi::upstream).collect();
+        let upstreams: Arc<[Upstream]> = config.upstreams.iter().map(upstream::upstream).collect();
         let lua = lua::engine(&config, start.scripts.as_deref());
         let cache = Content::new(&config);
         if start.is_successor {
-            fastcgi::resolve(&upstreams, &config)?;
+            upstream::resolve(&upstreams, &config)?;
         }
         let want = start.want_name.take();
         let tls = start.tls.as_ref().map(|(_, all)| Tls::new(&config, all, want));

@@ -13,7 +13,7 @@ use super::body::{Incoming, gather};
 use super::error_page::{self, Refusal};
 use super::{listing, login};
 use crate::backend::cgi::Variables;
-use crate::backend::fastcgi::Authorization;
+use crate::backend::upstream::Authorization;
 use crate::backend::{self, Arrival};
 use crate::cache::{self, CachePolicy, Lookup, LookupResult};
 use crate::caller::Caller;

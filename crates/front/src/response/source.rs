@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::HeaderMap;
 use tokamak_cost::Ledger;
-use tokamak_upstream::fcgi::Relay;
+use tokamak_upstream::remote::Relay;
 use tokamak_upstream::shm::{Event, QueuedRequest, WorkerError};
 
 use super::compression::{Compressed, Stored};

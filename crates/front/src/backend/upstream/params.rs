@@ -7,8 +7,8 @@ use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use tokamak_config as config;
 use tokamak_upstream::body::Body;
-use tokamak_upstream::fcgi::{self, Params, Role};
 use tokamak_upstream::record::Field;
+use tokamak_upstream::remote::{self, Params, Role};
 
 use crate::backend::BackendRequest;
 use crate::backend::cgi::{self, ParamSink};
@@ -34,7 +34,7 @@ pub fn responder(
     config: &config::Upstream,
     keep: bool,
     body: Body,
-) -> Result<fcgi::FcgiRequest, Failure> {
+) -> Result<remote::Call, Failure> {
     request(call, config, keep, Role::Responder, body, &[])
 }
 
@@ -47,7 +47,7 @@ pub fn authorizer(
     call: &BackendRequest<'_>,
     config: &config::Upstream,
     keep: bool,
-) -> Result<fcgi::FcgiRequest, Failure> {
+) -> Result<remote::Call, Failure> {
     request(call, config, keep, Role::Authorizer, Body::Empty, &[])
 }
 
@@ -60,7 +60,7 @@ pub fn filter(
     config: &config::Upstream,
     keep: bool,
     file: OpenFile,
-) -> Result<fcgi::FcgiRequest, Failure> {
+) -> Result<remote::Call, Failure> {
     let about = [
         ("FCGI_DATA_LAST_MOD", u64::try_from(file.modified).unwrap_or(0)),
         ("FCGI_DATA_LENGTH", file.len),
@@ -76,7 +76,7 @@ fn request(
     role: Role,
     body: Body,
     about: &[(&str, u64)],
-) -> Result<fcgi::FcgiRequest, Failure> {
+) -> Result<remote::Call, Failure> {
     let length = body.left();
     // The request is described before the body is moved, because the description reads its length.
     let described = |params: &mut Params<'_>| {
@@ -99,7 +99,7 @@ fn request(
         }
         parameters.finish()
     };
-    fcgi::FcgiRequest::new(role, keep, call.is_repeatable, body, described)
+    remote::Call::new(role, keep, call.is_repeatable, body, described)
 }
 
 /// Writes parameters while the request is described.

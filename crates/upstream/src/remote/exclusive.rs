@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::error::UpstreamError;
 use super::event::Event;
 use super::pool::{Lease, Starving};
-use super::request::{FcgiRequest, ID, Written};
+use super::request::{Call, ID, Written};
 use super::settings::Bounds;
 
 /// A request on a new connection that is not answered for so long may be waiting for a process that
@@ -26,7 +26,7 @@ const STARVING: Duration = Duration::from_millis(100);
 pub struct ExclusiveStream {
     /// Given up with the end.
     lease: Option<Lease>,
-    call: Arc<FcgiRequest>,
+    call: Arc<Call>,
     bounds: Bounds,
     written: Written,
     all_written: bool,
@@ -45,7 +45,7 @@ pub struct ExclusiveStream {
 }
 
 impl ExclusiveStream {
-    pub(super) fn new(lease: Lease, call: Arc<FcgiRequest>, bounds: Bounds) -> ExclusiveStream {
+    pub(super) fn new(lease: Lease, call: Arc<Call>, bounds: Bounds) -> ExclusiveStream {
         let moved = Instant::now();
         ExclusiveStream {
             patience: (!lease.is_reused()).then_some(moved + STARVING),

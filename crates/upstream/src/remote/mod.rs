@@ -1,7 +1,7 @@
 //! The client of FastCGI applications: connections that are kept and shared, requests, responses.
 //!
 //! [`Upstream`] is one application with all its addresses, which may come and go; `balance` chooses
-//! between them. Each has a pool that all event loops share. A request ([`FcgiRequest`]) becomes an
+//! between them. Each has a pool that all event loops share. A request ([`Call`]) becomes an
 //! [`Exchange`] on one connection, whose events are the response; what a slow client has not taken
 //! yet waits in a [`Relay`], so that the connection is free again as soon as the application is
 //! done.
@@ -46,7 +46,7 @@ pub use exchange::Exchange;
 pub use member::Address;
 pub use names::{Name, Names, Source};
 pub use relay::Relay;
-pub use request::FcgiRequest;
+pub use request::Call;
 pub use settings::{Bounds, LogSink, Settings};
 pub use stream::Endpoint;
 pub use tokamak_fastcgi::Role;

@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout};
 use super::mux_connection::{ASKING, MuxConnection};
 use super::mux_stream::MuxStream;
 use super::pool::{ExclusiveCount, Permit};
-use super::request::FcgiRequest;
+use super::request::Call;
 use super::settings::Bounds;
 use super::stream::{Endpoint, Stream};
 
@@ -105,7 +105,7 @@ impl MuxConnections {
     pub async fn begin(
         &self,
         mut permit: Permit,
-        call: &Arc<FcgiRequest>,
+        call: &Arc<Call>,
         proved: bool,
     ) -> io::Result<(MuxStream, bool)> {
         let loop_index = permit.loop_index();

@@ -11,7 +11,7 @@ use super::event::Event;
 use super::exchange::Exchange;
 use super::exclusive::ExclusiveStream;
 use super::member::{Admission, Member};
-use super::request::FcgiRequest;
+use super::request::Call;
 use super::settings::Settings;
 use super::upstream::Upstream;
 
@@ -36,12 +36,7 @@ impl Upstream {
     /// A request that is to be answered by one of the addresses. `loop_index` is that of the
     /// caller's event loop. Requests with the same `key` go to the same address as long as it is in
     /// service.
-    pub fn attempts(
-        &self,
-        loop_index: usize,
-        call: Arc<FcgiRequest>,
-        key: Option<Key>,
-    ) -> Attempts<'_> {
+    pub fn attempts(&self, loop_index: usize, call: Arc<Call>, key: Option<Key>) -> Attempts<'_> {
         Attempts::new(self, loop_index, call, key)
     }
 
@@ -52,7 +47,7 @@ impl Upstream {
         &self,
         member: &Member,
         loop_index: usize,
-        call: &Arc<FcgiRequest>,
+        call: &Arc<Call>,
         mut avoid_kept: bool,
     ) -> Result<ResponseStart, UpstreamError> {
         let (pool, mux) = (&member.pool, &member.mux_connections);
@@ -138,7 +133,7 @@ impl Upstream {
 pub struct Attempts<'a> {
     upstream: &'a Upstream,
     loop_index: usize,
-    call: Arc<FcgiRequest>,
+    call: Arc<Call>,
     key: Option<Key>,
     /// Whose answer was the last.
     answering: Option<Arc<Member>>,
@@ -153,7 +148,7 @@ impl<'a> Attempts<'a> {
     fn new(
         upstream: &'a Upstream,
         loop_index: usize,
-        call: Arc<FcgiRequest>,
+        call: Arc<Call>,
         key: Option<Key>,
     ) -> Attempts<'a> {
         Attempts {

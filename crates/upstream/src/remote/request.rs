@@ -25,7 +25,7 @@ const HEAD: usize = 4096;
 
 /// A request to an application. It can be asked more than once.
 #[derive(Debug)]
-pub struct FcgiRequest {
+pub struct Call {
     /// FCGI_BEGIN_REQUEST and FCGI_PARAMS, and as much of the streams as is short.
     head: Vec<u8>,
     /// What is not in the head: streams in their order.
@@ -50,7 +50,7 @@ pub(super) struct Written {
     body: u64,
 }
 
-impl FcgiRequest {
+impl Call {
     /// A request with the parameters that `describe` adds, and a body. `keep`: the application is
     /// to keep the connection open.
     ///
@@ -62,33 +62,33 @@ impl FcgiRequest {
         is_repeatable: bool,
         body: Body,
         describe: impl FnOnce(&mut encode::Params<'_>) -> Result<(), E>,
-    ) -> Result<FcgiRequest, E> {
+    ) -> Result<Call, E> {
         let mut head = Vec::with_capacity(HEAD);
         encode::begin(&mut head, ID, role, keep);
         let mut params = encode::Params::new(&mut head, ID);
         describe(&mut params)?;
         params.finish();
-        Ok(FcgiRequest { head, streams: Vec::new(), is_repeatable, flow: None, quota: None }
+        Ok(Call { head, streams: Vec::new(), is_repeatable, flow: None, quota: None }
             .with(Stream::Stdin, body))
     }
 
     /// The same as one of this flow.
-    pub fn with_flow(self, flow: Option<Flow>) -> FcgiRequest {
-        FcgiRequest { flow, ..self }
+    pub fn with_flow(self, flow: Option<Flow>) -> Call {
+        Call { flow, ..self }
     }
 
     /// The same with a response that may go to files for a slow client, as far as this quota
     /// allows.
-    pub fn with_quota(self, quota: Arc<SpoolQuota>) -> FcgiRequest {
-        FcgiRequest { quota: Some(quota), ..self }
+    pub fn with_quota(self, quota: Arc<SpoolQuota>) -> Call {
+        Call { quota: Some(quota), ..self }
     }
 
     /// The same with FCGI_DATA, for a filter.
-    pub fn with_data(self, data: Body) -> FcgiRequest {
+    pub fn with_data(self, data: Body) -> Call {
         self.with(Stream::Data, data)
     }
 
-    fn with(mut self, stream: Stream, body: Body) -> FcgiRequest {
+    fn with(mut self, stream: Stream, body: Body) -> Call {
         match body {
             Body::Empty if self.streams.is_empty() => {
                 encode::stream_end(&mut self.head, ID, stream)
@@ -130,7 +130,7 @@ impl FcgiRequest {
 
 impl Written {
     /// So many bytes more have been written.
-    pub fn advance(&mut self, call: &FcgiRequest, n: usize) {
+    pub fn advance(&mut self, call: &Call, n: usize) {
         if self.head < call.head.len() {
             self.head += n;
         } else {

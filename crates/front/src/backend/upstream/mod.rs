@@ -20,7 +20,7 @@ use http::{Response, StatusCode};
 use tokamak_config as config;
 use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
-use tokamak_upstream::fcgi::{self, Event, Exchange, Relay, ResponseStart, UpstreamError};
+use tokamak_upstream::remote::{self, Event, Exchange, Relay, ResponseStart, UpstreamError};
 
 use crate::backend::response_head::is_interim;
 use crate::backend::{Arrival, BackendError, BackendRequest, internal};
@@ -120,7 +120,7 @@ impl From<UpstreamError> for HeadError {
 async fn begin(
     index: usize,
     call: &BackendRequest<'_>,
-    request: fcgi::FcgiRequest,
+    request: remote::Call,
     mut ledger: Option<&mut Ledger>,
 ) -> Result<Begun, BackendError> {
     let (upstream, config) =

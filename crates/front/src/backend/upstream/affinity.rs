@@ -3,7 +3,7 @@
 use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, HeaderValue, Request};
 use tokamak_config::Affinity;
-use tokamak_upstream::fcgi::Key;
+use tokamak_upstream::remote::Key;
 
 use crate::log;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokamak_config as config;
 use tokamak_upstream::body::Body;
-use tokamak_upstream::fcgi::{
-    Checkup, Event, FcgiRequest, Params, ResponseStart, Role, Upstream, UpstreamError,
+use tokamak_upstream::remote::{
+    Call, Checkup, Event, Params, ResponseStart, Role, Upstream, UpstreamError,
 };
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
@@ -70,7 +70,7 @@ async fn ask(
     upstream: &Upstream,
     checkup: &Checkup,
     loop_index: usize,
-    call: &Arc<FcgiRequest>,
+    call: &Arc<Call>,
     expected: u16,
     most: usize,
 ) -> Option<Result<(), String>> {
@@ -112,7 +112,7 @@ fn call(
     check: &config::Check,
     params: &BTreeMap<String, config::Secret>,
     keep: bool,
-) -> Result<FcgiRequest, ()> {
+) -> Result<Call, ()> {
     let (path, query) = check.path.split_once('?').unwrap_or((&check.path, ""));
     let plain = [
         ("REQUEST_METHOD", "GET"),
@@ -136,7 +136,7 @@ fn call(
     let operators = |name: &str| params.contains_key(name) || check.params.contains_key(name);
     // The operator removes a parameter by leaving it empty.
     all.retain(|name, value| !value.is_empty() || !operators(name));
-    FcgiRequest::new(Role::Responder, keep, true, Body::Empty, |to: &mut Params<'_>| {
+    Call::new(Role::Responder, keep, true, Body::Empty, |to: &mut Params<'_>| {
         all.iter().try_for_each(|(name, value)| to.pair(name.as_bytes(), value).map_err(drop))
     })
 }

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use http::Response;
 use http::header::HeaderMap;
-use tokamak_upstream::fcgi::Event;
+use tokamak_upstream::remote::Event;
 
 use super::{Begun, broken};
 use crate::backend::BackendError;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use tokamak_config as config;
-use tokamak_upstream::fcgi::{Address, AddressAction, AddressChange, Endpoint, Upstream};
+use tokamak_upstream::remote::{Address, AddressAction, AddressChange, Endpoint, Upstream};
 
 /// Carries out a change.
 ///

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use tokamak_config as config;
-use tokamak_upstream::fcgi::{
+use tokamak_upstream::remote::{
     Address, Balancing, Bounds, Endpoint, LogSink, Name, Names, Rules, Settings, Source, Upstream,
 };
 

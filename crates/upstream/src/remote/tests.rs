@@ -72,9 +72,9 @@ fn upstream(applications: &[&Application], bounds: Bounds) -> Upstream {
     )
 }
 
-fn call(is_repeatable: bool) -> Arc<FcgiRequest> {
+fn call(is_repeatable: bool) -> Arc<Call> {
     let describe = |params: &mut Params<'_>| params.pair(b"A", b"b");
-    Arc::new(FcgiRequest::new(Role::Responder, true, is_repeatable, Body::Empty, describe).unwrap())
+    Arc::new(Call::new(Role::Responder, true, is_repeatable, Body::Empty, describe).unwrap())
 }
 
 async fn ask(upstream: &Upstream, is_repeatable: bool) -> Result<ResponseStart, UpstreamError> {
@@ -323,8 +323,7 @@ fn streams_follow_each_other() {
         (large(), Body::Memory(vec![b'c'; 5].into()), [100_000, 5]),
     ] {
         let describe = |params: &mut Params<'_>| params.pair(b"A", b"b");
-        let call =
-            FcgiRequest::new(Role::Filter, true, true, body, describe).unwrap().with_data(data);
+        let call = Call::new(Role::Filter, true, true, body, describe).unwrap().with_data(data);
         let (mut written, mut all) = (Written::default(), Vec::new());
         loop {
             let rest = call.rest(&mut written).unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::attempts::ResponseStart;
 use super::error::UpstreamError;
 use super::member::Member;
-use super::request::FcgiRequest;
+use super::request::Call;
 use super::upstream::Upstream;
 
 /// One address that is to be checked.
@@ -26,7 +26,7 @@ impl Upstream {
         &self,
         checkup: &Checkup,
         loop_index: usize,
-        call: &Arc<FcgiRequest>,
+        call: &Arc<Call>,
     ) -> Option<Result<ResponseStart, UpstreamError>> {
         if !checkup.0.pool.has_room() {
             return None;

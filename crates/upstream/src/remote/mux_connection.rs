@@ -31,7 +31,7 @@ use tokio::time::{Instant, timeout};
 use super::backlog::{Backlog, Said};
 use super::error::UpstreamError;
 use super::pool::Permit;
-use super::request::{FcgiRequest, Written};
+use super::request::{Call, Written};
 use super::settings::Bounds;
 use super::stream::Stream;
 
@@ -89,7 +89,7 @@ pub(super) struct MuxState {
 /// One request.
 #[derive(Debug)]
 pub(super) struct Request {
-    call: Arc<FcgiRequest>,
+    call: Arc<Call>,
     written: Written,
     pub is_begun: bool,
     pub all_written: bool,
@@ -163,7 +163,7 @@ impl MuxConnection {
     }
 
     /// Begins a request; not if the connection takes no more. `true`: it had one before.
-    pub fn begin(&self, call: Arc<FcgiRequest>, permit: Permit) -> Result<(u16, bool), Permit> {
+    pub fn begin(&self, call: Arc<Call>, permit: Permit) -> Result<(u16, bool), Permit> {
         let mut state = self.state();
         let is_free = |id: &u16| !state.requests.contains_key(id) && !state.aborted.contains(id);
         let id = (1..=u16::MAX).find(is_free);
