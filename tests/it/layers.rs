@@ -30,6 +30,12 @@ const RULES: &[Rule] = &[
         ours: &[],
         never: &["tokio", "hyper", "http", "libc", "socket2", "bytes"],
     },
+    // The same.
+    Rule {
+        name: "http1",
+        ours: &[],
+        never: &["tokio", "hyper", "http", "libc", "socket2", "bytes"],
+    },
     // C under a contract of its own, for the worker alone.
     Rule {
         name: "image",
@@ -57,7 +63,7 @@ const RULES: &[Rule] = &[
     Rule { name: "config", ours: &["fpm"], never: &["tokio", "hyper", "http", "libc", "socket2"] },
     Rule {
         name: "upstream",
-        ours: &["cost", "fastcgi", "sys"],
+        ours: &["cost", "fastcgi", "http1", "sys"],
         never: &["hyper", "http", "toml_edit", "libc"],
     },
     // It judges heads and keeps bodies; who asks, and what time it is, is the front's.
@@ -69,7 +75,7 @@ const RULES: &[Rule] = &[
     // Scripts see requests through a trait; who serves them, and how, is the front's.
     Rule { name: "lua", ours: &[], never: &["tokio", "hyper", "http", "toml_edit", "serde"] },
     // Clients of other services; who asks through them, and why, is the front's.
-    Rule { name: "outbound", ours: &[], never: &["libc", "toml_edit", "serde"] },
+    Rule { name: "outbound", ours: &["http1"], never: &["libc", "toml_edit", "serde"] },
     // Headers of strangers and spans as bytes; whose they are, and who sends them, is the front's.
     Rule { name: "trace", ours: &["cost"], never: &["tokio", "hyper", "http", "libc", "serde"] },
     // Certificates and keys as bytes; who reads them, and for which connections, others know.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::model::{
     Cache, CertificateFiles, Condition, Conditions, FileCharset, HeaderChanges, Mode, Pool,
-    PoolSize, Route, Rule, Satisfy, Server, Site, Spawn, Template, Tls, Trace, Upstream,
+    PoolSize, Protocol, Route, Rule, Satisfy, Server, Site, Spawn, Template, Tls, Trace, Upstream,
 };
 use crate::option::{self, GROUPS, Manager, Reload, Row, Section, Values};
 use crate::origin::{Given, Origin};
@@ -302,9 +302,17 @@ fn raise_trace(trace: &Trace) -> option::Trace {
 fn raise_upstream(upstream: &Upstream) -> Repeated<option::Upstream> {
     let (spawn, check, unset) =
         (upstream.spawn.as_ref(), upstream.check.as_ref(), option::Upstream::defaults());
+    let proxy = match &upstream.protocol {
+        Protocol::FastCgi => None,
+        Protocol::Http(proxy) => Some(proxy),
+    };
     let values = option::Upstream {
         name: plain(Some(Text(upstream.name.clone()))),
         address: plain(upstream.addresses.clone()),
+        protocol: plain(Auto::Is(upstream.protocol.scheme())),
+        host: plain(proxy.and_then(|proxy| proxy.host.clone()).map(Text)),
+        headers: plain(proxy.map(|proxy| proxy.headers.clone()).unwrap_or_default()),
+        forwarded: plain(proxy.map(|proxy| proxy.forwarded).unwrap_or_default()),
         spawn: plain(spawn.map(command).unwrap_or_default()),
         processes: spawn.map_or(unset.processes, |spawn| plain(count(spawn.processes))),
         shared: plain(spawn.is_some_and(|spawn| spawn.shared)),
@@ -367,6 +375,7 @@ fn raise_route(route: &Route, upstreams: &[Upstream]) -> Repeated<option::Route>
     let values = option::Route {
         path: plain(Some(Text(path.to_owned()))),
         upstream: plain(route.upstream.map(name)),
+        upstream_path: plain(route.upstream_path.clone().map(Text)),
         authorizer: plain(Auto::Is(
             route.authorizer.map_or(Nothing::Word, |authorizer| Nothing::Is(name(authorizer))),
         )),
@@ -522,6 +531,8 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> RawSite {
             warm: texts(&site.warm),
             fallback: text(&site.fallback),
             upstream: plain(site.upstream.map(|index| Text(upstreams[index].name.clone()))),
+            // The route that was made of it says so.
+            files: plain(false),
             authorizer: plain(site.authorizer.map(|index| Text(upstreams[index].name.clone()))),
             lua_raw_url: paths(&site.lua.raw_url),
             lua_physical: paths(&site.lua.physical),

@@ -180,6 +180,7 @@ impl From<&remote::UpstreamError> for Failure {
             }
             UpstreamError::Closed { .. } => Failure::WorkerGone,
             UpstreamError::Malformed(_)
+            | UpstreamError::NotHttp(_)
             | UpstreamError::Unexpected(_)
             | UpstreamError::Refused(_) => Failure::WorkerBroken,
             UpstreamError::Spool => Failure::Internal,

@@ -282,6 +282,9 @@ pub struct Route {
     pub path: String,
     /// Which of [`crate::Server::upstreams`] answers; absent: what is on the disk does.
     pub upstream: Option<usize>,
+    /// What stands in place of [`Route::path`] in requests to an application of HTTP; absent: they
+    /// keep it.
+    pub upstream_path: Option<String>,
     /// Which one is asked before.
     pub authorizer: Option<usize>,
     /// Through which one files are sent.

@@ -1,4 +1,4 @@
-//! FastCGI applications: their addresses, processes, limits and checks.
+//! Applications behind connections: their addresses, processes, limits and checks.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,7 +8,8 @@ use regex_lite::Regex;
 
 use super::Secret;
 
-/// A FastCGI application: where it listens, and how much it may be asked at once.
+/// An application behind connections: where it listens, what it speaks, and how much it may be
+/// asked at once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Upstream {
     /// Name in the configuration and in logs.
@@ -16,6 +17,8 @@ pub struct Upstream {
     /// Where it listens; each address takes a share of the requests. Empty beside
     /// [`Upstream::spawn`]: the supervisor makes the sockets.
     pub addresses: Vec<Address>,
+    /// What it speaks.
+    pub protocol: Protocol,
     /// How it is started, if the server does that.
     pub spawn: Option<Spawn>,
     /// How requests are spread over the addresses.
@@ -51,6 +54,57 @@ pub struct Upstream {
     /// Directories whose files the application may have sent, by the URL path under which it names
     /// them.
     pub internal: BTreeMap<String, PathBuf>,
+}
+
+/// What an application speaks.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Protocol {
+    /// FastCGI.
+    FastCgi,
+    /// HTTP/1.1.
+    Http(HttpProxy),
+}
+
+impl Protocol {
+    /// Its name.
+    pub fn scheme(&self) -> Scheme {
+        match self {
+            Protocol::FastCgi => Scheme::FastCgi,
+            Protocol::Http(_) => Scheme::Http,
+        }
+    }
+}
+
+/// What an application speaks, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// FastCGI.
+    FastCgi,
+    /// HTTP/1.1.
+    Http,
+}
+
+/// What requests over HTTP tell an application.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HttpProxy {
+    /// Its name in `Host`; absent: that which the client has sent.
+    pub host: Option<String>,
+    /// Fields that are set, by their names in small letters; an empty value removes one.
+    pub headers: BTreeMap<String, Secret>,
+    /// How it learns of the client.
+    pub forwarded: Forwarded,
+}
+
+/// How an application learns for whom a request is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Forwarded {
+    /// By `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host` and `X-Real-IP`.
+    #[default]
+    Fields,
+    /// By `Forwarded` (RFC 7239).
+    Standard,
+    /// Not at all.
+    None,
 }
 
 /// An application that the server starts.
@@ -104,6 +158,8 @@ pub enum StopSignal {
 /// One address of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
+    /// What is spoken there.
+    pub scheme: Scheme,
     /// Where it listens.
     pub endpoint: Endpoint,
     /// Its share of the requests, at least 1.

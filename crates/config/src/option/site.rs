@@ -135,9 +135,13 @@ section! {
         /// application declines with `tokamak_decline()`. Files and scripts are looked up here;
         /// `root` should be the same there.
         fallback: Option<Text> = "", ANY, Live, env "TOKAMAK_FALLBACK";
-        /// The `[[upstream]]` that runs the site's scripts, by its name. FastCGI mode only; without
+        /// The `[[upstream]]` that runs the site's scripts, by its name; one of HTTP answers all
+        /// requests, but those of routes. FastCGI mode only; without
         /// it scripts are 404 there.
         upstream: Option<Text> = "", ANY, Live, env "TOKAMAK_UPSTREAM";
+        /// Whether files below the root are sent before an `upstream` of HTTP is asked. PHP's
+        /// source never is.
+        files: bool = "false", ANY, Live, env "TOKAMAK_FILES";
         /// The `[[upstream]]` that is asked before anything of the site is served whether it may be
         /// (FastCGI's role Authorizer); a route may have another.
         authorizer: Option<Text> = "", ANY, Live, env "TOKAMAK_AUTHORIZER";
@@ -263,6 +267,10 @@ section! {
         /// The `[[upstream]]` that answers, by its name; without one, what the site has there is
         /// served.
         upstream: Option<Text> = "", ANY, Live;
+        /// What stands in place of `path` in requests to an `upstream` of HTTP: with `"/"` the
+        /// route `/api` asks it for `/users` where the client asks for `/api/users`. If not set, it
+        /// is asked for what the client asks for.
+        upstream_path: Option<Text> = "", ANY, Live;
         /// The `[[upstream]]` that is asked before whether the client may have this (FastCGI's role
         /// Authorizer), `"none"` for no check; `"auto"` is that of the route around it, or of the
         /// site.

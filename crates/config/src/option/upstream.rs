@@ -1,24 +1,29 @@
-//! What is set for each FastCGI application.
+//! What is set for each application behind connections.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{Address, Affinity, Balance, Reuse, Secret, StopSignal};
+use crate::model::{Address, Affinity, Balance, Forwarded, Reuse, Scheme, Secret, StopSignal};
 use crate::unit::{HOUR, KIB, MIB, SECOND};
 use crate::value::{ANY, Auto, Count, Size, Text, within};
 
 section! {
-    /// A FastCGI application, either a running one, such as php-fpm, or a program that the server
-    /// starts. Repeat `[[upstream]]` for each; sites and routes name them.
+    /// An application that speaks FastCGI or HTTP, either a running one, such as php-fpm or a
+    /// service in Node, or a program that the server starts. Repeat `[[upstream]]` for each; sites
+    /// and routes name them.
     Upstream "upstream" {
         /// Name by which sites and routes refer to it.
         name: Option<Text> = "", ANY, Live;
-        /// Where it listens: `"unix:/run/app.sock"`, `"HOST:PORT"` or `"srv:NAME"`. Of several
-        /// addresses each gets its share; to give one of them three times as much as others, write
+        /// Where it listens: `"unix:/run/app.sock"`, `"HOST:PORT"` or `"srv:NAME"` if it speaks
+        /// FastCGI, `"http://HOST:PORT"` or `"http+unix:/run/app.sock"` if it speaks HTTP. Of
+        /// several addresses each gets its share; to give one of them three times as much, write
         /// `{ address = "HOST:PORT", weight = 3 }`. A host's name stands for all its addresses,
         /// `"srv:NAME"` for those of the service's SRV records, with their weights.
         address: Vec<Address> = "", ANY, Live;
+        /// What the application speaks; `"auto"` is what its addresses say, and `"fastcgi"` for
+        /// `spawn`.
+        protocol: Auto<Scheme> = "auto", ANY, Live;
         /// Starts the application: a program and its arguments, as in `["python3", "app.py"]`. It
         /// finds its listening socket on descriptor 0, as the FastCGI specification says, and is
         /// started again when it ends. Not beside `address`.
@@ -90,7 +95,7 @@ section! {
         check_params: BTreeMap<String, Secret> = "", ANY, Live;
         /// Most connections to each address: as many as the application has processes or threads
         /// there. They are kept open between requests; the next request waits for a free one.
-        /// `"auto"` is 16; with `spawn` it is one for each process.
+        /// `"auto"` is 16, and 256 for HTTP; with `spawn` it is one for each process.
         connections: Auto<Count> = "auto", within(1, 10_000), Live;
         /// Whether several requests share a connection, if the application says that it can
         /// (`FCGI_MPXS_CONNS`). It is asked once, on a connection of its own; not by default, since
@@ -119,8 +124,17 @@ section! {
         read_timeout: Duration = "60s", within(1, 24 * HOUR), Live;
         /// Headers of a response; longer ones are answered 502.
         head: Size = "64KiB", within(KIB, 16 * MIB), Live;
-        /// Parameters added to each request, such as `HTTPS` or `PHP_VALUE`; an empty value removes
-        /// one.
+        /// What an application of HTTP is told as `Host`; if not set, what the client has sent.
+        host: Option<Text> = "", ANY, Live;
+        /// Header fields of each request to an application of HTTP; an empty value removes one.
+        headers: BTreeMap<String, Secret> = "", ANY, Live;
+        /// How an application of HTTP learns of the client: by `"x_forwarded"` (the fields
+        /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host` and `X-Real-IP`), by
+        /// `"forwarded"` (the field of RFC 7239), or not (`"none"`). What clients themselves say in
+        /// these fields is never passed on.
+        forwarded: Forwarded = "x_forwarded", ANY, Live;
+        /// Parameters added to each request of FastCGI, such as `HTTPS` or `PHP_VALUE`; an empty
+        /// value removes one.
         params: BTreeMap<String, Secret> = "", ANY, Live;
         /// Directories whose files the application may have sent, by the URL path under which
         /// `X-Accel-Redirect` names them; `X-Sendfile` names the files themselves. Other files of

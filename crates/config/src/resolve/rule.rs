@@ -423,7 +423,7 @@ impl Reader<'_> {
 }
 
 /// Whether a text may be the name of a header field.
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_token)
 }
 
@@ -431,6 +431,7 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-fn is_field_value(value: &str) -> bool {
+/// Whether a text may be the value of a header field.
+pub(super) fn is_field_value(value: &str) -> bool {
     value.bytes().all(|byte| byte == b'\t' || (b' '..0x7f).contains(&byte))
 }

@@ -86,16 +86,21 @@ impl Reader<'_> {
         let worker = self.worker(site, mode);
         let (boot, warm) = self.image(site, mode);
         let upstream = self.upstream(site, mode);
-        let authorizer = self.optional_upstream(
+        let authorizer = self.fastcgi_upstream(
             "site",
             "authorizer",
             site.authorizer.value.as_ref(),
             site.authorizer.origin,
         );
+        let whole = upstream.filter(|index| self.speaks_http(*index));
+        if whole.is_none() && site.files.value {
+            let problem = "is for an `upstream` of HTTP: files are sent here; remove this key";
+            self.report("site", "files", site.files.origin, problem.into());
+        }
         let lua = self.site_scripts(site);
         let cache = cache::site(site);
         let compression = self.compression(site);
-        let routes = self.routes(raw, authorizer, &lua, &cache, &compression);
+        let routes = self.routes(raw, authorizer, whole, &lua, &cache, &compression);
         let rules = self.rules(&raw.rules);
         let canonical_host = self.canonical_host(site, &hosts);
         let internal = self.internal("site", &site.internal);

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::pool::or;
+use super::rule::{is_field_value, is_name};
 use super::{Reader, number};
 use crate::model::{
-    Address, Caching, Check, Compression, Endpoint, Filter, Health, Mode, Route, Scripts, Upstream,
-    UpstreamTimeouts,
+    Address, Caching, Check, Compression, Endpoint, Filter, Health, HttpProxy, Mode, Protocol,
+    Route, Scheme, Scripts, Secret, Split, Upstream, UpstreamTimeouts,
 };
 use crate::option;
 use crate::origin::{Given, Origin};
@@ -19,6 +20,24 @@ use crate::value::{Auto, Count, Nothing, Text, did_you_mean};
 /// with ten times more they would fill the application's backlog, where no time limit of ours
 /// holds.
 const CONNECTIONS: usize = 16;
+
+/// The same over HTTP, where few servers have a process for each connection. A tenth would let
+/// requests wait that an event loop could take; ten times more would be memory and ports of a
+/// service that is too slow for its clients.
+const HTTP_CONNECTIONS: usize = 256;
+
+/// Fields of requests that only the server writes.
+const OF_THE_SERVER: [&str; 9] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
 
 impl Reader<'_> {
     pub(super) fn upstreams(&mut self) -> Vec<Upstream> {
@@ -54,14 +73,17 @@ impl Reader<'_> {
 
     fn upstream_of(&mut self, values: &option::Upstream, name: String, table: Origin) -> Upstream {
         let spawn = self.spawn(values, table);
+        let scheme = scheme(values);
         let connections = match &spawn {
             Some(spawn) if spawn.shared => spawn.processes,
             Some(_) => 1,
+            None if scheme == Scheme::Http => HTTP_CONNECTIONS,
             None => CONNECTIONS,
         };
         Upstream {
             name,
-            addresses: self.addresses(values),
+            addresses: self.addresses(values, scheme),
+            protocol: self.protocol(values, scheme),
             resolve: match values.resolve.value {
                 Auto::Word => None,
                 Auto::Is(interval) => Some(interval),
@@ -119,10 +141,64 @@ impl Reader<'_> {
         })
     }
 
-    fn addresses(&mut self, values: &option::Upstream) -> Vec<Address> {
+    /// What an application speaks.
+    fn protocol(&mut self, values: &option::Upstream, scheme: Scheme) -> Protocol {
+        let option::Upstream { multiplex, params, check_params, host, headers, forwarded, .. } =
+            values;
+        let of_fastcgi = [
+            ("multiplex", multiplex.value, multiplex.origin),
+            ("params", !params.value.is_empty(), params.origin),
+            ("check_params", !check_params.value.is_empty(), check_params.origin),
+        ];
+        let of_http = [
+            ("host", host.value.is_some(), host.origin),
+            ("headers", !headers.value.is_empty(), headers.origin),
+            ("forwarded", forwarded.value != Default::default(), forwarded.origin),
+        ];
+        let (others, problem) = match scheme {
+            Scheme::Http => {
+                (of_fastcgi, "is for FastCGI, and the application speaks HTTP; remove this key")
+            }
+            Scheme::FastCgi => {
+                (of_http, "is for HTTP, and the application speaks FastCGI; remove this key")
+            }
+        };
+        for (key, _, origin) in others.into_iter().filter(|(_, is_set, _)| *is_set) {
+            self.report("upstream", key, origin, problem.into());
+        }
+        if scheme == Scheme::FastCgi {
+            return Protocol::FastCgi;
+        }
+        if let Some(problem) = wrong_headers(&headers.value) {
+            self.report("upstream", "headers", headers.origin, problem);
+        }
+        let host = host.value.as_ref().map(|Text(host)| host.clone());
+        if let Some(host) = host.as_ref().filter(|host| !is_host(host)) {
+            let problem =
+                format!("`{}` is no host; write it as in \"app.example\"", host.escape_debug());
+            self.report("upstream", "host", values.host.origin, problem);
+        }
+        let headers = headers.value.iter();
+        let headers =
+            headers.map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect();
+        Protocol::Http(HttpProxy { host, headers, forwarded: forwarded.value })
+    }
+
+    fn addresses(&mut self, values: &option::Upstream, scheme: Scheme) -> Vec<Address> {
         let origin = values.address.origin;
         let mut addresses: Vec<Address> = Vec::new();
-        for Address { endpoint, weight } in &values.address.value {
+        for Address { endpoint, weight, scheme: own } in &values.address.value {
+            // One without a scheme may be of either, if `protocol` says so.
+            let is_other = match values.protocol.value {
+                Auto::Word => *own != scheme,
+                Auto::Is(_) => *own == Scheme::Http && scheme != Scheme::Http,
+            };
+            if is_other {
+                let problem = format!(
+                    "`{endpoint}` is of another protocol than the others; make it an [[upstream]] of its own"
+                );
+                self.report("upstream", "address", origin, problem);
+            }
             let endpoint = match endpoint {
                 Endpoint::Unix(path) => Endpoint::Unix(self.absolute(path, origin)),
                 Endpoint::Tcp(_) | Endpoint::Srv(_) => endpoint.clone(),
@@ -132,7 +208,7 @@ impl Reader<'_> {
                     format!("`{endpoint}` is there twice; for a greater share give it a `weight`");
                 self.report("upstream", "address", origin, problem);
             }
-            addresses.push(Address { endpoint, weight: *weight });
+            addresses.push(Address { scheme, endpoint, weight: *weight });
         }
         if values.spill.value && values.affinity.value.is_empty() {
             let problem =
@@ -182,11 +258,13 @@ impl Reader<'_> {
         self.named("site", "upstream", name, site.upstream.origin)
     }
 
-    /// The routes of a site whose own authorizer is this.
+    /// The routes of a site whose own authorizer is this. `whole`: the application of HTTP that
+    /// answers what they leave.
     pub(super) fn routes(
         &mut self,
         site: &RawSite,
         authorizer: Option<usize>,
+        whole: Option<usize>,
         lua: &Scripts,
         cache: &Caching,
         compression: &Compression,
@@ -226,15 +304,17 @@ impl Reader<'_> {
                 Auto::Is(Nothing::Is(name)) => Some(name),
                 Auto::Is(Nothing::Word) | Auto::Word => None,
             };
+            let index = self.optional_upstream(
+                "site.route",
+                "upstream",
+                upstream.value.as_ref(),
+                upstream.origin,
+            );
             let route = Route {
                 path: clean.to_owned(),
-                upstream: self.optional_upstream(
-                    "site.route",
-                    "upstream",
-                    upstream.value.as_ref(),
-                    upstream.origin,
-                ),
-                authorizer: self.optional_upstream("site.route", "authorizer", own, guard.origin),
+                upstream: index,
+                upstream_path: self.upstream_path(&table.values, index),
+                authorizer: self.fastcgi_upstream("site.route", "authorizer", own, guard.origin),
                 filter: self.filter(&table.values),
                 split: split.value.clone(),
                 script: self.optional_path(script),
@@ -249,9 +329,44 @@ impl Reader<'_> {
             };
             routes.push((route, matches!(guard.value, Auto::Word)));
         }
+        if let Some(upstream) =
+            whole.filter(|_| routes.iter().all(|(route, _)| !route.path.is_empty()))
+        {
+            let route = Route {
+                path: String::new(),
+                upstream: Some(upstream),
+                upstream_path: None,
+                authorizer,
+                filter: None,
+                split: Split::Path,
+                script: None,
+                files: site.site.files.value,
+                lua: lua.clone(),
+                cache: cache.clone(),
+                compression: compression.clone(),
+                server_timing: site.site.server_timing.value,
+            };
+            routes.push((route, true));
+        }
         // The first that fits is then the longest.
         routes.sort_by_key(|(route, _)| std::cmp::Reverse(route.path.len()));
         inherit(routes, authorizer)
+    }
+
+    /// What stands in place of a route's path.
+    fn upstream_path(&mut self, route: &option::Route, upstream: Option<usize>) -> Option<String> {
+        let option::Route { upstream_path: given, .. } = route;
+        let Text(path) = given.value.as_ref()?;
+        let is_visible = |byte: u8| (b'!'..=b'~').contains(&byte) && !b"?#".contains(&byte);
+        let problem = if !upstream.is_some_and(|index| self.speaks_http(index)) {
+            "is for an `upstream` of HTTP; remove this key".into()
+        } else if !path.starts_with('/') || !path.bytes().all(is_visible) {
+            format!("`{}` must begin with `/`, and be encoded as in a URL", path.escape_debug())
+        } else {
+            return Some(path.clone());
+        };
+        self.report("site.route", "upstream_path", given.origin, problem);
+        None
     }
 
     fn route_scripts(&mut self, route: &option::Route) -> Scripts {
@@ -281,7 +396,7 @@ impl Reader<'_> {
             }
         }
         let upstream =
-            self.optional_upstream("site.route", "filter", filter.value.as_ref(), filter.origin)?;
+            self.fastcgi_upstream("site.route", "filter", filter.value.as_ref(), filter.origin)?;
         Some(Filter {
             upstream,
             extensions: extensions.value.iter().map(|text| text.0.clone()).collect(),
@@ -297,6 +412,29 @@ impl Reader<'_> {
         origin: Origin,
     ) -> Option<usize> {
         self.named(section, option, &name?.0, origin)
+    }
+
+    /// The same for a role that only FastCGI has.
+    pub(super) fn fastcgi_upstream(
+        &mut self,
+        section: &str,
+        option: &str,
+        name: Option<&Text>,
+        origin: Origin,
+    ) -> Option<usize> {
+        let found = self.optional_upstream(section, option, name, origin)?;
+        if self.speaks_http(found) {
+            let problem =
+                "the application speaks HTTP, which has no such role; name one of FastCGI";
+            self.report(section, option, origin, problem.into());
+        }
+        Some(found)
+    }
+
+    /// Whether the upstream of this index speaks HTTP.
+    pub(super) fn speaks_http(&self, index: usize) -> bool {
+        let named = self.raw.upstreams.iter().filter(|table| table.values.name.value.is_some());
+        named.map(|table| scheme(&table.values)).nth(index) == Some(Scheme::Http)
     }
 
     fn named(&mut self, section: &str, option: &str, name: &str, origin: Origin) -> Option<usize> {
@@ -331,4 +469,36 @@ fn inherit(routes: Vec<(Route, bool)>, site: Option<usize>) -> Vec<Route> {
     }
     done.reverse();
     done
+}
+
+/// What an application speaks: what is said of it, or what its first address says.
+fn scheme(values: &option::Upstream) -> Scheme {
+    let first = values.address.value.first().map(|address| address.scheme);
+    match values.protocol.value {
+        Auto::Is(scheme) => scheme,
+        Auto::Word => first.unwrap_or(Scheme::FastCgi),
+    }
+}
+
+/// Whether a text may be a `Host`.
+fn is_host(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_letter)
+}
+
+/// What is wrong with header fields; their values are not shown.
+fn wrong_headers(headers: &BTreeMap<String, Secret>) -> Option<String> {
+    headers.iter().find_map(|(name, value)| {
+        if !is_name(name) {
+            Some(format!("`{}` is no name of a header field", name.escape_debug()))
+        } else if name.eq_ignore_ascii_case("host") {
+            Some("`Host` has a key of its own; set `host`".into())
+        } else if OF_THE_SERVER.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+            Some(format!("`{name}` is set by the server; leave it out"))
+        } else if !is_field_value(value.reveal()) {
+            Some(format!("the value of `{name}` has characters that no header field may have"))
+        } else {
+            None
+        }
+    })
 }

@@ -23,6 +23,7 @@ fn these_options_are_secret() {
             "trace.export_headers",
             "upstream.env",
             "upstream.check_params",
+            "upstream.headers",
             "upstream.params",
             "site.env",
         ]

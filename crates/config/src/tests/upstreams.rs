@@ -32,7 +32,7 @@ fn upstreams_and_routes_are_found_by_name() {
     assert_eq!(
         php.addresses,
         [Endpoint::Unix(place.path("run/php.sock")), Endpoint::Tcp("10.0.0.1:9000".into())]
-            .map(|endpoint| Address { endpoint, weight: 1 })
+            .map(|endpoint| Address { scheme: Scheme::FastCgi, endpoint, weight: 1 })
     );
     assert_eq!((php.connections, app.connections), (4, 16));
     assert_eq!(php.internal, [("/files/".to_owned(), place.path("public"))].into());
@@ -41,6 +41,7 @@ fn upstreams_and_routes_are_found_by_name() {
     let route = |path: &str, upstream, split, script, files| Route {
         path: path.into(),
         upstream: Some(upstream),
+        upstream_path: None,
         authorizer: None,
         filter: None,
         split,
@@ -309,4 +310,88 @@ fn errors_in_addresses_name_the_key() {
         &["tokamak.toml:3: upstream.address: `unix:/s` is there twice", "give it a `weight`"],
     );
     has(&errors, &["tokamak.toml:4: upstream.spill: nothing binds requests to an address"]);
+}
+
+#[test]
+fn applications_of_http_are_told_by_their_addresses() {
+    let place = Place::with(&["index.html"]);
+    let text = r#"
+        [[upstream]]
+        name = "node"
+        address = ["http://127.0.0.1:3000", { address = "http://[::1]/", weight = 2 }]
+        host = "inner"
+        headers = { X-Token = "s3cret" }
+        forwarded = "forwarded"
+        [[upstream]]
+        name = "local"
+        address = "http+unix:run/app.sock"
+        [[upstream]]
+        name = "told"
+        protocol = "http"
+        address = "app:8080"
+        [[site]]
+        upstream = "node"
+        files = true
+        [[site.route]]
+        path = "/api"
+        upstream = "local"
+        upstream_path = "/"
+    "#;
+    let server = place.load(text).unwrap();
+    let [node, local, told] = &server.upstreams[..] else { panic!("three upstreams") };
+    let at = |endpoint: Endpoint, weight| Address { scheme: Scheme::Http, endpoint, weight };
+    assert_eq!(
+        node.addresses,
+        [at(Endpoint::Tcp("127.0.0.1:3000".into()), 1), at(Endpoint::Tcp("[::1]:80".into()), 2)]
+    );
+    let Protocol::Http(proxy) = &node.protocol else { panic!("it speaks HTTP") };
+    assert_eq!((proxy.host.as_deref(), proxy.forwarded), (Some("inner"), Forwarded::Standard));
+    assert_eq!(proxy.headers["x-token"].reveal(), "s3cret");
+    assert_eq!(local.addresses, [at(Endpoint::Unix(place.path("run/app.sock")), 1)]);
+    assert_eq!(told.addresses, [at(Endpoint::Tcp("app:8080".into()), 1)]);
+    assert_eq!((node.connections, local.connections), (256, 256));
+    let routes: Vec<_> = server.sites[0]
+        .routes
+        .iter()
+        .map(|route| (route.name(), route.upstream, route.upstream_path.as_deref(), route.files))
+        .collect();
+    assert_eq!(routes, [("/api", Some(1), Some("/"), false), ("/", Some(0), None, true)]);
+}
+
+#[test]
+fn what_one_protocol_does_not_have_is_refused() {
+    let place = Place::with(&["index.html"]);
+    let upstream = |lines: &str| format!("[[upstream]]\nname = \"a\"\n{lines}\n[[site]]\n");
+    let fails = |text: String, expected: &str| {
+        let problems = place.load(&text).unwrap_err().to_string();
+        assert!(problems.contains(expected), "{text}\n{problems}");
+        assert!(!problems.contains("s3cret"), "{problems}");
+    };
+    for (lines, expected) in [
+        ("address = \"https://a\"", "`https` is no protocol of applications here"),
+        ("address = \"http://a/b\"", "has a path; leave it out"),
+        ("address = \"http://\"", "names no host"),
+        ("address = \"http://a:0\"", "names no host"),
+        ("address = [\"http://a\", \"b:9000\"]", "is of another protocol than the others"),
+        ("address = \"http://a\"\nprotocol = \"fastcgi\"", "is of another protocol"),
+        ("address = \"http://a\"\nmultiplex = true", "multiplex: is for FastCGI"),
+        ("address = \"http://a\"\nparams = { A = \"b\" }", "params: is for FastCGI"),
+        ("address = \"a:9000\"\nhost = \"b\"", "host: is for HTTP"),
+        ("address = \"a:9000\"\nheaders = { A = \"b\" }", "headers: is for HTTP"),
+        ("address = \"a:9000\"\nforwarded = \"none\"", "forwarded: is for HTTP"),
+        ("address = \"http://a\"\nhost = \"a b\"", "is no host"),
+        ("address = \"http://a\"\nheaders = { \"A B\" = \"c\" }", "is no name of a header field"),
+        ("address = \"http://a\"\nheaders = { Host = \"c\" }", "set `host`"),
+        ("address = \"http://a\"\nheaders = { Upgrade = \"c\" }", "is set by the server"),
+        ("address = \"http://a\"\nheaders = { A = \"s3cret\\nB\" }", "no header field may have"),
+    ] {
+        fails(upstream(lines), expected);
+    }
+    let http = upstream("address = \"http://a\"");
+    fails(format!("{http}authorizer = \"a\""), "which has no such role");
+    fails(format!("{http}mode = \"fastcgi\"\nfiles = true"), "is for an `upstream` of HTTP");
+    let route = format!("{http}mode = \"fastcgi\"\n[[site.route]]\npath = \"/b\"\n");
+    fails(format!("{route}filter = \"a\""), "which has no such role");
+    fails(format!("{route}upstream = \"a\"\nupstream_path = \"b\""), "must begin with `/`");
+    fails(format!("{route}cache = true\nupstream_path = \"/\""), "is for an `upstream` of HTTP");
 }

@@ -3,8 +3,8 @@
 use super::{Bounds, Kind, Value, ValueError, quote, quoted, wrong};
 use crate::literal::Literal;
 use crate::model::{
-    AcmeChallenge, Balance, ClientAuth, EarlyHints, Ignored, Leftover, Mode, Reset, Reuse, Satisfy,
-    Serve, StopSignal, TlsVersion, TraceMode, TrustedHeader, UnknownName,
+    AcmeChallenge, Balance, ClientAuth, EarlyHints, Forwarded, Ignored, Leftover, Mode, Reset,
+    Reuse, Satisfy, Scheme, Serve, StopSignal, TlsVersion, TraceMode, TrustedHeader, UnknownName,
 };
 
 /// Types with a few values, each with a name.
@@ -120,6 +120,16 @@ impl Choice for TrustedHeader {
 impl Choice for Balance {
     const NAMES: &'static [&'static str] = &["round_robin", "least_busy"];
     const ALL: &'static [Balance] = &[Balance::RoundRobin, Balance::LeastBusy];
+}
+
+impl Choice for Scheme {
+    const NAMES: &'static [&'static str] = &["fastcgi", "http"];
+    const ALL: &'static [Scheme] = &[Scheme::FastCgi, Scheme::Http];
+}
+
+impl Choice for Forwarded {
+    const NAMES: &'static [&'static str] = &["x_forwarded", "forwarded", "none"];
+    const ALL: &'static [Forwarded] = &[Forwarded::Fields, Forwarded::Standard, Forwarded::None];
 }
 
 impl Choice for Reuse {

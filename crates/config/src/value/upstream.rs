@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::{Bounds, Kind, Value, ValueError, address, did_you_mean, quote, text_of, wrong};
 use crate::literal::{KeyValue, Literal};
-use crate::model::{Address, AdminAddress, Affinity, Endpoint, Pattern};
+use crate::model::{Address, AdminAddress, Affinity, Endpoint, Pattern, Scheme};
 
 /// Greatest weight. A larger one would not differ from "nearly all", and sums of weights have to
 /// stay far below the range of the arithmetic; with a tenth, an address that gets less than one
@@ -98,22 +98,55 @@ impl Value for AdminAddress {
     }
 }
 
+/// An address without a weight.
+fn plain_address(literal: &Literal) -> Result<Address, Vec<ValueError>> {
+    let text = text_of(literal, "an address such as \"unix:/run/app.sock\"")?;
+    let read = match text.split_once("://") {
+        Some(("http", rest)) => http_endpoint(text, rest).map(|endpoint| (Scheme::Http, endpoint)),
+        Some((scheme, _)) => Err(format!(
+            "`{text}` cannot be asked: `{scheme}` is no protocol of applications here; write \
+                \"http://HOST:PORT\""
+        )),
+        None => match text.strip_prefix("http+") {
+            Some(rest) if rest.starts_with("unix:") => {
+                rest.parse().map(|endpoint| (Scheme::Http, endpoint))
+            }
+            _ => text.parse().map(|endpoint| (Scheme::FastCgi, endpoint)),
+        },
+    };
+    let (scheme, endpoint) = read.or_else(wrong)?;
+    Ok(Address { scheme, endpoint, weight: 1 })
+}
+
+/// Where an application of HTTP listens: on port 80, if the URL names none.
+fn http_endpoint(url: &str, rest: &str) -> Result<Endpoint, String> {
+    let authority = rest.strip_suffix('/').unwrap_or(rest);
+    if authority.contains(['/', '?', '#']) {
+        return Err(format!(
+            "`{url}` has a path; leave it out, and set `upstream_path` of the route"
+        ));
+    }
+    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
+    let with_port = if has_port { authority.to_owned() } else { format!("{authority}:80") };
+    with_port
+        .parse()
+        .map_err(|_| format!("`{url}` names no host; write it as in \"http://127.0.0.1:3000\""))
+}
+
 impl Value for Address {
     const KIND: Kind = Kind::Endpoint;
 
-    fn read(literal: &Literal, bounds: &Bounds) -> Result<Address, Vec<ValueError>> {
-        let Literal::Table(entries) = literal else {
-            return Endpoint::read(literal, bounds).map(|endpoint| Address { endpoint, weight: 1 });
-        };
-        let (mut endpoint, mut weight) = (None, 1);
+    fn read(literal: &Literal, _: &Bounds) -> Result<Address, Vec<ValueError>> {
+        let Literal::Table(entries) = literal else { return plain_address(literal) };
+        let (mut found, mut weight) = (None, 1);
         let mut complaints = Vec::new();
         for KeyValue { name, offset, value } in entries {
             let mut report = |problem: String| {
                 complaints.push(ValueError { inside: Some((name.clone(), *offset)), problem });
             };
             match (name.as_str(), value) {
-                ("address", value) => match Endpoint::read(value, bounds) {
-                    Ok(read) => endpoint = Some(read),
+                ("address", value) => match plain_address(value) {
+                    Ok(read) => found = Some(read),
                     Err(wrong) => wrong.into_iter().for_each(|wrong| report(wrong.problem)),
                 },
                 ("weight", Literal::Integer(number @ 1..=HEAVIEST)) => {
@@ -128,9 +161,9 @@ impl Value for Address {
                 _ => report(format!("unknown key{}", did_you_mean(name, &["address", "weight"]))),
             }
         }
-        match endpoint {
+        match found {
             _ if !complaints.is_empty() => Err(complaints),
-            Some(endpoint) => Ok(Address { endpoint, weight }),
+            Some(address) => Ok(Address { weight, ..address }),
             None => wrong(
                 "a table needs its `address`, as in { address = \"10.0.0.1:9000\", weight = 2 }",
             ),
@@ -138,7 +171,13 @@ impl Value for Address {
     }
 
     fn toml(&self) -> Option<String> {
-        let endpoint = self.endpoint.toml()?;
+        let endpoint = match (self.scheme, &self.endpoint) {
+            (Scheme::FastCgi, endpoint) => endpoint.toml()?,
+            (Scheme::Http, Endpoint::Unix(path)) => {
+                quote(&format!("http+unix:{}", path.display()))?
+            }
+            (Scheme::Http, endpoint) => quote(&format!("http://{endpoint}"))?,
+        };
         Some(match self.weight {
             1 => endpoint,
             weight => format!("{{ address = {endpoint}, weight = {weight} }}"),

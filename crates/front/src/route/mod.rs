@@ -172,6 +172,7 @@ pub struct Script {
 struct Rest {
     path_info: Vec<u8>,
     query: Option<String>,
+    upstream_path: Option<String>,
 }
 
 impl Script {
@@ -181,7 +182,7 @@ impl Script {
     }
 
     /// The same with this PATH_INFO.
-    fn with_path_info(mut self, path_info: &[u8]) -> Script {
+    pub fn with_path_info(mut self, path_info: &[u8]) -> Script {
         if !path_info.is_empty() {
             self.rest.get_or_insert_default().path_info = path_info.to_vec();
         }
@@ -196,6 +197,16 @@ impl Script {
     /// PATH_INFO: what follows the script's name in the path, decoded; mostly empty.
     pub fn path_info(&self) -> &[u8] {
         self.rest.as_ref().map_or(&[], |rest| &rest.path_info)
+    }
+
+    /// Has an application of HTTP asked for this path in place of the script's name.
+    pub fn set_upstream_path(&mut self, path: String) {
+        self.rest.get_or_insert_default().upstream_path = Some(path);
+    }
+
+    /// What an application of HTTP is asked for in place of the script's name, if not for that.
+    pub fn upstream_path(&self) -> Option<&str> {
+        self.rest.as_ref()?.upstream_path.as_deref()
     }
 
     /// QUERY_STRING, if a rule has changed it.
@@ -465,8 +476,11 @@ impl Router {
         };
         let (script_name, path_info) = path.split_at(end);
         let filename = route.script.clone().unwrap_or_else(|| self.full(script_name));
-        let script =
+        let mut script =
             Script::named(filename.into(), &self.outer(script_name)).with_path_info(path_info);
+        if let Some(path) = &route.upstream_path {
+            script.set_upstream_path(path.clone());
+        }
         Target::Application(script, upstream)
     }
 

@@ -258,6 +258,7 @@ proptest! {
 fn routes_come_first() {
     let dir = site();
     let route = |path: &str, upstream, split, files| Route {
+        upstream_path: None,
         path: path.into(),
         upstream: Some(upstream),
         authorizer: None,

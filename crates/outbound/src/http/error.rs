@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use http::Method;
+use tokamak_http1::Malformed;
 
 /// Why there is no response.
 #[derive(Debug)]
@@ -28,10 +29,6 @@ pub enum HttpError {
 }
 
 impl HttpError {
-    pub(super) fn broken(reason: &str) -> HttpError {
-        HttpError::Broken(reason.to_owned())
-    }
-
     /// Whether the request may be sent again over another connection: the peer had closed this one,
     /// and would do nothing twice.
     pub(super) fn may_repeat(&self, method: &Method) -> bool {
@@ -57,3 +54,9 @@ impl fmt::Display for HttpError {
 }
 
 impl std::error::Error for HttpError {}
+
+impl From<Malformed> for HttpError {
+    fn from(fault: Malformed) -> HttpError {
+        HttpError::Broken(fault.to_string())
+    }
+}

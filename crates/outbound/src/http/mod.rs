@@ -1,7 +1,6 @@
 //! Requests to other services over HTTP/1.1, in the clear or over TLS, whose connections are kept
 //! for the next one.
 
-mod chunks;
 mod connection;
 mod error;
 mod pool;
@@ -36,15 +35,6 @@ pub struct Limits {
     pub time: Duration,
     /// Bytes of the response's body.
     pub body: usize,
-}
-
-/// A number in decimal digits; nothing if there is none, or it is too large.
-fn number(digits: &[u8]) -> Option<u64> {
-    let add = |number: u64, byte: &u8| {
-        let digit = byte.is_ascii_digit().then(|| byte - b'0')?;
-        number.checked_mul(10)?.checked_add(digit.into())
-    };
-    if digits.is_empty() { None } else { digits.iter().try_fold(0, add) }
 }
 
 impl Client {

@@ -15,7 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokamak_config::{Address, Endpoint, Spawn, Upstream};
+use tokamak_config::{Address, Endpoint, Scheme, Spawn, Upstream};
 use tokamak_sys::control::Status;
 use tokamak_sys::process::Identity;
 
@@ -89,10 +89,10 @@ impl Application {
         })
     }
 
-    /// Where it listens.
-    pub fn addresses(&self) -> Vec<Address> {
+    /// Where it listens; this is spoken there.
+    pub fn addresses(&self, scheme: Scheme) -> Vec<Address> {
         let address =
-            |path: &PathBuf| Address { endpoint: Endpoint::Unix(path.clone()), weight: 1 };
+            |path: &PathBuf| Address { scheme, endpoint: Endpoint::Unix(path.clone()), weight: 1 };
         self.paths.iter().map(address).collect()
     }
 

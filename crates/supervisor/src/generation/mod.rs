@@ -365,7 +365,7 @@ fn applications_of(
             let paths = (0..spawn.sockets()).map(path).collect();
             let (identity, client) = (identities.upstream(index), identities.front.as_ref());
             let application = Application::new(upstream, spawn, paths, identity, client)?;
-            upstream.addresses = application.addresses();
+            upstream.addresses = application.addresses(upstream.protocol.scheme());
             applications.push(application);
         }
     }

@@ -108,6 +108,7 @@ impl Upstream {
             | UpstreamError::Silent
             | UpstreamError::Stalled
             | UpstreamError::Malformed(_)
+            | UpstreamError::NotHttp(_)
             | UpstreamError::Unexpected(_) => Severity::Unanswered,
             // It is busy, or it is not its fault.
             UpstreamError::Full

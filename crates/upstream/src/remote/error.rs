@@ -5,6 +5,7 @@ use std::io;
 
 use tokamak_cost::Phase;
 use tokamak_fastcgi::{Error, ProtocolStatus};
+use tokamak_http1 as http1;
 
 /// Why there is no response, or no more of it.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub enum UpstreamError {
     },
     /// What it sent is no FastCGI.
     Malformed(Error),
+    /// What it sent is no response of HTTP.
+    NotHttp(http1::Malformed),
     /// What it sent is FastCGI, but nothing that may come here.
     Unexpected(&'static str),
     /// It refused the request.
@@ -54,6 +57,7 @@ impl UpstreamError {
             | UpstreamError::Stalled
             | UpstreamError::Closed { .. }
             | UpstreamError::Malformed(_)
+            | UpstreamError::NotHttp(_)
             | UpstreamError::Unexpected(_)
             | UpstreamError::Refused(_)
             | UpstreamError::Spool => Phase::Upstream,
@@ -91,6 +95,9 @@ impl fmt::Display for UpstreamError {
                 f.write_str("the application closed the connection in the middle of its response")
             }
             UpstreamError::Malformed(error) => write!(f, "the application sent {error}"),
+            UpstreamError::NotHttp(error) => {
+                write!(f, "the application sent no valid response: {error}")
+            }
             UpstreamError::Unexpected(what) => write!(f, "the application sent {what}"),
             UpstreamError::Refused(ProtocolStatus::CannotMultiplex) => {
                 f.write_str("the application refused a second request on the connection")
@@ -114,5 +121,11 @@ impl std::error::Error for UpstreamError {}
 impl From<Error> for UpstreamError {
     fn from(error: Error) -> UpstreamError {
         UpstreamError::Malformed(error)
+    }
+}
+
+impl From<http1::Malformed> for UpstreamError {
+    fn from(error: http1::Malformed) -> UpstreamError {
+        UpstreamError::NotHttp(error)
     }
 }

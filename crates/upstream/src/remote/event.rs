@@ -1,14 +1,19 @@
 //! What comes of a request, whatever connection it is on.
 
 use bytes::Bytes;
+use tokamak_http1::Head;
 
 /// Something that the application said.
 #[derive(Debug)]
 pub enum Event {
-    /// Some of the response: headers, then body; cut anywhere.
-    Stdout(Bytes),
-    /// Some of its complaints; cut anywhere.
-    Stderr(Bytes),
+    /// The head of an interim response; only in HTTP.
+    Interim(Head),
+    /// The head of the response; only in HTTP.
+    Head(Head),
+    /// Some of the response, cut anywhere: of FastCGI headers, then body; of HTTP body.
+    Output(Bytes),
+    /// Some of its complaints, cut anywhere; only in FastCGI.
+    Complaint(Bytes),
     /// The response is complete.
     End,
 }

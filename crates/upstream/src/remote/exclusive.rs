@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
-use tokamak_fastcgi::{Message, Messages, ProtocolStatus, Stream as Kind};
+use bytes::{Bytes, BytesMut};
 use tokio::time::Instant;
 
+use super::decoder::Decoder;
 use super::error::UpstreamError;
 use super::event::Event;
 use super::pool::{Lease, Starving};
-use super::request::{Call, ID, Written};
+use super::request::{Call, Protocol, Written};
 use super::settings::Bounds;
 
 /// A request on a new connection that is not answered for so long may be waiting for a process that
@@ -32,11 +32,10 @@ pub struct ExclusiveStream {
     all_written: bool,
     /// The application takes no more; it may still have something to say.
     deaf: bool,
-    messages: Messages,
-    /// Read and not looked at yet.
+    decoder: Decoder,
+    /// Read and not understood yet.
     input: Bytes,
     answered: bool,
-    stdout_ended: bool,
     /// When something was last written or read.
     moved: Instant,
     /// On a new connection, until the application answers.
@@ -47,18 +46,19 @@ pub struct ExclusiveStream {
 impl ExclusiveStream {
     pub(super) fn new(lease: Lease, call: Arc<Call>, bounds: Bounds) -> ExclusiveStream {
         let moved = Instant::now();
+        // Servers of HTTP close what they keep when they need the process.
+        let may_starve = call.protocol == Protocol::FastCgi && !lease.is_reused();
         ExclusiveStream {
-            patience: (!lease.is_reused()).then_some(moved + STARVING),
+            patience: may_starve.then_some(moved + STARVING),
             lease: Some(lease),
+            decoder: Decoder::new(&call),
             call,
             bounds,
             written: Written::default(),
             all_written: false,
             deaf: false,
-            messages: Messages::new(),
             input: Bytes::new(),
             answered: false,
-            stdout_ended: false,
             moved,
             starving: None,
         }
@@ -87,54 +87,19 @@ impl ExclusiveStream {
         }
     }
 
-    /// Reads messages off the input.
+    /// Reads the next thing off the input.
     fn understand(&mut self) -> Result<Option<Event>, UpstreamError> {
-        while !self.input.is_empty() {
-            let input = self.input.clone();
-            let mut rest = &input[..];
-            let message = self.messages.next(&mut rest)?;
-            self.input.advance(input.len() - rest.len());
-            match message {
-                None => {}
-                Some(
-                    Message::Stream { id, .. }
-                    | Message::StreamEnd { id, .. }
-                    | Message::End { id, .. },
-                ) if id != ID => {
-                    return Err(UpstreamError::Unexpected("a record of another request"));
-                }
-                Some(Message::Stream { stream: Kind::Stdout, bytes, .. }) => {
-                    if self.stdout_ended {
-                        return Err(UpstreamError::Unexpected(
-                            "more of its response after the end of it",
-                        ));
-                    }
-                    return Ok(Some(Event::Stdout(input.slice_ref(bytes))));
-                }
-                Some(Message::Stream { stream: Kind::Stderr, bytes, .. }) => {
-                    return Ok(Some(Event::Stderr(input.slice_ref(bytes))));
-                }
-                Some(Message::StreamEnd { stream: Kind::Stdout, .. }) => self.stdout_ended = true,
-                Some(Message::StreamEnd { stream: Kind::Stderr, .. }) => {}
-                Some(Message::End { status: ProtocolStatus::Complete, .. }) => {
-                    self.end();
-                    return Ok(Some(Event::End));
-                }
-                Some(Message::End { status, .. }) => return Err(UpstreamError::Refused(status)),
-                Some(_) => {
-                    return Err(UpstreamError::Unexpected("a record that only a web server sends"));
-                }
-            }
+        let event = self.decoder.next(&mut self.input)?;
+        if matches!(event, Some(Event::End)) {
+            self.end();
         }
-        Ok(None)
+        Ok(event)
     }
 
     /// Gives the connection up, to be used again if it is as good as new.
     fn end(&mut self) {
-        let is_clean = self.all_written
-            && !self.deaf
-            && self.input.is_empty()
-            && self.messages.is_between_records();
+        let is_clean =
+            self.all_written && !self.deaf && self.input.is_empty() && self.decoder.keeps();
         if let Some(lease) = self.lease.take().filter(|_| is_clean) {
             lease.keep();
         }
@@ -169,11 +134,15 @@ impl ExclusiveStream {
         // Most responses come whole at once.
         match std::task::ready!(lease.connection().stream.poll_read(context, !self.answered)) {
             Ok(bytes) if !bytes.is_empty() => {
-                self.input = bytes;
+                self.input = joined(std::mem::take(&mut self.input), bytes);
                 self.answered = true;
                 self.patience = None;
                 self.starving = None;
                 self.moved = Instant::now();
+                Poll::Ready(Ok(()))
+            }
+            Ok(_) if self.decoder.close() => {
+                self.deaf = true;
                 Poll::Ready(Ok(()))
             }
             Ok(_) | Err(_) => {
@@ -205,4 +174,14 @@ impl ExclusiveStream {
         }
         lease.connection().poll_deadline(context, deadline).map(|()| fault)
     }
+}
+
+/// Bytes that were not understood yet, and those behind them: some of a head, at most.
+fn joined(left: Bytes, bytes: Bytes) -> Bytes {
+    if left.is_empty() {
+        return bytes;
+    }
+    let mut all = BytesMut::from(left);
+    all.extend_from_slice(&bytes);
+    all.freeze()
 }

@@ -1,4 +1,5 @@
-//! The client of FastCGI applications: connections that are kept and shared, requests, responses.
+//! The client of applications that speak FastCGI or HTTP/1.1: connections that are kept and shared,
+//! requests, responses.
 //!
 //! [`Upstream`] is one application with all its addresses, which may come and go; `balance` chooses
 //! between them. Each has a pool that all event loops share. A request ([`Call`]) becomes an
@@ -7,13 +8,15 @@
 //! done.
 //!
 //! A request has a connection to itself (`exclusive`), but where the application says that it takes
-//! several at once on one: there it is a stream (`mux_stream`) of a shared connection
-//! (`mux_connection`).
+//! several at once on one (in FastCGI): there it is a stream (`mux_stream`) of a shared connection
+//! (`mux_connection`). What is written for a request is in `request`, what the answer means in
+//! `decoder`; all else is the same for both protocols.
 
 mod attempts;
 mod backlog;
 mod balance;
 mod checkup;
+mod decoder;
 mod error;
 mod event;
 mod exchange;
@@ -46,11 +49,12 @@ pub use exchange::Exchange;
 pub use member::Address;
 pub use names::{Name, Names, Source};
 pub use relay::Relay;
-pub use request::Call;
+pub use request::{Call, Expected};
 pub use settings::{Bounds, LogSink, Settings};
 pub use stream::Endpoint;
 pub use tokamak_fastcgi::Role;
 pub use tokamak_fastcgi::encode::Params;
+pub use tokamak_http1::Head;
 pub use tokamak_sys::control::{
     AddressAction, AddressChange, AddressState, AddressStatus, Connections,
 };

@@ -40,10 +40,10 @@ impl MuxStream {
                     state.requests.get_mut(&self.id).expect("it is there as long as its stream");
                 match request.backlog.pop() {
                     Ok(Some((Said::Stdout, bytes))) => {
-                        return Poll::Ready(Ok(Event::Stdout(bytes)));
+                        return Poll::Ready(Ok(Event::Output(bytes)));
                     }
                     Ok(Some((Said::Stderr, bytes))) => {
-                        return Poll::Ready(Ok(Event::Stderr(bytes)));
+                        return Poll::Ready(Ok(Event::Complaint(bytes)));
                     }
                     Ok(None) => {}
                     Err(_) => return Poll::Ready(Err(UpstreamError::Spool)),

@@ -227,19 +227,21 @@ async fn pump(
     let mut first = first.into_iter();
     let end = loop {
         let event = match first.next() {
-            Some(bytes) => Ok(Event::Stdout(bytes)),
+            Some(bytes) => Ok(Event::Output(bytes)),
             None => tokio::select! {
                 event = exchange.next() => event,
                 () = pump.0.cancelled() => return,
             },
         };
         match event {
-            Ok(Event::Stdout(bytes)) => {
+            Ok(Event::Output(bytes)) => {
                 if !bytes.is_empty() && !pump.put(bytes).await {
                     return;
                 }
             }
-            Ok(Event::Stderr(bytes)) => complaints(&bytes),
+            Ok(Event::Complaint(bytes)) => complaints(&bytes),
+            // Heads come before.
+            Ok(Event::Interim(_) | Event::Head(_)) => {}
             Ok(Event::End) => break Ok(()),
             Err(fault) => break Err(fault),
         }

@@ -1,5 +1,5 @@
 //! A request as it goes over the wire: what can be written at once, and the body that is read piece
-//! by piece.
+//! by piece. In FastCGI all of it is in records; in HTTP the body follows its head as it is.
 
 use std::io;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ const HEAD: usize = 4096;
 /// A request to an application. It can be asked more than once.
 #[derive(Debug)]
 pub struct Call {
-    /// FCGI_BEGIN_REQUEST and FCGI_PARAMS, and as much of the streams as is short.
+    pub(super) protocol: Protocol,
+    /// What describes the request, and as much of the streams as is short.
     head: Vec<u8>,
     /// What is not in the head: streams in their order.
     streams: Vec<(Stream, Body)>,
@@ -36,6 +37,22 @@ pub struct Call {
     pub(super) flow: Option<Flow>,
     /// What its response may take in files, if it may go there.
     pub(super) quota: Option<Arc<SpoolQuota>>,
+}
+
+/// What an application speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    FastCgi,
+    Http(Expected),
+}
+
+/// What a request of HTTP expects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// A head alone: its method is `HEAD`.
+    pub is_head: bool,
+    /// Most bytes of a response's head.
+    pub largest_head: usize,
 }
 
 /// How much of a call has been written.
@@ -51,12 +68,12 @@ pub(super) struct Written {
 }
 
 impl Call {
-    /// A request with the parameters that `describe` adds, and a body. `keep`: the application is
-    /// to keep the connection open.
+    /// A request of FastCGI with the parameters that `describe` adds, and a body. `keep`: the
+    /// application is to keep the connection open.
     ///
     /// # Errors
     /// Those of `describe`.
-    pub fn new<E>(
+    pub fn fastcgi<E>(
         role: Role,
         keep: bool,
         is_repeatable: bool,
@@ -68,8 +85,17 @@ impl Call {
         let mut params = encode::Params::new(&mut head, ID);
         describe(&mut params)?;
         params.finish();
-        Ok(Call { head, streams: Vec::new(), is_repeatable, flow: None, quota: None }
+        let protocol = Protocol::FastCgi;
+        Ok(Call { protocol, head, streams: Vec::new(), is_repeatable, flow: None, quota: None }
             .with(Stream::Stdin, body))
+    }
+
+    /// A request of HTTP/1.1 with this head, which ends with an empty line and says how long the
+    /// body is.
+    pub fn http(head: Vec<u8>, expected: Expected, is_repeatable: bool, body: Body) -> Call {
+        let protocol = Protocol::Http(expected);
+        Call { protocol, head, streams: Vec::new(), is_repeatable, flow: None, quota: None }
+            .with(Stream::Stdin, body)
     }
 
     /// The same as one of this flow.
@@ -89,13 +115,11 @@ impl Call {
     }
 
     fn with(mut self, stream: Stream, body: Body) -> Call {
+        let is_next = self.streams.is_empty();
         match body {
-            Body::Empty if self.streams.is_empty() => {
-                encode::stream_end(&mut self.head, ID, stream)
-            }
-            Body::Memory(bytes) if bytes.len() <= PIECE && self.streams.is_empty() => {
-                encode::stream(&mut self.head, ID, stream, &bytes);
-                encode::stream_end(&mut self.head, ID, stream);
+            Body::Empty if is_next => self.protocol.put(&mut self.head, stream, &[], true),
+            Body::Memory(bytes) if bytes.len() <= PIECE && is_next => {
+                self.protocol.put(&mut self.head, stream, &bytes, true);
             }
             other => self.streams.push((stream, other)),
         }
@@ -116,15 +140,30 @@ impl Call {
             written.records.clear();
             written.at = 0;
             let piece = body.read_at(written.body, PIECE)?;
-            encode::stream(&mut written.records, ID, *stream, &piece);
             written.body += piece.len() as u64;
-            if written.body == body.left() {
-                encode::stream_end(&mut written.records, ID, *stream);
+            let is_last = written.body == body.left();
+            self.protocol.put(&mut written.records, *stream, &piece, is_last);
+            if is_last {
                 written.streams += 1;
                 written.body = 0;
             }
         }
         Ok(&written.records[written.at..])
+    }
+}
+
+impl Protocol {
+    /// Puts bytes of a stream behind others; `is_last`: they are the last ones.
+    fn put(self, out: &mut Vec<u8>, stream: Stream, bytes: &[u8], is_last: bool) {
+        match self {
+            Protocol::Http(_) => out.extend_from_slice(bytes),
+            Protocol::FastCgi => {
+                encode::stream(out, ID, stream, bytes);
+                if is_last {
+                    encode::stream_end(out, ID, stream);
+                }
+            }
+        }
     }
 }
 

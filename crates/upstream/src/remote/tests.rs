@@ -74,7 +74,7 @@ fn upstream(applications: &[&Application], bounds: Bounds) -> Upstream {
 
 fn call(is_repeatable: bool) -> Arc<Call> {
     let describe = |params: &mut Params<'_>| params.pair(b"A", b"b");
-    Arc::new(Call::new(Role::Responder, true, is_repeatable, Body::Empty, describe).unwrap())
+    Arc::new(Call::fastcgi(Role::Responder, true, is_repeatable, Body::Empty, describe).unwrap())
 }
 
 async fn ask(upstream: &Upstream, is_repeatable: bool) -> Result<ResponseStart, UpstreamError> {
@@ -183,7 +183,7 @@ fn what_cannot_be_repeated_is_not_sent_into_a_closed_connection() {
             sleep(Duration::from_millis(20)).await;
             answer(&mut application.next());
         });
-        assert!(matches!(asked.unwrap().event, Event::Stdout(bytes) if bytes == "answer"));
+        assert!(matches!(asked.unwrap().event, Event::Output(bytes) if bytes == "answer"));
     });
 }
 
@@ -323,7 +323,7 @@ fn streams_follow_each_other() {
         (large(), Body::Memory(vec![b'c'; 5].into()), [100_000, 5]),
     ] {
         let describe = |params: &mut Params<'_>| params.pair(b"A", b"b");
-        let call = Call::new(Role::Filter, true, true, body, describe).unwrap().with_data(data);
+        let call = Call::fastcgi(Role::Filter, true, true, body, describe).unwrap().with_data(data);
         let (mut written, mut all) = (Written::default(), Vec::new());
         loop {
             let rest = call.rest(&mut written).unwrap();

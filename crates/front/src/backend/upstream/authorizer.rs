@@ -30,9 +30,11 @@ pub(super) async fn allowed(begun: Begun, most: usize) -> Result<Variables, Back
     let mut length: usize = pieces.iter().map(Bytes::len).sum();
     while length <= most {
         match exchange.next().await? {
-            Event::Stdout(bytes) => length += bytes.len(),
-            Event::Stderr(bytes) => complaints.receive(&bytes),
+            Event::Output(bytes) => length += bytes.len(),
+            Event::Complaint(bytes) => complaints.receive(&bytes),
             Event::End => return Ok(variables(&head.headers)),
+            // Heads come before.
+            Event::Interim(_) | Event::Head(_) => {}
         }
     }
     Err(broken("the authorizer sent a body that is too long"))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokamak_config as config;
+use tokamak_config::{self as config, Protocol};
 use tokamak_upstream::body::Body;
 use tokamak_upstream::remote::{
     Call, Checkup, Event, Params, ResponseStart, Role, Upstream, UpstreamError,
@@ -13,6 +13,7 @@ use tokamak_upstream::remote::{
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::head::Block;
+use super::http1;
 use super::params::CONSTANT;
 
 /// Checks the application at this index of `upstreams` as long as the returned future is polled.
@@ -25,9 +26,13 @@ pub async fn run(
 ) {
     let Some(check) = config.check else { return };
     let keep = upstreams[index].keeps();
+    let call = match &config.protocol {
+        Protocol::FastCgi => call(&check, &config.params, keep),
+        Protocol::Http(proxy) => Ok(http1::check(&check, proxy, config.head, keep)),
+    };
     // Parameters that do not fit into a record cannot be sent. Every request fails with that
     // message, so the check does not repeat it.
-    let Ok(call) = call(&check, &config.params, keep) else { return };
+    let Ok(call) = call else { return };
     let (call, expected, most) = (Arc::new(call), check.status, config.head);
     let mut ticks = interval(check.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -90,7 +95,7 @@ async fn status(answer: Result<ResponseStart, UpstreamError>, most: usize) -> Re
     let mut status = None;
     loop {
         match event {
-            Event::Stdout(bytes) if status.is_none() => {
+            Event::Output(bytes) if status.is_none() => {
                 let mut rest = bytes;
                 while let Some((head, behind)) = block.feed(rest).map_err(str::to_owned)? {
                     if !head.status.is_informational() {
@@ -100,7 +105,8 @@ async fn status(answer: Result<ResponseStart, UpstreamError>, most: usize) -> Re
                     rest = behind;
                 }
             }
-            Event::Stdout(_) | Event::Stderr(_) => {}
+            Event::Head(head) => status = Some(head.status),
+            Event::Interim(_) | Event::Output(_) | Event::Complaint(_) => {}
             Event::End => return status.ok_or_else(|| block.unfinished().to_owned()),
         }
         event = exchange.next().await.map_err(text)?;
@@ -136,7 +142,7 @@ fn call(
     let operators = |name: &str| params.contains_key(name) || check.params.contains_key(name);
     // The operator removes a parameter by leaving it empty.
     all.retain(|name, value| !value.is_empty() || !operators(name));
-    Call::new(Role::Responder, keep, true, Body::Empty, |to: &mut Params<'_>| {
+    Call::fastcgi(Role::Responder, keep, true, Body::Empty, |to: &mut Params<'_>| {
         all.iter().try_for_each(|(name, value)| to.pair(name.as_bytes(), value).map_err(drop))
     })
 }

@@ -1,5 +1,5 @@
-//! Sends a request to a FastCGI application as CGI variables, and reads the answer as that of a CGI
-//! program (RFC 3875).
+//! Sends a request to an application behind connections: over FastCGI as CGI variables, whose
+//! answer is read as that of a CGI program (RFC 3875), or over HTTP/1.1.
 
 mod affinity;
 mod authorizer;
@@ -7,6 +7,7 @@ mod checks;
 mod complaints;
 pub mod errand;
 pub mod head;
+mod http1;
 mod params;
 mod setup;
 
@@ -17,7 +18,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use http::{Response, StatusCode};
-use tokamak_config as config;
+use tokamak_config::{self as config, Protocol};
 use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
 use tokamak_upstream::remote::{self, Event, Exchange, Relay, ResponseStart, UpstreamError};
@@ -44,7 +45,10 @@ pub async fn ask(
         &call.arrival.context.config.upstreams[index],
         call.arrival.context.upstreams[index].keeps(),
     );
-    let request = params::responder(call, config, keeps, body)?;
+    let request = match &config.protocol {
+        Protocol::FastCgi => params::responder(call, config, keeps, body)?,
+        Protocol::Http(proxy) => http1::request(call, proxy, config.head, keeps, body)?,
+    };
     begin(index, call, request, Some(ledger)).await?.respond(call, config)
 }
 
@@ -216,7 +220,7 @@ async fn read_head(
     let mut block = Block::new(most);
     loop {
         match event {
-            Event::Stdout(mut bytes) => {
+            Event::Output(mut bytes) => {
                 while let Some((head, rest)) = block.feed(bytes).map_err(invalid)? {
                     if !head.status.is_informational() {
                         return Ok((head, rest));
@@ -230,7 +234,14 @@ async fn read_head(
                     bytes = rest;
                 }
             }
-            Event::Stderr(bytes) => complaints.receive(&bytes),
+            // Whether to go on with the request was never asked: its body has been sent.
+            Event::Interim(head) if head.status == StatusCode::CONTINUE.as_u16() => {}
+            Event::Interim(head) => {
+                let head = http1::head(&head).map_err(invalid)?;
+                call.arrival.caller.send_interim(head.status, &head.headers);
+            }
+            Event::Head(head) => return Ok((http1::head(&head).map_err(invalid)?, Bytes::new())),
+            Event::Complaint(bytes) => complaints.receive(&bytes),
             Event::End => return Err(invalid(block.unfinished())),
         }
         event = exchange.next().await?;
@@ -247,12 +258,14 @@ fn take(
     let mut held: usize = pieces.iter().map(Bytes::len).sum();
     while held < most {
         match exchange.next_now()? {
-            Some(Event::Stdout(bytes)) => {
+            Some(Event::Output(bytes)) => {
                 held += bytes.len();
                 pieces.push(bytes);
             }
-            Some(Event::Stderr(bytes)) => complaints.receive(&bytes),
+            Some(Event::Complaint(bytes)) => complaints.receive(&bytes),
             Some(Event::End) => return Ok((pieces, true)),
+            // Heads come before.
+            Some(Event::Interim(_) | Event::Head(_)) => {}
             None => break,
         }
     }

@@ -99,7 +99,7 @@ fn request(
         }
         parameters.finish()
     };
-    remote::Call::new(role, keep, call.is_repeatable, body, described)
+    remote::Call::fastcgi(role, keep, call.is_repeatable, body, described)
 }
 
 /// Writes parameters while the request is described.

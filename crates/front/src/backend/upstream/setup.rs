@@ -14,7 +14,7 @@ use crate::log;
 /// Makes the connection pool of an application from its configuration.
 pub fn upstream(config: &config::Upstream) -> Upstream {
     let (mut addresses, mut sources) = (Vec::new(), Vec::new());
-    for config::Address { endpoint, weight } in &config.addresses {
+    for config::Address { endpoint, weight, .. } in &config.addresses {
         let weight = *weight;
         let name = match endpoint {
             config::Endpoint::Unix(path) => {

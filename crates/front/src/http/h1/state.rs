@@ -141,7 +141,9 @@ impl ConnState {
 
     /// Has the buffers of an idle connection given back by its task.
     pub fn rest(&self) {
-        if !self.is_resting.swap(true, Ordering::Relaxed) {
+        // It is only read where it rests already: most do, and are asked at each sweep.
+        if !self.is_to_rest() {
+            self.is_resting.store(true, Ordering::Relaxed);
             self.activity.call();
         }
     }

@@ -1,0 +1,302 @@
+//! Writes requests for applications that speak HTTP/1.1, and reads the heads of their responses.
+//!
+//! The application sees the request as the client made it: the same target, where the server found
+//! the same path in it, and the same fields. Not passed on are the fields of the client's
+//! connection, and what the client says of itself in fields that only proxies may write.
+
+use std::borrow::Cow;
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, StatusCode, Uri};
+use percent_encoding::{percent_decode, percent_encode};
+use tokamak_config::{self as config, Forwarded, HttpProxy};
+use tokamak_upstream::body::Body;
+use tokamak_upstream::remote::{self, Expected};
+
+use super::head::Head;
+use crate::backend::response_head::{Decimal, drop_connection_fields, put_header, reason_phrase};
+use crate::backend::{Arrival, BackendRequest};
+use crate::failure::Failure;
+use crate::route::{REDIRECT_PATH, Script};
+
+/// Room for the head of most requests.
+const ROOM: usize = 1024;
+
+/// The fields by which proxies describe their clients: nobody else's are passed on.
+const OF_PROXIES: [&str; 6] = [
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "x-forwarded-proto",
+    "x-real-ip",
+];
+
+/// The request for an application. Its body has been read.
+///
+/// # Errors
+/// Fails if the authorizer's or a script's variables cannot be sent.
+pub fn request(
+    call: &BackendRequest<'_>,
+    proxy: &HttpProxy,
+    largest_head: usize,
+    keep: bool,
+    body: Body,
+) -> Result<remote::Call, Failure> {
+    let BackendRequest { arrival: Arrival { caller, .. }, request, script, .. } = *call;
+    let (method, headers) = (request.method(), request.headers());
+    let mut head = Vec::with_capacity(ROOM);
+    put_all(&mut head, &[method.as_str().as_bytes(), b" "]);
+    put_target(&mut head, request.uri(), script);
+    head.extend_from_slice(b" HTTP/1.1\r\n");
+    let own_host = headers.get(header::HOST).map_or(&b""[..], HeaderValue::as_bytes);
+    let host = match &proxy.host {
+        Some(host) => host.as_bytes(),
+        // A request of HTTP/1.0 may name none.
+        None if own_host.is_empty() => caller.addresses().text().local.as_bytes(),
+        None => own_host,
+    };
+    put(&mut head, b"host", host);
+    let named = named_by_connection(headers);
+    for (name, value) in headers {
+        let text = name.as_str();
+        if !is_of_connection(text) && !is_of_proxies(text) && !named.contains(name) {
+            put_unless_changed(&mut head, proxy, text, value.as_bytes());
+        }
+    }
+    if headers.get_all(header::TE).iter().any(|value| has_token(value, b"trailers")) {
+        put(&mut head, b"te", b"trailers");
+    }
+    put_forwarded(&mut head, proxy, &caller.addresses().text().peer, caller.scheme(), own_host);
+    let length = body.left();
+    // Without a length there is no body. Some applications want to be told so where one is usual.
+    let is_usual = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
+    if length > 0 || is_usual || headers.contains_key(header::CONTENT_LENGTH) {
+        put(&mut head, b"content-length", Decimal::default().text(length));
+    }
+    finish(&mut head, proxy, keep);
+    let expected = Expected { is_head: method == Method::HEAD, largest_head };
+    Ok(remote::Call::http(head, expected, call.is_repeatable, body))
+}
+
+/// A check of an address: what a client on this machine would send for the path.
+pub fn check(
+    check: &config::Check,
+    proxy: &HttpProxy,
+    largest_head: usize,
+    keep: bool,
+) -> remote::Call {
+    let mut head = Vec::with_capacity(ROOM);
+    put_all(&mut head, &[b"GET ", check.path.as_bytes(), b" HTTP/1.1\r\n"]);
+    put(&mut head, b"host", proxy.host.as_deref().unwrap_or("localhost").as_bytes());
+    put(&mut head, b"user-agent", concat!("Tokamak/", env!("CARGO_PKG_VERSION")).as_bytes());
+    finish(&mut head, proxy, keep);
+    remote::Call::http(head, Expected { is_head: false, largest_head }, true, Body::Empty)
+}
+
+/// Reads the head of a response.
+///
+/// # Errors
+/// Fails with the reason if it cannot be passed on.
+pub fn head(head: &remote::Head) -> Result<Head, &'static str> {
+    let status = StatusCode::from_u16(head.status)
+        .map_err(|_| "the application sent a status that is not a number of three digits")?;
+    let mut headers = HeaderMap::with_capacity(16);
+    for (name, value) in head.pairs() {
+        let name = HeaderName::from_bytes(name)
+            .map_err(|_| "the application sent an invalid header name")?;
+        let value = HeaderValue::from_bytes(value)
+            .map_err(|_| "the application sent a header value with control characters")?;
+        put_header(&mut headers, name, value);
+    }
+    drop_connection_fields(&mut headers);
+    let reason = reason_phrase(status, head.reason.as_bytes());
+    Ok(Head { status, reason, headers })
+}
+
+/// Writes path and query. The client's own text is sent if it says what the server has read in it;
+/// else rules, routes and the application would judge different paths.
+fn put_target(head: &mut Vec<u8>, uri: &Uri, script: &Script) {
+    let found = match script.path_info() {
+        b"" => Cow::Borrowed(&script.script_name[..]),
+        path_info => Cow::Owned([&script.script_name[..], path_info].concat()),
+    };
+    let own = uri.path().as_bytes();
+    let path = match percent_decode(own).eq(found.iter().copied()) {
+        true => Cow::Borrowed(own),
+        false => Cow::Owned(percent_encode(&found, REDIRECT_PATH).to_string().into_bytes()),
+    };
+    match script.upstream_path() {
+        Some(prefix) => {
+            let rest = match path.strip_prefix(&script.script_name[..]) {
+                Some(rest) => Cow::Borrowed(rest),
+                // The client has encoded letters that need it not.
+                None => percent_encode(script.path_info(), REDIRECT_PATH)
+                    .to_string()
+                    .into_bytes()
+                    .into(),
+            };
+            let whole = [prefix.trim_end_matches('/').as_bytes(), &rest].concat();
+            head.extend_from_slice(if whole.is_empty() { b"/" } else { &whole });
+        }
+        None => head.extend_from_slice(&path),
+    }
+    if let Some(query) = script.query().or(uri.query()) {
+        put_all(head, &[b"?", query.as_bytes()]);
+    }
+}
+
+/// Says for whom the request is made.
+fn put_forwarded(head: &mut Vec<u8>, proxy: &HttpProxy, client: &str, scheme: &str, host: &[u8]) {
+    match proxy.forwarded {
+        Forwarded::None => {}
+        Forwarded::Fields => {
+            put_unless_changed(head, proxy, "x-forwarded-for", client.as_bytes());
+            put_unless_changed(head, proxy, "x-forwarded-proto", scheme.as_bytes());
+            put_unless_changed(head, proxy, "x-forwarded-host", host);
+            put_unless_changed(head, proxy, "x-real-ip", client.as_bytes());
+        }
+        Forwarded::Standard => {
+            // An IPv6 address has colons, so it is quoted (RFC 7239 section 6).
+            let client = match client.contains(':') {
+                true => format!("\"[{client}]\""),
+                false => client.to_owned(),
+            };
+            let mut value = format!("for={client};proto={scheme}").into_bytes();
+            if !host.is_empty() {
+                put_all(&mut value, &[b";host=\"", host, b"\""]);
+            }
+            put_unless_changed(head, proxy, "forwarded", &value);
+        }
+    }
+}
+
+/// Ends a head with the operator's fields.
+fn finish(head: &mut Vec<u8>, proxy: &HttpProxy, keep: bool) {
+    for (name, value) in &proxy.headers {
+        let value = value.reveal();
+        if !value.is_empty() {
+            put(head, name.as_bytes(), value.as_bytes());
+        }
+    }
+    if !keep {
+        put(head, b"connection", b"close");
+    }
+    head.extend_from_slice(b"\r\n");
+}
+
+/// Writes a field, unless the operator has set or removed it.
+fn put_unless_changed(head: &mut Vec<u8>, proxy: &HttpProxy, name: &str, value: &[u8]) {
+    if proxy.headers.is_empty() || !proxy.headers.contains_key(name) {
+        put(head, name.as_bytes(), value);
+    }
+}
+
+fn put(head: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    put_all(head, &[name, b": ", value, b"\r\n"]);
+}
+
+fn put_all(head: &mut Vec<u8>, parts: &[&[u8]]) {
+    parts.iter().for_each(|part| head.extend_from_slice(part));
+}
+
+/// Whether a field is of the client's connection (RFC 9110 section 7.6.1), or says how its body was
+/// framed, which has been read.
+fn is_of_connection(name: &str) -> bool {
+    matches!(
+        name,
+        "connection"
+            | "content-length"
+            | "expect"
+            | "host"
+            | "http2-settings"
+            | "keep-alive"
+            | "proxy-authorization"
+            | "proxy-connection"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+    )
+}
+
+/// Whether only proxies may write a field. Applications that read fields as CGI variables do not
+/// tell a hyphen from an underscore.
+fn is_of_proxies(name: &str) -> bool {
+    let is_one = |one: &&str| {
+        let matches = |(a, b): (u8, u8)| a == b || (a == b'_' && b == b'-');
+        one.len() == name.len() && name.bytes().zip(one.bytes()).all(matches)
+    };
+    // Nearly all others begin with other letters.
+    name.starts_with(['f', 'x']) && OF_PROXIES.iter().any(|one| is_one(&one))
+}
+
+/// The fields that `Connection` names.
+fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+    let lists = headers.get_all(header::CONNECTION).iter();
+    let names = lists.flat_map(|list| list.as_bytes().split(|byte| *byte == b','));
+    names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()).collect()
+}
+
+fn has_token(list: &HeaderValue, token: &[u8]) -> bool {
+    let mut tokens = list.as_bytes().split(|byte| matches!(byte, b',' | b';'));
+    tokens.any(|found| found.trim_ascii().eq_ignore_ascii_case(token))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn target(uri: &'static str, script: &Script) -> String {
+        let mut head = Vec::new();
+        put_target(&mut head, &Uri::from_static(uri), script);
+        String::from_utf8(head).unwrap()
+    }
+
+    fn script(name: &str) -> Script {
+        Script::named(Path::new("").into(), name.as_bytes())
+    }
+
+    #[test]
+    fn the_target_is_what_the_client_sent_where_both_read_the_same() {
+        for (uri, found, expected) in [
+            ("/a/b?x=1&y", "/a/b", "/a/b?x=1&y"),
+            ("/a%2Fb", "/a/b", "/a%2Fb"),
+            ("/%61%20b", "/a b", "/%61%20b"),
+            ("/x/../a", "/a", "/a"),
+            ("/x/%2e%2e/a%20b?q", "/a b", "/a%20b?q"),
+            ("//a", "/a", "/a"),
+            ("/old", "/new?", "/new%3F"),
+            ("/", "/", "/"),
+        ] {
+            assert_eq!(target(uri, &script(found)), expected, "{uri}");
+        }
+    }
+
+    #[test]
+    fn the_path_of_a_route_is_replaced() {
+        for (uri, name, info, prefix, expected) in [
+            ("/api/v1/x?y", "/api", "/v1/x", "/", "/v1/x?y"),
+            ("/api", "/api", "", "/", "/"),
+            ("/api/a%2Fb", "/api", "/a/b", "/base/", "/base/a%2Fb"),
+            ("/%61pi/a%2Fb", "/api", "/a/b", "/base", "/base/a/b"),
+            ("/x/../api/y", "/api", "/y", "/", "/y"),
+        ] {
+            let mut script = script(name).with_path_info(info.as_bytes());
+            script.set_upstream_path(prefix.into());
+            assert_eq!(target(uri, &script), expected, "{uri}");
+        }
+    }
+
+    #[test]
+    fn fields_of_proxies_have_hyphens_or_underscores() {
+        for name in OF_PROXIES {
+            assert!(is_of_proxies(name) && is_of_proxies(&name.replace('-', "_")), "{name}");
+        }
+        for name in ["x-forwarded", "x-real-ips", "forward", "x-forwarded-forx", "accept"] {
+            assert!(!is_of_proxies(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What becomes of an application's answers.
+
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::backend::{Backend, text};
+use super::in_front_of;
+use crate::harness::{Request, Response, get};
+
+/// An application that always answers so, and closes the connection if that ends the answer.
+fn saying(answer: &str, closes: bool) -> Backend {
+    let answer = answer.as_bytes().to_vec();
+    Backend::start(move |client| {
+        while client.request().is_some() {
+            client.send(&answer);
+            if closes {
+                return;
+            }
+        }
+    })
+}
+
+fn answer(said: &str, closes: bool, method: &str) -> Response {
+    let backend = saying(said, closes);
+    let server = in_front_of(&backend, "").start();
+    server.send(&Request::new(method, "/app"))
+}
+
+#[test]
+fn bodies_end_where_their_framing_says() {
+    for (said, closes) in [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", false),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\nX: y\r\n\r\n",
+            false,
+        ),
+        ("HTTP/1.1 200 OK\r\n\r\nhello", true),
+        ("HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello", true),
+        ("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello", true),
+    ] {
+        let response = answer(said, closes, "GET");
+        assert_eq!((response.status(), response.text()), (200, "hello".into()), "{said}");
+        assert!(response.header("x").is_none(), "{said}");
+    }
+}
+
+#[test]
+fn heads_pass_but_for_fields_of_the_connection() {
+    let said = "HTTP/1.1 299 All Good\r\nContent-Length: 2\r\nSet-Cookie: a=1\r\nset-cookie: b=2\r\n\
+        X-Odd: \u{fc}\r\nConnection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nUpgrade: h2c\r\n\
+        Server: theirs\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\nok";
+    let response = answer(said, false, "GET");
+    assert_eq!(response.status(), 299);
+    assert_eq!(response.head.reason, "All Good");
+    assert_eq!(response.head.all("set-cookie").collect::<Vec<_>>(), ["a=1", "b=2"]);
+    assert_eq!(response.header("server"), Some("theirs"));
+    assert_eq!(response.head.all("date").count(), 1);
+    for name in ["x-hop", "keep-alive", "upgrade"] {
+        assert_eq!(response.header(name), None, "{name}");
+    }
+}
+
+#[test]
+fn some_answers_have_no_body() {
+    let length = "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n";
+    let response = answer(length, false, "HEAD");
+    assert_eq!((response.header("content-length"), response.text()), (Some("1234"), "".into()));
+    let same = "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\nContent-Length: 9\r\n\r\n";
+    let response = answer(same, false, "GET");
+    assert_eq!((response.status(), response.header("etag")), (304, Some("\"a\"")));
+    let response = answer("HTTP/1.1 204 No Content\r\n\r\n", false, "DELETE");
+    assert_eq!((response.status(), response.text()), (204, String::new()));
+}
+
+#[test]
+fn interim_responses_go_to_clients_that_take_them() {
+    let said = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n\
+        HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nthe page";
+    let backend = saying(said, false);
+    let server = in_front_of(&backend, "").start();
+    let asked = Command::new("curl")
+        .args(["-sS", "-m", "30", "--http2-prior-knowledge", "-i"])
+        .arg(format!("http://{}/app", server.address))
+        .output()
+        .expect("curl runs");
+    let text = String::from_utf8_lossy(&asked.stdout).to_ascii_lowercase();
+    assert!(text.starts_with("http/2 103") && text.contains("link: </a.css>"), "{text}");
+    assert!(text.contains("http/2 200") && text.ends_with("the page"), "{text}");
+    assert_eq!(server.text("/app"), "the page");
+}
+
+#[test]
+fn a_large_answer_to_a_slow_client_frees_the_connection() {
+    let body = "0123456789".repeat(1 << 20);
+    let backend = Backend::answering(move |asked| match asked.target() {
+        "/app/large" => text(&body),
+        _ => text("small"),
+    });
+    let server = in_front_of(&backend, "connections = 1").start();
+    let mut slow = server.connect();
+    slow.send(get("/app/large").bytes());
+    slow.head().unwrap();
+    // It would wait for the one connection until the slow client has taken all.
+    assert_eq!(server.text("/app/small"), "small");
+    assert_eq!(slow.read_rest(11 << 20), 10 << 20);
+}
+
+#[test]
+fn the_content_cache_keeps_what_may_be_kept() {
+    let asked = std::sync::Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let backend = Backend::answering(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 4\r\n\r\nkept".to_vec()
+    });
+    let server =
+        in_front_of(&backend, "").line("cache.memory = \"16MiB\"").site_line("cache = true");
+    let server = server.start();
+    for _ in 0..3 {
+        assert_eq!(server.text("/app/x"), "kept");
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_file_may_be_sent_in_place_of_an_answer() {
+    let backend = saying(
+        "HTTP/1.1 200 OK\r\nX-Accel-Redirect: /files/a.txt\r\nX-Own: 1\r\nContent-Length: 0\r\n\r\n",
+        false,
+    );
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("a.txt"), "from the disk").unwrap();
+    open_to_all(directory.path());
+    let lines = format!("internal = {{ \"/files\" = \"{}\" }}", directory.path().display());
+    let server = in_front_of(&backend, &lines).start();
+    assert_eq!(server.text("/app"), "from the disk");
+}
+
+fn open_to_all(directory: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
+}
