@@ -102,12 +102,18 @@ pub fn head(head: &remote::Head) -> Result<Head, &'static str> {
     let status = StatusCode::from_u16(head.status)
         .map_err(|_| "the application sent a status that is not a number of three digits")?;
     let mut headers = HeaderMap::with_capacity(16);
+    let mut is_chunked = false;
     for (name, value) in head.pairs() {
+        is_chunked |= name == b"transfer-encoding";
         let name = HeaderName::from_bytes(name)
             .map_err(|_| "the application sent an invalid header name")?;
         let value = HeaderValue::from_bytes(value)
             .map_err(|_| "the application sent a header value with control characters")?;
         put_header(&mut headers, name, value);
+    }
+    // Others might believe the length (RFC 9112 section 6.3); nginx refuses it, too.
+    if is_chunked && headers.contains_key(header::CONTENT_LENGTH) {
+        return Err("the application sent both a length and a transfer encoding");
     }
     drop_connection_fields(&mut headers);
     let reason = reason_phrase(status, head.reason.as_bytes());
