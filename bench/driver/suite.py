@@ -165,6 +165,7 @@ APART = {
     "crowd": "compares the server with itself, beside a crowd of idle clients",
     "edge": "has HTTP/2 and TLS, other peers and another client",
     "guard": "counts, and is a part of `make test`",
+    "http-proxy": "compares servers in front of a third one, and no answers of their own",
     "idle": "measures what no request takes",
     "lua": "runs the contest with some of its rows",
     "metrics": "compares the server with itself, without metrics, and needs many rounds",

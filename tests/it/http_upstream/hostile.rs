@@ -63,6 +63,11 @@ fn lies() -> Vec<Lie> {
             "HTTP/1.1 101 Go\r\nUpgrade: websocket\r\n\r\n",
             "changes the protocol",
         ),
+        lie(
+            "endless-interim",
+            "HTTP/1.1 103 Hints\r\n\r\n".repeat(101),
+            "interim responses without an end",
+        ),
         cut("only-interim", "HTTP/1.1 103 Hints\r\nLink: </x>\r\n\r\n", CUT),
         cut("closed-at-once", "", "closed the connection unanswered"),
         cut("closed-in-head", "HTTP/1.1 200 OK\r\nA: ", CUT),

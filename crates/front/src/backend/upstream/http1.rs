@@ -234,7 +234,7 @@ fn is_of_proxies(name: &str) -> bool {
         one.len() == name.len() && name.bytes().zip(one.bytes()).all(matches)
     };
     // Nearly all others begin with other letters.
-    name.starts_with(['f', 'x']) && OF_PROXIES.iter().any(|one| is_one(&one))
+    name.starts_with(['f', 'x']) && OF_PROXIES.iter().any(is_one)
 }
 
 /// The fields that `Connection` names.

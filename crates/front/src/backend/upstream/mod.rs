@@ -31,6 +31,10 @@ use crate::response::{Source, length};
 use complaints::Complaints;
 use head::{Block, Head};
 
+/// Interim responses before a response. Applications send one or two; a tenth could refuse an
+/// honest one that tells of its progress, and without a bound a request would last for ever.
+const MOST_INTERIMS: usize = 100;
+
 /// Asks the application number `index` for a response.
 ///
 /// # Errors
@@ -218,7 +222,12 @@ async fn read_head(
     complaints: &mut Complaints,
 ) -> Result<(Head, Bytes), HeadError> {
     let mut block = Block::new(most);
+    let mut interims = 0;
     loop {
+        interims += usize::from(matches!(event, Event::Interim(_)));
+        if interims > MOST_INTERIMS {
+            return Err(invalid("the application sent interim responses without an end"));
+        }
         match event {
             Event::Output(mut bytes) => {
                 while let Some((head, rest)) = block.feed(bytes).map_err(invalid)? {

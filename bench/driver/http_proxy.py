@@ -1,0 +1,274 @@
+"""What does a server cost in front of an application of HTTP? nginx and Tokamak, both with kept
+connections, in front of an nginx that sends files of two sizes.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import Template
+
+from . import load, options, program, record
+from .contest import CannotRun, answer, say
+from .process import Server, free_port
+from .proxy import user
+from .stage import Stage
+from .versions import text
+
+READY_SECONDS = 20
+
+FILES = {"1 kB": 1_000, "1 MB": 1_000_000}
+"""Answers of the application, by their names in the table: bytes."""
+
+NGINX = """\
+$user
+worker_processes $processes;
+daemon off;
+pid $dir/$name.pid;
+error_log $dir/$name.log warn;
+events { worker_connections 4096; }
+http {
+    access_log off;
+    sendfile on;
+    keepalive_requests 1000000000;
+    client_body_temp_path $dir/tmp/body;
+    fastcgi_temp_path $dir/tmp/fastcgi;
+    proxy_temp_path $dir/tmp/proxy;
+    uwsgi_temp_path $dir/tmp/uwsgi;
+    scgi_temp_path $dir/tmp/scgi;
+    upstream application {
+        server 127.0.0.1:$application;
+        keepalive 256;
+        keepalive_requests 1000000000;
+    }
+    server {
+        listen 127.0.0.1:$port backlog=4096;
+        location / { $answer }
+    }
+}
+"""
+
+PASSES = """\
+proxy_pass http://application;
+proxy_http_version 1.1;
+proxy_set_header Connection "";
+proxy_set_header Host $http_host;
+proxy_set_header X-Forwarded-For $remote_addr;
+proxy_set_header X-Forwarded-Proto $scheme;
+proxy_set_header X-Forwarded-Host $http_host;
+proxy_set_header X-Real-IP $remote_addr;
+"""
+
+TOKAMAK = """\
+listen = ["127.0.0.1:$port"]
+control = "$dir/tokamak.control"
+
+[[upstream]]
+name = "application"
+address = "http://127.0.0.1:$application"
+
+[[site]]
+root = "$dir/files"
+upstream = "application"
+"""
+
+FRONTS = ("nginx", "tokamak")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run."""
+
+    round: int
+    front: str
+    file: str
+    clients: int
+    rate: float
+    front_us: float
+    """Processor time of the server in front, per request."""
+    application_us: float
+    p50: float
+    p99: float
+    errors: int
+
+
+@dataclass
+class Scene(Stage):
+    """The application and both servers in front of it."""
+
+    directory: Path
+    chosen: argparse.Namespace
+    port: int = 0
+    ports: dict[str, int] = field(default_factory=dict)
+    fronts: dict[str, Server] = field(default_factory=dict)
+    application: Server = field(default_factory=Server)
+
+    def start(self) -> None:
+        """Writes the configurations, starts everything, and waits for the right answers."""
+        temporary = self.directory / "tmp"
+        temporary.mkdir()
+        temporary.chmod(0o1777)
+        files = self.directory / "files"
+        files.mkdir()
+        for name, size in FILES.items():
+            (files / name.replace(" ", "")).write_bytes(b"x" * size)
+        self.port = free_port()
+        self.launch(self.application, self.nginx("application", self.port, f"root {files};"))
+        for front in FRONTS:
+            self.ports[front], self.fronts[front] = free_port(), Server()
+            command = (
+                self.nginx(front, self.ports[front], PASSES)
+                if front == "nginx"
+                else self.tokamak(self.ports[front])
+            )
+            self.launch(self.fronts[front], command)
+        for front in FRONTS:
+            self.wait(front)
+
+    def stop(self) -> None:
+        """Ends every process."""
+        for server in (*self.fronts.values(), self.application):
+            server.stop()
+
+    def launch(self, server: Server, command: list[str]) -> None:
+        """Starts a server."""
+        log = self.directory / f"{len(list(self.directory.glob('*-output.log')))}-output.log"
+        server.start(command, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}, log)
+
+    def fill(self, template: str, **values: object) -> str:
+        """A configuration with its $names filled in; what nginx knows itself stays."""
+        known = {"dir": self.directory, "application": self.port, "user": user(pool=False)}
+        return Template(template).safe_substitute(known | values)
+
+    def nginx(self, name: str, port: int, given: str) -> list[str]:
+        """Starts nginx, which answers so."""
+        processes = os.cpu_count() or 1
+        path = self.directory / f"{name}.conf"
+        path.write_text(self.fill(NGINX, name=name, port=port, processes=processes, answer=given))
+        log = f"{self.directory}/{name}.log"
+        return ["nginx", "-p", f"{self.directory}", "-c", f"{path}", "-e", log]
+
+    def tokamak(self, port: int) -> list[str]:
+        """Starts Tokamak."""
+        path = self.directory / "tokamak.toml"
+        path.write_text(self.fill(TOKAMAK, port=port))
+        return [f"{self.chosen.tokamak}", "serve", "--config", f"{path}"]
+
+    def url(self, front: str, file: str) -> str:
+        """Where a server has a file of the application."""
+        return f"http://127.0.0.1:{self.ports[front]}/{file.replace(' ', '')}"
+
+    def wait(self, front: str) -> None:
+        """Asks until the answers are right."""
+        deadline = time.monotonic() + READY_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                if all(len(answer(self.url(front, it))) == size for it, size in FILES.items()):
+                    return
+            except OSError:
+                pass
+            time.sleep(0.1)
+        logs = "\n".join(
+            log.read_text(errors="replace")[-2000:] for log in sorted(self.directory.glob("*.log"))
+        )
+        raise CannotRun(f"{front} does not give the right answers\n{logs}")
+
+
+def rows(scene: Scene) -> Iterator[Row]:
+    """Both servers in turn, in rounds; the order changes with each."""
+    chosen = scene.chosen
+    for number in range(chosen.rounds):
+        order = FRONTS if number % 2 == 0 else FRONTS[::-1]
+        for file in FILES:
+            for clients in chosen.connections:
+                for front in order:
+                    before = scene.fronts[front].run_seconds(), scene.application.run_seconds()
+                    seen = load.run(scene.url(front, file), clients, chosen.seconds)
+                    used = (
+                        scene.fronts[front].run_seconds() - before[0],
+                        scene.application.run_seconds() - before[1],
+                    )
+                    own, behind = (
+                        round(seconds * 1e6 / max(seen.requests, 1), 2) for seconds in used
+                    )
+                    errors = seen.bad_status + seen.socket_errors + seen.timeouts
+                    row = Row(
+                        number + 1,
+                        front,
+                        file,
+                        clients,
+                        round(seen.rate, 1),
+                        own,
+                        behind,
+                        seen.p50,
+                        seen.p99,
+                        errors,
+                    )
+                    say(
+                        f"round {row.round}: {front} {file} c={clients}: {row.rate:.0f}/s,"
+                        f" {own:.1f} + {behind:.1f} µs, {errors} errors"
+                    )
+                    yield row
+
+
+def table(found: list[Row]) -> str:
+    """Medians over the rounds; ratios to nginx are taken within each round."""
+    head = (
+        "| answer | clients | server | requests/s | to nginx | CPU of the server, µs a request "
+        "| to nginx | CPU of the application, µs | p50 µs | p99 µs | to nginx | errors |"
+    )
+    lines = [head, "| --- | ---: | --- |" + " ---: |" * 9]
+    for file, clients in dict.fromkeys((row.file, row.clients) for row in found):
+        here = [row for row in found if (row.file, row.clients) == (file, clients)]
+        base = {row.round: row for row in here if row.front == FRONTS[0]}
+        for front in FRONTS:
+            mine = [row for row in here if row.front == front]
+
+            def median(name: str, mine: list[Row] = mine) -> float:
+                return statistics.median(getattr(row, name) for row in mine)
+
+            def ratio(name: str, mine: list[Row] = mine, base: dict[int, Row] = base) -> float:
+                return statistics.median(
+                    getattr(row, name) / max(getattr(base[row.round], name), 0.01) for row in mine
+                )
+
+            lines.append(
+                f"| {file} | {clients} | {front} | {median('rate'):.0f} | {ratio('rate'):.2f} "
+                f"| {median('front_us'):.1f} | {ratio('front_us'):.2f} "
+                f"| {median('application_us'):.1f} | {median('p50'):.0f} | {median('p99'):.0f} "
+                f"| {ratio('p99'):.2f} | {sum(row.errors for row in mine)} |"
+            )
+    return "\n".join(lines)
+
+
+def run(arguments: list[str]) -> int:
+    """Measures, and writes a record."""
+    parser = options.measurement("http-proxy", __doc__)
+    option = parser.add_argument
+    option("--rounds", type=options.positive, default=5, help="default: 5")
+    option("--seconds", type=options.positive, default=4, help="of each run; default: 4")
+    option(
+        "--connections",
+        type=options.numbers,
+        default=[1, 64, 256],
+        help="of clients; default: 1,64,256",
+    )
+    chosen = parser.parse_args(arguments)
+    runs = chosen.rounds * len(FILES) * len(chosen.connections) * len(FRONTS)
+    program.begin(chosen.out, 120 + 2 * runs * (chosen.seconds + 1))
+    with program.workshop("http-proxy") as directory:
+        try:
+            with Scene(directory, chosen) as scene:
+                found = record.write(chosen.out / "http-proxy.csv", Row, rows(scene))
+                for front in FRONTS:
+                    scene.wait(front)
+        except CannotRun as failure:
+            print(failure, file=sys.stderr)
+            return 1
+    title = "# An application of HTTP, behind nginx and Tokamak"
+    page = f"{title}\n\n{table(found)}\n\n```\n{text(chosen.tokamak)}\n```\n"
+    return program.end(chosen.out, page)
