@@ -60,6 +60,8 @@ mod fpm;
 mod fpm_config;
 /// The page about the front names what exists.
 mod front_page;
+/// Which web servers, proxies and balancers work in front.
+mod front_servers;
 /// The fuzz targets have the versions that the server has.
 mod fuzzing;
 /// What every other module stands on: servers, an HTTP client, tables of behaviours.

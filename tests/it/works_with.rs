@@ -4,6 +4,7 @@
 //!
 //! `scripts/works-with` tries all of Debian's; a change tries some of those that are installed.
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
@@ -334,6 +335,14 @@ fn cells(trials: &[Trial<'_>], services: &Services) -> Vec<Vec<String>> {
         trials[number / WAYS.len()].cell(&WAYS[number % WAYS.len()], services)
     });
     cells.chunks(WAYS.len()).map(<[_]>::to_vec).collect()
+}
+
+/// The first line of what a panic says.
+pub fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it ends");
+    let line: String = text.lines().next().unwrap_or_default().chars().take(100).collect();
+    line.replace('|', " ")
 }
 
 /// The version and the cells of a row of the page.

@@ -10,7 +10,7 @@ mod in_front;
 mod layered;
 mod names;
 mod proxy_protocol;
-mod recipes;
+pub mod recipes;
 
 use serde_json::Value;
 

@@ -12,15 +12,15 @@ use crate::harness::{Kind, Process, Server, Setup, free_address, installed, is_r
 use crate::layers::root;
 use crate::tls::Folder;
 
-/// The blocks of the page below this heading, with this machine's addresses for the examples'.
-fn recipes(heading: &str, front: &Front) -> Vec<String> {
+/// The blocks of the page below this heading, with a server's addresses for the examples': the one
+/// for HTTP, and the one for the PROXY protocol.
+pub fn recipes(heading: &str, plain: SocketAddr, proxied: SocketAddr) -> Vec<String> {
     let page = fs::read_to_string(root().join("docs/behind-a-balancer.md")).unwrap();
     let (_, rest) = page.split_once(&format!("\n## {heading}\n")).expect("the heading is there");
     let section = rest.split("\n## ").next().unwrap();
     let blocks = section.split("\n```").skip(1).step_by(2);
     let here = |block: &str| {
         let (_, text) = block.split_once('\n').expect("the line of the language");
-        let (plain, proxied) = (front.server.address, front.proxied);
         text.replace("10.0.0.5:8080", &plain.to_string())
             .replace("10.0.0.5:8081", &proxied.to_string())
             .replace("[10.0.0.5]:8081", &format!("[{}]:{}", proxied.ip(), proxied.port()))
@@ -58,6 +58,10 @@ impl Front {
     fn file(&self, name: &str, text: &str) -> String {
         fs::write(self.folder.path(name), text).unwrap();
         self.path(name)
+    }
+
+    fn recipes(&self, heading: &str) -> Vec<String> {
+        recipes(heading, self.server.address, self.proxied)
     }
 
     fn path(&self, name: &str) -> String {
@@ -109,7 +113,7 @@ impl Front {
 fn apache_forwards_clients() {
     let Some(program) = installed("apache2") else { return };
     let front = Front::new();
-    let [recipe] = &recipes("Apache", &front)[..] else { panic!("one block") };
+    let [recipe] = &front.recipes("Apache")[..] else { panic!("one block") };
     let (folder, at) = (front.path(""), front.at);
     let modules = "/usr/lib/apache2/modules";
     let load = ["mpm_event", "authz_core", "proxy", "proxy_http", "headers"]
@@ -127,7 +131,7 @@ fn apache_forwards_clients() {
 fn varnish_forwards_clients() {
     let Some(program) = installed("varnishd") else { return };
     let front = Front::new();
-    let [recipe] = &recipes("Varnish", &front)[..] else { panic!("one block") };
+    let [recipe] = &front.recipes("Varnish")[..] else { panic!("one block") };
     let (file, at, state) = (front.file("vcl", recipe), front.at.to_string(), front.path("state"));
     let place = ["-a", &at, "-f", &file, "-n", &state];
     let _varnish =
@@ -139,7 +143,7 @@ fn varnish_forwards_clients() {
 fn caddy_forwards_clients() {
     let Some(program) = installed("caddy") else { return };
     let front = Front::new();
-    let [recipe] = &recipes("Caddy", &front)[..] else { panic!("one block") };
+    let [recipe] = &front.recipes("Caddy")[..] else { panic!("one block") };
     let port = front.at.port();
     let site = format!("http://shop.example:{port} {{\nbind 127.0.0.1\n");
     let recipe = recipe.replace("shop.example {", &site);
@@ -156,7 +160,7 @@ fn caddy_forwards_clients() {
 fn squid_forwards_clients() {
     let Some(program) = installed("squid") else { return };
     let front = Front::new();
-    let [recipe] = &recipes("Squid", &front)[..] else { panic!("one block") };
+    let [recipe] = &front.recipes("Squid")[..] else { panic!("one block") };
     let recipe = recipe.replace("http_port 80 ", &format!("http_port {} ", front.at));
     let text = format!(
         "{recipe}\npid_filename none\ncache_log /dev/null\naccess_log none\npinger_enable off\n\
@@ -170,7 +174,7 @@ fn squid_forwards_clients() {
 fn traffic_server_forwards_clients() {
     let Some(program) = installed("traffic_server") else { return };
     let front = Front::new();
-    for recipe in recipes("Traffic Server", &front) {
+    for recipe in front.recipes("Traffic Server") {
         let (name, text) = recipe.split_once('\n').expect("the file's name");
         front.file(name.trim_start_matches("# "), text);
     }
@@ -207,7 +211,7 @@ fn traffic_server_forwards_clients() {
 fn h2o_forwards_clients() {
     let Some(program) = installed("h2o") else { return };
     let front = Front::new();
-    let [recipe] = &recipes("H2O", &front)[..] else { panic!("one block") };
+    let [recipe] = &front.recipes("H2O")[..] else { panic!("one block") };
     let port = front.at.port();
     let text = format!("num-threads: 1\nlisten:\n  host: 127.0.0.1\n  port: {port}\n{recipe}\n");
     let _h2o = front.start(&program, &["-m", "worker", "-c", &front.file("conf", &text)]);
@@ -218,7 +222,7 @@ fn h2o_forwards_clients() {
 fn hitch_forwards_clients() {
     let Some(program) = installed("hitch") else { return };
     let front = Front::new();
-    let [recipe] = &recipes("Hitch", &front)[..] else { panic!("one block") };
+    let [recipe] = &front.recipes("Hitch")[..] else { panic!("one block") };
     let mut text = recipe
         .replace("[*]:443", &format!("[127.0.0.1]:{}", front.at.port()))
         .replace("/etc/hitch/shop.pem", &front.both());
@@ -233,7 +237,7 @@ fn hitch_forwards_clients() {
 fn stunnel_forwards_clients() {
     let Some(program) = installed("stunnel4") else { return };
     let front = Front::new();
-    let [recipe] = &recipes("stunnel", &front)[..] else { panic!("one block") };
+    let [recipe] = &front.recipes("stunnel")[..] else { panic!("one block") };
     let recipe = recipe
         .replace("accept = 443", &format!("accept = {}", front.at))
         .replace("/etc/stunnel/shop.pem", &front.both());

@@ -3,7 +3,6 @@
 //!
 //! `scripts/works-with-fastcgi` tries all of them; a change tries those that are installed.
 
-use std::any::Any;
 use std::fs;
 use std::io::Write as _;
 use std::iter;
@@ -21,7 +20,7 @@ use crate::harness::{
 };
 use crate::layers::root;
 use crate::operate::status;
-use crate::works_with::{split, written};
+use crate::works_with::{message, split, written};
 
 /// A folder with unpacked packages of what is not installed, and a file `versions`.
 const UNPACKED: &str = "WORKS_WITH_FASTCGI_IN";
@@ -329,14 +328,6 @@ fn cells(row: &Row, unpacked: Option<&Path>) -> Vec<String> {
         }
     };
     USES.iter().map(try_out).collect()
-}
-
-/// The first line of what a panic says.
-fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it ends");
-    let line: String = text.lines().next().unwrap_or_default().chars().take(100).collect();
-    line.replace('|', " ")
 }
 
 /// The version of an installed package, or of one that is unpacked.

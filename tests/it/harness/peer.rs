@@ -14,15 +14,22 @@ use super::setup::{Image, Kind, Places, Setup, WebServer, is_root};
 use super::{tokamak, web_servers};
 
 pub(super) fn start(setup: &Setup, places: Places) -> Server {
+    start_behind(setup, places, |places, socket, address| match setup.web_server {
+        WebServer::Nginx | WebServer::NginxThatKeeps => start_nginx(setup, places, socket, address),
+        WebServer::Apache => web_servers::start_apache(places, socket, address),
+        WebServer::Lighttpd => web_servers::start_lighttpd(places, socket, address),
+    })
+}
+
+/// Starts php-fpm, or what takes its place, and the web server in front of its socket.
+pub(super) fn start_behind(
+    setup: &Setup,
+    places: Places,
+    start_web_server: impl FnOnce(&Places, &Path, SocketAddr) -> Process,
+) -> Server {
     let address = free_address();
     let (fpm, socket) = start_fpm(setup, &places);
-    let web_server = match setup.web_server {
-        WebServer::Nginx | WebServer::NginxThatKeeps => {
-            start_nginx(setup, &places, &socket, address)
-        }
-        WebServer::Apache => web_servers::start_apache(&places, &socket, address),
-        WebServer::Lighttpd => web_servers::start_lighttpd(&places, &socket, address),
-    };
+    let web_server = start_web_server(&places, &socket, address);
     Server::new(setup.kind, address, vec![fpm, web_server], places)
 }
 

@@ -1,11 +1,13 @@
 //! What to start: which server, which site, which settings.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use super::process::Process;
 use super::server::Server;
 use super::{peer, tokamak};
 
@@ -324,6 +326,16 @@ impl Setup {
                 tokamak::start(&self, places)
             }
         }
+    }
+
+    /// With [`Kind::Fpm`] and [`Kind::Peer`], puts what this function starts in front, which gets
+    /// the socket of PHP and the address to listen on.
+    pub fn start_behind(
+        self,
+        web_server: impl FnOnce(&Places, &Path, SocketAddr) -> Process,
+    ) -> Server {
+        let places = Places::new(&self);
+        peer::start_behind(&self, places, web_server)
     }
 
     /// Document root of the first site.
