@@ -254,6 +254,7 @@ bool request_end(void)
     if (serving->failed) {
         whole &= run_outside(shim.mode->end_coroutines);
     }
+    whole &= run_outside(session_destruct_handler);
     whole &= run_outside(php_output_end_all);
     zend_unset_timeout();
     shim.mode->look_at_session();

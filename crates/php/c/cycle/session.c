@@ -90,6 +90,41 @@ static int is_same(const zval *a, const zval *b)
     return Z_TYPE_P(a) == Z_TYPE_P(b) && (Z_TYPE_P(a) == IS_UNDEF || Z_PTR_P(a) == Z_PTR_P(b));
 }
 
+/* The object whose methods are the request's save handler, if nobody else has it. */
+static zend_object *handler_of_request(void)
+{
+    zend_object *object = NULL;
+    uint32_t methods = 0;
+
+    for (int i = 0; i < COMPAT_SAVE_HANDLERS; i++) {
+        const zval *method = &COMPAT_SAVE_HANDLER(i), *of;
+        if (Z_TYPE_P(method) != IS_ARRAY || is_same(method, &base.names[i])) {
+            continue;
+        }
+        of = zend_hash_index_find(Z_ARR_P(method), 0);
+        if (!of || Z_TYPE_P(of) != IS_OBJECT || (object && object != Z_OBJ_P(of))) {
+            return NULL;
+        }
+        object = Z_OBJ_P(of);
+        methods++;
+    }
+    return object && GC_REFCOUNT(object) == methods ? object : NULL;
+}
+
+/* As at the end of each script of PHP, where objects are destructed while they can still print, and
+ * a save handler may be called once more afterwards. */
+void session_destruct_handler(void)
+{
+    zend_object *object = is_kept() ? NULL : handler_of_request();
+
+    if (object && !(OBJ_FLAGS(object) & IS_OBJ_DESTRUCTOR_CALLED)) {
+        GC_ADD_FLAGS(object, IS_OBJ_DESTRUCTOR_CALLED);
+        GC_ADDREF(object);
+        object->handlers->dtor_obj(object);
+        OBJ_RELEASE(object);
+    }
+}
+
 void session_restore_handler(void)
 {
     zend_string *setting;

@@ -23,6 +23,8 @@ bool session_is_in_script(void);
 void session_begin(void);
 void session_end(void);
 void session_learn(void);
+/* Before the output of a request ends: its save handler lasts longer, as do objects of scripts. */
+void session_destruct_handler(void);
 void session_restore_handler(void);
 void session_forget(void);
 

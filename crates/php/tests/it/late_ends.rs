@@ -120,6 +120,31 @@ fn values_that_a_session_handler_sets_at_the_end_are_gone() {
     }
 }
 
+/// As in php-fpm. A handler that the application keeps is not at its end.
+#[test]
+fn what_a_save_handler_prints_as_it_is_destructed_is_in_the_response() {
+    let worker = "<?php
+        final class Handler extends SessionHandler {
+            public function __destruct() { echo ' destructed'; }
+        }
+        while (tokamak_handle_request(function () {
+            static $kept = [];
+            $handler = new Handler;
+            session_set_save_handler($handler, $_GET['a'] !== 'late');
+            session_start();
+            echo 'begun';
+            if ($_GET['a'] === 'kept') { $kept[] = $handler; }
+        })) {}";
+    let of_async = site(&[("handler.php", worker)], &[("script", "%root%/handler.php")]);
+    for mut site in [Site::worker(worker, &[]), of_async] {
+        for _ in 0..2 {
+            assert_eq!(site.get("/?a=b").text(), "begun destructed", "{}", site.log());
+            assert_eq!(site.get("/?a=late").text(), "begun destructed", "{}", site.log());
+            assert_eq!(site.get("/?a=kept").text(), "begun", "{}", site.log());
+        }
+    }
+}
+
 #[test]
 fn a_coroutine_that_a_destructor_begins_at_the_end_runs_at_once() {
     let code = "<?php
