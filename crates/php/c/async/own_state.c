@@ -377,10 +377,40 @@ void own_state_begin(own_state *state)
     critical_section_end();
 }
 
+/* Meanwhile nothing is reported: half of the state is of one request and half of another. By no
+ * level, which is a setting itself; and the script's error handler is code of PHP, which PHP asks
+ * whatever the level says. */
+typedef struct {
+    void (*report)(int type, zend_string *file, const uint32_t line, zend_string *message);
+    int of_handler;
+} hushed;
+
+static void report_nothing(int type, zend_string *file, const uint32_t line, zend_string *message)
+{
+    (void)type, (void)file, (void)line, (void)message;
+}
+
+/* While the script's memory is in place. */
+static hushed hush(void)
+{
+    const hushed before = {zend_error_cb, EG(user_error_handler_error_reporting)};
+
+    zend_error_cb = report_nothing;
+    EG(user_error_handler_error_reporting) = 0;
+    return before;
+}
+
+static void speak(const hushed *before)
+{
+    zend_error_cb = before->report;
+    EG(user_error_handler_error_reporting) = before->of_handler;
+}
+
 /* The memory first: see own_state_enter(). */
 bool own_state_end(own_state *state)
 {
     volatile bool whole = own_memory_end();
+    hushed before;
 
     if (EG(exception)) {
         /* An exit() or an exception of a destructor: no request is left for it, and PHP calls no
@@ -388,7 +418,9 @@ bool own_state_end(own_state *state)
         zend_clear_exception();
     }
     critical_section_begin();
+    before = hush();
     reset_restore();
+    speak(&before);
     critical_section_end();
     zend_try {
         for (size_t i = 0; i < REST; i++) {
@@ -405,33 +437,21 @@ bool own_state_end(own_state *state)
     return whole;
 }
 
-/* The script's error handler is code of PHP: it must not run while state is exchanged, and PHP asks
- * it whatever error_reporting says. What it is called for. */
-static int hush_error_handler(void)
-{
-    const int level = EG(user_error_handler_error_reporting);
-
-    EG(user_error_handler_error_reporting) = 0;
-    return level;
-}
-
 void own_state_leave(own_state *state)
 {
     /* The engine keeps error_reporting for each context, so putting the setting back must not
-     * change it for the request that runs next. Meanwhile nothing is reported: half of the state
-     * is of one request and half of another. */
+     * change it for the request that runs next. */
     const int level = EG(error_reporting);
-    int of_handler;
+    hushed before;
 
     critical_section_begin();
-    EG(error_reporting) = 0;
     state->unnamed = superglobals_unnamed();
     own_memory_leave(state->memory);
-    of_handler = hush_error_handler();
+    before = hush();
     for (size_t i = 0; i < REST; i++) {
         rest[i].leave(state);
     }
-    EG(user_error_handler_error_reporting) = of_handler;
+    speak(&before);
     php_clear_stat_cache(0, NULL, 0); /* what this request has seen of a file, no other has */
     EG(error_reporting) = level;
     critical_section_end();
@@ -444,17 +464,16 @@ void own_state_leave(own_state *state)
 void own_state_enter(own_state *state)
 {
     const int level = EG(error_reporting);
-    int of_handler;
+    hushed before;
 
     critical_section_begin();
-    EG(error_reporting) = 0;
-    of_handler = hush_error_handler();
+    before = hush();
     for (size_t i = REST; i-- > 0;) {
         if (rest[i].enter) {
             rest[i].enter(state);
         }
     }
-    EG(user_error_handler_error_reporting) = of_handler;
+    speak(&before);
     own_memory_enter(state->memory);
     superglobals_catch_up(state->unnamed);
     EG(error_reporting) = level;

@@ -68,13 +68,24 @@ static int is_lazy(const zend_string *name)
            (!shim.mode->is_concurrent && zend_string_equals_literal(name, "session.save_handler"));
 }
 
+/* In async mode settings change whenever another request runs, which no script has asked for: zlib
+ * would begin to compress. */
+static bool is_asked_for(void)
+{
+    return !shim.mode->is_concurrent;
+}
+
 /* While a script runs PHP refuses to put back what has no handler for changes, and to widen
  * open_basedir; not at the end of a request, which this is. */
 static void put_back(const zend_ini_entry *entry)
 {
     const bool is_of_scripts = (entry->modifiable & ZEND_INI_USER) != 0;
 
-    if (zend_restore_ini_entry(entry->name, ZEND_INI_STAGE_RUNTIME) == FAILURE && is_of_scripts) {
+    if (is_asked_for() &&
+        zend_restore_ini_entry(entry->name, ZEND_INI_STAGE_RUNTIME) == SUCCESS) {
+        return;
+    }
+    if (is_of_scripts) {
         zend_restore_ini_entry(entry->name, ZEND_INI_STAGE_DEACTIVATE);
     }
 }
@@ -82,7 +93,8 @@ static void put_back(const zend_ini_entry *entry)
 /* The same for a value that it had before. */
 static void set_again(zend_string *name, zend_string *value)
 {
-    if (zend_alter_ini_entry(name, value, ZEND_INI_USER, ZEND_INI_STAGE_RUNTIME) == FAILURE) {
+    if (!is_asked_for() ||
+        zend_alter_ini_entry(name, value, ZEND_INI_USER, ZEND_INI_STAGE_RUNTIME) == FAILURE) {
         zend_alter_ini_entry(name, value, ZEND_INI_USER, ZEND_INI_STAGE_ACTIVATE);
     }
 }

@@ -239,3 +239,34 @@ fn what_waits_after_its_own_exception_lets_others_run() {
     let seen = texts(&site.ask_all(&[target(1), target(2)]));
     assert_eq!(seen[0].trim(), "went on", "{}", site.log());
 }
+
+/// The script has printed something, so zlib would refuse to change its setting, with a warning.
+/// The requests have a level of their own by which it would be heard, in the middle of a response.
+#[test]
+fn settings_that_change_with_each_turn_say_nothing() {
+    let worker = "<?php
+        echo 'printed at boot';
+        flush();
+        while (tokamak_handle_request(function () {
+            ini_set('error_reporting', '6143');
+            ini_set('zlib.output_compression', $_GET['n'] % 2 ? '1' : 'Off');
+            for ($turn = 0; $turn < 3; $turn++) {
+                usleep(1000);
+                echo $_GET['n'];
+            }
+        })) {}";
+    let settings = [("ini.display_errors", "1"), ("ini.output_buffering", "0")];
+    let mut site = site(&[("worker.php", worker)], &settings);
+    let ask = |n: usize| get(&format!("/?n={n}")).header("Accept-Encoding", "gzip");
+    for _ in 0..3 {
+        for (n, response) in site.ask_all(&[0, 1, 2, 3].map(ask)).iter().enumerate() {
+            let encoding = response.header("Content-Encoding");
+            if n % 2 == 1 {
+                assert_eq!(encoding, "gzip", "{response:?}");
+            } else {
+                assert_eq!((response.text(), encoding), (n.to_string().repeat(3), String::new()));
+            }
+        }
+    }
+    assert!(!site.log().contains("Warning"), "{}", site.log());
+}
