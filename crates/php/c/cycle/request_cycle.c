@@ -12,10 +12,51 @@
 #include "ground/sapi.h"
 #include "ground/values.h"
 
-void request_report_exception(void)
+/* What runs outside of all functions, as after a script: a message has no line of the worker
+ * script, and an exit() or an exception that nothing catches ends this part alone. */
+typedef struct {
+    zend_execute_data *frame;
+    const zval *top;
+    bool was_unclean;
+} inside;
+
+static inside leave_functions(void)
 {
-    if (EG(exception) && !zend_is_unwind_exit(EG(exception)) &&
-        Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
+    const inside left = {EG(current_execute_data), EG(vm_stack_top), CG(unclean_shutdown)};
+
+    EG(current_execute_data) = NULL;
+    return left;
+}
+
+/* False: something was left in the middle, by a fatal error, and the engine cannot be relied on. */
+static bool enter_functions(const inside *left)
+{
+    /* exit() and exceptions jump, too, but out of functions that have ended. */
+    const bool whole = EG(vm_stack_top) == left->top && !COMPAT_OUT_OF_MEMORY();
+
+    EG(current_execute_data) = left->frame;
+    if (whole) {
+        CG(unclean_shutdown) = left->was_unclean;
+    }
+    return whole;
+}
+
+/* Runs a part of PHP's request shutdown as PHP does. */
+static bool run_outside(void (*part)(void))
+{
+    const inside left = leave_functions();
+
+    EG(flags) |= EG_FLAGS_IN_SHUTDOWN;
+    zend_try {
+        part();
+    } zend_end_try();
+    EG(flags) &= ~EG_FLAGS_IN_SHUTDOWN;
+    return enter_functions(&left);
+}
+
+static void report_exception(void)
+{
+    if (!zend_is_unwind_exit(EG(exception)) && Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
         zend_user_exception_handler();
     }
     if (EG(exception)) {
@@ -24,29 +65,28 @@ void request_report_exception(void)
     }
 }
 
-/* Runs a part of PHP's request shutdown as PHP does: outside of all functions. So a message has no
- * line of the worker script, and an exit() or an exception that nothing catches ends this part
- * alone. False: something was left in the middle, by a fatal error, and the engine cannot be relied
- * on. */
-static bool run_outside(void (*part)(void))
+/* Inside of a function PHP would drop what an exception handler throws. Outside of all, that is an
+ * error, and PHP jumps: out of its own function, which was to release the first exception. */
+void request_report_exception(void)
 {
-    zend_execute_data *frame = EG(current_execute_data);
-    const zval *top = EG(vm_stack_top);
-    bool was_unclean = CG(unclean_shutdown), whole;
+    zend_object *exception = EG(exception);
+    volatile bool has_returned = false;
+    inside left;
 
-    EG(current_execute_data) = NULL;
-    EG(flags) |= EG_FLAGS_IN_SHUTDOWN;
-    zend_try {
-        part();
-    } zend_end_try();
-    EG(flags) &= ~EG_FLAGS_IN_SHUTDOWN;
-    EG(current_execute_data) = frame;
-    /* exit() and exceptions jump, too, but out of functions that have ended. */
-    whole = EG(vm_stack_top) == top && !COMPAT_OUT_OF_MEMORY();
-    if (whole) {
-        CG(unclean_shutdown) = was_unclean;
+    if (!exception) {
+        return;
     }
-    return whole;
+    left = leave_functions();
+    zend_try {
+        report_exception();
+        has_returned = true;
+    } zend_end_try();
+    if (!enter_functions(&left)) {
+        zend_bailout();
+    }
+    if (!has_returned) {
+        OBJ_RELEASE(exception);
+    }
 }
 
 bool request_run_shutdown_functions(void)

@@ -120,6 +120,26 @@ fn values_that_a_session_handler_sets_at_the_end_are_gone() {
     }
 }
 
+/// PHP ends the script; here the request ends, and the script goes on.
+#[test]
+fn an_exception_of_an_exception_handler_is_reported() {
+    let worker = "<?php
+        while (tokamak_handle_request(function () {
+            set_exception_handler(fn ($e) => throw new Exception('second', 0, $e));
+            register_shutdown_function(fn () => print('shut down'));
+            throw new Exception('first');
+        })) {}";
+    let of_async = site(&[("thrown.php", worker)], &[("script", "%root%/thrown.php")]);
+    for mut site in [Site::worker(worker, &[]), of_async] {
+        for times in 1..3 {
+            let response = site.get("/a");
+            assert_eq!((response.status, response.text().as_str()), (500, "shut down"));
+            assert_eq!(site.log().matches("Uncaught Exception: first").count(), times);
+            assert_eq!(site.log().matches("Next Exception: second").count(), times);
+        }
+    }
+}
+
 /// As in php-fpm. A handler that the application keeps is not at its end.
 #[test]
 fn what_a_save_handler_prints_as_it_is_destructed_is_in_the_response() {
