@@ -51,6 +51,18 @@ static void join_shutdown_functions(void)
     shim.script.shutdown_functions = NULL;
 }
 
+/* While the settings that came with the request are there, as for any script. */
+static void run_shutdown_functions(void)
+{
+    join_shutdown_functions();
+    EG(current_execute_data) = NULL;
+    EG(flags) |= EG_FLAGS_IN_SHUTDOWN;
+    if (PG(modules_activated)) {
+        php_call_shutdown_functions();
+        php_free_shutdown_functions();
+    }
+}
+
 bool worker_script_handle(zend_fcall_info *fci, zend_fcall_info_cache *fcc, zval *return_value)
 {
     const shim_request *request;
@@ -150,7 +162,9 @@ shim_exit shim_run_script(const char *script)
     crashed |= CG(unclean_shutdown) || EG(exit_status) == 255;
 
     zend_first_try {
-        join_shutdown_functions();
+        run_shutdown_functions();
+    } zend_end_try();
+    zend_first_try {
         values_undo();
         reset_forget();
     } zend_end_try();

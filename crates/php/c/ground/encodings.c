@@ -3,6 +3,10 @@
 #include "ground/override.h"
 #include "ground/state.h"
 
+#if __has_include(<ext/mbstring/mbstring.h>)
+#include <ext/mbstring/mbstring.h>
+#endif
+
 static const char *const names[] = {
     "mb_regex_encoding", "mb_internal_encoding", "mb_http_output",
     "mb_language",       "mb_detect_order",      "mb_substitute_character",
@@ -86,6 +90,22 @@ static void set_if_changed(int i, zval *value)
     zval_ptr_dtor(&now);
 }
 
+/* mb_http_input(), which PHP forgets at the end of each of its own requests. */
+static void forget_input(void *globals)
+{
+#if __has_include(<ext/mbstring/mbstring.h>)
+    zend_mbstring_globals *mb = globals;
+
+    mb->http_input_identify = NULL;
+    mb->http_input_identify_get = NULL;
+    mb->http_input_identify_post = NULL;
+    mb->http_input_identify_cookie = NULL;
+    mb->http_input_identify_string = NULL;
+#else
+    (void)globals;
+#endif
+}
+
 void encodings_restore(void)
 {
     zend_module_entry *mb = shim.modules.mbstring;
@@ -100,6 +120,7 @@ void encodings_restore(void)
     if (memcmp(base.globals, mb->globals_ptr, mb->globals_size) == 0) {
         return;
     }
+    forget_input(mb->globals_ptr);
     for (int i = REGEX_ENCODING + 1; i < ENCODINGS; i++) {
         set_if_changed(i, &base.values[i]);
     }

@@ -24,7 +24,8 @@ typedef struct {
 static zend_long *path_cache, path_cache_learned;
 
 /* A setting's handler may end the request with a fatal error. No request runs yet, or a worker
- * script does, so the setting is refused instead and nothing else happens. */
+ * script does, so the setting is refused instead and nothing else happens. That a script runs is
+ * none of its business, either: PHP would not let it change who reads a body, as mbstring does. */
 static int take_on(zend_ini_entry *entry, zend_string *value, int stage)
 {
     zend_execute_data *frame = EG(current_execute_data);
@@ -33,14 +34,15 @@ static int take_on(zend_ini_entry *entry, zend_string *value, int stage)
     if (!entry->on_modify) {
         return SUCCESS;
     }
+    EG(current_execute_data) = NULL;
     zend_try {
         taken = entry->on_modify(entry, value, entry->mh_arg1, entry->mh_arg2, entry->mh_arg3,
                                  stage);
     } zend_catch {
-        EG(current_execute_data) = frame;
         CG(unclean_shutdown) = 0;
         EG(exit_status) = 0;
     } zend_end_try();
+    EG(current_execute_data) = frame;
     return taken;
 }
 

@@ -109,6 +109,41 @@ fn a_worker_script_that_dies_takes_the_values_of_its_request_along() {
     }
 }
 
+/// Of the request and not of the script, which PHP itself ends later.
+#[test]
+fn shutdown_functions_after_a_fatal_error_see_the_values_of_their_request() {
+    let code = "register_shutdown_function(fn () => print('then ' . ini_get('precision')));
+         ini_set('memory_limit', '4M'); str_repeat('x', 1 << 26);";
+    let settings = [("ini.precision", "11"), ("ini.display_errors", "0")];
+    for (name, mut site) in sites(code, &settings) {
+        for _ in 0..2 {
+            let response = ask(&mut site, &[("PHP_VALUE", "precision=10\nmemory_limit=64M")]);
+            assert_eq!(response.text(), "then 10", "{name}: {}", site.log());
+        }
+    }
+}
+
+/// PHP refuses to change who reads a body while a script runs, as a worker script does.
+#[test]
+fn a_value_may_say_that_a_body_is_translated() {
+    let code = "echo json_encode([$_POST['a'], mb_http_input('P')]);";
+    let form = [
+        ("REQUEST_METHOD", "POST"),
+        ("CONTENT_TYPE", "application/x-www-form-urlencoded"),
+        ("CONTENT_LENGTH", "5"),
+    ];
+    let translated = "mbstring.encoding_translation=1\ninput_encoding=latin1";
+    for (name, mut site) in sites(code, &[]) {
+        for _ in 0..2 {
+            let sent = [&form[..], &[("PHP_VALUE", translated)]].concat();
+            let text = ask_with(&mut site, &sent, b"a=%E4").text();
+            assert_eq!(text, r#"["\u00e4","ISO-8859-1"]"#, "{name}");
+            let text = ask_with(&mut site, &form, b"a=%41").text();
+            assert_eq!(text, r#"["A",false]"#, "{name}");
+        }
+    }
+}
+
 /// What php-fpm has at each of these: it applies them before the request begins.
 #[test]
 fn values_are_there_before_the_request_begins() {
