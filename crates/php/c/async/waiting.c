@@ -371,13 +371,19 @@ static int select_in_turn(int count, fd_set *to_read, fd_set *to_write, fd_set *
     return ready;
 }
 
+/* The kernel refuses others, at once. */
+static bool is_time(const struct timespec *time)
+{
+    return time->tv_sec >= 0 && time->tv_nsec >= 0 && time->tv_nsec < (long)WAITING_SECOND;
+}
+
 int waiting_select(int count, fd_set *to_read, fd_set *to_write, fd_set *special,
                    struct timeval *patience)
 {
     uint64_t deadline;
 
     if ((patience && patience->tv_sec == 0 && patience->tv_usec == 0) || count > FD_SETSIZE ||
-        !fibers_may_park()) {
+        (patience && (patience->tv_sec < 0 || patience->tv_usec < 0)) || !fibers_may_park()) {
         return WAITING_HELD(kernel_select(count, to_read, to_write, special, patience));
     }
     deadline = patience ? waiting_after((uint64_t)patience->tv_sec * WAITING_SECOND +
@@ -390,7 +396,7 @@ int waiting_select(int count, fd_set *to_read, fd_set *to_write, fd_set *special
 int waiting_pselect(int count, fd_set *to_read, fd_set *to_write, fd_set *special,
                     const struct timespec *patience, const sigset_t *mask)
 {
-    if (mask || count > FD_SETSIZE || !fibers_may_park()) {
+    if (mask || count > FD_SETSIZE || (patience && !is_time(patience)) || !fibers_may_park()) {
         return WAITING_HELD(
             LIBC(pselect)(count, to_read, to_write, special, patience, mask));
     }
@@ -403,7 +409,7 @@ int waiting_clock_nanosleep(clockid_t clock, int flags, const struct timespec *w
     struct timespec now;
     uint64_t time = waiting_nanoseconds(wanted), passed = 0;
 
-    if (!fibers_may_park()) {
+    if (!fibers_may_park() || !is_time(wanted)) {
         return WAITING_HELD(
             syscall(SYS_clock_nanosleep, clock, flags, wanted, left) == 0 ? 0 : errno);
     }

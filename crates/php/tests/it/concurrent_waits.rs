@@ -655,3 +655,19 @@ fn calls_in_which_installed_libraries_wait_are_known() {
     let both: Vec<_> = holding.iter().filter(|name| interposed.contains(**name)).collect();
     assert!(both.is_empty(), "in HOLDING, and in interpose.c: {both:?}");
 }
+
+/// With the kernel's error, and not with a wait.
+#[test]
+fn what_is_no_time_is_refused() {
+    let code = "<?php
+        try {
+            time_nanosleep(0, 1_000_000_000);
+        } catch (ValueError $e) {
+            echo get_class($e), ' ';
+        }
+        socket_create_pair(AF_UNIX, SOCK_STREAM, 0, $sockets);
+        $none = null;
+        var_dump(@socket_select($sockets, $none, $none, -1));";
+    let mut site = site(&[("times.php", code)], &[]);
+    assert_eq!(site.get("/times.php").text(), "ValueError bool(false)\n", "{}", site.log());
+}
