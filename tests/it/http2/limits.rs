@@ -267,13 +267,17 @@ fn a_client_that_takes_nothing() {
 #[test]
 fn an_idle_connection_gets_goaway() {
     let server = start(&["timeouts.idle = \"500ms\""]);
-    let mut raw = Raw::open(&server, b"");
-    raw.get(1, "/hello.php");
-    // A request that is on its way now is behind the last one: the client sends it elsewhere.
-    assert_eq!(raw.frame_of(&[GOAWAY]).3[..4], 1_u32.to_be_bytes());
-    raw.get(3, "/hello.php");
-    assert_eq!(raw.finish(), (vec![], vec![]));
-    assert!(!raw.was_reset, "the GOAWAY would be lost");
+    let serves_what_is_on_its_way = |_| {
+        let mut raw = Raw::open(&server, b"");
+        raw.get(1, "/hello.php");
+        assert_eq!(raw.frame_of(&[GOAWAY]).3[..4], ANY_STREAM.to_be_bytes());
+        raw.get(3, "/hello.php");
+        let ending = raw.finish();
+        assert!(!raw.was_reset, "the GOAWAY would be lost");
+        ending == (vec![3], vec![(3, NO_ERROR)])
+    };
+    // On a busy machine it may come when the client's time to answer is over.
+    assert!((0..20).any(serves_what_is_on_its_way));
 }
 
 /// A head that does not end, and a client that never says anything after the preface.
@@ -292,7 +296,7 @@ fn slow_heads() {
 }
 
 /// How a connection with a request ends that is answered long after the server is told to end
-/// connections; one without a request ends at once.
+/// connections; one without a request ends as soon as its client knows it.
 fn requests_finish(server: &mut Server, tell: impl FnOnce(&mut Server)) {
     let mut raw = Raw::open(server, b"");
     raw.get(1, "/hold.php?name=long");
@@ -301,7 +305,7 @@ fn requests_finish(server: &mut Server, tell: impl FnOnce(&mut Server)) {
     idle.get(1, "/hello.php");
     assert_eq!(idle.frame_of(&[1]).2, 1);
     tell(server);
-    assert_eq!(idle.finish().1, [(1, NO_ERROR)]);
+    assert_eq!(idle.finish().1, [(ANY_STREAM, NO_ERROR), (1, NO_ERROR)]);
     assert_eq!(raw.frame_of(&[GOAWAY]).3[..4], ANY_STREAM.to_be_bytes());
     server.let_go("long");
     assert_eq!(raw.finish(), (vec![1], vec![(1, NO_ERROR)]));
@@ -320,7 +324,7 @@ fn a_reload_lets_requests_finish() {
         server.holds(&name);
         reload(&server).expect("a reload");
         server.let_go(&name);
-        raw.finish() == (vec![1], vec![(1, NO_ERROR)])
+        raw.frame_of(&[1, GOAWAY]).0 == 1
     };
     // On a busy machine they may not end soon.
     assert!((0..20).any(loses_no_request));

@@ -159,7 +159,7 @@ fn idle_connections_get_close_notify_or_goaway_before_they_end() {
     let lines = ["timeouts.idle = \"2s\"", "timeouts.drain = \"30s\""];
     let secured = secured(Kind::Classic, &lines, &[]);
     let clients = || ["http/1.1", "h2"].map(|protocol| Keeping::begin(&secured, protocol));
-    let endings = ["close_notify\n", "GOAWAY 1\nclose_notify\n"];
+    let endings = ["close_notify\n", "GOAWAY 2147483647\nGOAWAY 1\nclose_notify\n"];
     assert_eq!(clients().map(Keeping::ending), endings, "at the end of their time");
     let clients = clients();
     reload(&secured.server).unwrap();

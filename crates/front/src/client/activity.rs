@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// An idle connection of a draining front is closed after this long: a client that has just been
 /// answered may be about to send its next request, which is still served. An HTTP/2 client has as
-/// long to answer when it is told that its connection ends.
+/// long to answer when it is told that its connection ends, or half as long if it has no request.
 pub const DRAIN_IDLE: Duration = Duration::from_secs(1);
 
 /// What a connection waits for. Each state has a timeout of its own.

@@ -26,7 +26,7 @@ impl EventLoop {
                 since = watched.activity().behind(self.context.config.limits.send_rate, now);
             }
             let limit = match waiting {
-                Waiting::Idle if watched.is_leaving() => idle.min(DRAIN_IDLE),
+                Waiting::Idle if watched.is_leaving() => DRAIN_IDLE,
                 Waiting::Idle => idle,
                 Waiting::Head => limits.head,
                 Waiting::Body => limits.body,

@@ -339,11 +339,10 @@ where
         while let Some(leaving) = &mut self.left
             && leaving.goaway != GoAway::Final
         {
-            // Without a request under way there is nothing to wait for: one that is on its way now
-            // is behind the last one of the GOAWAY, so that its client sends it again elsewhere.
-            if self.session.lock().session.open() == 0 {
-                self.end();
-            } else if leaving.deadline.as_mut().poll(cx).is_pending() {
+            // Without a request under way there is nothing that a client could lose by a GOAWAY.
+            let may_tell =
+                leaving.goaway == GoAway::None && self.session.lock().session.open() == 0;
+            if !may_tell && leaving.deadline.as_mut().poll(cx).is_pending() {
                 return;
             } else if leaving.goaway == GoAway::None {
                 self.announce();
@@ -353,16 +352,18 @@ where
         }
     }
 
-    /// Tells the client to open no more requests. The last one is told when it answers.
+    /// Tells the client to open no more requests. The last one is told when it answers: a request
+    /// that is on its way now is served. Proxies that are told at once that it is behind the last
+    /// one (Apache, Caddy, HAProxy) do not send it again, and answer 502.
     fn announce(&mut self) {
         let session = &mut self.session.lock().session;
-        if session.open() > 0
-            && let Some(leaving) = &mut self.left
-        {
+        if let Some(leaving) = &mut self.left {
             // The PING stands before the GOAWAY: clients exist that take no frame after one.
             session.ping();
             session.announce_end();
-            let deadline = Box::pin(sleep(DRAIN_IDLE));
+            // An idle connection is closed after that time, and is to be told the last one before.
+            let patience = if session.open() > 0 { DRAIN_IDLE } else { DRAIN_IDLE / 2 };
+            let deadline = Box::pin(sleep(patience));
             *leaving = Leaving { goaway: GoAway::Announced, deadline };
         }
     }
