@@ -2,8 +2,8 @@
 //! from what is seen here. Those that speak FastCGI are before `tokamak fpm`, and beside it before
 //! php-fpm; those that speak HTTP are before `tokamak serve`.
 //!
-//! `scripts/works-with-front-servers` tries those of several releases of Debian; a change tries half
-//! of those that are installed.
+//! `scripts/works-with-front-servers` tries those of several releases of Debian; a change tries
+//! half of those that are installed.
 
 /// How they are set up for FastCGI.
 mod fastcgi;
@@ -51,7 +51,7 @@ const COLUMNS: [Column; 8] = [
     Column { title: "bodies", tried: uses::bodies, is_compared: true },
     Column { title: "HEAD", tried: uses::head, is_compared: true },
     Column { title: "early hints", tried: uses::early_hints, is_compared: false },
-    Column { title: "connections", tried: uses::kept, is_compared: true },
+    Column { title: "connections", tried: uses::kept, is_compared: false },
     Column { title: "visitor leaves", tried: uses::visitor_leaves, is_compared: true },
     Column { title: "overload", tried: uses::overload, is_compared: false },
     Column { title: "reload", tried: uses::reloads, is_compared: false },

@@ -165,14 +165,14 @@ pub fn overload(front: &mut Front) -> String {
                 client.send(&FastCgiRequest::new(server, &hold(name)).bytes(1));
                 server.holds(name);
             }
-            // The queue has 511 places.
-            let mut others: Vec<Client> = (0..3).map(|_| Client::connect(server)).collect();
+            // The queue has 511 places: the others fill it.
+            let mut others: Vec<Client> = (0..5).map(|_| Client::connect(server)).collect();
             for client in &mut others {
                 for id in 1..=200 {
                     client.send(&FastCgiRequest::new(server, "/hello.php").bytes(id));
                 }
             }
-            others[2].hear();
+            others[4].hear();
             server.get("/hello.php?full")
         }
         Way::Http | Way::Proxy => {
