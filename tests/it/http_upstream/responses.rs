@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use super::backend::{Backend, text};
 use super::in_front_of;
@@ -140,4 +141,25 @@ fn a_file_may_be_sent_in_place_of_an_answer() {
 fn open_to_all(directory: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Its head and a part of it are there at once, however long the rest takes.
+#[test]
+fn what_comes_late_is_not_waited_for() {
+    let (go, wait) = std::sync::mpsc::channel();
+    let wait = std::sync::Mutex::new(wait);
+    let backend = Backend::start(move |client| {
+        while client.request().is_some() {
+            client.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst");
+            wait.lock().unwrap().recv_timeout(Duration::from_secs(60)).unwrap();
+            client.send(b" last");
+        }
+    });
+    let server = in_front_of(&backend, "").start();
+    let mut client = server.connect();
+    client.send(get("/app").bytes());
+    assert_eq!(client.head().unwrap().status, 200);
+    assert_eq!(client.read_rest(5), 5);
+    go.send(()).unwrap();
+    assert_eq!(client.read_rest(5), 5);
 }

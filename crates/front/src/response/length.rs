@@ -56,7 +56,7 @@ pub fn give<B>(
 }
 
 /// The length in a head that [`crate::backend::response_head::put_header`] has checked.
-fn announced(headers: &HeaderMap) -> Option<u64> {
+pub fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 

@@ -16,7 +16,6 @@ use tokamak_upstream::remote::{self, Expected};
 use super::head::Head;
 use crate::backend::response_head::{Decimal, drop_connection_fields, put_header, reason_phrase};
 use crate::backend::{Arrival, BackendRequest};
-use crate::failure::Failure;
 use crate::route::{REDIRECT_PATH, Script};
 
 /// Room for the head of most requests.
@@ -33,16 +32,13 @@ const OF_PROXIES: [&str; 6] = [
 ];
 
 /// The request for an application. Its body has been read.
-///
-/// # Errors
-/// Fails if the authorizer's or a script's variables cannot be sent.
 pub fn request(
     call: &BackendRequest<'_>,
     proxy: &HttpProxy,
     largest_head: usize,
     keep: bool,
     body: Body,
-) -> Result<remote::Call, Failure> {
+) -> remote::Call {
     let BackendRequest { arrival: Arrival { caller, .. }, request, script, .. } = *call;
     let (method, headers) = (request.method(), request.headers());
     let mut head = Vec::with_capacity(ROOM);
@@ -76,7 +72,7 @@ pub fn request(
     }
     finish(&mut head, proxy, keep);
     let expected = Expected { is_head: method == Method::HEAD, largest_head };
-    Ok(remote::Call::http(head, expected, call.is_repeatable, body))
+    remote::Call::http(head, expected, call.is_repeatable, body)
 }
 
 /// A check of an address: what a client on this machine would send for the path.

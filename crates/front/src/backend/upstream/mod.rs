@@ -15,13 +15,15 @@ pub use authorizer::Authorization;
 pub use setup::{attend, resolve, upstream};
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{Response, StatusCode};
-use tokamak_config::{self as config, Protocol};
+use tokamak_config::{self as config, Protocol, Scheme};
 use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
 use tokamak_upstream::remote::{self, Event, Exchange, Relay, ResponseStart, UpstreamError};
+use tokio::time::timeout;
 
 use crate::backend::response_head::is_interim;
 use crate::backend::{Arrival, BackendError, BackendRequest, internal};
@@ -34,6 +36,11 @@ use head::{Block, Head};
 /// Interim responses before a response. Applications send one or two; a tenth could refuse an
 /// honest one that tells of its progress, and without a bound a request would last for ever.
 const MOST_INTERIMS: usize = 100;
+
+/// How long a short response that has begun is waited for: the time of a busy machine's turns. With
+/// a tenth, more of them would get a task of their own; ten times more would be seen by who waits
+/// for a head.
+const SOON: Duration = Duration::from_millis(10);
 
 /// Asks the application number `index` for a response.
 ///
@@ -51,7 +58,7 @@ pub async fn ask(
     );
     let request = match &config.protocol {
         Protocol::FastCgi => params::responder(call, config, keeps, body)?,
-        Protocol::Http(proxy) => http1::request(call, proxy, config.head, keeps, body)?,
+        Protocol::Http(proxy) => http1::request(call, proxy, config.head, keeps, body),
     };
     begin(index, call, request, Some(ledger)).await?.respond(call, config)
 }
@@ -149,7 +156,7 @@ async fn begin(
             }
         })?;
         let (permitted, connected) = (answer.permitted, answer.connected);
-        let begun = read(call, config.head, answer).await;
+        let begun = read(call, config, answer).await;
         if let Some(ledger) = &mut ledger {
             ledger.stamp(Phase::Queue, permitted);
             ledger.stamp(Phase::Connect, connected);
@@ -163,18 +170,24 @@ async fn begin(
     }
 }
 
-/// Reads the headers, at most `most` bytes, and the part of the body that has come already.
+/// Reads the headers, and the part of the body that has come already.
 async fn read(
     call: &BackendRequest<'_>,
-    most: usize,
+    config: &config::Upstream,
     answer: ResponseStart,
 ) -> Result<Begun, HeadError> {
     let ResponseStart { mut exchange, event, .. } = answer;
     let mut complaints = Complaints::new(&call.arrival.site.config, call.request);
-    let (head, rest) = read_head(call, most, &mut exchange, event, &mut complaints).await?;
+    let (head, rest) = read_head(call, config.head, &mut exchange, event, &mut complaints).await?;
     let first = if rest.is_empty() { Vec::new() } else { vec![rest] };
-    let taken =
-        take(&mut exchange, first, call.arrival.context.config.limits.buffer, &mut complaints);
+    let most = call.arrival.context.config.limits.buffer;
+    let is_http = config.protocol.scheme() == Scheme::Http;
+    let taken = match length::announced(&head.headers) {
+        Some(length) if is_http && length <= most as u64 => {
+            take_soon(&mut exchange, first, &mut complaints).await
+        }
+        _ => take(&mut exchange, first, most, &mut complaints),
+    };
     let ((pieces, is_whole), fault) = match taken {
         Err(fault) if internal::redirect_of(&head.headers).is_some() => {
             ((Vec::new(), true), Some(fault))
@@ -255,6 +268,29 @@ async fn read_head(
         }
         event = exchange.next().await?;
     }
+}
+
+/// As [`take`], for a short response of which the rest is on its way: servers of HTTP write a head
+/// and a file apart. A task that reads on would cost more than the few microseconds.
+async fn take_soon(
+    exchange: &mut Exchange,
+    mut pieces: Vec<Bytes>,
+    complaints: &mut Complaints,
+) -> Result<(Vec<Bytes>, bool), UpstreamError> {
+    let rest = async {
+        loop {
+            match exchange.next().await? {
+                Event::Output(bytes) => pieces.push(bytes),
+                Event::Complaint(bytes) => complaints.receive(&bytes),
+                Event::End => return Ok(()),
+                // Heads come before.
+                Event::Interim(_) | Event::Head(_) => {}
+            }
+        }
+    };
+    // What comes later is for the client as it comes.
+    let is_whole = timeout(SOON, rest).await.ok().transpose()?.is_some();
+    Ok((pieces, is_whole))
 }
 
 /// Appends to `pieces` what the application has sent already. `true`: the response is complete.
