@@ -423,7 +423,8 @@ class Contest(Stage):
             counts = counters.per_request(entry.server, entry.url(scenario), *load_of_it)
         stats = {stat.pid: stat for stat in entry.server.tree()}
         workers = [stat.pid for stat in stats.values() if entry.peer.is_worker(stat, stats)]
-        memory = statistics.median(process.private_kib(pid) for pid in workers) if workers else None
+        kibs = process.private_kibs(workers)
+        memory = statistics.median(kibs) if kibs else None
         roll_back = self.roll_back(entry, scenario) or (None, None)
         sizes = (memory, len(workers), len(stats))
         return Footprint(scenario.name, peer, counts.syscalls, *sizes, *roll_back, counts.switches)

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,6 +77,15 @@ def run_time(pid: int) -> int:
 def private_kib(pid: int) -> int:
     """Memory that only this process holds: what one more worker costs."""
     return parse_private_kib(Path(f"/proc/{pid}/smaps_rollup").read_text())
+
+
+def private_kibs(pids: list[int]) -> list[int]:
+    """The same of each that is still there: a pool ends workers for which there is no work."""
+    found = []
+    for pid in pids:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found.append(private_kib(pid))
+    return found
 
 
 def free_port() -> int:

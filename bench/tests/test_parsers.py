@@ -1,5 +1,6 @@
 """What other programs print is read right."""
 
+import os
 import unittest
 
 from driver import counters, load, memory, process, status
@@ -43,6 +44,7 @@ class Memory(unittest.TestCase):
             "Private_Hugetlb: 5 kB\n"
         )
         self.assertEqual(process.parse_private_kib(rollup), 100)
+        self.assertEqual(len(process.private_kibs([os.getpid(), 1 << 30])), 1)
 
 
 class Held(unittest.TestCase):

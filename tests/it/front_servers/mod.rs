@@ -69,11 +69,9 @@ fn cell(ours: &Result<String, String>, theirs: Option<&Result<String, String>>) 
         Ok(note) => format!("ok: {note}"),
         Err(why) => format!("does not work: {why}"),
     };
-    let (text, theirs) = (described(ours), theirs.filter(|theirs| *theirs != ours));
-    match (ours, theirs) {
-        (Err(_), None) => text,
-        (_, None) => text,
-        (_, Some(theirs)) => format!("{text}; php-fpm: {}", described(theirs)),
+    match theirs.filter(|theirs| *theirs != ours) {
+        None => described(ours),
+        Some(theirs) => format!("{}; php-fpm: {}", described(ours), described(theirs)),
     }
 }
 
