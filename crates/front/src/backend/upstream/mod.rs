@@ -282,7 +282,7 @@ async fn take_soon(
             match exchange.next().await? {
                 Event::Output(bytes) => pieces.push(bytes),
                 Event::Complaint(bytes) => complaints.receive(&bytes),
-                Event::End => return Ok(()),
+                Event::End => return Ok::<(), UpstreamError>(()),
                 // Heads come before.
                 Event::Interim(_) | Event::Head(_) => {}
             }
