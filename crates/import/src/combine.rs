@@ -9,7 +9,7 @@ mod mounts;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::model::{Action, Description, Listen, Moved, Rule, Scope, Serve, Site};
+use crate::model::{Action, Description, Listen, Moved, Route, Rule, Scope, Serve, Site};
 use crate::note::Notes;
 use crate::source::{Disk, Place};
 use crate::within::{Within, expression_behind, holds_behind, path_behind};
@@ -35,6 +35,9 @@ pub(crate) fn combine(description: &mut Description, disk: &dyn Disk, notes: &mu
         finish(site, disk, notes);
     }
     description.divides_addresses = addresses::differ(sites);
+    let routes = sites.iter().flat_map(|site| &site.routes);
+    let names: BTreeSet<_> = routes.filter_map(|route| route.upstream.as_deref()).collect();
+    description.upstreams.retain(|upstream| names.contains(&*upstream.name));
 }
 
 /// A site without documents may be what refuses unknown names: without it, the next one would
@@ -43,6 +46,10 @@ fn roots(sites: &mut Vec<Site>, notes: &mut Notes) {
     let other = sites.iter().find(|site| is_root(site)).and_then(|site| site.root.clone());
     sites.retain_mut(|site| {
         if is_root(site) {
+            return true;
+        }
+        if site.applications().next().is_some() {
+            without_root(site, other.as_ref());
             return true;
         }
         if !site.refuses_all() || other.is_none() {
@@ -64,6 +71,30 @@ fn roots(sites: &mut Vec<Site>, notes: &mut Notes) {
         site.error_pages.clear();
         other.is_some()
     });
+}
+
+/// A site without documents of which applications answer at least a part: the rest is refused, and
+/// so nothing of the folder is served that stands for a root.
+fn without_root(site: &mut Site, other: Option<&String>) {
+    site.root = Some(other.cloned().unwrap_or_else(|| ".".to_owned()));
+    site.front_controller = None;
+    site.internal.clear();
+    site.error_pages.clear();
+    let paths: Vec<String> = site.applications().map(str::to_owned).collect();
+    let (routes, kept): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut site.routes).into_iter().partition(|route| route.upstream.is_some());
+    site.routes = routes.into_iter().map(|route| Route { files: false, ..route }).collect();
+    let mut refused: Vec<Scope> = kept.into_iter().map(|route| Scope::path(route.path)).collect();
+    if paths.iter().all(|path| !path.is_empty()) {
+        refused.push(Scope::default());
+    }
+    for scope in refused {
+        let is_within = |path: &&String| !path.is_empty() && scope.fits(path);
+        let except = paths.iter().filter(is_within).cloned().collect();
+        let rule = Rule::at(&site.place, scope).refuse_all(404);
+        // Folders that lie elsewhere have documents.
+        site.rules.push(Rule { except, is_of_scripts: true, ..rule });
+    }
 }
 
 /// Lines of one file have one shape: that of the first site that writes it.
@@ -212,10 +243,12 @@ fn is_same(one: &Site, other: &Site) -> bool {
     let said = |site: &Site| {
         // Where it stands, and on which addresses it is served, makes no difference.
         let place = one.place.clone();
+        let routes = site.routes.iter().map(|it| Route { place: place.clone(), ..it.clone() });
         let rules = site.rules.iter().map(|rule| Rule { place: place.clone(), ..rule.clone() });
         Site {
             place: place.clone(),
             rules: rules.collect(),
+            routes: routes.collect(),
             mounts: Vec::new(),
             listen: Vec::new(),
             certificate: Vec::new(),
@@ -348,7 +381,8 @@ fn guard_front_controller(site: &mut Site, notes: &mut Notes) {
     if let Some(path) = own
         && site.rules.iter().filter(|rule| is_for(rule, &path)).any(Rule::guards)
     {
-        let rule = Rule { unless_file: true, ..Rule::at(&site.place, Scope::default()) };
+        let mut rule = Rule { unless_file: true, ..Rule::at(&site.place, Scope::default()) };
+        rule.except = site.applications().map(str::to_owned).collect();
         site.rules.push(rule.rewrite(path));
         site.front_controller = None;
     }

@@ -1,5 +1,6 @@
 //! Sites as all three languages describe them, in the terms of `tokamak.toml`.
 
+mod route;
 mod scope;
 
 use std::collections::BTreeMap;
@@ -7,6 +8,7 @@ use std::collections::BTreeMap;
 use crate::pattern;
 use crate::source::Place;
 
+pub(crate) use route::{Route, Upstream};
 pub(crate) use scope::Scope;
 
 /// What a configuration says, before its sites are fitted together.
@@ -14,6 +16,8 @@ pub(crate) use scope::Scope;
 pub(crate) struct Description {
     /// Sites in the order of the file.
     pub sites: Vec<Site>,
+    /// Applications that routes of sites name.
+    pub upstreams: Vec<Upstream>,
     /// Whether each site is served on addresses of its own.
     pub divides_addresses: bool,
     /// Largest request body, in bytes.
@@ -118,6 +122,10 @@ pub(crate) struct Site {
     /// Largest request body, in bytes, until [`crate::combine`] finds out for how many sites it is.
     pub body: Option<u64>,
     pub rules: Vec<Rule>,
+    /// The paths that applications answer, and those within them that the site keeps.
+    pub routes: Vec<Route>,
+    /// Whether no PHP is started for it.
+    pub runs_no_php: bool,
     pub mounts: Vec<Site>,
     /// Whether the headers of the site around a mounted one are not its own.
     pub owns_headers: bool,
@@ -136,6 +144,11 @@ impl Site {
             let all = Rule::at(&rule.place, Scope::default());
             *rule == all.clone().refuse_all(403) || *rule == all.refuse_all(404)
         })
+    }
+
+    /// The paths that applications answer; one that is all of the site is empty.
+    pub(crate) fn applications(&self) -> impl Iterator<Item = &str> {
+        self.routes.iter().filter(|route| route.upstream.is_some()).map(|route| &*route.path)
     }
 
     /// Refuses all of it, for the reason that a note gives.
@@ -252,7 +265,8 @@ pub(crate) struct Rule {
     pub serve: Serve,
     /// Whether folders without an index file are listed, if it says so.
     pub index_listing: Option<bool>,
-    /// Whether it refuses the scripts that no location runs: a mounted site has its own.
+    /// Whether it is not for sites that are mounted, as what refuses the scripts that no location
+    /// runs: they have rules of their own.
     pub is_of_scripts: bool,
     pub limit: Option<Limit>,
     /// Largest request body, in bytes.

@@ -13,6 +13,7 @@ mod matchers;
 mod mounts;
 mod nested;
 mod passwords;
+mod proxies;
 mod rewrites;
 mod sizes;
 
@@ -76,7 +77,7 @@ fn what_guards_and_is_not_translated_is_refused() {
         ("location /a/ { auth_basic x; }", "path = \"/a/*\""),
         ("location /a { auth_request /b; }", "path = \"/a*\""),
         ("location /a/ { limit_except GET { deny all; } }", "path = \"/a/*\""),
-        ("location = /a { proxy_pass http://b; }", "path = \"/a\""),
+        ("location = /a { grpc_pass grpc://b; }", "path = \"/a\""),
         ("location ~ ^/a(?=b) { deny all; }", "pattern = \"^/a\""),
         ("location ~ ^/a(?=b) { fastcgi_pass x; }", "pattern = \"^/\""),
         ("location /a/ { if ($x) { return 403; } }", "path = \"/a/*\""),

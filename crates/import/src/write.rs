@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value, value};
 
-use crate::model::{Action, COMBINED, Description, Headers, Most, Rule, Serve, Site};
+use crate::model::{
+    Action, COMBINED, Description, Headers, Most, Route, Rule, Serve, Site, Upstream,
+};
 use crate::note::Note;
 
 /// Columns of the file's comments.
@@ -14,6 +16,10 @@ const COLUMNS: usize = 96;
 pub(crate) fn write(description: &Description, notes: &[Note]) -> String {
     let mut document = DocumentMut::new();
     server(document.as_table_mut(), description);
+    let upstreams: ArrayOfTables = description.upstreams.iter().map(upstream).collect();
+    if !upstreams.is_empty() {
+        document.insert("upstream", Item::ArrayOfTables(upstreams));
+    }
     let mut sites = ArrayOfTables::new();
     for site in &description.sites {
         let listen: Vec<String> = match description.divides_addresses {
@@ -109,6 +115,40 @@ fn part<'a>(table: &'a mut Table, name: &str) -> &'a mut Table {
     part.as_table_mut().expect("only tables have these names")
 }
 
+fn upstream(upstream: &Upstream) -> Table {
+    let mut table = Table::new();
+    table.decor_mut().set_prefix(format!("\n# {}\n", upstream.place));
+    table.insert("name", value(&upstream.name));
+    let addresses = upstream.addresses.iter().map(|(address, weight)| match weight {
+        1 => Value::from(address),
+        weight => {
+            let mut entry = InlineTable::new();
+            entry.insert("address", Value::from(address));
+            entry.insert("weight", Value::from(i64::from(*weight)));
+            Value::from(entry)
+        }
+    });
+    let addresses: Vec<Value> = addresses.collect();
+    match &addresses[..] {
+        [only] => table.insert("address", Item::Value(only.clone())),
+        _ => table.insert("address", value(addresses.into_iter().collect::<Array>())),
+    };
+    if upstream.asks_least_busy {
+        table.insert("balance", value("least_busy"));
+    }
+    if upstream.binds_clients {
+        table.insert("affinity", value("client"));
+    }
+    text(&mut table, "host", upstream.host.as_ref());
+    if !upstream.headers.is_empty() {
+        table.insert("headers", value(inline(&upstream.headers)));
+    }
+    for (key, seconds) in &upstream.timeouts {
+        table.insert(key, value(format!("{seconds}s")));
+    }
+    table
+}
+
 fn site(site: &Site, hosts: &[String], listen: &[String]) -> Table {
     let mut table = Table::new();
     table.decor_mut().set_prefix(format!("\n# {}\n", site.place));
@@ -116,6 +156,9 @@ fn site(site: &Site, hosts: &[String], listen: &[String]) -> Table {
     list(&mut table, "listen", listen);
     text(&mut table, "path", site.path.as_ref());
     text(&mut table, "root", site.root.as_ref());
+    if site.runs_no_php {
+        table.insert("mode", value("fastcgi"));
+    }
     if let Some(index) = &site.index {
         table.insert("index", value(array(index.iter().cloned())));
     }
@@ -162,9 +205,29 @@ fn site(site: &Site, hosts: &[String], listen: &[String]) -> Table {
     entries("env", &site.env);
     entries("php_value", &site.php_value);
     entries("php_admin_value", &site.php_admin_value);
+    let routes: ArrayOfTables = site.routes.iter().map(route).collect();
+    if !routes.is_empty() {
+        table.insert("route", Item::ArrayOfTables(routes));
+    }
     let rules: ArrayOfTables = site.rules.iter().map(rule).collect();
     if !rules.is_empty() {
         table.insert("rule", Item::ArrayOfTables(rules));
+    }
+    table
+}
+
+fn route(route: &Route) -> Table {
+    let mut table = Table::new();
+    table.decor_mut().set_prefix(format!("\n# {}\n", route.place));
+    table.insert("path", value(if route.path.is_empty() { "/" } else { &*route.path }));
+    match &route.upstream {
+        Some(name) => drop(table.insert("upstream", value(name))),
+        // A route that says nothing else is an error; the site has no authorizer anyway.
+        None => drop(table.insert("authorizer", value("none"))),
+    }
+    text(&mut table, "upstream_path", route.upstream_path.as_ref());
+    if route.files {
+        table.insert("files", value(true));
     }
     table
 }

@@ -7,6 +7,7 @@ mod caddy;
 mod differential;
 mod nested;
 mod nginx;
+mod proxies;
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};

@@ -69,6 +69,9 @@ pub(super) struct Block {
     pub key: Vec<String>,
     pub params: BTreeMap<String, (Place, String)>,
     pub hidden_headers: Vec<String>,
+    /// `proxy_set_header`, and all else that begins with `proxy_` but `proxy_pass` itself.
+    pub service_fields: Vec<Directive>,
+    pub service_settings: Vec<Directive>,
     /// The expression of `fastcgi_split_path_info`, which takes what goes on behind the name of a
     /// script off `$fastcgi_script_name`.
     pub split: Option<String>,
@@ -95,6 +98,7 @@ pub(super) struct Block {
     /// `rewrite`, `return`, `if`, in their order.
     pub steps: Vec<Directive>,
     pub fastcgi: Option<Directive>,
+    pub proxy: Option<Directive>,
     pub locations: Vec<Directive>,
     /// What is not understood and may guard, or answer: with the reason.
     pub closed: Vec<(Directive, String)>,
@@ -111,6 +115,7 @@ impl Block {
             try_files: None,
             steps: Vec::new(),
             fastcgi: None,
+            proxy: None,
             locations: Vec::new(),
             closed: Vec::new(),
             listen: Vec::new(),

@@ -37,7 +37,7 @@ const FOREIGN: &[&str] = &[
 ];
 
 /// What belongs to [`FOREIGN`], and needs no note of its own.
-const OF_FOREIGN: &[&str] = &["proxy_", "grpc_", "uwsgi_", "scgi_", "memcached_"];
+const OF_FOREIGN: &[&str] = &["grpc_", "uwsgi_", "scgi_", "memcached_"];
 
 /// Parts of names of directives that may guard something. An unknown one of them closes its block.
 const GUARDS: &[&str] = &[
@@ -79,6 +79,9 @@ impl Reader<'_> {
         }
         if names("fastcgi_param") {
             block.params.clear();
+        }
+        if names("proxy_set_header") {
+            block.service_fields.clear();
         }
         if names("ssl_certificate") {
             block.certificate.clear();
@@ -181,6 +184,11 @@ impl Reader<'_> {
             "rewrite" => block.steps.push(target::numbered(directive)),
             "return" | "if" | "break" | "set" => block.steps.push(directive.clone()),
             "fastcgi_pass" => block.fastcgi = Some(directive.clone()),
+            "proxy_pass" if self.in_location => block.proxy = Some(directive.clone()),
+            "proxy_set_header" => block.service_fields.push(directive.clone()),
+            name if name.starts_with("proxy_") && name != "proxy_pass" => {
+                block.service_settings.push(directive.clone());
+            }
             "location" if directive.block.is_some() => block.locations.push(directive.clone()),
             "access_log" => {
                 block.is_unlogged = first == "off";

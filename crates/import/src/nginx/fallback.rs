@@ -25,6 +25,9 @@ impl Reader<'_> {
         site: &mut Site,
         plan: &mut Plan,
     ) {
+        if self.proxied_fallback(directive, found, locations, site) {
+            return;
+        }
         let before = plan.fallback.len();
         self.fall_back(directive, found, region, locations, site, plan);
         if directive.args.iter().any(|file| file == "$uri/") {

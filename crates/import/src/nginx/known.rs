@@ -210,7 +210,8 @@ pub(super) fn instead(name: &str) -> &'static str {
         }
         "stub_status" | "status" => "see `admin`, which says how the server is doing",
         "flv" | "mp4" => "files are sent from a byte, and not from a second; delete the line",
-        _ => "Tokamak serves files and PHP; nothing else answers here",
+        "proxy_pass" => "only that of a location is translated",
+        _ => "Tokamak serves files, PHP and services of HTTP; nothing else answers here",
     }
 }
 

@@ -56,6 +56,16 @@ impl Reader<'_> {
             }
             return;
         }
+        if let Some(pass) = block.proxy.clone() {
+            let location = (place.clone(), found.clone(), Vec::new());
+            let around = (&block, outer);
+            if let Err(problem) = self.proxied(&location, around, locations, site, plan) {
+                let reason = format!("{problem}; {name} is refused instead");
+                self.notes.refused(&pass.place, &pass.line(), reason);
+                site.rules.push(Rule::at(place, found.refused()).refuse_all(404));
+            }
+            return;
+        }
         let is_other_root = block.root.as_deref() != site.root.as_deref();
         if let (Some(folder), Match::Prefix(path, _)) =
             (mounted(&block, found, is_other_root), found)
@@ -157,12 +167,7 @@ impl Reader<'_> {
             plan.files.push((place.clone(), behind));
         }
         plan.regions.push(Region::of(place, found, &block));
-        for (status, (place, page)) in &block.error_pages {
-            if outer.error_pages.get(status).is_none_or(|(_, own)| own != page) {
-                let line = format!("error_page {status} {page}");
-                self.notes.left(place, &line, "error pages are those of a whole site");
-            }
-        }
+        self.own_error_pages(&block, outer);
         if let Some(charset) = block.charset.as_ref().filter(|_| block.charset != outer.charset) {
             self.notes.left(
                 place,
@@ -192,6 +197,16 @@ impl Reader<'_> {
             site.rules.push(Rule::at(place, behind).refuse_all(404));
         }
         self.body_of(&found.scope(), &block, outer, site);
+    }
+
+    /// Says which error pages are left out, as they are not those of the site.
+    pub(super) fn own_error_pages(&mut self, block: &Block, outer: &Block) {
+        for (status, (place, page)) in &block.error_pages {
+            if outer.error_pages.get(status).is_none_or(|(_, own)| own != page) {
+                let line = format!("error_page {status} {page}");
+                self.notes.left(place, &line, "error pages are those of a whole site");
+            }
+        }
     }
 
     /// Index files are those of a whole site: folders with others are refused.
@@ -249,7 +264,7 @@ impl Reader<'_> {
     }
 
     /// Says where nginx would have chosen another location than one that refuses.
-    fn precedence(
+    pub(super) fn precedence(
         &mut self,
         place: &Place,
         found: &Match,

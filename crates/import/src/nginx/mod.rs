@@ -23,11 +23,13 @@ mod parse;
 mod path_info;
 mod php;
 mod plan;
+mod proxy;
 mod reader;
 mod regions;
 mod rewrite;
 mod scripts;
 mod server;
+mod service;
 mod sizes;
 mod sorting;
 mod steps;
@@ -63,6 +65,8 @@ pub(crate) fn read(
         proxies,
         log_formats: BTreeMap::new(),
         zones,
+        upstreams: service::upstreams(&directives),
+        around: Block::default(),
         depth: 0,
         in_location: false,
         waits: Vec::new(),

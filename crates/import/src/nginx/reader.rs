@@ -8,7 +8,7 @@ use crate::model::Description;
 use crate::note::Notes;
 use crate::source::Disk;
 
-use super::block::Timeouts;
+use super::block::{Block, Timeouts};
 use super::condition::{Flags, Maps, PathInfos};
 use super::zones::Zone;
 
@@ -22,6 +22,10 @@ pub(super) struct Reader<'a> {
     pub log_formats: BTreeMap<String, Directive>,
     /// Where clients are counted.
     pub zones: BTreeMap<String, Zone>,
+    /// The blocks `upstream` by their names.
+    pub upstreams: BTreeMap<String, Vec<Directive>>,
+    /// What the server around a location says.
+    pub around: Block,
     /// How many locations are around what is read.
     pub depth: usize,
     /// Whether what is read is a location's own.

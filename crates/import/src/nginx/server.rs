@@ -13,7 +13,7 @@ use super::php::Scripts;
 use super::plan::{BEHIND, Plan};
 use super::reader::Reader;
 use super::steps::End;
-use super::{logs, path_info, regions, sizes};
+use super::{logs, path_info, proxy, regions, sizes};
 
 impl Reader<'_> {
     pub(super) fn server(&mut self, place: &Place, directives: &[Directive], outer: &Block) {
@@ -87,6 +87,7 @@ impl Reader<'_> {
         if block.is_unlogged && self.has_log {
             site.rules.push(logs::unlogged(place, Scope::default()));
         }
+        self.around = block.clone();
         let mut plan = Plan::default();
         self.all_locations(&locations, &block, &mut site, &mut plan);
         site.owns_headers = true;
@@ -160,6 +161,7 @@ impl Reader<'_> {
 
     /// Writes the rules that depend on all locations together.
     pub(super) fn conclude(&mut self, place: &Place, mut plan: Plan, site: &mut Site) {
+        let has_php = !plan.php.is_empty();
         if plan.php.is_empty() {
             // nginx sends scripts as text where nothing runs them; here they are refused.
             site.rules.push(Rule::at(place, Scope::default()).serve(Serve::Files));
@@ -187,6 +189,7 @@ impl Reader<'_> {
         site.rules.extend(plan.fallback);
         folders_of_script(site);
         listings(&plan.listings, site);
+        proxy::leave_out(has_php, site);
     }
 
     /// Writes which scripts run: those that at least one location runs.

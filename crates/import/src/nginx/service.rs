@@ -1,0 +1,374 @@
+//! Applications that `proxy_pass` leads to: their addresses, what they are told, how long they are
+//! waited for.
+
+use std::collections::BTreeMap;
+
+use crate::directive::Directive;
+use crate::model::{Site, Upstream};
+use crate::unit;
+use crate::validity;
+
+use super::block::Block;
+use super::reader::Reader;
+
+/// The most that `weight` of an address may be.
+const HEAVIEST: u32 = 1000;
+
+/// Settings that change neither a request nor an answer, or say what is done anyway.
+const SILENT: &[&str] = &[
+    "proxy_buffer_size",
+    "proxy_buffering",
+    "proxy_buffers",
+    "proxy_busy_buffers_size",
+    "proxy_force_ranges",
+    "proxy_headers_hash_bucket_size",
+    "proxy_headers_hash_max_size",
+    "proxy_http_version",
+    "proxy_ignore_client_abort",
+    "proxy_max_temp_file_size",
+    "proxy_next_upstream",
+    "proxy_next_upstream_timeout",
+    "proxy_next_upstream_tries",
+    "proxy_request_buffering",
+    "proxy_socket_keepalive",
+    "proxy_temp_file_write_size",
+    "proxy_temp_path",
+];
+
+/// Settings with the value that says what is done anyway.
+const AS_HERE: &[(&str, &[&str])] = &[
+    ("proxy_cache", &["off"]),
+    ("proxy_intercept_errors", &["off"]),
+    ("proxy_method", &["$request_method"]),
+    ("proxy_pass_header", &["Server", "Date"]),
+    ("proxy_pass_request_body", &["on"]),
+    ("proxy_pass_request_headers", &["on"]),
+    ("proxy_redirect", &["off", "default"]),
+    ("proxy_store", &["off"]),
+];
+
+/// Fields by which services learn of the client, with the values that stand for what is sent.
+const OF_CLIENTS: &[(&str, &[&str])] = &[
+    ("x-real-ip", &["$remote_addr"]),
+    ("x-forwarded-for", &["$proxy_add_x_forwarded_for", "$remote_addr"]),
+    ("x-forwarded-proto", &["$scheme"]),
+    ("x-forwarded-host", &["$host", "$http_host", "$host:$server_port"]),
+];
+
+/// Fields that only the server writes.
+const OF_THE_SERVER: &[&str] =
+    &["content-length", "expect", "keep-alive", "te", "trailer", "transfer-encoding"];
+
+/// Times: the directive, its keys of `[[upstream]]`, and the most seconds that these may be.
+const TIMEOUTS: &[(&str, &[&str], u64)] = &[
+    ("proxy_connect_timeout", &["connect_timeout"], 3600),
+    ("proxy_send_timeout", &["send_timeout"], 3600),
+    ("proxy_read_timeout", &["first_byte_timeout", "read_timeout"], 86_400),
+];
+
+/// Where `proxy_pass` leads.
+#[derive(Debug, PartialEq)]
+pub(super) struct Target {
+    /// A host with a port if it says one, `unix:` and a path, or the name of an `upstream`.
+    pub server: String,
+    /// What it puts in place of the path of the location.
+    pub path: Option<String>,
+}
+
+/// The blocks `upstream` of a configuration by their names.
+pub(super) fn upstreams(directives: &[Directive]) -> BTreeMap<String, Vec<Directive>> {
+    let mut found = BTreeMap::new();
+    for directive in directives {
+        if directive.name == "upstream" && directive.block.is_some() {
+            found.insert(directive.arg(0).to_owned(), directive.inner().to_vec());
+        }
+        found.append(&mut upstreams(directive.inner()));
+    }
+    found
+}
+
+/// Reads the URL of `proxy_pass`.
+pub(super) fn target(url: &str) -> Result<Target, &'static str> {
+    if url.contains('$') {
+        return Err("where it leads depends on variables");
+    }
+    let rest = url.strip_prefix("http://").ok_or("services are asked by `http://` alone")?;
+    let (server, path) = match rest.strip_prefix("unix:") {
+        Some(socket) => {
+            let (socket, path) = socket.split_once(':').unwrap_or((socket, ""));
+            (format!("unix:{socket}"), path)
+        }
+        None => {
+            let (server, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            (server.to_owned(), path)
+        }
+    };
+    let is_visible = |byte: u8| byte.is_ascii_graphic() && !b"?#".contains(&byte);
+    if !path.bytes().all(is_visible) || (!path.is_empty() && !path.starts_with('/')) {
+        return Err("its path is none that can stand in place of another one");
+    }
+    Ok(Target { server, path: Some(path.to_owned()).filter(|path| !path.is_empty()) })
+}
+
+/// An address as that of `[[upstream]]`.
+fn address(text: &str) -> Option<String> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        let is_path = path.starts_with('/') && !path.chars().any(char::is_control);
+        return is_path.then(|| format!("http+unix:{path}"));
+    }
+    let has_port = text.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
+    let whole = if has_port { text.to_owned() } else { format!("{text}:80") };
+    let (host, port) = whole.rsplit_once(':')?;
+    let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
+    let is_label = |label: &str| {
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        (1..=63).contains(&label.len()) && label.bytes().all(is_letter)
+    };
+    let is_host = (host.len() <= 253 && host.split('.').all(is_label))
+        || whole.parse::<std::net::SocketAddr>().is_ok();
+    (is_port && is_host).then(|| format!("http://{whole}"))
+}
+
+impl Reader<'_> {
+    /// The upstream that a location asks, or why it cannot be asked.
+    pub(super) fn service(
+        &mut self,
+        pass: &Directive,
+        target: &Target,
+        block: &Block,
+        site: &Site,
+    ) -> Result<Upstream, String> {
+        let mut upstream = Upstream { place: pass.place.clone(), ..Upstream::default() };
+        match self.upstreams.get(&target.server).cloned() {
+            Some(lines) => self.group(&lines, &mut upstream),
+            None => {
+                let own = address(&target.server).ok_or("it names no address")?;
+                upstream.addresses.push((own, 1));
+            }
+        }
+        if upstream.addresses.is_empty() {
+            return Err("its `upstream` has no address that is translated".to_owned());
+        }
+        upstream.host = match &*target.server {
+            socket if socket.starts_with("unix:") => Some("localhost".to_owned()),
+            server => Some(server.strip_suffix(":80").unwrap_or(server).to_owned()),
+        };
+        for line in &block.service_fields {
+            self.service_field(line, &mut upstream, site);
+        }
+        let settings: BTreeMap<&str, &Directive> =
+            block.service_settings.iter().map(|line| (&*line.name, line)).collect();
+        for line in settings.into_values() {
+            self.service_setting(line, &mut upstream)?;
+        }
+        upstream.name = target.server.trim_start_matches("unix:/").replace([':', '/'], "-");
+        Ok(upstream)
+    }
+
+    /// The lines of a block `upstream`.
+    fn group(&mut self, lines: &[Directive], upstream: &mut Upstream) {
+        for line in lines {
+            match &*line.name {
+                "server" => self.server_of_group(line, upstream),
+                "least_conn" => upstream.asks_least_busy = true,
+                "ip_hash" => upstream.binds_clients = true,
+                // Connections are kept, and each process knows the state of all addresses.
+                "keepalive" | "keepalive_requests" | "keepalive_time" | "keepalive_timeout"
+                | "zone" | "resolver" | "resolver_timeout" => {}
+                _ => {
+                    let reason = "no such way to spread requests; see `balance` and `affinity`";
+                    self.notes.left(&line.place, &line.line(), reason);
+                }
+            }
+        }
+    }
+
+    fn server_of_group(&mut self, line: &Directive, upstream: &mut Upstream) {
+        let (place, text) = (&line.place, line.line());
+        let flags = &line.args[1.min(line.args.len())..];
+        if flags.iter().any(|flag| flag == "down") {
+            return;
+        }
+        if flags.iter().any(|flag| flag == "backup") {
+            let reason = "no address is kept for the time when others fail";
+            self.notes.left(place, &text, reason);
+            return;
+        }
+        let mut weight = 1;
+        for flag in flags {
+            match flag.split_once('=') {
+                Some(("weight", own)) => weight = own.parse().unwrap_or(1),
+                _ if flag == "resolve" => {}
+                _ => {
+                    let reason = format!("`{flag}` is left out; see `failures` and `connections`");
+                    self.notes.left(place, &text, reason);
+                }
+            }
+        }
+        let weight = weight.clamp(1, HEAVIEST);
+        match address(line.arg(0)) {
+            Some(own) => match upstream.addresses.iter_mut().find(|(other, _)| *other == own) {
+                Some((_, share)) => *share = share.saturating_add(weight).min(HEAVIEST),
+                None => upstream.addresses.push((own, weight)),
+            },
+            None => self.notes.left(place, &text, "no address of a service"),
+        }
+    }
+
+    /// `proxy_set_header`. A field that is not translated is removed: nginx puts a value of its
+    /// own in place of the client's, which the service may believe.
+    fn service_field(&mut self, line: &Directive, upstream: &mut Upstream, site: &Site) {
+        let (name, value) = (line.arg(0), line.arg(1));
+        let lower = name.to_ascii_lowercase();
+        let stands_for_own = |(own, values): &(&str, &[&str])| {
+            *own == lower && (values.contains(&value) || value.is_empty())
+        };
+        let is_of_client = OF_CLIENTS.iter().any(|(own, _)| *own == lower);
+        let note = match &*lower {
+            "host" => return self.service_host(line, upstream, site),
+            "connection" | "upgrade" => {
+                let is_kept = matches!(&*value.to_ascii_lowercase(), "" | "close" | "keep-alive");
+                let reason = "`Upgrade` is not passed on yet, so WebSockets do not pass";
+                (!is_kept).then_some(reason)
+            }
+            own if OF_THE_SERVER.contains(&own) => Some("the server alone sets this field"),
+            _ if !value.is_empty() && OF_CLIENTS.iter().any(stands_for_own) => None,
+            _ if value == format!("$http_{}", lower.replace('-', "_")) && !is_of_client => None,
+            _ if value.contains('$') && is_of_client => {
+                Some("what the server knows of the client is sent instead")
+            }
+            _ if value.contains('$') => {
+                upstream.headers.insert(lower, String::new());
+                Some("variables are not translated, so the service does not get this field")
+            }
+            _ => match validity::field(name, value) {
+                Ok(()) => {
+                    upstream.headers.retain(|own, _| !own.eq_ignore_ascii_case(name));
+                    upstream.headers.insert(name.to_owned(), value.to_owned());
+                    None
+                }
+                Err(problem) => Some(problem),
+            },
+        };
+        if let Some(reason) = note {
+            self.notes.left(&line.place, &line.line(), reason);
+        }
+    }
+
+    fn service_host(&mut self, line: &Directive, upstream: &mut Upstream, site: &Site) {
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+        upstream.host = match line.arg(1) {
+            "$proxy_host" => return,
+            "$host" | "$http_host" | "$host:$server_port" => None,
+            "$server_name" if site.hosts.len() == 1 && !site.hosts[0].starts_with('*') => {
+                Some(site.hosts[0].clone())
+            }
+            own if !own.is_empty() && own.bytes().all(is_letter) => Some(own.to_owned()),
+            _ => {
+                let reason = "no name of a host; the service is told what the client says";
+                self.notes.left(&line.place, &line.line(), reason);
+                None
+            }
+        };
+    }
+
+    /// Another directive that begins with `proxy_`.
+    fn service_setting(&mut self, line: &Directive, upstream: &mut Upstream) -> Result<(), String> {
+        let (name, value, place) = (&*line.name, line.arg(0), &line.place);
+        let is_as_here = |(own, values): &(&str, &[&str])| *own == name && values.contains(&value);
+        if let Some((_, keys, most)) = TIMEOUTS.iter().find(|(own, ..)| *own == name) {
+            match unit::nginx_time(value).filter(|time| (1..=*most).contains(time)) {
+                Some(seconds) => {
+                    upstream.timeouts.extend(keys.iter().map(|key| (*key, seconds)));
+                }
+                None => {
+                    let reason = format!("no duration of `{}`: 1 to {most} seconds", keys[0]);
+                    self.notes.left(place, &line.line(), reason);
+                }
+            }
+            return Ok(());
+        }
+        if SILENT.contains(&name)
+            || AS_HERE.iter().any(is_as_here)
+            || name == "proxy_hide_header"
+            // Of the way by TLS, which is not taken.
+            || name.starts_with("proxy_ssl_")
+            // What only says how `proxy_cache` does it.
+            || name.starts_with("proxy_cache_")
+        {
+            return Ok(());
+        }
+        let reason = match name {
+            "proxy_cache" | "proxy_no_cache" => "see `cache = true`",
+            "proxy_bind" => "the system chooses the address that requests come from",
+            "proxy_intercept_errors" => "see `intercept_errors`, which is for all of a site",
+            "proxy_redirect" => "where a service redirects to is passed on as it is",
+            "proxy_cookie_domain" | "proxy_cookie_path" | "proxy_cookie_flags" => {
+                "cookies of a service are passed on as they are"
+            }
+            "proxy_limit_rate" => "services are read as fast as they send",
+            "proxy_ignore_headers" => "what such fields ask for is done",
+            "proxy_pass_header" => "the server heeds this field, and does not pass it on",
+            "proxy_store" | "proxy_store_access" => "no answer is written into a file",
+            _ => return Err(format!("`{}` is not translated", line.line())),
+        };
+        self.notes.left(place, &line.line(), reason);
+        Ok(())
+    }
+
+    /// Puts an upstream among those of the configuration; gives its name there.
+    pub(super) fn named_upstream(&mut self, mut upstream: Upstream) -> String {
+        let known = &mut self.description.upstreams;
+        if let Some(same) = known.iter().find(|other| other.is_same(&upstream)) {
+            return same.name.clone();
+        }
+        let stem = upstream.name.clone();
+        let is_taken = |name: &str| known.iter().any(|other| other.name == name);
+        let mut names = (2..).map(|number| format!("{stem}-{number}"));
+        if is_taken(&stem) {
+            upstream.name = names.find(|name| !is_taken(name)).unwrap_or_default();
+        }
+        let name = upstream.name.clone();
+        known.push(upstream);
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_have_a_server_and_perhaps_a_path() {
+        for (url, server, path) in [
+            ("http://app", "app", None),
+            ("http://127.0.0.1:3000/", "127.0.0.1:3000", Some("/")),
+            ("http://[::1]:3000/a/b/", "[::1]:3000", Some("/a/b/")),
+            ("http://unix:/run/a.sock", "unix:/run/a.sock", None),
+            ("http://unix:/run/a.sock:/a/", "unix:/run/a.sock", Some("/a/")),
+        ] {
+            let expected = Target { server: server.to_owned(), path: path.map(str::to_owned) };
+            assert_eq!(target(url), Ok(expected), "{url}");
+        }
+        for url in ["https://app", "http://$host", "app:80", "http://app/?a", "http://unix:/a:b"] {
+            assert!(target(url).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_those_of_upstreams() {
+        for (text, expected) in [
+            ("app", Some("http://app:80")),
+            ("10.0.0.1:3000", Some("http://10.0.0.1:3000")),
+            ("[::1]:3000", Some("http://[::1]:3000")),
+            ("[::1]", Some("http://[::1]:80")),
+            ("unix:/run/a.sock", Some("http+unix:/run/a.sock")),
+            ("unix:a", None),
+            ("app:0", None),
+            ("a b", None),
+            ("", None),
+        ] {
+            assert_eq!(address(text).as_deref(), expected, "{text}");
+        }
+    }
+}
