@@ -4,22 +4,20 @@ connections, in front of an nginx that sends files of two sizes.
 
 import argparse
 import os
-import statistics
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 
-from . import load, options, program, record
+from . import options, program, record
 from .contest import CannotRun, answer, say
+from .in_front import Compared, measured, wait
 from .process import Server, free_port
 from .proxy import user
 from .stage import Stage
 from .versions import text
 
-READY_SECONDS = 20
 
 FILES = {"1 kB": 1_000, "1 MB": 1_000_000}
 """Answers of the application, by their names in the table: bytes."""
@@ -164,18 +162,12 @@ class Scene(Stage):
 
     def wait(self, front: str) -> None:
         """Asks until the answers are right."""
-        deadline = time.monotonic() + READY_SECONDS
-        while time.monotonic() < deadline:
-            try:
-                if all(len(answer(self.url(front, it))) == size for it, size in FILES.items()):
-                    return
-            except OSError:
-                pass
-            time.sleep(0.1)
-        logs = "\n".join(
-            log.read_text(errors="replace")[-2000:] for log in sorted(self.directory.glob("*.log"))
+        sizes = FILES.items()
+        wait(
+            front,
+            lambda: all(len(answer(self.url(front, file))) == size for file, size in sizes),
+            self.directory,
         )
-        raise CannotRun(f"{front} does not give the right answers\n{logs}")
 
 
 def rows(scene: Scene) -> Iterator[Row]:
@@ -186,15 +178,9 @@ def rows(scene: Scene) -> Iterator[Row]:
         for file in FILES:
             for clients in chosen.connections:
                 for front in order:
-                    before = scene.fronts[front].run_seconds(), scene.application.run_seconds()
-                    seen = load.run(scene.url(front, file), clients, chosen.seconds)
-                    used = (
-                        scene.fronts[front].run_seconds() - before[0],
-                        scene.application.run_seconds() - before[1],
-                    )
-                    own, behind = (
-                        round(seconds * 1e6 / max(seen.requests, 1), 2) for seconds in used
-                    )
+                    url = scene.url(front, file)
+                    servers = scene.fronts[front], scene.application
+                    seen, own, behind = measured(*servers, url, clients, chosen.seconds)
                     errors = seen.bad_status + seen.socket_errors + seen.timeouts
                     row = Row(
                         number + 1,
@@ -224,18 +210,11 @@ def table(found: list[Row]) -> str:
     lines = [head, "| --- | ---: | --- |" + " ---: |" * 9]
     for file, clients in dict.fromkeys((row.file, row.clients) for row in found):
         here = [row for row in found if (row.file, row.clients) == (file, clients)]
-        base = {row.round: row for row in here if row.front == FRONTS[0]}
+        base = [row for row in here if row.front == FRONTS[0]]
         for front in FRONTS:
             mine = [row for row in here if row.front == front]
-
-            def median(name: str, mine: list[Row] = mine) -> float:
-                return statistics.median(getattr(row, name) for row in mine)
-
-            def ratio(name: str, mine: list[Row] = mine, base: dict[int, Row] = base) -> float:
-                return statistics.median(
-                    getattr(row, name) / max(getattr(base[row.round], name), 0.01) for row in mine
-                )
-
+            compared = Compared(mine, base)
+            median, ratio = compared.median, compared.ratio
             lines.append(
                 f"| {file} | {clients} | {front} | {median('rate'):.0f} | {ratio('rate'):.2f} "
                 f"| {median('front_us'):.1f} | {ratio('front_us'):.2f} "

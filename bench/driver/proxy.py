@@ -7,22 +7,20 @@ and the children of one way must not be held by another's.
 
 import argparse
 import os
-import statistics
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 
-from . import load, options, peers, program, record
+from . import options, peers, program, record
 from .contest import CannotRun, answer, say
+from .in_front import Compared, measured, wait
 from .process import Server, free_port
 from .stage import Stage
 from .versions import text
 
 ANSWER = b'{"errno":0,"errmsg":"success","data":"e"}'
-READY_SECONDS = 20
 
 FPM = """\
 [global]
@@ -208,18 +206,7 @@ class Scene(Stage):
 
     def wait(self, way: Way) -> None:
         """Asks until the answer is right."""
-        deadline = time.monotonic() + READY_SECONDS
-        while time.monotonic() < deadline:
-            try:
-                if answer(self.url(way)) == ANSWER:
-                    return
-            except OSError:
-                pass
-            time.sleep(0.1)
-        logs = "\n".join(
-            log.read_text(errors="replace")[-2000:] for log in sorted(self.directory.glob("*.log"))
-        )
-        raise CannotRun(f"{way.name} does not give the right answer\n{logs}")
+        wait(way.name, lambda: answer(self.url(way)) == ANSWER, self.directory)
 
 
 def user(pool: bool) -> str:
@@ -235,13 +222,14 @@ def rows(scene: Scene) -> Iterator[Row]:
         shift = number % len(WAYS)
         for clients, client_keeps in loads:
             for way in WAYS[shift:] + WAYS[:shift]:
-                before = scene.fronts[way].run_seconds(), scene.fpm.run_seconds()
-                seen = load.run(scene.url(way), clients, chosen.seconds, keeps=client_keeps)
-                used = (
-                    scene.fronts[way].run_seconds() - before[0],
-                    scene.fpm.run_seconds() - before[1],
+                seen, front, fpm = measured(
+                    scene.fronts[way],
+                    scene.fpm,
+                    scene.url(way),
+                    clients,
+                    chosen.seconds,
+                    client_keeps,
                 )
-                front, fpm = (round(seconds * 1e6 / max(seen.requests, 1), 2) for seconds in used)
                 errors = seen.bad_status + seen.socket_errors + seen.timeouts
                 row = Row(
                     number + 1,
@@ -272,20 +260,13 @@ def table(found: list[Row]) -> str:
     lines = [head, "| --- | --- |" + " ---: |" * 8]
     for clients, client_keeps in dict.fromkeys((row.clients, row.client_keeps) for row in found):
         here = [row for row in found if (row.clients, row.client_keeps) == (clients, client_keeps)]
-        base = {row.round: row for row in here if row.way == WAYS[0].name}
+        base = [row for row in here if row.way == WAYS[0].name]
         named = f"{clients} client{'s' if clients > 1 else ''}"
         named += "" if client_keeps else " that connects for each"
         for way in WAYS:
             mine = [row for row in here if row.way == way.name]
-
-            def median(name: str, mine: list[Row] = mine) -> float:
-                return statistics.median(getattr(row, name) for row in mine)
-
-            def ratio(name: str, mine: list[Row] = mine, base: dict[int, Row] = base) -> float:
-                return statistics.median(
-                    getattr(row, name) / max(getattr(base[row.round], name), 0.01) for row in mine
-                )
-
+            compared = Compared(mine, base)
+            median, ratio = compared.median, compared.ratio
             lines.append(
                 f"| {named} | {way.what} | {median('rate'):.0f} | {ratio('rate'):.2f} "
                 f"| {median('front_us'):.1f} | {ratio('front_us'):.2f} "

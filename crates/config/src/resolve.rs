@@ -6,6 +6,7 @@ mod acme;
 mod admin;
 mod cache;
 mod compression;
+mod header_fields;
 mod log;
 mod mount;
 mod names;

@@ -5,7 +5,7 @@
 mod chunks;
 mod response;
 
-pub use response::{Decoder, Head, Part};
+pub use response::{Decoder, Head, Part, number};
 
 use std::fmt;
 

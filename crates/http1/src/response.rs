@@ -41,8 +41,7 @@ pub enum Part {
     Partial,
     /// The head of an interim response.
     Interim(Head),
-    /// The head of the response. Of a response to a request for another protocol (101), all that
-    /// follows is that protocol's.
+    /// The head of the response.
     Head(Head),
     /// So many bytes belong to the body. They are the first of those that are left.
     Body(usize),
@@ -56,20 +55,9 @@ pub struct Decoder {
     state: ReadState,
     /// Bytes of the head that were there when it was looked at last: they have no end in them.
     looked_at: usize,
-    asked: Asked,
+    is_for_head: bool,
     keeps: bool,
     largest_head: usize,
-}
-
-/// What the request asked for, as far as its response depends on that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
-    /// A response with a body.
-    Body,
-    /// `HEAD`: a head alone.
-    Head,
-    /// Another protocol.
-    Upgrade,
 }
 
 /// What the decoder expects next.
@@ -88,18 +76,7 @@ impl Decoder {
     /// A decoder for the answer to `HEAD`, which has no body, or to any other method. The head has
     /// at most so many bytes.
     pub fn new(is_for_head: bool, largest_head: usize) -> Decoder {
-        Decoder {
-            state: ReadState::Head,
-            looked_at: 0,
-            asked: if is_for_head { Asked::Head } else { Asked::Body },
-            keeps: false,
-            largest_head,
-        }
-    }
-
-    /// The same for the answer to a request for another protocol.
-    pub fn for_upgrade(self) -> Decoder {
-        Decoder { asked: Asked::Upgrade, ..self }
+        Decoder { state: ReadState::Head, looked_at: 0, is_for_head, keeps: false, largest_head }
     }
 
     /// What comes next in `bytes`, which begin with those that the last call left, and how many of
@@ -248,10 +225,6 @@ impl Decoder {
             flat.push(b'\n');
         }
         match head.status {
-            101 if self.asked == Asked::Upgrade => {
-                self.state = ReadState::Rest;
-                return Ok(Part::Head(head));
-            }
             101 => return Err(Malformed("it changes the protocol")),
             // Another one follows.
             100..200 => return Ok(Part::Interim(head)),
@@ -259,7 +232,7 @@ impl Decoder {
             _ => return Err(MALFORMED),
         }
         self.state = match announced {
-            _ if self.asked == Asked::Head || matches!(head.status, 204 | 304) => ReadState::Done,
+            _ if self.is_for_head || matches!(head.status, 204 | 304) => ReadState::Done,
             _ if is_chunked => ReadState::Chunks(Chunks::default()),
             Some(0) => ReadState::Done,
             Some(length) => ReadState::Length(length),
@@ -284,7 +257,7 @@ fn length(value: &[u8], mut before: Option<u64>) -> Result<u64, Malformed> {
 }
 
 /// A number in decimal digits; nothing if there is none, or it is too large.
-fn number(digits: &[u8]) -> Option<u64> {
+pub fn number(digits: &[u8]) -> Option<u64> {
     let add = |number: u64, byte: &u8| {
         let digit = byte.is_ascii_digit().then(|| byte - b'0')?;
         number.checked_mul(10)?.checked_add(digit.into())

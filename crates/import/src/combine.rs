@@ -92,7 +92,7 @@ fn without_root(site: &mut Site, other: Option<&String>) {
         let is_within = |path: &&String| !path.is_empty() && scope.fits(path);
         let except = paths.iter().filter(is_within).cloned().collect();
         let rule = Rule::at(&site.place, scope).refuse_all(404);
-        // Folders that lie elsewhere have documents.
+        // `is_of_scripts`: mounted sites are left out, since they have documents of their own.
         site.rules.push(Rule { except, is_of_scripts: true, ..rule });
     }
 }

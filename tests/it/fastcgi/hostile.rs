@@ -146,7 +146,8 @@ fn lies() -> Vec<Lie> {
     ]
 }
 
-/// What begins well: too late for a status, but nobody shall take the part for the whole.
+/// Responses that break off or go wrong behind their head. The client has the status by then, so
+/// there is no 502: the server cuts the connection, so that no client takes a part for the whole.
 fn broken_off() -> Vec<Lie> {
     let begun = || stdout("A: b\r\n\r\nbegun");
     let cut_off = "closed the connection in the middle of its response";

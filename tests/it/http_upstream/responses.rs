@@ -30,12 +30,10 @@ fn answer(said: &str, closes: bool, method: &str) -> Response {
 
 #[test]
 fn bodies_end_where_their_framing_says() {
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     for (said, closes) in [
         ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", false),
-        (
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\nX: y\r\n\r\n",
-            false,
-        ),
+        (&format!("{chunked}2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\nX: y\r\n\r\n"), false),
         ("HTTP/1.1 200 OK\r\n\r\nhello", true),
         ("HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello", true),
         ("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello", true),
@@ -48,7 +46,8 @@ fn bodies_end_where_their_framing_says() {
 
 #[test]
 fn heads_pass_but_for_fields_of_the_connection() {
-    let said = "HTTP/1.1 299 All Good\r\nContent-Length: 2\r\nSet-Cookie: a=1\r\nset-cookie: b=2\r\n\
+    let said = "HTTP/1.1 299 All Good\r\nContent-Length: 2\r\n\
+        Set-Cookie: a=1\r\nset-cookie: b=2\r\n\
         X-Odd: \u{fc}\r\nConnection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nUpgrade: h2c\r\n\
         Server: theirs\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\nok";
     let response = answer(said, false, "GET");
@@ -127,7 +126,7 @@ fn the_content_cache_keeps_what_may_be_kept() {
 #[test]
 fn a_file_may_be_sent_in_place_of_an_answer() {
     let backend = saying(
-        "HTTP/1.1 200 OK\r\nX-Accel-Redirect: /files/a.txt\r\nX-Own: 1\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nX-Accel-Redirect: /files/a.txt\r\nContent-Length: 0\r\n\r\n",
         false,
     );
     let directory = tempfile::tempdir().unwrap();

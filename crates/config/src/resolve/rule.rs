@@ -1,6 +1,6 @@
 //! The rules of a site.
 
-use super::Reader;
+use super::{Reader, header_fields};
 use crate::model::{
     Condition, Conditions, Expression, HeaderChanges, Login, Rule, Satisfy, Serve, Template,
 };
@@ -250,7 +250,7 @@ impl Reader<'_> {
                 known.collect()
             },
         };
-        for name in header.value.keys().filter(|name| !is_name(name)) {
+        for name in header.value.keys().filter(|name| !header_fields::is_name(name)) {
             let problem = format!("`{name}` is no name of a header: letters, digits and `-`");
             self.complain("header", header.origin, problem);
         }
@@ -386,7 +386,7 @@ impl Reader<'_> {
             ("remove_headers", remove.value.iter().map(|text| &text.0).collect(), remove.origin),
         ] {
             for name in names {
-                let problem = if !is_name(name) {
+                let problem = if !header_fields::is_name(name) {
                     "is no name of a header: letters, digits and `-`"
                 } else if OF_THE_SERVER.contains(&&*name.to_ascii_lowercase()) {
                     "is set by the server alone; remove it"
@@ -399,14 +399,14 @@ impl Reader<'_> {
         let fields = [("set_headers", set), ("add_headers", add)];
         for (option, fields) in fields {
             for (name, value) in &fields.value {
-                if !is_field_value(value) {
+                if !header_fields::is_value(value) {
                     let problem = format!("the value of `{name}` must be one line of ASCII");
                     self.complain(option, fields.origin, problem);
                 }
             }
         }
         let cache_control = values.cache_control.value.as_ref().map(|text| text.0.clone());
-        if cache_control.as_ref().is_some_and(|value| !is_field_value(value)) {
+        if cache_control.as_ref().is_some_and(|value| !header_fields::is_value(value)) {
             let problem = "the value must be one line of ASCII";
             self.complain("cache_control", values.cache_control.origin, problem);
         }
@@ -420,18 +420,4 @@ impl Reader<'_> {
             keeps_own: values.keep_own.value,
         }
     }
-}
-
-/// Whether a text may be the name of a header field.
-pub(super) fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(is_token)
-}
-
-fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
-}
-
-/// Whether a text may be the value of a header field.
-pub(super) fn is_field_value(value: &str) -> bool {
-    value.bytes().all(|byte| byte == b'\t' || (b' '..0x7f).contains(&byte))
 }

@@ -1,9 +1,7 @@
 //! Traces.
 
-use std::collections::BTreeMap;
-
-use super::Reader;
-use crate::model::{Secret, Trace, TraceExport, TraceMode};
+use super::{Reader, header_fields};
+use crate::model::{Trace, TraceExport, TraceMode};
 use crate::option;
 
 /// Where collectors take traces, unless a URL says otherwise.
@@ -59,7 +57,7 @@ impl Reader<'_> {
                            \"continue\" behind a proxy of your own";
             self.report("trace", "export", url.origin, problem.into());
         }
-        if let Some(problem) = wrong_headers(&headers.value) {
+        if let Some(problem) = header_fields::wrong(&headers.value, &RESERVED) {
             self.report("trace", "export_headers", headers.origin, problem);
         }
         match collector(&given.0) {
@@ -117,27 +115,12 @@ fn is_authority(text: &str) -> bool {
     !host.is_empty() && host.bytes().all(is_name) && port.is_some_and(is_number)
 }
 
-/// What is wrong with header fields; their values are not shown.
-fn wrong_headers(headers: &BTreeMap<String, Secret>) -> Option<String> {
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    let is_text = |byte: u8| matches!(byte, b' '..=b'~');
-    headers.iter().find_map(|(name, value)| {
-        let is_reserved = RESERVED.contains(&&name.to_ascii_lowercase()[..]);
-        if !name.bytes().all(is_token) {
-            Some(format!("`{}` is no name of a header field", name.escape_debug()))
-        } else if is_reserved {
-            Some(format!("`{name}` is set by the server; leave it out"))
-        } else if !value.reveal().bytes().all(is_text) {
-            Some(format!("the value of `{name}` has characters that no header field may have"))
-        } else {
-            None
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::model::Secret;
 
     #[test]
     fn a_collector_is_a_url() {
@@ -177,7 +160,7 @@ mod tests {
             ("a", "\u{e9}", false),
         ] {
             let headers = BTreeMap::from([(name.to_owned(), Secret::new(value))]);
-            let wrong = wrong_headers(&headers);
+            let wrong = header_fields::wrong(&headers, &RESERVED);
             assert_eq!(wrong.is_none(), is_good, "{name}: {wrong:?}");
         }
     }

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::pool::or;
-use super::rule::{is_field_value, is_name};
-use super::{Reader, number};
+use super::{Reader, header_fields, number};
 use crate::model::{
     Address, Caching, Check, Compression, Endpoint, Filter, Health, HttpProxy, Mode, Protocol,
-    Route, Scheme, Scripts, Secret, Split, Upstream, UpstreamTimeouts,
+    Route, Scheme, Scripts, Split, Upstream, UpstreamTimeouts,
 };
 use crate::option;
 use crate::origin::{Given, Origin};
@@ -27,11 +26,10 @@ const CONNECTIONS: usize = 16;
 const HTTP_CONNECTIONS: usize = 256;
 
 /// Fields of requests that only the server writes.
-const OF_THE_SERVER: [&str; 9] = [
+const OF_THE_SERVER: [&str; 8] = [
     "connection",
     "content-length",
     "expect",
-    "host",
     "keep-alive",
     "te",
     "trailer",
@@ -169,7 +167,11 @@ impl Reader<'_> {
         if scheme == Scheme::FastCgi {
             return Protocol::FastCgi;
         }
-        if let Some(problem) = wrong_headers(&headers.value) {
+        let has_host = headers.value.keys().any(|name| name.eq_ignore_ascii_case("host"));
+        let own_key = has_host.then(|| "`Host` has a key of its own; set `host`".to_owned());
+        if let Some(problem) =
+            own_key.or_else(|| header_fields::wrong(&headers.value, &OF_THE_SERVER))
+        {
             self.report("upstream", "headers", headers.origin, problem);
         }
         let host = host.value.as_ref().map(|Text(host)| host.clone());
@@ -195,7 +197,8 @@ impl Reader<'_> {
             };
             if is_other {
                 let problem = format!(
-                    "`{endpoint}` is of another protocol than the others; make it an [[upstream]] of its own"
+                    "`{endpoint}` is of another protocol than the others; make it an [[upstream]] \
+                        of its own"
                 );
                 self.report("upstream", "address", origin, problem);
             }
@@ -484,21 +487,4 @@ fn scheme(values: &option::Upstream) -> Scheme {
 fn is_host(text: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     !text.is_empty() && text.bytes().all(is_letter)
-}
-
-/// What is wrong with header fields; their values are not shown.
-fn wrong_headers(headers: &BTreeMap<String, Secret>) -> Option<String> {
-    headers.iter().find_map(|(name, value)| {
-        if !is_name(name) {
-            Some(format!("`{}` is no name of a header field", name.escape_debug()))
-        } else if name.eq_ignore_ascii_case("host") {
-            Some("`Host` has a key of its own; set `host`".into())
-        } else if OF_THE_SERVER.iter().any(|own| name.eq_ignore_ascii_case(own)) {
-            Some(format!("`{name}` is set by the server; leave it out"))
-        } else if !is_field_value(value.reveal()) {
-            Some(format!("the value of `{name}` has characters that no header field may have"))
-        } else {
-            None
-        }
-    })
 }

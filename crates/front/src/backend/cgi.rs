@@ -1,8 +1,6 @@
 //! The description of a request for an application, in the terms of CGI (RFC 3875), whichever
 //! protocol the application speaks.
 
-use std::borrow::Cow;
-
 use http::{HeaderValue, header};
 use tokamak_upstream::record::{Field, Fields, Writer};
 
@@ -77,11 +75,7 @@ pub fn describe(sink: &mut impl ParamSink, call: &BackendRequest<'_>, length: u6
     sink.field(Field::PathInfo, script.path_info());
     sink.field(Field::DocumentRoot, &site.root);
     // As with nginx, whose `try_files` goes on with the script's own name.
-    let document_uri = match script.path_info() {
-        b"" => Cow::Borrowed(&script.script_name[..]),
-        path_info => Cow::Owned([&script.script_name[..], path_info].concat()),
-    };
-    sink.field(Field::DocumentUri, &document_uri);
+    sink.field(Field::DocumentUri, &script.path());
     // A request of HTTP/1.0 may name no host.
     let server_name = match site.server_name(request) {
         "" => caller.addresses().text().local.as_str(),

@@ -35,15 +35,17 @@ pub fn drop_connection_fields(headers: &mut HeaderMap) {
     if !headers.contains_key(header::CONNECTION) {
         return;
     }
-    let lists: Vec<HeaderValue> = headers.get_all(header::CONNECTION).iter().cloned().collect();
-    headers.remove(header::CONNECTION);
-    for list in &lists {
-        for name in list.as_bytes().split(|byte| *byte == b',') {
-            if let Ok(name) = HeaderName::from_bytes(name.trim_ascii()) {
-                headers.remove(name);
-            }
-        }
+    for name in connection_names(headers) {
+        headers.remove(name);
     }
+    headers.remove(header::CONNECTION);
+}
+
+/// The fields that `Connection` names.
+pub fn connection_names(headers: &HeaderMap) -> Vec<HeaderName> {
+    let lists = headers.get_all(header::CONNECTION).iter();
+    let names = lists.flat_map(|list| list.as_bytes().split(|byte| *byte == b','));
+    names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()).collect()
 }
 
 /// Whether a response of this status is an interim one that a client may get (RFC 9110 section

@@ -194,6 +194,14 @@ impl Script {
         self.rest.get_or_insert_default().query = Some(query);
     }
 
+    /// The path that was found: the script's name, and what follows it.
+    pub fn path(&self) -> Cow<'_, [u8]> {
+        match self.path_info() {
+            b"" => Cow::Borrowed(&self.script_name),
+            path_info => Cow::Owned([&self.script_name[..], path_info].concat()),
+        }
+    }
+
     /// PATH_INFO: what follows the script's name in the path, decoded; mostly empty.
     pub fn path_info(&self) -> &[u8] {
         self.rest.as_ref().map_or(&[], |rest| &rest.path_info)

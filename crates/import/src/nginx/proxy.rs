@@ -195,7 +195,7 @@ impl Reader<'_> {
             self.kept(location, found, site);
         }
         let name = self.named_upstream(upstream);
-        // What a location before this one has given back to the site.
+        // An earlier location may have made a route without an upstream for the same path.
         site.routes.retain(|other| other.path != route.path);
         site.routes.push(Route { upstream: Some(name), ..route });
     }
@@ -213,7 +213,7 @@ impl Reader<'_> {
         match found {
             Match::Prefix(whole, _) if whole == "/" => {}
             Match::Prefix(whole, _) if whole.ends_with('/') => {
-                // Other locations for it are asked for before this one.
+                // nginx redirects to the slash, unless an exact location answers.
                 if locations.all.iter().all(|(_, other, _)| *other != Match::Exact(path.to_owned()))
                 {
                     let rule = Rule::at(place, Scope::pattern(pattern::exact(path)));
@@ -249,7 +249,7 @@ impl Reader<'_> {
         }
         let path = match other {
             Match::Prefix(path, _) => Some(path),
-            // Without an end of a file it may be a folder.
+            // A name without an extension may be a folder, of which a route takes all below.
             Match::Exact(path) => {
                 let name = path.rsplit('/').next().unwrap_or_default();
                 Some(path).filter(|_| name.contains('.'))
@@ -335,10 +335,11 @@ fn route_path(found: &Match, locations: &Locations) -> Result<String, String> {
         return Err("a route is for no such path".to_owned());
     }
     let is_other = |(_, other, lines): &Location| {
-        // A rule answers, before any route.
+        // A location with `return` alone becomes a rule, and rules come before routes.
         let is_rule = matches!(&lines[..], [only] if only.name == "return");
         match other {
-            // The same with or without a slash at its end, or what an exact one would close.
+            // Two locations that differ in a slash at the end would be one route, and the route of
+            // an exact location would take what is below it.
             Match::Prefix(other, _) if is_exact => other.starts_with(plain) && other != path,
             Match::Prefix(other, _) => other != path && other.trim_end_matches('/') == plain,
             Match::Exact(other) if is_exact => other.starts_with(&format!("{plain}/")),

@@ -291,9 +291,9 @@ impl Reader<'_> {
         if SILENT.contains(&name)
             || AS_HERE.iter().any(is_as_here)
             || name == "proxy_hide_header"
-            // Of the way by TLS, which is not taken.
+            // Settings of connections over TLS, which are refused with their `proxy_pass`.
             || name.starts_with("proxy_ssl_")
-            // What only says how `proxy_cache` does it.
+            // Details of `proxy_cache`, whose own line has a note.
             || name.starts_with("proxy_cache_")
         {
             return Ok(());

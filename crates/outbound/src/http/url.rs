@@ -2,6 +2,8 @@
 
 use std::net::Ipv6Addr;
 
+use tokamak_http1::number;
+
 /// What an address says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Url<'a> {
@@ -92,15 +94,6 @@ fn host_length(authority: &[u8]) -> Option<usize> {
 fn after<'a>(url: &'a [u8], scheme: &[u8]) -> Option<&'a [u8]> {
     let (start, rest) = url.split_at_checked(scheme.len())?;
     start.eq_ignore_ascii_case(scheme).then_some(rest)
-}
-
-/// A number in decimal digits; nothing if there is none, or it is too large.
-fn number(digits: &[u8]) -> Option<u64> {
-    let add = |number: u64, byte: &u8| {
-        let digit = byte.is_ascii_digit().then(|| byte - b'0')?;
-        number.checked_mul(10)?.checked_add(digit.into())
-    };
-    if digits.is_empty() { None } else { digits.iter().try_fold(0, add) }
 }
 
 #[cfg(test)]

@@ -377,13 +377,13 @@ void own_state_begin(own_state *state)
     critical_section_end();
 }
 
-/* Meanwhile nothing is reported: half of the state is of one request and half of another. By no
- * level, which is a setting itself; and the script's error handler is code of PHP, which PHP asks
- * whatever the level says. */
+/* Half of the state belongs to one request and half to another while it is exchanged, so PHP must
+ * report nothing then. error_reporting cannot say so: it is one of the settings that are exchanged,
+ * and PHP calls the script's error handler, which is code of PHP, whatever it says. */
 typedef struct {
     void (*report)(int type, zend_string *file, const uint32_t line, zend_string *message);
     int of_handler;
-} hushed;
+} error_reporters;
 
 static void report_nothing(int type, zend_string *file, const uint32_t line, zend_string *message)
 {
@@ -391,16 +391,16 @@ static void report_nothing(int type, zend_string *file, const uint32_t line, zen
 }
 
 /* While the script's memory is in place. */
-static hushed hush(void)
+static error_reporters suppress_errors(void)
 {
-    const hushed before = {zend_error_cb, EG(user_error_handler_error_reporting)};
+    const error_reporters before = {zend_error_cb, EG(user_error_handler_error_reporting)};
 
     zend_error_cb = report_nothing;
     EG(user_error_handler_error_reporting) = 0;
     return before;
 }
 
-static void speak(const hushed *before)
+static void report_errors(const error_reporters *before)
 {
     zend_error_cb = before->report;
     EG(user_error_handler_error_reporting) = before->of_handler;
@@ -410,7 +410,7 @@ static void speak(const hushed *before)
 bool own_state_end(own_state *state)
 {
     volatile bool whole = own_memory_end();
-    hushed before;
+    error_reporters before;
 
     if (EG(exception)) {
         /* An exit() or an exception of a destructor: no request is left for it, and PHP calls no
@@ -418,9 +418,9 @@ bool own_state_end(own_state *state)
         zend_clear_exception();
     }
     critical_section_begin();
-    before = hush();
+    before = suppress_errors();
     reset_restore();
-    speak(&before);
+    report_errors(&before);
     critical_section_end();
     zend_try {
         for (size_t i = 0; i < REST; i++) {
@@ -442,16 +442,16 @@ void own_state_leave(own_state *state)
     /* The engine keeps error_reporting for each context, so putting the setting back must not
      * change it for the request that runs next. */
     const int level = EG(error_reporting);
-    hushed before;
+    error_reporters before;
 
     critical_section_begin();
     state->unnamed = superglobals_unnamed();
     own_memory_leave(state->memory);
-    before = hush();
+    before = suppress_errors();
     for (size_t i = 0; i < REST; i++) {
         rest[i].leave(state);
     }
-    speak(&before);
+    report_errors(&before);
     php_clear_stat_cache(0, NULL, 0); /* what this request has seen of a file, no other has */
     EG(error_reporting) = level;
     critical_section_end();
@@ -464,16 +464,16 @@ void own_state_leave(own_state *state)
 void own_state_enter(own_state *state)
 {
     const int level = EG(error_reporting);
-    hushed before;
+    error_reporters before;
 
     critical_section_begin();
-    before = hush();
+    before = suppress_errors();
     for (size_t i = REST; i-- > 0;) {
         if (rest[i].enter) {
             rest[i].enter(state);
         }
     }
-    speak(&before);
+    report_errors(&before);
     own_memory_enter(state->memory);
     superglobals_catch_up(state->unnamed);
     EG(error_reporting) = level;

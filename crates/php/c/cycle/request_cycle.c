@@ -12,31 +12,32 @@
 #include "ground/sapi.h"
 #include "ground/values.h"
 
-/* What runs outside of all functions, as after a script: a message has no line of the worker
- * script, and an exit() or an exception that nothing catches ends this part alone. */
+/* Where the worker script is, while something runs outside of all functions, as PHP runs it after a
+ * script. So a message has no line of the worker script, and an exit() or an exception that nothing
+ * catches ends this part alone. */
 typedef struct {
     zend_execute_data *frame;
     const zval *top;
     bool was_unclean;
-} inside;
+} saved_frame;
 
-static inside leave_functions(void)
+static saved_frame leave_functions(void)
 {
-    const inside left = {EG(current_execute_data), EG(vm_stack_top), CG(unclean_shutdown)};
+    const saved_frame saved = {EG(current_execute_data), EG(vm_stack_top), CG(unclean_shutdown)};
 
     EG(current_execute_data) = NULL;
-    return left;
+    return saved;
 }
 
 /* False: something was left in the middle, by a fatal error, and the engine cannot be relied on. */
-static bool enter_functions(const inside *left)
+static bool enter_functions(const saved_frame *saved)
 {
     /* exit() and exceptions jump, too, but out of functions that have ended. */
-    const bool whole = EG(vm_stack_top) == left->top && !COMPAT_OUT_OF_MEMORY();
+    const bool whole = EG(vm_stack_top) == saved->top && !COMPAT_OUT_OF_MEMORY();
 
-    EG(current_execute_data) = left->frame;
+    EG(current_execute_data) = saved->frame;
     if (whole) {
-        CG(unclean_shutdown) = left->was_unclean;
+        CG(unclean_shutdown) = saved->was_unclean;
     }
     return whole;
 }
@@ -44,14 +45,14 @@ static bool enter_functions(const inside *left)
 /* Runs a part of PHP's request shutdown as PHP does. */
 static bool run_outside(void (*part)(void))
 {
-    const inside left = leave_functions();
+    const saved_frame saved = leave_functions();
 
     EG(flags) |= EG_FLAGS_IN_SHUTDOWN;
     zend_try {
         part();
     } zend_end_try();
     EG(flags) &= ~EG_FLAGS_IN_SHUTDOWN;
-    return enter_functions(&left);
+    return enter_functions(&saved);
 }
 
 static void report_exception(void)
@@ -71,17 +72,17 @@ void request_report_exception(void)
 {
     zend_object *exception = EG(exception);
     volatile bool has_returned = false;
-    inside left;
+    saved_frame saved;
 
     if (!exception) {
         return;
     }
-    left = leave_functions();
+    saved = leave_functions();
     zend_try {
         report_exception();
         has_returned = true;
     } zend_end_try();
-    if (!enter_functions(&left)) {
+    if (!enter_functions(&saved)) {
         zend_bailout();
     }
     if (!has_returned) {

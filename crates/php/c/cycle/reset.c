@@ -68,9 +68,10 @@ static int is_lazy(const zend_string *name)
            (!shim.mode->is_concurrent && zend_string_equals_literal(name, "session.save_handler"));
 }
 
-/* In async mode settings change whenever another request runs, which no script has asked for: zlib
- * would begin to compress. */
-static bool is_asked_for(void)
+/* Whether settings are put back at the stage at which scripts change them. Not in async mode, where
+ * they change whenever another request runs, though no script asks for it: at that stage zlib would
+ * begin to compress. */
+static bool uses_runtime_stage(void)
 {
     return !shim.mode->is_concurrent;
 }
@@ -81,7 +82,7 @@ static void put_back(const zend_ini_entry *entry)
 {
     const bool is_of_scripts = (entry->modifiable & ZEND_INI_USER) != 0;
 
-    if (is_asked_for() &&
+    if (uses_runtime_stage() &&
         zend_restore_ini_entry(entry->name, ZEND_INI_STAGE_RUNTIME) == SUCCESS) {
         return;
     }
@@ -93,7 +94,7 @@ static void put_back(const zend_ini_entry *entry)
 /* The same for a value that it had before. */
 static void set_again(zend_string *name, zend_string *value)
 {
-    if (!is_asked_for() ||
+    if (!uses_runtime_stage() ||
         zend_alter_ini_entry(name, value, ZEND_INI_USER, ZEND_INI_STAGE_RUNTIME) == FAILURE) {
         zend_alter_ini_entry(name, value, ZEND_INI_USER, ZEND_INI_STAGE_ACTIVATE);
     }

@@ -141,10 +141,7 @@ impl ExclusiveStream {
                 self.moved = Instant::now();
                 Poll::Ready(Ok(()))
             }
-            Ok(_) if self.decoder.close() => {
-                self.deaf = true;
-                Poll::Ready(Ok(()))
-            }
+            Ok(_) if self.decoder.close() => Poll::Ready(Ok(())),
             Ok(_) | Err(_) => {
                 if !self.answered {
                     lease.note_closed();

@@ -240,7 +240,7 @@ async fn pump(
                 }
             }
             Ok(Event::Complaint(bytes)) => complaints(&bytes),
-            // Heads come before.
+            // The decoder gives heads before the body.
             Ok(Event::Interim(_) | Event::Head(_)) => {}
             Ok(Event::End) => break Ok(()),
             Err(fault) => break Err(fault),

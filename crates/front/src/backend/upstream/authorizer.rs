@@ -33,7 +33,7 @@ pub(super) async fn allowed(begun: Begun, most: usize) -> Result<Variables, Back
             Event::Output(bytes) => length += bytes.len(),
             Event::Complaint(bytes) => complaints.receive(&bytes),
             Event::End => return Ok(variables(&head.headers)),
-            // Heads come before.
+            // The decoder gives heads before the body.
             Event::Interim(_) | Event::Head(_) => {}
         }
     }

@@ -14,7 +14,9 @@ use tokamak_upstream::body::Body;
 use tokamak_upstream::remote::{self, Expected};
 
 use super::head::Head;
-use crate::backend::response_head::{Decimal, drop_connection_fields, put_header, reason_phrase};
+use crate::backend::response_head::{
+    Decimal, connection_names, drop_connection_fields, put_header, reason_phrase,
+};
 use crate::backend::{Arrival, BackendRequest};
 use crate::route::{REDIRECT_PATH, Script};
 
@@ -53,7 +55,7 @@ pub fn request(
         None => own_host,
     };
     put(&mut head, b"host", host);
-    let named = named_by_connection(headers);
+    let named = connection_names(headers);
     for (name, value) in headers {
         let text = name.as_str();
         if !is_of_connection(text) && !is_of_proxies(text) && !named.contains(name) {
@@ -65,7 +67,8 @@ pub fn request(
     }
     put_forwarded(&mut head, proxy, &caller.addresses().text().peer, caller.scheme(), own_host);
     let length = body.left();
-    // Without a length there is no body. Some applications want to be told so where one is usual.
+    // A request without a length has no body (RFC 9112 section 6.3). Some applications refuse a
+    // POST that does not say so itself.
     let is_usual = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
     if length > 0 || is_usual || headers.contains_key(header::CONTENT_LENGTH) {
         put(&mut head, b"content-length", Decimal::default().text(length));
@@ -119,10 +122,7 @@ pub fn head(head: &remote::Head) -> Result<Head, &'static str> {
 /// Writes path and query. The client's own text is sent if it says what the server has read in it;
 /// else rules, routes and the application would judge different paths.
 fn put_target(head: &mut Vec<u8>, uri: &Uri, script: &Script) {
-    let found = match script.path_info() {
-        b"" => Cow::Borrowed(&script.script_name[..]),
-        path_info => Cow::Owned([&script.script_name[..], path_info].concat()),
-    };
+    let found = script.path();
     let own = uri.path().as_bytes();
     let path = match percent_decode(own).eq(found.iter().copied()) {
         true => Cow::Borrowed(own),
@@ -132,7 +132,8 @@ fn put_target(head: &mut Vec<u8>, uri: &Uri, script: &Script) {
         Some(prefix) => {
             let rest = match path.strip_prefix(&script.script_name[..]) {
                 Some(rest) => Cow::Borrowed(rest),
-                // The client has encoded letters that need it not.
+                // The client has percent-encoded letters of the route's path, so that its own text
+                // does not begin with that.
                 None => percent_encode(script.path_info(), REDIRECT_PATH)
                     .to_string()
                     .into_bytes()
@@ -231,13 +232,6 @@ fn is_of_proxies(name: &str) -> bool {
     };
     // Nearly all others begin with other letters.
     name.starts_with(['f', 'x']) && OF_PROXIES.iter().any(is_one)
-}
-
-/// The fields that `Connection` names.
-fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
-    let lists = headers.get_all(header::CONNECTION).iter();
-    let names = lists.flat_map(|list| list.as_bytes().split(|byte| *byte == b','));
-    names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()).collect()
 }
 
 fn has_token(list: &HeaderValue, token: &[u8]) -> bool {

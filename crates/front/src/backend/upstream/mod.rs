@@ -256,7 +256,7 @@ async fn read_head(
                     bytes = rest;
                 }
             }
-            // Whether to go on with the request was never asked: its body has been sent.
+            // 100 answers `Expect`, which no application gets: it has the body already.
             Event::Interim(head) if head.status == StatusCode::CONTINUE.as_u16() => {}
             Event::Interim(head) => {
                 let head = http1::head(&head).map_err(invalid)?;
@@ -283,12 +283,12 @@ async fn take_soon(
                 Event::Output(bytes) => pieces.push(bytes),
                 Event::Complaint(bytes) => complaints.receive(&bytes),
                 Event::End => return Ok::<(), UpstreamError>(()),
-                // Heads come before.
+                // The decoder gives heads before the body.
                 Event::Interim(_) | Event::Head(_) => {}
             }
         }
     };
-    // What comes later is for the client as it comes.
+    // A rest that comes later goes to the client piece by piece, through a relay.
     let is_whole = timeout(SOON, rest).await.ok().transpose()?.is_some();
     Ok((pieces, is_whole))
 }
@@ -309,7 +309,7 @@ fn take(
             }
             Some(Event::Complaint(bytes)) => complaints.receive(&bytes),
             Some(Event::End) => return Ok((pieces, true)),
-            // Heads come before.
+            // The decoder gives heads before the body.
             Some(Event::Interim(_) | Event::Head(_)) => {}
             None => break,
         }

@@ -141,7 +141,8 @@ impl ConnState {
 
     /// Has the buffers of an idle connection given back by its task.
     pub fn rest(&self) {
-        // It is only read where it rests already: most do, and are asked at each sweep.
+        // Nearly all connections rest already when the sweep asks them. To write into each of them
+        // would cost a cache line that a read leaves alone.
         if !self.is_to_rest() {
             self.is_resting.store(true, Ordering::Relaxed);
             self.activity.call();
