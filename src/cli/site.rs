@@ -172,6 +172,7 @@ impl Check {
 fn verify(server: &Server) -> Result<(), String> {
     let closed = tokamak_supervisor::verify_identities(server)?;
     tokamak_supervisor::verify_users(server)?;
+    tokamak_supervisor::read_upstream_tls(server)?;
     if let Some(folder) = &server.temp_dir {
         tokamak_front::verify_temp_dir(folder).map_err(|error| error.to_string())?;
     }

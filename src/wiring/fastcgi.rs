@@ -45,6 +45,7 @@ pub fn server(sites: Vec<Site>) -> Server {
         body: SILENCE,
         idle: AGES,
         send: SEND,
+        tunnel: AGES,
         drain: AGES,
         drain_delay: Duration::ZERO,
         watchdog: WATCHDOG,

@@ -61,6 +61,7 @@ pub fn main(start: FrontStart) -> u8 {
         }),
         want_name: Some(want_name(channel.clone())),
         users: start.users,
+        upstream_tls: start.upstream_tls,
         sockets: start.sockets,
         admin: start.admin.map(|admin| questions.listener(admin, channel.clone())),
         scripts: None,

@@ -67,6 +67,7 @@ pub fn serve(request: Request) -> Result<(), String> {
     server.lua = request.lua;
     let front = Front::start(Start {
         users: UserFiles::default(),
+        upstream_tls: Vec::new(),
         tls: None,
         want_name: None,
         server,

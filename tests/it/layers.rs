@@ -61,9 +61,15 @@ const RULES: &[Rule] = &[
     },
     // Judges what was typed; touches no socket and no process.
     Rule { name: "config", ours: &["fpm"], never: &["tokio", "hyper", "http", "libc", "socket2"] },
+    // Certificates and keys as bytes; who reads them, and for which connections, others know.
+    Rule {
+        name: "tls",
+        ours: &[],
+        never: &["tokio", "tokio-rustls", "hyper", "http", "libc", "serde", "toml_edit"],
+    },
     Rule {
         name: "upstream",
-        ours: &["cost", "fastcgi", "http1", "sys"],
+        ours: &["cost", "fastcgi", "http1", "sys", "tls"],
         never: &["hyper", "http", "toml_edit", "libc"],
     },
     // It judges heads and keeps bodies; who asks, and what time it is, is the front's.
@@ -78,12 +84,6 @@ const RULES: &[Rule] = &[
     Rule { name: "outbound", ours: &["http1"], never: &["libc", "toml_edit", "serde"] },
     // Headers of strangers and spans as bytes; whose they are, and who sends them, is the front's.
     Rule { name: "trace", ours: &["cost"], never: &["tokio", "hyper", "http", "libc", "serde"] },
-    // Certificates and keys as bytes; who reads them, and for which connections, others know.
-    Rule {
-        name: "tls",
-        ours: &[],
-        never: &["tokio", "tokio-rustls", "hyper", "http", "libc", "serde", "toml_edit"],
-    },
     // Keys and certificates as files; for whom they are made, and when, others know.
     Rule {
         name: "authority",

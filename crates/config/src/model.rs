@@ -208,6 +208,8 @@ pub struct Timeouts {
     pub idle: Duration,
     /// How long a client may take nothing of a response, or less than the lowest rate.
     pub send: Duration,
+    /// How long nothing may come on a WebSocket.
+    pub tunnel: Duration,
     /// How long a stopping or reloading server lets running requests finish.
     pub drain: Duration,
     /// How long a stopping server still accepts connections, while it is not ready any more.

@@ -89,6 +89,7 @@ pub(crate) fn server(raw: &Raw, around: &Surroundings, errors: &mut Errors) -> S
             body: raw.timeouts.body.value,
             idle: raw.timeouts.idle.value,
             send: raw.timeouts.send.value,
+            tunnel: raw.timeouts.tunnel.value,
             drain: raw.timeouts.drain.value,
             drain_delay: raw.timeouts.drain_delay.value,
             watchdog: raw.timeouts.watchdog.value,

@@ -217,6 +217,7 @@ fn to_raw(server: &Server) -> Raw {
             body: plain(server.timeouts.body),
             idle: plain(server.timeouts.idle),
             send: plain(server.timeouts.send),
+            tunnel: plain(server.timeouts.tunnel),
             drain: plain(server.timeouts.drain),
             drain_delay: plain(server.timeouts.drain_delay),
             watchdog: plain(server.timeouts.watchdog),
@@ -306,6 +307,8 @@ fn raise_upstream(upstream: &Upstream) -> Repeated<option::Upstream> {
         Protocol::FastCgi => None,
         Protocol::Http(proxy) => Some(proxy),
     };
+    let tls = proxy.and_then(|proxy| proxy.tls.as_ref());
+    let pair = tls.and_then(|tls| tls.certificate.as_ref());
     let values = option::Upstream {
         name: plain(Some(Text(upstream.name.clone()))),
         address: plain(upstream.addresses.clone()),
@@ -313,6 +316,10 @@ fn raise_upstream(upstream: &Upstream) -> Repeated<option::Upstream> {
         host: plain(proxy.and_then(|proxy| proxy.host.clone()).map(Text)),
         headers: plain(proxy.map(|proxy| proxy.headers.clone()).unwrap_or_default()),
         forwarded: plain(proxy.map(|proxy| proxy.forwarded).unwrap_or_default()),
+        tls_ca: plain(tls.and_then(|tls| tls.ca.clone())),
+        tls_name: text(&tls.and_then(|tls| tls.name.clone())),
+        tls_certificate: plain(pair.map(|pair| pair.certificate.clone())),
+        tls_key: plain(pair.map(|pair| pair.key.clone())),
         spawn: plain(spawn.map(command).unwrap_or_default()),
         processes: spawn.map_or(unset.processes, |spawn| plain(count(spawn.processes))),
         shared: plain(spawn.is_some_and(|spawn| spawn.shared)),

@@ -51,6 +51,15 @@ pub struct Http2Counters {
     pub closed: [Counter; Http2Fault::ALL.len()],
 }
 
+/// What one event loop has counted of WebSockets.
+#[derive(Debug, Default)]
+pub struct WebSocketCounters {
+    /// Those that have begun.
+    pub opened: Counter,
+    /// Those of them that have ended.
+    pub closed: Counter,
+}
+
 /// The classes of statuses, in the order of [`SiteCounters::requests`].
 pub const STATUSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -71,6 +80,8 @@ pub struct LoopCounters {
     pub refused: Counter,
     /// What it has counted of HTTP/2.
     pub http2: Http2Counters,
+    /// What it has counted of WebSockets.
+    pub websockets: WebSocketCounters,
     /// The slowest requests of late.
     pub slowest: Slowest,
     /// The last requests that were answered with an error.
@@ -121,7 +132,17 @@ impl LoopCounters {
         let sites = sites.map(site).collect();
         let (http2, slowest) = (Http2Counters::default(), Slowest::default());
         let last_errors = LastErrors::default();
-        LoopCounters { sites, is_traced, accepted, refused, http2, slowest, last_errors }
+        let websockets = WebSocketCounters::default();
+        LoopCounters {
+            sites,
+            is_traced,
+            accepted,
+            refused,
+            http2,
+            websockets,
+            slowest,
+            last_errors,
+        }
     }
 
     fn route(&self, site: usize, route: Option<usize>) -> &LazyCounters {

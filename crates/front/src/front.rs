@@ -18,7 +18,7 @@ use tokamak_config as config;
 use tokamak_fpm::log::Style;
 use tokamak_lua::Engine;
 use tokamak_metrics::CacheFigures;
-use tokamak_tls::Credentials;
+use tokamak_tls::{ClientFiles, Credentials};
 use tokamak_upstream::remote::{AddressChange, AddressStatus, Upstream};
 use tokamak_upstream::shm::{Death, OnLastDrop};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -58,6 +58,8 @@ pub struct Start {
     pub want_name: Option<WantName>,
     /// The files of users that rules name.
     pub users: UserFiles,
+    /// The files for TLS with applications, in the order of the configuration.
+    pub upstream_tls: Vec<ClientFiles>,
     /// Listening sockets for web servers, in the order of the configuration.
     pub sockets: Vec<OwnedFd>,
     /// The admin listener, if there is to be one.

@@ -50,6 +50,7 @@ mod throttle;
 mod timing;
 mod tls;
 mod trace;
+mod websocket;
 
 pub use admin::{Access, AdminStart, Answer, Reply};
 pub use client::forwarded::chain;

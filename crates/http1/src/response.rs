@@ -58,6 +58,8 @@ pub struct Decoder {
     is_for_head: bool,
     keeps: bool,
     largest_head: usize,
+    /// Whether a WebSocket was asked for.
+    may_upgrade: bool,
 }
 
 /// What the decoder expects next.
@@ -69,6 +71,8 @@ enum ReadState {
     Chunks(Chunks),
     /// A body that ends with the connection.
     Rest,
+    /// What follows is no HTTP.
+    Tunnel,
     Done,
 }
 
@@ -76,7 +80,20 @@ impl Decoder {
     /// A decoder for the answer to `HEAD`, which has no body, or to any other method. The head has
     /// at most so many bytes.
     pub fn new(is_for_head: bool, largest_head: usize) -> Decoder {
-        Decoder { state: ReadState::Head, looked_at: 0, is_for_head, keeps: false, largest_head }
+        Decoder {
+            state: ReadState::Head,
+            looked_at: 0,
+            is_for_head,
+            keeps: false,
+            largest_head,
+            may_upgrade: false,
+        }
+    }
+
+    /// The same for the answer to a request that asks for a WebSocket, if it does. The head of such
+    /// an answer has status 101, and what follows it is not looked at.
+    pub fn upgrading(self, may_upgrade: bool) -> Decoder {
+        Decoder { may_upgrade, ..self }
     }
 
     /// What comes next in `bytes`, which begin with those that the last call left, and how many of
@@ -95,6 +112,7 @@ impl Decoder {
                     None => (framing, Part::Partial),
                 },
                 ReadState::Done => (framing, Part::End),
+                ReadState::Tunnel => (framing, Part::Partial),
                 ReadState::Length(_) | ReadState::Rest if rest.is_empty() => {
                     (framing, Part::Partial)
                 }
@@ -225,6 +243,10 @@ impl Decoder {
             flat.push(b'\n');
         }
         match head.status {
+            101 if self.may_upgrade && is_websocket(&head) => {
+                self.state = ReadState::Tunnel;
+                return Ok(Part::Head(head));
+            }
             101 => return Err(Malformed("it changes the protocol")),
             // Another one follows.
             100..200 => return Ok(Part::Interim(head)),
@@ -242,6 +264,14 @@ impl Decoder {
         self.keeps = stays && !closes && !is_ambiguous && !matches!(self.state, ReadState::Rest);
         Ok(Part::Head(head))
     }
+}
+
+/// Whether a response says that a WebSocket follows it.
+fn is_websocket(head: &Head) -> bool {
+    let has = |name: &[u8], token: &[u8]| {
+        head.pairs().any(|(found, value)| found == name && has_token(value, token))
+    };
+    has(b"connection", b"upgrade") && has(b"upgrade", b"websocket")
 }
 
 /// A length, of which there may be several as long as they agree.

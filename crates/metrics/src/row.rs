@@ -124,6 +124,10 @@ rows! {
         "HTTP/2 connections that were closed for what the client did: `resets` or \
         `control_frames`, more than the limit of that name; `protocol`, a rule of HTTP/2 or a \
         limit on heads and small frames"
+    WebSockets Counter "websockets" "" []
+        "WebSockets between clients and HTTP applications that have begun"
+    WebSocketsOpen Gauge "websockets_open" "" []
+        "Those of them that are open"
     EventLoops Gauge "event_loops" "" ["state"]
         "Event loops: `serving` have connections of HTTP clients, `idle` do not need to at this \
         load"

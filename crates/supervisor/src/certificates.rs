@@ -319,7 +319,8 @@ pub fn verify(server: &Server) -> Result<Vec<String>, String> {
     Ok(warnings)
 }
 
-fn read_pair(files: &CertificateFiles) -> Result<PairFiles, String> {
+/// Reads and checks a certificate and its key.
+pub fn read_pair(files: &CertificateFiles) -> Result<PairFiles, String> {
     let pair = PairFiles { certificate: read(&files.certificate)?, key: read(&files.key)? };
     Pair::read(&pair.certificate, &pair.key).map_err(|error| {
         let path = if error.is_in_certificate() { &files.certificate } else { &files.key };
@@ -328,7 +329,8 @@ fn read_pair(files: &CertificateFiles) -> Result<PairFiles, String> {
     Ok(pair)
 }
 
-fn read_authorities(path: &Path) -> Result<Vec<u8>, String> {
+/// Reads and checks a file of authorities.
+pub fn read_authorities(path: &Path) -> Result<Vec<u8>, String> {
     let file = read(path)?;
     tokamak_tls::authorities(&file).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(file)

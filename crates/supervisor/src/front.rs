@@ -15,7 +15,7 @@ use tokamak_sys::control::{FromFront, Heard, LostLines, ToFront};
 use tokamak_sys::log_file;
 use tokamak_sys::process;
 use tokamak_sys::queue::Segment;
-use tokamak_tls::Credentials;
+use tokamak_tls::{ClientFiles, Credentials};
 
 use crate::endpoint::Endpoint;
 use crate::liveness::Liveness;
@@ -34,6 +34,8 @@ pub struct FrontStart {
     pub tls: Option<(Vec<OwnedFd>, Credentials)>,
     /// The files of users that its rules name.
     pub users: UserFiles,
+    /// The files for TLS with applications, in the order of `server.upstreams`.
+    pub upstream_tls: Vec<ClientFiles>,
     /// The FastCGI sockets, in the order of `server.fpm`.
     pub sockets: Vec<OwnedFd>,
     /// The admin listener, if there is one, and its socket.
@@ -77,6 +79,8 @@ pub struct FrontSockets {
     pub credentials: Option<Credentials>,
     /// The files of users.
     pub users: UserFiles,
+    /// The files for TLS with applications, in the order of the configuration.
+    pub upstream_tls: Vec<ClientFiles>,
     /// FastCGI sockets, in the order of the configuration.
     pub sockets: Vec<OwnedFd>,
     /// The admin listener, if there is one, and its socket.
@@ -237,6 +241,7 @@ pub fn fork(
         listeners: sockets(front_sockets.listeners).collect(),
         tls: front_sockets.credentials.map(|credentials| (tls_listeners, credentials)),
         users: front_sockets.users,
+        upstream_tls: front_sockets.upstream_tls,
         sockets: front_sockets.sockets,
         admin: front_sockets.admin,
         pools: links,

@@ -318,6 +318,7 @@ pub(crate) mod tests {
             body: second,
             idle: second,
             send: second,
+            tunnel: second,
             drain: second,
             drain_delay: Duration::ZERO,
             watchdog: second,

@@ -17,6 +17,7 @@ use crate::means::{FrontPlan, Means, Started, ZygoteStart};
 use crate::programs::Programs;
 use crate::settings;
 use crate::sockets::Sockets;
+use crate::upstream_tls;
 use crate::users::UserFilesWatch;
 
 /// The means of a server that runs.
@@ -55,6 +56,7 @@ impl Means for System<'_> {
             tls_listeners: self.listeners.duplicate_tls(plan.server)?,
             credentials: self.certificates.of(plan.server),
             users: self.users.of(plan.server),
+            upstream_tls: upstream_tls::read(plan.server).map_err(io::Error::other)?,
             sockets: self.sockets.duplicate(plan.server)?,
             admin: self.admin.duplicate()?,
         };

@@ -1,12 +1,15 @@
-//! TLS for clients, without sockets. Without this crate nobody could reach a site by `https`.
+//! TLS without sockets. Without this crate nobody could reach a site by `https`, and no site an
+//! application.
 //!
 //! The supervisor reads certificates and keys ([`Pair`]), and gives all that a front needs as
 //! [`Credentials`]. The front makes a configuration of them ([`server_config`]) for the TLS
 //! library, and reads from a finished handshake what was negotiated ([`Session`]). A front that
-//! gets other credentials makes another configuration: connections that are open keep theirs.
+//! gets other credentials makes another configuration: connections that are open keep theirs. To
+//! applications it speaks as a client ([`ClientSession`]).
 
 mod certificate;
 mod challenge;
+mod client;
 mod client_hello;
 mod credentials;
 mod names;
@@ -20,6 +23,7 @@ mod tickets;
 
 pub use certificate::{Certificate, InvalidCertificate};
 pub use challenge::{ACME_PROTOCOL, challenge_config};
+pub use client::{ClientFiles, ClientSession, ClientSettings};
 pub use client_hello::fragment_length;
 pub use credentials::{Challenge, Credentials, Entry, Malformed, PairFiles};
 pub use names::Names;

@@ -117,7 +117,7 @@ pub fn certificates(file: &[u8]) -> Result<Vec<CertificateDer<'static>>, String>
     }
 }
 
-/// The authorities of a file, for the verification of clients' certificates.
+/// The authorities of a file, for the verification of others' certificates.
 ///
 /// # Errors
 /// Fails if there is none, or one that cannot be used.

@@ -54,6 +54,16 @@ impl Connection {
         self.stream.set_read_timeout(Some(patience)).unwrap();
     }
 
+    /// The port of this end.
+    pub fn own_port(&self) -> u16 {
+        self.stream.local_addr().unwrap().port()
+    }
+
+    /// The same connection, for another thread.
+    pub fn stream(&self) -> TcpStream {
+        self.stream.try_clone().unwrap()
+    }
+
     /// Sends these bytes as they are.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.try_send(bytes).unwrap_or_else(|error| panic!("cannot send: {error}"));
@@ -165,7 +175,7 @@ impl Connection {
     }
 
     /// At least one and at most `most` bytes.
-    fn take(&mut self, most: usize) -> Result<Vec<u8>, Failure> {
+    pub fn take(&mut self, most: usize) -> Result<Vec<u8>, Failure> {
         if self.buffer.is_empty() {
             self.fill()?;
         }

@@ -119,7 +119,7 @@ impl Client {
         let line = lines.next().unwrap().to_owned();
         let fields: Vec<_> = lines
             .map(|line| line.split_once(": ").expect("a field has a name"))
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
             .collect();
         let mut asked = Asked { line, fields, body: Vec::new() };
         let length = asked.field("content-length").map_or(0, |length| length.parse().unwrap());
@@ -135,6 +135,11 @@ impl Client {
         let count = self.stream.read(&mut bytes).ok().filter(|count| *count > 0)?;
         self.input.extend_from_slice(&bytes[..count]);
         Some(())
+    }
+
+    /// The connection, for what is no HTTP.
+    pub fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
     }
 
     /// Sends these bytes; a server that has closed the connection is no failure.

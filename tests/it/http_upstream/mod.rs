@@ -12,6 +12,10 @@ mod hostile;
 mod requests;
 /// What becomes of its answers.
 mod responses;
+/// Applications behind TLS.
+mod tls;
+/// WebSockets.
+mod websocket;
 
 use crate::harness::{Kind, Setup};
 use backend::Backend;

@@ -61,6 +61,21 @@ impl Folder {
         self.openssl(&[&common[..], kind, &files].concat());
     }
 
+    /// Makes a certificate with these extensions that the key of an `authority` has signed.
+    /// Without extensions openssl makes certificates of version 1, which are refused.
+    pub fn signed(&self, file: &str, subject: &str, authority: &str, extensions: &str) {
+        let [key, request, certificate] =
+            ["key", "csr", "pem"].map(|ending| format!("{file}.{ending}"));
+        let [ca, ca_key] = ["pem", "key"].map(|ending| format!("{authority}.{ending}"));
+        let kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+        let files = ["-subj", subject, "-keyout", &key, "-out", &request];
+        self.openssl(&[&["req"], &kind[..], &files].concat());
+        fs::write(self.path("extensions"), extensions).unwrap();
+        let by = ["-CA", &ca, "-CAkey", &ca_key, "-set_serial", "0x1A2B", "-days", "2"];
+        let files = ["-in", &request, "-extfile", "extensions", "-out", &certificate];
+        self.openssl(&[&["x509", "-req"], &by[..], &files].concat());
+    }
+
     /// The lines of a configuration for a certificate.
     pub fn lines(&self, file: &str) -> String {
         let (certificate, key) =
@@ -75,29 +90,7 @@ fn with_clients() -> Folder {
     folder.certificate("localhost", &["localhost"]);
     folder.certificate("authority", &["authority"]);
     folder.certificate("stranger", &["stranger"]);
-    let key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
-    let files = ["-subj", "/O=Tests/CN=ann", "-keyout", "ann.key", "-out", "ann.csr"];
-    folder.openssl(&[&["req"], &key[..], &files].concat());
-    // Without extensions openssl makes certificates of version 1, which are refused.
-    fs::write(folder.path("extensions"), "basicConstraints = CA:FALSE\n").unwrap();
-    folder.openssl(&[
-        "x509",
-        "-req",
-        "-in",
-        "ann.csr",
-        "-CA",
-        "authority.pem",
-        "-CAkey",
-        "authority.key",
-        "-set_serial",
-        "0x1A2B",
-        "-days",
-        "2",
-        "-extfile",
-        "extensions",
-        "-out",
-        "ann.pem",
-    ]);
+    folder.signed("ann", "/O=Tests/CN=ann", "authority", "basicConstraints = CA:FALSE\n");
     folder
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use regex_lite::Regex;
 
-use super::Secret;
+use super::{CertificateFiles, Secret};
 
 /// An application behind connections: where it listens, what it speaks, and how much it may be
 /// asked at once.
@@ -70,7 +70,8 @@ impl Protocol {
     pub fn scheme(&self) -> Scheme {
         match self {
             Protocol::FastCgi => Scheme::FastCgi,
-            Protocol::Http(_) => Scheme::Http,
+            Protocol::Http(HttpProxy { tls: None, .. }) => Scheme::Http,
+            Protocol::Http(HttpProxy { tls: Some(_), .. }) => Scheme::Https,
         }
     }
 }
@@ -82,6 +83,8 @@ pub enum Scheme {
     FastCgi,
     /// HTTP/1.1.
     Http,
+    /// The same over TLS.
+    Https,
 }
 
 /// What requests over HTTP tell an application.
@@ -93,6 +96,19 @@ pub struct HttpProxy {
     pub headers: BTreeMap<String, Secret>,
     /// How it learns of the client.
     pub forwarded: Forwarded,
+    /// How it is asked over TLS, if it is.
+    pub tls: Option<UpstreamTls>,
+}
+
+/// How an application is asked over TLS.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UpstreamTls {
+    /// A file with the authorities whose certificates are believed; absent: those of the system.
+    pub ca: Option<PathBuf>,
+    /// Whom its certificates have to name; absent: the host of the address.
+    pub name: Option<String>,
+    /// The certificate that it is shown.
+    pub certificate: Option<CertificateFiles>,
 }
 
 /// How an application learns for whom a request is made.

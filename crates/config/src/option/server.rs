@@ -231,6 +231,8 @@ section! {
         idle: Duration = "75s", within(1, 24 * HOUR), Live, env "TOKAMAK_TIMEOUTS_IDLE";
         /// How long a client may take nothing of its response, or less than `limits.send_rate`.
         send: Duration = "60s", within(1, HOUR), Live, env "TOKAMAK_TIMEOUTS_SEND";
+        /// How long nothing may come on a WebSocket, from either end; then it is closed.
+        tunnel: Duration = "1h", within(1, 24 * HOUR), Live, env "TOKAMAK_TIMEOUTS_TUNNEL";
         /// How long a stopping or reloading server lets running requests finish.
         drain: Duration = "30s", within(1, 24 * HOUR).or_zero("end them at once"), Live, env "TOKAMAK_TIMEOUTS_DRAIN";
         /// How long a stopping server still accepts connections before it drains. `/ready` of the

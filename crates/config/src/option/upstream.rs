@@ -16,10 +16,11 @@ section! {
         /// Name by which sites and routes refer to it.
         name: Option<Text> = "", ANY, Live;
         /// Where it listens: `"unix:/run/app.sock"`, `"HOST:PORT"` or `"srv:NAME"` if it speaks
-        /// FastCGI, `"http://HOST:PORT"` or `"http+unix:/run/app.sock"` if it speaks HTTP. Of
-        /// several addresses each gets its share; to give one of them three times as much, write
-        /// `{ address = "HOST:PORT", weight = 3 }`. A host's name stands for all its addresses,
-        /// `"srv:NAME"` for those of the service's SRV records, with their weights.
+        /// FastCGI, `"http://HOST:PORT"`, `"https://HOST:PORT"` or `"http+unix:/run/app.sock"` if
+        /// it speaks HTTP. Of several addresses each gets its share; to give one of them three
+        /// times as much, write `{ address = "HOST:PORT", weight = 3 }`. A host's name stands for
+        /// all its addresses, `"srv:NAME"` for those of the service's SRV records, with their
+        /// weights.
         address: Vec<Address> = "", ANY, Live;
         /// What the application speaks; `"auto"` is what its addresses say, and `"fastcgi"` for
         /// `spawn`.
@@ -133,6 +134,16 @@ section! {
         /// `"forwarded"` (the field of RFC 7239), or not (`"none"`). What clients themselves say in
         /// these fields is never passed on.
         forwarded: Forwarded = "x_forwarded", ANY, Live;
+        /// File of the authorities whose certificates an application behind `https://` may have
+        /// (PEM); if not set, those of the system.
+        tls_ca: Option<PathBuf> = "", ANY, Live;
+        /// Name that its certificate must have, and that it is asked for (SNI); if not set, the
+        /// host in `address`.
+        tls_name: Option<Text> = "", ANY, Live;
+        /// File of the certificate that it is shown if it asks for one (PEM).
+        tls_certificate: Option<PathBuf> = "", ANY, Live;
+        /// File of the key of `tls_certificate`; if not set, the same file.
+        tls_key: Option<PathBuf> = "", ANY, Live;
         /// Parameters added to each request of FastCGI, such as `HTTPS` or `PHP_VALUE`; an empty
         /// value removes one.
         params: BTreeMap<String, Secret> = "", ANY, Live;

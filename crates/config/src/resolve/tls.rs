@@ -143,14 +143,15 @@ impl Reader<'_> {
         pairs.collect()
     }
 
-    fn existing(
+    /// A file that is there.
+    pub(super) fn existing(
         &mut self,
         section: &str,
         name: &str,
-        path: &str,
+        path: impl AsRef<Path>,
         origin: Origin,
     ) -> std::path::PathBuf {
-        let path = self.absolute(Path::new(path), origin);
+        let path = self.absolute(path.as_ref(), origin);
         // Of a key's folder, others than root may not even see what is in it.
         let is_missing =
             path.metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
@@ -169,7 +170,7 @@ impl Reader<'_> {
         given: &Given<Option<std::path::PathBuf>>,
     ) -> Option<std::path::PathBuf> {
         let path = given.value.as_ref()?;
-        Some(self.existing(section, name, &path.to_string_lossy(), given.origin))
+        Some(self.existing(section, name, path, given.origin))
     }
 
     /// The addresses of both kinds.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::pool::or;
 use super::{Reader, header_fields, number};
 use crate::model::{
-    Address, Caching, Check, Compression, Endpoint, Filter, Health, HttpProxy, Mode, Protocol,
-    Route, Scheme, Scripts, Split, Upstream, UpstreamTimeouts,
+    Address, Caching, CertificateFiles, Check, Compression, Endpoint, Filter, Health, HttpProxy,
+    Mode, Protocol, Route, Scheme, Scripts, Split, Upstream, UpstreamTimeouts, UpstreamTls,
 };
 use crate::option;
 use crate::origin::{Given, Origin};
@@ -75,7 +75,7 @@ impl Reader<'_> {
         let connections = match &spawn {
             Some(spawn) if spawn.shared => spawn.processes,
             Some(_) => 1,
-            None if scheme == Scheme::Http => HTTP_CONNECTIONS,
+            None if scheme != Scheme::FastCgi => HTTP_CONNECTIONS,
             None => CONNECTIONS,
         };
         Upstream {
@@ -154,16 +154,18 @@ impl Reader<'_> {
             ("forwarded", forwarded.value != Default::default(), forwarded.origin),
         ];
         let (others, problem) = match scheme {
-            Scheme::Http => {
-                (of_fastcgi, "is for FastCGI, and the application speaks HTTP; remove this key")
-            }
+            Scheme::Http | Scheme::Https => (
+                &of_fastcgi[..],
+                "is for FastCGI, and the application speaks HTTP; remove this key",
+            ),
             Scheme::FastCgi => {
-                (of_http, "is for HTTP, and the application speaks FastCGI; remove this key")
+                (&of_http[..], "is for HTTP, and the application speaks FastCGI; remove this key")
             }
         };
-        for (key, _, origin) in others.into_iter().filter(|(_, is_set, _)| *is_set) {
-            self.report("upstream", key, origin, problem.into());
+        for (key, _, origin) in others.iter().filter(|(_, is_set, _)| *is_set) {
+            self.report("upstream", key, *origin, problem.into());
         }
+        let tls = self.upstream_tls(values, scheme);
         if scheme == Scheme::FastCgi {
             return Protocol::FastCgi;
         }
@@ -183,7 +185,52 @@ impl Reader<'_> {
         let headers = headers.value.iter();
         let headers =
             headers.map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect();
-        Protocol::Http(HttpProxy { host, headers, forwarded: forwarded.value })
+        Protocol::Http(HttpProxy { host, headers, forwarded: forwarded.value, tls })
+    }
+
+    /// How TLS is spoken with an application, if it is.
+    fn upstream_tls(&mut self, values: &option::Upstream, scheme: Scheme) -> Option<UpstreamTls> {
+        let option::Upstream { tls_ca, tls_name, tls_certificate, tls_key, .. } = values;
+        let all = [
+            ("tls_ca", tls_ca.value.is_some(), tls_ca.origin),
+            ("tls_name", tls_name.value.is_some(), tls_name.origin),
+            ("tls_certificate", tls_certificate.value.is_some(), tls_certificate.origin),
+            ("tls_key", tls_key.value.is_some(), tls_key.origin),
+        ];
+        if scheme != Scheme::Https {
+            for (key, _, origin) in all.into_iter().filter(|(_, is_set, _)| *is_set) {
+                let problem = "is for addresses with `https://`; remove this key".into();
+                self.report("upstream", key, origin, problem);
+            }
+            return None;
+        }
+        if !values.spawn.value.is_empty() {
+            let problem = "what `spawn` starts is asked without TLS; write \"http\"";
+            self.report("upstream", "protocol", values.protocol.origin, problem.into());
+        }
+        if tls_key.value.is_some() && tls_certificate.value.is_none() {
+            let problem = "needs its certificate; set `tls_certificate`, or remove this key";
+            self.report("upstream", "tls_key", tls_key.origin, problem.into());
+        }
+        let name = tls_name.value.as_ref().map(|Text(name)| name.clone());
+        let has_service = |address: &Address| matches!(address.endpoint, Endpoint::Srv(_));
+        if name.is_none() && values.address.value.iter().any(has_service) {
+            let problem = "a service's hosts are what the name server says, so that says nothing \
+                of whom to believe; set `tls_name`";
+            self.report("upstream", "address", values.address.origin, problem.into());
+        }
+        let mut file = |key: &str, given: &Given<Option<PathBuf>>| {
+            let path = given.value.as_ref()?;
+            Some(self.existing("upstream", key, path, given.origin))
+        };
+        let ca = file("tls_ca", tls_ca);
+        let certificate = file("tls_certificate", tls_certificate);
+        let key = file("tls_key", tls_key);
+        let certificate = certificate.map(|certificate| CertificateFiles {
+            key: key.unwrap_or_else(|| certificate.clone()),
+            certificate,
+        });
+        Some(UpstreamTls { ca, name, certificate })
     }
 
     fn addresses(&mut self, values: &option::Upstream, scheme: Scheme) -> Vec<Address> {
@@ -193,13 +240,18 @@ impl Reader<'_> {
             // One without a scheme may be of either, if `protocol` says so.
             let is_other = match values.protocol.value {
                 Auto::Word => *own != scheme,
-                Auto::Is(_) => *own == Scheme::Http && scheme != Scheme::Http,
+                Auto::Is(_) => *own != Scheme::FastCgi && *own != scheme,
             };
             if is_other {
                 let problem = format!(
                     "`{endpoint}` is of another protocol than the others; make it an [[upstream]] \
                         of its own"
                 );
+                self.report("upstream", "address", origin, problem);
+            }
+            if scheme == Scheme::Https && matches!(endpoint, Endpoint::Unix(_)) {
+                let problem =
+                    format!("`{endpoint}` is asked without TLS; write it as http+{endpoint}");
                 self.report("upstream", "address", origin, problem);
             }
             let endpoint = match endpoint {
@@ -437,7 +489,8 @@ impl Reader<'_> {
     /// Whether the upstream of this index speaks HTTP.
     pub(super) fn speaks_http(&self, index: usize) -> bool {
         let named = self.raw.upstreams.iter().filter(|table| table.values.name.value.is_some());
-        named.map(|table| scheme(&table.values)).nth(index) == Some(Scheme::Http)
+        let mut schemes = named.map(|table| scheme(&table.values));
+        schemes.nth(index).is_some_and(|scheme| scheme != Scheme::FastCgi)
     }
 
     fn named(&mut self, section: &str, option: &str, name: &str, origin: Origin) -> Option<usize> {

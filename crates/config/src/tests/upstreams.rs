@@ -368,7 +368,15 @@ fn what_one_protocol_does_not_have_is_refused() {
         assert!(!problems.contains("s3cret"), "{problems}");
     };
     for (lines, expected) in [
-        ("address = \"https://a\"", "`https` is no protocol of applications here"),
+        ("address = \"h2c://a\"", "`h2c` is no protocol of applications here"),
+        ("address = [\"https://a\", \"http://a\"]", "is of another protocol than the others"),
+        ("address = \"unix:/a\"\nprotocol = \"https\"", "write it as http+unix:/a"),
+        ("address = \"srv:a\"\nprotocol = \"https\"", "set `tls_name`"),
+        ("spawn = [\"/bin/true\"]\nprotocol = \"https\"", "is asked without TLS"),
+        ("address = \"https://a\"\ntls_key = \"index.html\"", "needs its certificate"),
+        ("address = \"https://a\"\ntls_ca = \"none.pem\"", "is not a file"),
+        ("address = \"http://a\"\ntls_name = \"a\"", "tls_name: is for addresses with"),
+        ("address = \"a:1\"\ntls_ca = \"a\"", "tls_ca: is for addresses with `https://`"),
         ("address = \"http://a/b\"", "has a path; leave it out"),
         ("address = \"http://\"", "names no host"),
         ("address = \"http://a:0\"", "names no host"),
@@ -394,4 +402,32 @@ fn what_one_protocol_does_not_have_is_refused() {
     fails(format!("{route}filter = \"a\""), "which has no such role");
     fails(format!("{route}upstream = \"a\"\nupstream_path = \"b\""), "must begin with `/`");
     fails(format!("{route}cache = true\nupstream_path = \"/\""), "is for an `upstream` of HTTP");
+}
+
+#[test]
+fn an_application_behind_tls_has_its_files() {
+    let place = Place::with(&["ca.pem", "own.pem", "index.html"]);
+    let text = r#"
+        [[upstream]]
+        name = "a"
+        address = ["https://a", "https://b:8443"]
+        tls_ca = "ca.pem"
+        tls_name = "c"
+        tls_certificate = "own.pem"
+        [[site]]
+        upstream = "a"
+    "#;
+    let server = place.load(text).unwrap();
+    let [upstream] = &server.upstreams[..] else { panic!("one upstream") };
+    let endpoints: Vec<String> =
+        upstream.addresses.iter().map(|address| address.endpoint.to_string()).collect();
+    assert_eq!(endpoints, ["a:443", "b:8443"]);
+    let Protocol::Http(proxy) = &upstream.protocol else { panic!("it speaks HTTP") };
+    let own = place.path("own.pem");
+    let tls = UpstreamTls {
+        ca: Some(place.path("ca.pem")),
+        name: Some("c".into()),
+        certificate: Some(CertificateFiles { certificate: own.clone(), key: own }),
+    };
+    assert_eq!(proxy.tls, Some(tls));
 }

@@ -123,8 +123,8 @@ impl Choice for Balance {
 }
 
 impl Choice for Scheme {
-    const NAMES: &'static [&'static str] = &["fastcgi", "http"];
-    const ALL: &'static [Scheme] = &[Scheme::FastCgi, Scheme::Http];
+    const NAMES: &'static [&'static str] = &["fastcgi", "http", "https"];
+    const ALL: &'static [Scheme] = &[Scheme::FastCgi, Scheme::Http, Scheme::Https];
 }
 
 impl Choice for Forwarded {

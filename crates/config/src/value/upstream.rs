@@ -102,7 +102,8 @@ impl Value for AdminAddress {
 fn plain_address(literal: &Literal) -> Result<Address, Vec<ValueError>> {
     let text = text_of(literal, "an address such as \"unix:/run/app.sock\"")?;
     let read = match text.split_once("://") {
-        Some(("http", rest)) => http_endpoint(text, rest).map(|endpoint| (Scheme::Http, endpoint)),
+        Some(("http", rest)) => http_endpoint(text, rest, 80).map(|found| (Scheme::Http, found)),
+        Some(("https", rest)) => http_endpoint(text, rest, 443).map(|found| (Scheme::Https, found)),
         Some((scheme, _)) => Err(format!(
             "`{text}` cannot be asked: `{scheme}` is no protocol of applications here; write \
                 \"http://HOST:PORT\""
@@ -118,8 +119,8 @@ fn plain_address(literal: &Literal) -> Result<Address, Vec<ValueError>> {
     Ok(Address { scheme, endpoint, weight: 1 })
 }
 
-/// Where an application of HTTP listens: on port 80, if the URL names none.
-fn http_endpoint(url: &str, rest: &str) -> Result<Endpoint, String> {
+/// Where an application of HTTP listens: on port `usual`, if the URL names none.
+fn http_endpoint(url: &str, rest: &str, usual: u16) -> Result<Endpoint, String> {
     let authority = rest.strip_suffix('/').unwrap_or(rest);
     if authority.contains(['/', '?', '#']) {
         return Err(format!(
@@ -127,7 +128,7 @@ fn http_endpoint(url: &str, rest: &str) -> Result<Endpoint, String> {
         ));
     }
     let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
-    let with_port = if has_port { authority.to_owned() } else { format!("{authority}:80") };
+    let with_port = if has_port { authority.to_owned() } else { format!("{authority}:{usual}") };
     with_port
         .parse()
         .map_err(|_| format!("`{url}` names no host; write it as in \"http://127.0.0.1:3000\""))
@@ -177,6 +178,7 @@ impl Value for Address {
                 quote(&format!("http+unix:{}", path.display()))?
             }
             (Scheme::Http, endpoint) => quote(&format!("http://{endpoint}"))?,
+            (Scheme::Https, endpoint) => quote(&format!("https://{endpoint}"))?,
         };
         Some(match self.weight {
             1 => endpoint,

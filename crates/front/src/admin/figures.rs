@@ -12,7 +12,9 @@ use tokamak_upstream::remote::{AddressState, Upstream};
 use crate::balancer::Balancer;
 use crate::cache::Content;
 use crate::clock::epoch;
-use crate::counters::{Http2Counters, Http2Fault, LoopCounters, RouteCounts, STATUSES};
+use crate::counters::{
+    Http2Counters, Http2Fault, LoopCounters, RouteCounts, STATUSES, WebSocketCounters,
+};
 use crate::export::{Fate, SpanQueue};
 use crate::failure::{Failure, Side};
 use crate::request_summary::RequestSummary;
@@ -75,6 +77,7 @@ impl Figures {
         samples.add(Row::EventLoops, &["idle"], idle as f64);
         self.add_limits(&mut samples);
         self.add_http2(&mut samples);
+        self.add_websockets(&mut samples);
         self.add_tls(&mut samples);
         for coding in Coding::ALL {
             let [before, after] = compression::counted(coding);
@@ -185,6 +188,17 @@ impl Figures {
         for fault in Http2Fault::ALL {
             samples.add(Row::Http2Closed, &[fault.name()], sum(&|it| &it.closed[fault as usize]));
         }
+    }
+
+    fn add_websockets(&self, samples: &mut Samples) {
+        let sum = |of: &dyn Fn(&WebSocketCounters) -> &Counter| -> u64 {
+            self.loops.iter().map(|counters| of(&counters.websockets).get()).sum()
+        };
+        // Read first, so that none looks closed that is not counted yet.
+        let closed = sum(&|it| &it.closed);
+        let opened = sum(&|it| &it.opened);
+        samples.add(Row::WebSockets, &[], opened as f64);
+        samples.add(Row::WebSocketsOpen, &[], opened.saturating_sub(closed) as f64);
     }
 
     fn add_limits(&self, samples: &mut Samples) {

@@ -25,6 +25,8 @@ pub enum Waiting {
     Sending = 3,
     /// The rest of a request's body, from a web server.
     Body = 4,
+    /// Either end of a WebSocket.
+    Tunnel = 5,
 }
 
 /// What a connection waits for, shared by its task and the timeouts.
@@ -57,7 +59,8 @@ impl Activity {
             1 => Waiting::Head,
             2 => Waiting::Serving,
             3 => Waiting::Sending,
-            _ => Waiting::Body,
+            4 => Waiting::Body,
+            _ => Waiting::Tunnel,
         };
         (waiting, self.since.load(Ordering::Relaxed))
     }

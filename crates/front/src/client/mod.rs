@@ -138,6 +138,9 @@ pub trait Client: Send + Sync {
     /// socket.
     fn poll_gone(&self, cx: &mut task::Context<'_>) -> task::Poll<()>;
 
+    /// Whether it can be given a WebSocket in place of a response's body.
+    fn takes_websocket(&self) -> bool;
+
     /// Sends an interim response (RFC 9110 section 15.2). Interim responses are optional: this is a
     /// no-op if the client's protocol has none, or if other bytes are being sent.
     fn send_interim(&self, status: StatusCode, headers: &HeaderMap);

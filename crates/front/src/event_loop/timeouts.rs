@@ -30,6 +30,12 @@ impl EventLoop {
                 Waiting::Idle => idle,
                 Waiting::Head => limits.head,
                 Waiting::Body => limits.body,
+                Waiting::Tunnel => {
+                    if is_draining {
+                        watched.activity().call();
+                    }
+                    limits.tunnel
+                }
                 Waiting::Sending => limits.send,
                 // Its requests notice by themselves that their client has gone.
                 Waiting::Serving if matches!(watched, Watched::Http(_) | Watched::Http2(_)) => {

@@ -115,7 +115,7 @@ impl Shared {
             }
         }
         let sites: Vec<Arc<config::Site>> = config.sites.iter().cloned().map(Arc::new).collect();
-        let upstreams: Arc<[Upstream]> = config.upstreams.iter().map(upstream::upstream).collect();
+        let upstreams = upstream::upstreams(&config, &start.upstream_tls)?;
         let lua = lua::engine(&config, start.scripts.as_deref());
         let cache = Content::new(&config);
         if start.is_successor {

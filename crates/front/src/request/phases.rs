@@ -24,6 +24,7 @@ use crate::response::files::{self, OpenFile};
 use crate::response::{Source, pages};
 use crate::route::{Decision, Script, Target};
 use crate::site::{Handler, Site};
+use crate::websocket;
 
 /// What is to be done for a request that has to wait.
 pub enum Deferred {
@@ -182,7 +183,12 @@ pub async fn content(
     let may_intercept = given.may_intercept;
     let response = match content {
         Content::Application(application) => {
-            match (arrival.site.caching.of(&application.path), given.overrides) {
+            // A stored page is no answer to who wants to talk.
+            let policy = match websocket::is_asked(arrival.caller, request) {
+                false => arrival.site.caching.of(&application.path),
+                true => None,
+            };
+            match (policy, given.overrides) {
                 (Some(policy), Some(overrides)) => {
                     let answer =
                         ask_cache(arrival, request, given, policy, overrides, application, ledger);

@@ -17,6 +17,7 @@ pub use error::HttpError;
 pub use request::{Request, is_reserved};
 pub use response::{Decoder, Response};
 pub use sending::Sending;
+pub use stream::system_authorities;
 
 use crate::names::Names;
 use pool::Pool;

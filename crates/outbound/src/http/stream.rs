@@ -105,7 +105,11 @@ async fn configuration() -> io::Result<Arc<ClientConfig>> {
     made.await.cloned()
 }
 
-fn trusting() -> io::Result<Arc<ClientConfig>> {
+/// The authorities that the system trusts. It reads files.
+///
+/// # Errors
+/// Fails if there are none.
+pub fn system_authorities() -> io::Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     // A file that cannot be read, or a certificate of an odd kind, is no reason to trust none of
     // the others.
@@ -113,6 +117,11 @@ fn trusting() -> io::Result<Arc<ClientConfig>> {
     if roots.is_empty() {
         return Err(io::Error::other("the system has no certificates to trust"));
     }
+    Ok(roots)
+}
+
+fn trusting() -> io::Result<Arc<ClientConfig>> {
+    let roots = system_authorities()?;
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();

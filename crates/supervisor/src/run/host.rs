@@ -24,6 +24,7 @@ use crate::settings;
 use crate::sockets::Sockets;
 use crate::system::System;
 use crate::upgrade::Origin;
+use crate::upstream_tls;
 use crate::users::UserFilesWatch;
 
 /// Sockets, files and programs of the server.
@@ -94,6 +95,7 @@ impl Outside for Host {
         self.listeners.open(&addresses).map_err(|wrong| wrong.to_string())?;
         self.sockets.open(server).map_err(|wrong| wrong.to_string())?;
         self.certificates.load(server)?;
+        upstream_tls::read(server)?;
         self.users.load(server)
     }
 

@@ -26,8 +26,8 @@ impl Decoder {
             Protocol::FastCgi => {
                 Decoder::FastCgi { messages: Messages::new(), stdout_ended: false }
             }
-            Protocol::Http(Expected { is_head, largest_head }) => {
-                Decoder::Http(http1::Decoder::new(is_head, largest_head))
+            Protocol::Http(Expected { is_head, largest_head, websocket }) => {
+                Decoder::Http(http1::Decoder::new(is_head, largest_head).upgrading(websocket))
             }
         }
     }

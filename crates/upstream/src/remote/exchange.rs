@@ -7,6 +7,7 @@ use super::error::UpstreamError;
 use super::event::Event;
 use super::exclusive::ExclusiveStream;
 use super::mux_stream::MuxStream;
+use super::tunnel::Tunnel;
 
 /// A request that is being answered. Dropping it aborts the request.
 #[derive(Debug)]
@@ -51,6 +52,14 @@ impl Exchange {
         match &self.0 {
             Kind::Exclusive(exclusive) => exclusive.has_written(),
             Kind::Shared(stream) => stream.has_written(),
+        }
+    }
+
+    /// The connection of a request that was answered with status 101.
+    pub fn into_tunnel(self) -> Option<Tunnel> {
+        match self.0 {
+            Kind::Exclusive(exclusive) => exclusive.into_tunnel(),
+            Kind::Shared(_) => None,
         }
     }
 

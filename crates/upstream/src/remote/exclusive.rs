@@ -14,6 +14,7 @@ use super::event::Event;
 use super::pool::{Lease, Starving};
 use super::request::{Call, Protocol, Written};
 use super::settings::Bounds;
+use super::tunnel::Tunnel;
 
 /// A request on a new connection that is not answered for so long may be waiting for a process that
 /// waits for us. Most applications answer sooner: with a tenth of it, kept connections would be
@@ -62,6 +63,11 @@ impl ExclusiveStream {
             moved,
             starving: None,
         }
+    }
+
+    /// The connection, for which the application has changed the protocol.
+    pub fn into_tunnel(self) -> Option<Tunnel> {
+        Some(Tunnel::new(self.lease?, self.input))
     }
 
     /// Whether any of the request may have reached the application.
@@ -113,7 +119,11 @@ impl ExclusiveStream {
         while !self.all_written && !self.deaf {
             let rest = self.call.rest(&mut self.written).map_err(|_| UpstreamError::Spool)?;
             if rest.is_empty() {
-                self.all_written = true;
+                match lease.connection().stream.poll_flush(context) {
+                    Poll::Ready(Ok(())) => self.all_written = true,
+                    Poll::Ready(Err(_)) => self.deaf = true,
+                    Poll::Pending => {}
+                }
                 break;
             }
             match lease.connection().stream.poll_write(context, rest) {

@@ -9,6 +9,7 @@ use tokamak_sys::control::{AddressState, AddressStatus, Connections};
 
 use super::balance::health::{Health, HealthState, Rules, Severity};
 use super::balance::{Candidate, hash};
+use super::connector::Connector;
 use super::mux_connections::{Capacity, MuxConnections};
 use super::pool::Pool;
 use super::settings::Bounds;
@@ -47,17 +48,22 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub fn new(address: Address, source: Option<usize>, bounds: Bounds, rules: Rules) -> Member {
-        let Address { endpoint, weight } = address;
-        let name = endpoint.to_string();
+    pub fn new(
+        connector: Connector,
+        weight: u32,
+        source: Option<usize>,
+        bounds: Bounds,
+        rules: Rules,
+    ) -> Member {
+        let name = connector.endpoint.to_string();
         Member {
             identity: hash::hash(name.as_bytes()),
             name,
             source,
-            pool: Arc::new(Pool::new(endpoint.clone(), bounds)),
-            mux_connections: MuxConnections::new(endpoint.clone(), bounds),
+            pool: Arc::new(Pool::new(connector.clone(), bounds)),
+            mux_connections: MuxConnections::new(connector.clone(), bounds),
             bounds,
-            endpoint,
+            endpoint: connector.endpoint,
             weight: AtomicU32::new(weight),
             due: AtomicU64::new(0),
             health: Mutex::new(Health::new(rules, tokamak_cost::now())),

@@ -16,6 +16,7 @@ mod attempts;
 mod backlog;
 mod balance;
 mod checkup;
+mod connector;
 mod decoder;
 mod error;
 mod event;
@@ -37,6 +38,7 @@ mod settings;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 mod upstream;
 
 pub use attempts::{Attempts, ResponseStart};
@@ -58,4 +60,5 @@ pub use tokamak_http1::Head;
 pub use tokamak_sys::control::{
     AddressAction, AddressChange, AddressState, AddressStatus, Connections,
 };
+pub use tunnel::Tunnel;
 pub use upstream::Upstream;

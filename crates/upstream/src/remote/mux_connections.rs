@@ -10,18 +10,17 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokamak_fastcgi::{Message, Messages, Values, ValuesQuery, encode};
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout};
 
+use super::connector::Connector;
 use super::mux_connection::{ASKING, MuxConnection};
 use super::mux_stream::MuxStream;
 use super::pool::{ExclusiveCount, Permit};
 use super::request::Call;
 use super::settings::Bounds;
-use super::stream::{Endpoint, Stream};
 
 /// Requests that a connection has before another one is opened. With a tenth, sharing would hardly
 /// save connections; with ten times more, one lost connection would lose hundreds of requests, and
@@ -31,7 +30,7 @@ const EACH: usize = 32;
 /// The shared connections to an address.
 #[derive(Debug)]
 pub(super) struct MuxConnections {
-    endpoint: Endpoint,
+    connector: Connector,
     bounds: Bounds,
     open: Mutex<Vec<Arc<MuxConnection>>>,
     /// Held while a connection is opened; when and why that failed the last time.
@@ -50,9 +49,9 @@ pub(super) struct Capacity {
 }
 
 impl MuxConnections {
-    pub fn new(endpoint: Endpoint, bounds: Bounds) -> MuxConnections {
+    pub fn new(connector: Connector, bounds: Bounds) -> MuxConnections {
         MuxConnections {
-            endpoint,
+            connector,
             bounds,
             open: Mutex::default(),
             opening: Default::default(),
@@ -89,7 +88,7 @@ impl MuxConnections {
         learned: impl FnOnce(Option<Capacity>),
     ) -> io::Result<Option<Capacity>> {
         let learn = || async {
-            let values = ask(&self.endpoint, self.bounds.connect_timeout).await?;
+            let values = ask(&self.connector).await?;
             let capacity = capacity(values, self.bounds);
             learned(capacity);
             Ok(capacity)
@@ -138,7 +137,7 @@ impl MuxConnections {
         {
             return Err(why.into());
         }
-        match connect(&self.endpoint, self.bounds.connect_timeout).await {
+        match self.connector.connect().await {
             Ok(stream) => {
                 let connection = MuxConnection::start(stream, loop_index, self.bounds);
                 self.open().push(connection.clone());
@@ -192,16 +191,9 @@ impl MuxConnections {
     }
 }
 
-async fn connect(endpoint: &Endpoint, limit: Duration) -> io::Result<Stream> {
-    match timeout(limit, Stream::connect(endpoint)).await {
-        Ok(stream) => stream,
-        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no connection in time")),
-    }
-}
-
 /// What the application says of itself; nothing if it says nothing of use.
-async fn ask(endpoint: &Endpoint, limit: Duration) -> io::Result<Values> {
-    let mut stream = connect(endpoint, limit).await?;
+async fn ask(connector: &Connector) -> io::Result<Values> {
+    let mut stream = connector.connect().await?;
     let mut question = Vec::new();
     encode::probe_values(&mut question, ValuesQuery::ALL);
     let asking = async {
@@ -232,6 +224,8 @@ fn capacity(values: Values, bounds: Bounds) -> Option<Capacity> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

@@ -25,11 +25,12 @@ use std::task::{Context, Poll, ready};
 use tokamak_sys::control::Connections;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
+use super::connector::Connector;
 use super::error::UpstreamError;
 use super::fair_semaphore::FairSemaphore;
 use super::keeping::Keeping;
 use super::settings::Bounds;
-use super::stream::{Endpoint, Stream};
+use super::stream::Stream;
 use crate::flow::Flow;
 
 /// A connection.
@@ -48,7 +49,7 @@ pub(super) struct Connection {
 /// The connections to one address.
 #[derive(Debug)]
 pub(super) struct Pool {
-    endpoint: Endpoint,
+    connector: Connector,
     bounds: Bounds,
     state: Mutex<PoolState>,
     /// The application is found to close its connections, and nobody has asked yet.
@@ -113,7 +114,7 @@ pub(super) struct Lease {
 pub(super) struct Starving(Arc<Pool>);
 
 impl Pool {
-    pub fn new(endpoint: Endpoint, bounds: Bounds) -> Pool {
+    pub fn new(connector: Connector, bounds: Bounds) -> Pool {
         let semaphore = FairSemaphore::new(bounds.connections);
         let state = Mutex::new(PoolState {
             semaphore,
@@ -121,7 +122,7 @@ impl Pool {
             starving: 0,
             keeping: Keeping::default(),
         });
-        Pool { endpoint, bounds, state, has_news: AtomicBool::new(false) }
+        Pool { connector, bounds, state, has_news: AtomicBool::new(false) }
     }
 
     /// Whether a request would not have to wait.
@@ -233,12 +234,8 @@ impl Pool {
             state.idle.drain(..replaced).collect()
         };
         drop(too_many);
-        let connect = Stream::connect(&self.endpoint);
-        let stream = match timeout(self.bounds.connect_timeout, connect).await {
-            Ok(stream) => stream,
-            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no connection in time")),
-        };
-        let connection = Connection { stream: stream?, requests: 0, answered: 0, timer: None };
+        let stream = self.connector.connect().await?;
+        let connection = Connection { stream, requests: 0, answered: 0, timer: None };
         Ok(Lease::new(connection, permit))
     }
 

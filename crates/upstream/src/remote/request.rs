@@ -53,6 +53,8 @@ pub struct Expected {
     pub is_head: bool,
     /// Most bytes of a response's head.
     pub largest_head: usize,
+    /// A WebSocket, for which the request asks: see [`super::Tunnel`].
+    pub websocket: bool,
 }
 
 /// How much of a call has been written.

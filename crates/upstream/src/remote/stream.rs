@@ -2,6 +2,7 @@
 //! done, and without waking anybody for nothing.
 //!
 //! - A connection is registered for reading alone: see [`crate::socket`].
+//! - TLS is a session beside the socket, which takes and gives bytes; it has no calls of its own.
 //! - Taking bytes from a Unix socket wakes the process that sleeps at its other end, because there
 //!   is room again now, and an application that waits for its next request sleeps there. So a small
 //!   response is looked at and left where it is until the next request has been sent, which wakes
@@ -9,6 +10,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -20,8 +22,10 @@ use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, socket_with,
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, socket_with,
 };
+use tokamak_tls::ClientSession;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::TcpStream;
@@ -77,6 +81,7 @@ struct Socket {
     is_unix: bool,
     /// Bytes at its front that have been looked at and not taken.
     left: usize,
+    tls: Option<Box<ClientSession>>,
 }
 
 impl Stream {
@@ -89,7 +94,24 @@ impl Stream {
             }
             Endpoint::Unix(path) => (connect_unix(path).await?, true),
         };
-        Stream::register(Socket { fd, is_unix, left: 0 })
+        Stream::register(Socket { fd, is_unix, left: 0, tls: None })
+    }
+
+    /// The same with this session, whose handshake is done then.
+    ///
+    /// # Errors
+    /// Fails if the peer is not to be trusted, or the connection is lost.
+    pub async fn secured(mut self, session: ClientSession) -> io::Result<Stream> {
+        self.socket.get_mut().tls = Some(Box::new(session));
+        poll_fn(|context| {
+            while self.socket.get_ref().tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
+                ready!(self.poll_flush(context))?;
+                ready!(self.poll_receive_tls(context))?;
+            }
+            self.poll_flush(context)
+        })
+        .await?;
+        Ok(self)
     }
 
     /// In the event loop of the caller.
@@ -114,12 +136,44 @@ impl Stream {
     pub fn is_quiet_now(&mut self) -> bool {
         let socket = self.socket.get_mut();
         socket.take_left();
-        matches!(recv(&socket.fd, &mut [0], RecvFlags::PEEK), Err(Errno::AGAIN))
+        match &mut socket.tls {
+            None => matches!(recv(&socket.fd, &mut [0], RecvFlags::PEEK), Err(Errno::AGAIN)),
+            Some(tls) => is_session_quiet(&socket.fd, tls),
+        }
     }
 
     /// The next bytes; none at the end. `look`: they are all that is expected, and may be left in
     /// the socket.
     pub fn poll_read(&mut self, context: &mut Context<'_>, look: bool) -> Poll<io::Result<Bytes>> {
+        if self.socket.get_ref().tls.is_none() {
+            return self.poll_receive(context, look, |_, room| Ok(bytes_of(room)));
+        }
+        loop {
+            if let Some(plain) = self.socket.get_mut().tls.as_mut().and_then(|tls| tls.take()) {
+                return Poll::Ready(Ok(plain));
+            }
+            ready!(self.poll_receive_tls(context))?;
+        }
+    }
+
+    /// Gives the session what has come, and sends what it answers to that.
+    fn poll_receive_tls(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let received = ready!(self.poll_receive(context, false, |tls, room| {
+            tls.map_or(Ok(()), |tls| tls.receive(room))
+        }));
+        match self.poll_flush(context) {
+            Poll::Ready(Err(error)) => Poll::Ready(received.and(Err(error))),
+            _ => Poll::Ready(received),
+        }
+    }
+
+    /// Takes the bytes that have come from the socket.
+    fn poll_receive<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        look: bool,
+        take: impl FnOnce(Option<&mut ClientSession>, &mut Vec<u8>) -> io::Result<T>,
+    ) -> Poll<io::Result<T>> {
         self.socket.get_mut().take_left();
         ROOM.with_borrow_mut(|room| {
             loop {
@@ -145,21 +199,43 @@ impl Stream {
                         if room.len() < READ {
                             ready.clear_ready();
                         }
-                        return Poll::Ready(Ok(bytes_of(room)));
+                        return Poll::Ready(take(self.socket.get_mut().tls.as_deref_mut(), room));
                     }
                 }
             }
         })
     }
 
+    /// Takes bytes to be written. With TLS they are on their way only when [`Stream::poll_flush`]
+    /// is done.
     pub fn poll_write(
         &mut self,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if self.socket.get_ref().tls.is_some() {
+            ready!(self.poll_flush(context))?;
+            let said = self.socket.get_mut().tls.as_mut().map_or(Ok(0), |tls| tls.say(bytes));
+            return match self.poll_flush(context) {
+                Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+                _ => Poll::Ready(said),
+            };
+        }
         let sent = ready!(self.writing.poll_send(self.socket.get_ref().fd.as_fd(), context, bytes));
         self.socket.get_mut().take_left();
         Poll::Ready(sent)
+    }
+
+    /// Writes what TLS has taken; without TLS there is nothing to do.
+    pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Socket { fd, tls: Some(tls), .. } = self.socket.get_mut() else {
+            return Poll::Ready(Ok(()));
+        };
+        while !tls.wire().is_empty() {
+            let count = ready!(self.writing.poll_send(fd.as_fd(), context, tls.wire()))?;
+            tls.sent(count);
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Nothing more is written for now.
@@ -189,11 +265,32 @@ impl AsRawFd for Socket {
     }
 }
 
-/// Closed with bytes in it, it would be an error for the application and not the end.
+/// Closed with bytes in it, or without the end of TLS, it would be an error for the application and
+/// not the end.
 impl Drop for Socket {
     fn drop(&mut self) {
         self.take_left();
+        if let Some(tls) = &mut self.tls {
+            tls.end();
+            // What the kernel does not take at once is not waited for.
+            let _ = send(&self.fd, tls.wire(), SendFlags::NOSIGNAL);
+        }
     }
+}
+
+/// Whether nothing but tickets has come.
+fn is_session_quiet(fd: &OwnedFd, tls: &mut ClientSession) -> bool {
+    while tls.is_quiet() {
+        let mut wire = [0; 1024];
+        match recv(fd, &mut wire, RecvFlags::empty()) {
+            Err(Errno::AGAIN) => return true,
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+            Ok((_, count)) if tls.receive(&wire[..count]).is_err() => return false,
+            Ok(_) => {}
+        }
+    }
+    false
 }
 
 /// A small piece gets memory of its own, so that it does not hold a large one for as long as a slow

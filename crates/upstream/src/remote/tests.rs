@@ -66,6 +66,7 @@ fn upstream(applications: &[&Application], bounds: Bounds) -> Upstream {
         |application: &&Application| Address { endpoint: application.endpoint.clone(), weight: 1 };
     Upstream::new(
         settings,
+        None,
         applications.iter().map(address).collect(),
         Vec::new(),
         LogSink::by(|_| {}),

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokamak_sys::control::AddressStatus;
+use tokamak_tls::ClientSettings;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::connector::Connector;
 use super::member::{Address, Member};
 use super::members::Members;
-use super::names::Source;
+use super::names::{Name, Source};
 use super::settings::{LogSink, Settings};
 use super::stream::Endpoint;
 
@@ -17,6 +19,8 @@ use super::stream::Endpoint;
 #[derive(Debug)]
 pub struct Upstream {
     pub(super) settings: Settings,
+    /// How it is asked over TLS, if it is.
+    tls: Option<ClientSettings>,
     members: RwLock<Members>,
     /// Names whose addresses are among the members, too.
     sources: Vec<Source>,
@@ -30,21 +34,36 @@ impl Upstream {
     /// to [follow](Upstream::follow).
     pub fn new(
         settings: Settings,
+        tls: Option<ClientSettings>,
         addresses: Vec<Address>,
         sources: Vec<Source>,
         tell: LogSink,
     ) -> Upstream {
         let unresolved = watch::Sender::new((0..sources.len()).collect());
-        let upstream =
-            Upstream { settings, members: RwLock::default(), sources, unresolved, log_sink: tell };
+        let members = RwLock::default();
+        let upstream = Upstream { settings, tls, members, sources, unresolved, log_sink: tell };
         addresses.into_iter().for_each(|address| upstream.add(address));
         upstream
     }
 
     /// Puts an address into service; one that is there gets this weight.
     pub fn add(&self, address: Address) {
+        self.members_mut().add(address, |address| self.member(address, None));
+    }
+
+    /// A new member, which is there because of this source, if it is.
+    fn member(&self, address: Address, source: Option<usize>) -> Member {
+        let Address { endpoint, weight } = address;
         let Settings { bounds, rules, .. } = self.settings;
-        self.members_mut().add(address, |address| Member::new(address, None, bounds, rules));
+        let name = source.and_then(|source| self.source(source)).map(|source| &source.name);
+        let host = match (name, &endpoint) {
+            (Some(Name::Host(host, _)), _) => host.clone(),
+            (_, Endpoint::Tcp(address)) => address.ip().to_string(),
+            (_, Endpoint::Unix(_)) => "localhost".into(),
+        };
+        let limit = bounds.connect_timeout;
+        let connector = Connector { endpoint, tls: self.tls.clone(), host, limit };
+        Member::new(connector, weight, source, bounds, rules)
     }
 
     /// How many names there are to follow.
@@ -58,8 +77,7 @@ impl Upstream {
 
     /// The addresses that are behind a name now.
     pub(super) fn set_source(&self, source: usize, addresses: Vec<Address>) {
-        let Settings { bounds, rules, .. } = self.settings;
-        let new = |address| Member::new(address, Some(source), bounds, rules);
+        let new = |address| self.member(address, Some(source));
         self.members_mut().set_source(source, addresses, new);
         self.unresolved.send_if_modified(|unresolved| unresolved.remove(&source));
     }

@@ -19,6 +19,7 @@ use crate::backend::response_head::{
 };
 use crate::backend::{Arrival, BackendRequest};
 use crate::route::{REDIRECT_PATH, Script};
+use crate::websocket;
 
 /// Room for the head of most requests.
 const ROOM: usize = 1024;
@@ -65,6 +66,10 @@ pub fn request(
     if headers.get_all(header::TE).iter().any(|value| has_token(value, b"trailers")) {
         put(&mut head, b"te", b"trailers");
     }
+    let websocket = websocket::is_asked(caller, request) && body.left() == 0;
+    if websocket {
+        put(&mut head, b"upgrade", b"websocket");
+    }
     put_forwarded(&mut head, proxy, &caller.addresses().text().peer, caller.scheme(), own_host);
     let length = body.left();
     // A request without a length has no body (RFC 9112 section 6.3). Some applications refuse a
@@ -73,8 +78,13 @@ pub fn request(
     if length > 0 || is_usual || headers.contains_key(header::CONTENT_LENGTH) {
         put(&mut head, b"content-length", Decimal::default().text(length));
     }
-    finish(&mut head, proxy, keep);
-    let expected = Expected { is_head: method == Method::HEAD, largest_head };
+    let connection = match (websocket, keep) {
+        (true, _) => Some("upgrade"),
+        (false, false) => Some("close"),
+        (false, true) => None,
+    };
+    finish(&mut head, proxy, connection);
+    let expected = Expected { is_head: method == Method::HEAD, largest_head, websocket };
     remote::Call::http(head, expected, call.is_repeatable, body)
 }
 
@@ -89,8 +99,9 @@ pub fn check(
     put_all(&mut head, &[b"GET ", check.path.as_bytes(), b" HTTP/1.1\r\n"]);
     put(&mut head, b"host", proxy.host.as_deref().unwrap_or("localhost").as_bytes());
     put(&mut head, b"user-agent", concat!("Tokamak/", env!("CARGO_PKG_VERSION")).as_bytes());
-    finish(&mut head, proxy, keep);
-    remote::Call::http(head, Expected { is_head: false, largest_head }, true, Body::Empty)
+    finish(&mut head, proxy, if keep { None } else { Some("close") });
+    let expected = Expected { is_head: false, largest_head, websocket: false };
+    remote::Call::http(head, expected, true, Body::Empty)
 }
 
 /// Reads the head of a response.
@@ -174,16 +185,16 @@ fn put_forwarded(head: &mut Vec<u8>, proxy: &HttpProxy, client: &str, scheme: &s
     }
 }
 
-/// Ends a head with the operator's fields.
-fn finish(head: &mut Vec<u8>, proxy: &HttpProxy, keep: bool) {
+/// Ends a head with the operator's fields, and what is to become of the connection.
+fn finish(head: &mut Vec<u8>, proxy: &HttpProxy, connection: Option<&str>) {
     for (name, value) in &proxy.headers {
         let value = value.reveal();
         if !value.is_empty() {
             put(head, name.as_bytes(), value.as_bytes());
         }
     }
-    if !keep {
-        put(head, b"connection", b"close");
+    if let Some(connection) = connection {
+        put(head, b"connection", connection.as_bytes());
     }
     head.extend_from_slice(b"\r\n");
 }

@@ -12,14 +12,15 @@ mod params;
 mod setup;
 
 pub use authorizer::Authorization;
-pub use setup::{attend, resolve, upstream};
+pub use setup::{attend, resolve, upstreams};
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
-use tokamak_config::{self as config, Protocol, Scheme};
+use tokamak_config::{self as config, Protocol};
 use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
 use tokamak_upstream::remote::{self, Event, Exchange, Relay, ResponseStart, UpstreamError};
@@ -30,6 +31,7 @@ use crate::backend::{Arrival, BackendError, BackendRequest, internal};
 use crate::failure::Failure;
 use crate::response::files::OpenFile;
 use crate::response::{Source, length};
+use crate::websocket::Upgraded;
 use complaints::Complaints;
 use head::{Block, Head};
 
@@ -179,9 +181,13 @@ async fn read(
     let ResponseStart { mut exchange, event, .. } = answer;
     let mut complaints = Complaints::new(&call.arrival.site.config, call.request);
     let (head, rest) = read_head(call, config.head, &mut exchange, event, &mut complaints).await?;
+    if head.status == StatusCode::SWITCHING_PROTOCOLS {
+        let (pieces, is_whole, fault) = (Vec::new(), true, None);
+        return Ok(Begun { head, pieces, is_whole, fault, exchange, complaints });
+    }
     let first = if rest.is_empty() { Vec::new() } else { vec![rest] };
     let most = call.arrival.context.config.limits.buffer;
-    let is_http = config.protocol.scheme() == Scheme::Http;
+    let is_http = matches!(config.protocol, Protocol::Http(_));
     let taken = match length::announced(&head.headers) {
         Some(length) if is_http && length <= most as u64 => {
             take_soon(&mut exchange, first, &mut complaints).await
@@ -204,6 +210,9 @@ impl Begun {
         call: &BackendRequest<'_>,
         config: &config::Upstream,
     ) -> Result<Response<Source>, BackendError> {
+        if self.head.status == StatusCode::SWITCHING_PROTOCOLS {
+            return switched(self.head, self.exchange);
+        }
         match internal::redirect_of(&self.head.headers) {
             Some(wanted) => internal::send(call, &config.internal, self.head.headers, &wanted),
             None => respond(call, self),
@@ -315,6 +324,19 @@ fn take(
         }
     }
     Ok((pieces, false))
+}
+
+/// The answer behind which the application speaks WebSocket.
+fn switched(head: Head, exchange: Exchange) -> Result<Response<Source>, BackendError> {
+    let tunnel = exchange.into_tunnel().ok_or_else(|| broken("the connection has ended"))?;
+    let mut response = Response::new(Source::Empty);
+    *response.status_mut() = head.status;
+    *response.headers_mut() = head.headers;
+    let headers = response.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    response.extensions_mut().insert(Upgraded::new(tunnel));
+    Ok(response)
 }
 
 fn respond(call: &BackendRequest<'_>, begun: Begun) -> Result<Response<Source>, BackendError> {

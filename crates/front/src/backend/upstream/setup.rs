@@ -3,7 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use tokamak_config as config;
+use tokamak_config::{self as config, HttpProxy, Protocol};
+use tokamak_outbound::http::system_authorities;
+use tokamak_tls::{ClientFiles, ClientSettings};
 use tokamak_upstream::remote::{
     Address, Balancing, Bounds, Endpoint, LogSink, Name, Names, Rules, Settings, Source, Upstream,
 };
@@ -11,8 +13,31 @@ use tokamak_upstream::remote::{
 use super::checks;
 use crate::log;
 
-/// Makes the connection pool of an application from its configuration.
-pub fn upstream(config: &config::Upstream) -> Upstream {
+/// Makes the connection pools of the applications from their configuration; `files` are those of
+/// each for TLS.
+///
+/// # Errors
+/// Fails if the files or the system's authorities cannot be used.
+pub fn upstreams(config: &config::Server, files: &[ClientFiles]) -> io::Result<Arc<[Upstream]>> {
+    let none = ClientFiles::default();
+    let all = config.upstreams.iter().enumerate().map(|(index, config)| {
+        let tls = tls(config, files.get(index).unwrap_or(&none));
+        let named = |why| io::Error::other(format!("upstream {}: {why}", config.name));
+        Ok(upstream(config, tls.map_err(named)?))
+    });
+    all.collect()
+}
+
+/// How an application is asked over TLS, if it is.
+fn tls(config: &config::Upstream, files: &ClientFiles) -> Result<Option<ClientSettings>, String> {
+    let Protocol::Http(HttpProxy { tls: Some(tls), .. }) = &config.protocol else {
+        return Ok(None);
+    };
+    let system = || system_authorities().map_err(|error| error.to_string());
+    ClientSettings::new(files, system, tls.name.as_deref()).map(Some)
+}
+
+fn upstream(config: &config::Upstream, tls: Option<ClientSettings>) -> Upstream {
     let (mut addresses, mut sources) = (Vec::new(), Vec::new());
     for config::Address { endpoint, weight, .. } in &config.addresses {
         let weight = *weight;
@@ -65,7 +90,7 @@ pub fn upstream(config: &config::Upstream) -> Upstream {
     };
     let name = config.name.clone();
     let log_sink = LogSink::by(move |news| log::server(&format!("upstream {name}: {news}")));
-    Upstream::new(settings, addresses, sources, log_sink)
+    Upstream::new(settings, tls, addresses, sources, log_sink)
 }
 
 /// Resolves all names once, before the first request.

@@ -42,6 +42,10 @@ impl Client for Proxied {
         self.client.poll_gone(cx)
     }
 
+    fn takes_websocket(&self) -> bool {
+        self.client.takes_websocket()
+    }
+
     fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         self.client.send_interim(status, headers);
     }

@@ -44,6 +44,11 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; PIECE]);
 }
 
+/// Runs `work` with the event loop's buffer.
+pub fn with_scratch<T>(work: impl FnOnce(&mut [u8]) -> T) -> T {
+    SCRATCH.with_borrow_mut(|scratch| work(scratch))
+}
+
 /// How long a client may go on sending after its response or an alert; the bytes are discarded.
 /// Many clients look at the response when they have sent all. With a tenth, many would see a
 /// connection that was reset; with ten times more, each of them would hold a descriptor for a
@@ -187,6 +192,15 @@ impl H1Io {
         if !unused.is_empty() {
             self.overflow = [unused, std::mem::take(&mut self.overflow)].concat().into();
         }
+    }
+
+    /// Reads bytes that are no HTTP. Nothing may be left of what was.
+    pub fn poll_read_raw(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.read.poll_read(cx, buffer)
     }
 
     /// Ready when bytes have come, or the client has gone.

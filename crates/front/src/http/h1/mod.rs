@@ -4,6 +4,7 @@
 mod io;
 pub mod screen;
 mod state;
+mod tunnel;
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -13,7 +14,7 @@ use std::task::{Poll, ready};
 
 use bytes::Bytes;
 use http::header::{CONNECTION, HeaderValue};
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::ext::ReasonPhrase;
@@ -28,6 +29,7 @@ use crate::request::body::Cut;
 use crate::request::pipeline::{self, Serving};
 use crate::request::respond::Gone;
 use crate::response::Reply;
+use crate::websocket::Upgraded;
 
 pub use io::{H1Io, part_from, turn_away, turn_away_at_once};
 pub use state::{ConnHistory, ConnState};
@@ -61,7 +63,13 @@ pub async fn serve_connection(
     loop {
         // Boxed, so that a connection that rests does not hold the room that serving takes.
         match Box::pin(serve_until_rest(&context, io, &state)).await {
-            (parted, Some(next)) => return (parted, next),
+            (mut parted, Some(next)) => {
+                // Boxed, because few connections need this state.
+                if let Some(tunnel) = state.take_tunnel() {
+                    Box::pin(tunnel::relay(&context, &mut parted, &state, tunnel)).await;
+                }
+                return (parted, next);
+            }
             (resting, None) => io = resting,
         }
         // The timeouts of the connection go on meanwhile.
@@ -126,6 +134,14 @@ async fn serve_until_rest(
     let end = end.await;
     let http1::Parts { mut io, read_buf, .. } = connection.into_parts();
     let result = match end {
+        // A client may not speak before the answer: an application could take its bytes for another
+        // request than this server has.
+        End::Closed(_) if state.is_upgraded() => {
+            if !read_buf.is_empty() || !io.is_passed_on() || state.violation().is_some() {
+                drop(state.take_tunnel());
+            }
+            return (io, Some(Next::Close));
+        }
         End::Closed(result) => result,
         // If there are unused bytes of the client, the connection is closed, because they would be
         // lost in a handover. This has never been seen.
@@ -181,13 +197,14 @@ fn serve(
     let moments = Moments { began: state.serve(now), now };
     let request = request.map(|body| body.map_err(|_| Cut::Lost));
     let serving = pipeline::serve(context, state.clone(), request, moments);
-    Respond { serving, context: context.clone() }
+    Respond { serving, context: context.clone(), state: state.clone() }
 }
 
 /// The future response to a request, with the header fields that only HTTP/1 has.
 struct Respond {
     serving: Serving,
     context: Arc<Context>,
+    state: Arc<ConnState>,
 }
 
 impl Future for Respond {
@@ -195,7 +212,11 @@ impl Future for Respond {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
         let mut response = ready!(Pin::new(&mut self.serving).poll(cx))?;
-        if self.context.is_draining() {
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            if let Some(upgraded) = response.extensions_mut().remove::<Upgraded>() {
+                self.state.upgrade(upgraded);
+            }
+        } else if self.context.is_draining() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         // The library would make one up.

@@ -8,12 +8,14 @@ use std::task::{Context, Poll};
 
 use http::{HeaderMap, StatusCode};
 use tokamak_upstream::Flow;
+use tokamak_upstream::remote::Tunnel;
 
 use super::screen::Violation;
 use crate::client::activity::{Activity, Waiting};
 use crate::client::{Addresses, Client};
 use crate::failure::Failure;
 use crate::http::transport::WriteHalf;
+use crate::websocket::Upgraded;
 
 /// A request has come in part.
 const UNFINISHED: u32 = u32::MAX;
@@ -46,6 +48,8 @@ pub struct ConnState {
     is_resting: AtomicBool,
     /// The rule that the client broke.
     violation: OnceLock<Violation>,
+    /// What the connection is for from now on, in place of requests.
+    upgraded: OnceLock<Upgraded>,
 }
 
 impl ConnState {
@@ -63,6 +67,7 @@ impl ConnState {
             is_stalled: AtomicBool::new(false),
             is_resting: AtomicBool::new(false),
             violation: OnceLock::new(),
+            upgraded: OnceLock::new(),
         }
     }
 
@@ -80,6 +85,21 @@ impl ConnState {
     /// Records that the client has broken this rule.
     pub fn refuse(&self, violation: Violation) {
         let _ = self.violation.set(violation);
+    }
+
+    /// Records that a WebSocket follows the response that is sent now.
+    pub fn upgrade(&self, upgraded: Upgraded) {
+        let _ = self.upgraded.set(upgraded);
+    }
+
+    /// Whether a WebSocket follows the last response.
+    pub fn is_upgraded(&self) -> bool {
+        self.upgraded.get().is_some()
+    }
+
+    /// The connection to the application that speaks WebSocket, once.
+    pub fn take_tunnel(&self) -> Option<Tunnel> {
+        self.upgraded.get()?.take()
     }
 
     /// Records that a request is being served from now on. Returns when its first byte came.
@@ -200,6 +220,10 @@ impl Client for ConnState {
     // `h1::serve_connection`).
     fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.write.poll_gone(cx)
+    }
+
+    fn takes_websocket(&self) -> bool {
+        true
     }
 
     // Written directly to the socket, because the HTTP library has no interim responses.

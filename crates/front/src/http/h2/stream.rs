@@ -223,6 +223,10 @@ impl Client for Stream {
         }
     }
 
+    fn takes_websocket(&self) -> bool {
+        false
+    }
+
     fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         let mut headers = headers.clone();
         super::send::remove_connection_fields(&mut headers);

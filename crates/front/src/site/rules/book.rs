@@ -49,6 +49,10 @@ impl Client for PlainClient {
         Poll::Pending
     }
 
+    fn takes_websocket(&self) -> bool {
+        false
+    }
+
     fn send_interim(&self, _: StatusCode, _: &HeaderMap) {}
 
     fn violation(&self) -> Option<Failure> {
