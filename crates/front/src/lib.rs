@@ -31,6 +31,7 @@ mod failure;
 mod fastcgi_server;
 mod fpm;
 mod front;
+mod header_list;
 mod http;
 mod last_errors;
 mod log;

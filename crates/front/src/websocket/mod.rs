@@ -10,6 +10,7 @@ use http::{Method, Request, Version};
 use tokamak_upstream::remote::Tunnel;
 
 use crate::caller::Caller;
+use crate::header_list::has_word;
 
 /// The connection to an application that has agreed to speak WebSocket. It is an extension of the
 /// response with status 101, from which the client's connection takes it.
@@ -36,23 +37,18 @@ pub fn is_asked<B>(caller: &Caller, request: &Request<B>) -> bool {
         && request.method() == Method::GET
         && request.version() == Version::HTTP_11
         && caller.client().is_some_and(|client| client.takes_websocket())
-        && has_token(request.headers(), header::CONNECTION, b"upgrade")
+        && lists(request.headers(), header::CONNECTION).any(|list| has_word(list, b"upgrade"))
         && is_alone(request.headers())
 }
 
 /// Whether the only protocol that is asked for is WebSocket. What an application makes of a list is
 /// not known before it answers.
 fn is_alone(headers: &HeaderMap) -> bool {
-    let mut all = headers.get_all(header::UPGRADE).iter();
+    let mut all = lists(headers, header::UPGRADE);
     let only = all.next().is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
     only && all.next().is_none()
 }
 
-fn has_token(headers: &HeaderMap, name: HeaderName, token: &[u8]) -> bool {
-    let values = headers.get_all(name);
-    let mut tokens = values
-        .iter()
-        .map(HeaderValue::as_bytes)
-        .flat_map(|value| value.split(|byte| *byte == b','));
-    tokens.any(|found| found.trim_ascii().eq_ignore_ascii_case(token))
+fn lists(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &HeaderValue> {
+    headers.get_all(name).iter()
 }

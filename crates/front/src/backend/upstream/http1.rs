@@ -18,6 +18,7 @@ use crate::backend::response_head::{
     Decimal, connection_names, drop_connection_fields, put_header, reason_phrase,
 };
 use crate::backend::{Arrival, BackendRequest};
+use crate::header_list::has_word;
 use crate::route::{REDIRECT_PATH, Script};
 use crate::websocket;
 
@@ -63,7 +64,7 @@ pub fn request(
             put_unless_changed(&mut head, proxy, text, value.as_bytes());
         }
     }
-    if headers.get_all(header::TE).iter().any(|value| has_token(value, b"trailers")) {
+    if headers.get_all(header::TE).iter().any(|value| has_word(value, b"trailers")) {
         put(&mut head, b"te", b"trailers");
     }
     let websocket = websocket::is_asked(caller, request) && body.left() == 0;
@@ -243,11 +244,6 @@ fn is_of_proxies(name: &str) -> bool {
     };
     // Nearly all others begin with other letters.
     name.starts_with(['f', 'x']) && OF_PROXIES.iter().any(is_one)
-}
-
-fn has_token(list: &HeaderValue, token: &[u8]) -> bool {
-    let mut tokens = list.as_bytes().split(|byte| matches!(byte, b',' | b';'));
-    tokens.any(|found| found.trim_ascii().eq_ignore_ascii_case(token))
 }
 
 #[cfg(test)]

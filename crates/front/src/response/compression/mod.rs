@@ -28,6 +28,7 @@ use tokamak_config::Coding;
 use tokamak_cost::{Ledger, Phase};
 
 use super::Source;
+use crate::header_list::has_word;
 
 pub use policy::{Policy, SiteCompression};
 pub use stored::{KeepEncoded, Stored};
@@ -223,14 +224,6 @@ fn is_guarded(headers: &HeaderMap) -> bool {
 /// The length in a head without a body.
 fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
-/// Whether a list in a header field has this word, which is in lower case.
-fn has_word(list: &HeaderValue, word: &[u8]) -> bool {
-    let list = list.as_bytes();
-    // Most lists have not even its first letter.
-    memchr::memchr2(word[0], word[0].to_ascii_uppercase(), list).is_some()
-        && list.split(|byte| *byte == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(word))
 }
 
 /// Whether a `Vary` says that the response depends on `Accept-Encoding`.
