@@ -10,9 +10,13 @@ use std::time::Duration;
 
 use super::backend::{Backend, Client, text};
 use super::in_front_of;
-use crate::harness::{Connection, Request, Server, eventually, get, numbered, post};
+use crate::harness::{Connection, Kind, Request, Server, Setup, eventually, get, numbered, post};
+use crate::layers::root;
 use crate::metrics::{samples_when, start};
 use crate::operate::reload;
+use crate::services::devtools::Page;
+use crate::services::home::Home;
+use crate::tls::{Folder, secured_in};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -304,6 +308,38 @@ fn a_server_that_reloads_says_that_it_goes_away() {
     connection.send([0x88, 0x82, 1, 2, 3, 4, 0x02, 0xEB]);
     assert!(connection.closes_within(PATIENCE));
     assert_eq!(ends.recv_timeout(PATIENCE).unwrap(), GOING_AWAY_MASKED);
+}
+
+/// A browser that speaks with an application of Python, over TLS: messages of all lengths, and the
+/// farewell of a server that reloads, after which it is served by the next one.
+#[test]
+fn a_browser_talks_with_an_application() {
+    const ROUTE: &str = "[[site.route]]\npath = \"/app\"\nupstream = \"app\"";
+    let program = root().join("tests/it/http_upstream/echo.py").display().to_string();
+    let spawn = format!("spawn = [\"/usr/bin/python3\", \"-B\", \"{program}\"]");
+    let setup = Setup::new(Kind::Fastcgi)
+        .upstream(&format!("protocol = \"http\"\nconnections = 10\n{spawn}"))
+        .line("timeouts.drain = \"4s\"");
+    let folder = Folder::new();
+    folder.certificate("localhost", &["localhost"]);
+    let secured = secured_in(folder, setup, &[], &[ROUTE]);
+    let home = Home::new();
+    home.trusts(&secured.folder.path("localhost.pem"));
+    let origin = format!("https://localhost:{}", secured.address.port());
+    let mut page = Page::open_by(&home, &format!("{origin}/")).expect("a page");
+    let talk = "new Promise((done, fail) => { \
+        const sizes = [1, 125, 126, 65535, 65536, 1000000]; \
+        const socket = new WebSocket(location.origin.replace('http', 'ws') + '/app/socket'); \
+        const next = () => sizes.length ? socket.send('x'.repeat(sizes[0])) : done('talked'); \
+        socket.onopen = next; \
+        socket.onerror = () => fail('error'); \
+        window.ended = new Promise(told => { socket.onclose = end => told(end.code); }); \
+        socket.onmessage = event => event.data.length === sizes.shift() \
+            ? next() : fail('wrong length'); })";
+    assert_eq!(page.value(talk), "talked");
+    reload(&secured.server).unwrap();
+    assert_eq!(page.value("window.ended"), 1001);
+    assert_eq!(page.value(talk), "talked");
 }
 
 #[test]
