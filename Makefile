@@ -21,7 +21,7 @@ help:
 	@echo 'make test              set up, run every check and test'
 	@echo 'make sanitize          the part of it under AddressSanitizer, UndefinedBehaviorSanitizer and valgrind'
 	@echo 'make bench-quick       set up, measure for five minutes, make report.html'
-	@echo 'make bench             the same with all that is below bench/: two hours'
+	@echo 'make bench             the same with all that is below bench/: four hours'
 	@echo 'make build             build the programs with optimisation'
 	@echo 'make packages          Debian packages, into target/packages'
 	@echo '                       RELEASE=trixie makes them for another release of Debian'

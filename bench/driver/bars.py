@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from . import course
 from .latencies import CONNECTING, CROWD, ONE, OWN_HALF, SAME_HALF, Latencies, Load
 from .summary import Rows
 
@@ -22,7 +23,7 @@ LUA_PEERS = ("nginx-lua", "lighttpd-magnet")
 LIMIT = "limit"
 GO = "go"
 SWOOLE = "swoole"
-ORIENTATION = (LUA, GO, SWOOLE, "node", "node-one", "python")
+ORIENTATION = (LUA, GO, SWOOLE, "node", "node-one", "python", LIMIT)
 """Beside PHP's servers on the empty endpoint: they do not run PHP, or not request by request."""
 FPM = "nginx-tokamak-fpm"
 FPM_SEALED = "nginx-tokamak-fpm-sealed"
@@ -87,9 +88,13 @@ WAY_TO_A_WORKER = (
     (CLASSIC, LUA, "cpu_us", at_most, 2.1),
     (WORKER, LUA, "cpu_us", at_most, 1.6),
     (SEALED, LUA, "cpu_us", at_most, 1.95),
-    (WORKER, GO, "rate", at_least, 1.4),
+    (WORKER, GO, "rate", at_least, 1.6),
     (SEALED, GO, "rate", at_least, 1.15),
     (WORKER, SWOOLE, "cpu_us", at_most, 1.3),
+    (WORKER, LIMIT, "cpu_us", at_most, 1.8),
+    (ASYNC, LIMIT, "cpu_us", at_most, 1.9),
+    (SEALED, LIMIT, "cpu_us", at_most, 2.4),
+    (LUA, LIMIT, "cpu_us", at_most, 1.25),
 )
 """What it may cost to hand an empty request to a PHP process."""
 
@@ -113,6 +118,30 @@ def way_to_a_worker(rows: Rows) -> list[Verdict]:
     return [
         *(beside(rows, *row) for row in WAY_TO_A_WORKER),
         *(at_most(f"{ours}: {bar}", row and row.switches, 0.15) for ours, row in switches.items()),
+    ]
+
+
+def lasting(rows: Rows) -> list[Verdict]:
+    """Worker mode after a while, and with more clients: it keeps what it can do."""
+    few, many = ("empty", 64, WORKER), ("empty", 1024, WORKER)
+    early = f"the better of seconds {course.EARLY[0]} and {course.EARLY[1]}"
+    return [
+        at_least(
+            f"{WORKER}: in second {course.LATE} of a load at least 0.97 times the requests/s of"
+            f" {early} (empty, 64 connections)",
+            course.later_median(course.of(rows.seconds, few)),
+            0.97,
+        ),
+        at_most(
+            f"{WORKER}: with 1024 connections at most 1.15 times the CPU per request of 64 (empty)",
+            rows.between(many, few, "cpu_us"),
+            1.15,
+        ),
+        at_least(
+            f"{WORKER}: at least 0.75 times the requests/s of {LIMIT} (empty, 1024 connections)",
+            rows.ratio("empty", 1024, WORKER, LIMIT, "rate"),
+            0.75,
+        ),
     ]
 
 
@@ -249,6 +278,8 @@ ASYNC_BARS = (
     ("php-redis", GO, 1.15),
     ("php-mysql", WORKER, 1.0),
     ("php-pgsql", WORKER, 1.0),
+    ("php-redis", WORKER, 1.3),
+    ("php-http", WORKER, 1.2),
     ("empty", WORKER, 0.95),
 )
 
@@ -338,6 +369,7 @@ def verdicts(rows: Rows) -> list[Verdict]:
     return [
         *empty_endpoint(rows),
         *way_to_a_worker(rows),
+        *lasting(rows),
         never_slower(rows, CLASSIC),
         never_slower(rows, FPM),
         at_least(

@@ -111,12 +111,21 @@ def parse(arguments: list[str]) -> tuple[Plan, Path, Path, Path]:
     option("--rounds", type=options.positive, default=9, help="default: 9")
     option("--seconds", type=options.positive, default=1, help="of each run; default: 1")
     option("--connections", type=options.positive, default=64, help="default: 64")
+    calm = "seconds before each run in which the number of event loops must stay; default: 0"
+    option("--calm", type=options.natural, default=0, help=calm)
     options.of_record(parser, "before-after")
     chosen = parser.parse_args(arguments)
     for build in (chosen.before, chosen.after):
         if not build.exists():
             parser.error(f"{build} does not exist: build it with `make build`")
-    plan = Plan(chosen.scenario, chosen.peers, [chosen.connections], chosen.rounds, chosen.seconds)
+    plan = Plan(
+        chosen.scenario,
+        chosen.peers,
+        [chosen.connections],
+        chosen.rounds,
+        chosen.seconds,
+        calm=chosen.calm,
+    )
     return plan, chosen.before, chosen.after, chosen.out
 
 

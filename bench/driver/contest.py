@@ -24,10 +24,11 @@ from . import counters, load, peers, process, status
 from .contestants import ORIENTATION, PEERS
 from .peers import Peer, Place
 from .process import Server, free_port
-from .record import Absence, Footprint, Run
+from .record import Absence, Footprint, Run, Second
 from .services import Services
 from .sites import SCENARIOS, SITES, Beside, Scenario, Site
 from .stage import Stage
+from .steady import Course
 
 READY_SECONDS = 20
 INSTALL_SECONDS = 120
@@ -35,6 +36,8 @@ INSTALL_SECONDS = 120
 SITES_AT_ONCE = 3
 """That are made ready: a site that is installed takes as long as all others in two rows beside it.
 With all of them at once, a server that takes its time to start could be taken for a dead one."""
+TRIES = 2
+"""Of a run within which the number of event loops changes."""
 LATE = "no time was left"
 """Why somebody is absent whose turn would have come after the contest's end."""
 # What one connection more or less changes in the system calls per request is nothing; this many
@@ -63,6 +66,11 @@ class Plan:
     """Scenarios in which those take part that are there for orientation."""
     within: int | None = None
     """Seconds after which nothing is begun any more; nothing: it takes what it takes."""
+    calm: int = 0
+    """Seconds of load before each run in which the number of event loops must not change; 0: runs
+    begin with their load."""
+    peers_at: dict[int, list[str]] = field(default_factory=dict)
+    """The only peers that get so many connections, where not all do."""
 
     def pairs(self, shift: int = 0) -> list[tuple[str, Scenario]]:
         """Each scenario with each peer that can serve it; `shift` changes which peer comes
@@ -84,12 +92,20 @@ class Plan:
             dict.fromkeys(SITES[scenario.site].bound(number) for number in self.connections)
         )
 
+    def loads_of(self, peer: str, scenario: Scenario) -> list[int]:
+        """The numbers of connections of this peer."""
+        return [
+            number
+            for number in self.connections_of(scenario)
+            if peer in self.peers_at.get(number, [peer])
+        ]
+
     def seconds_in_all(self) -> int:
         """An estimate, for the limit on the whole run."""
         pairs = len(self.pairs())
-        runs = sum(len(self.connections_of(scenario)) for _, scenario in self.pairs()) * self.rounds
+        runs = sum(len(self.loads_of(*pair)) for pair in self.pairs()) * self.rounds
         return (
-            runs * (self.seconds + 1)
+            runs * (self.seconds + self.calm + 1)
             + pairs * (READY_SECONDS + self.seconds + 2 * self.warm_up() + 10)
             + INSTALL_SECONDS
         )
@@ -101,7 +117,11 @@ class Plan:
     def footprint_seconds(self) -> float:
         """An estimate for all footprints: a count, and in sealed mode a look at roll-backs."""
         counted = sum(scenario.name in self.footprints for _, scenario in self.pairs())
-        return counted * (self.warm_up() + self.seconds / 2 + 0.5)
+        return counted * (self.warm_up() + self.calm + self.roll_back_seconds() / 2 + 0.5)
+
+    def roll_back_seconds(self) -> int:
+        """Seconds of load while roll-backs are looked at."""
+        return min(4, self.seconds)
 
 
 @dataclass
@@ -125,6 +145,10 @@ class Entry:
     def answer(self, scenario: Scenario) -> bytes:
         """One page, with nothing in it that tells which server it comes from."""
         return answer(self.url(scenario)).replace(b"127.0.0.1:%d" % self.place.port, b"HOST")
+
+    def loops(self) -> int | None:
+        """How many event loops serve; nothing if it is none of ours."""
+        return status.loops(self.place)
 
     def database_seconds(self) -> float:
         """Processor time that its database, or what its scripts ask, has used so far, for all
@@ -238,6 +262,8 @@ class Contest(Stage):
         self.entries: dict[tuple[str, str], Entry] = {}
         self.beside: list[Beside] = []
         self.absences: list[Absence] = []
+        self.seconds: list[Second] = []
+        """The courses of the loads, as far as they were looked at."""
         self.end = time.monotonic() + plan.within if plan.within else math.inf
         # Its threads last as long as the servers: a process that is to end with the one that has
         # started it ends with the thread that has.
@@ -376,6 +402,8 @@ class Contest(Stage):
                 for peer, scenario, entry in self.pairs(shift=number):
                     # A site that bounds them may have fewer steps than the plan.
                     for connections in self.plan.connections_of(scenario)[step : step + 1]:
+                        if connections not in self.plan.loads_of(peer, scenario):
+                            continue
                         # A further round only says more surely what the first one has said.
                         if number and self.is_late(self.plan.footprint_seconds()):
                             return
@@ -386,20 +414,34 @@ class Contest(Stage):
     def run(
         self, number: int, peer: str, scenario: Scenario, entry: Entry, connections: int
     ) -> Run:
-        """One timed run."""
-        before, database_before = entry.server.cpu_seconds(), entry.database_seconds()
+        """One timed run. One within which the number of event loops changes is repeated, once."""
         seconds = max(self.plan.seconds, entry.place.site.least_seconds)
-        seen = load.run(entry.url(scenario), connections, seconds)
+        url, calm = entry.url(scenario), self.plan.calm
+        course = Course(entry.loops, number, scenario.name, peer, connections)
+        seen, tries = None, 0
+        while seen is None:
+            tries += 1
+            if calm:
+                course.warm_up(url, connections, calm)
+            before, database_before = entry.server.cpu_seconds(), entry.database_seconds()
+            seen = course.run(url, connections, seconds, is_last=not calm or tries == TRIES)
+            used, database_used = (
+                entry.server.cpu_seconds() - before,
+                entry.database_seconds() - database_before,
+            )
+        self.seconds += course.seconds
         if entry.peer.ends_connections:
             seen = replace(seen, socket_errors=0)
-        used, database_used = (
-            entry.server.cpu_seconds() - before,
-            entry.database_seconds() - database_before,
+        run = replace(
+            Run.of(number, scenario.name, peer, connections, seen, used, database_used),
+            loops=course.loops_of_run(),
+            changes=course.changes_in_run,
+            tries=tries,
         )
-        run = Run.of(number, scenario.name, peer, connections, seen, used, database_used)
+        loops = f", event loops: {run.loops}" if run.loops else ""
         say(
             f"round {run.round}: {run.scenario} {run.peer} c={run.connections}: {run.rate:.0f}/s,"
-            f" {run.cpu_us:.1f} µs"
+            f" {run.cpu_us:.1f} µs{loops}"
         )
         return run
 
@@ -418,9 +460,13 @@ class Contest(Stage):
     def footprint(self, peer: str, scenario: Scenario, entry: Entry, can_count: bool) -> Footprint:
         """One peer's."""
         counts = counters.Counts()
+        url, connections = entry.url(scenario), entry.connections(FOOTPRINT_CONNECTIONS)
+        if self.plan.calm:
+            # The trial of another number of loops would be a part of the count.
+            course = Course(entry.loops, 0, scenario.name, peer, connections)
+            course.warm_up(url, connections, self.plan.calm)
         if can_count:
-            load_of_it = entry.connections(FOOTPRINT_CONNECTIONS), self.plan.warm_up()
-            counts = counters.per_request(entry.server, entry.url(scenario), *load_of_it)
+            counts = counters.per_request(entry.server, url, connections, self.plan.warm_up())
         stats = {stat.pid: stat for stat in entry.server.tree()}
         workers = [stat.pid for stat in stats.values() if entry.peer.is_worker(stat, stats)]
         kibs = process.private_kibs(workers)
@@ -434,9 +480,8 @@ class Contest(Stage):
         if not entry.peer.tells_roll_backs:
             return None
         with status.Sampler(entry.place) as sampler:
-            load.run(
-                entry.url(scenario), entry.connections(FOOTPRINT_CONNECTIONS), self.plan.seconds
-            )
+            connections = entry.connections(FOOTPRINT_CONNECTIONS)
+            load.run(entry.url(scenario), connections, self.plan.roll_back_seconds())
         return sampler.medians()
 
     def check_again(self) -> None:

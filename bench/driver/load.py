@@ -2,6 +2,8 @@
 
 import json
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,14 +54,47 @@ def command(url: str, connections: int, seconds: int, keeps: bool = True) -> lis
     ]
 
 
+def parse_writes(text: str) -> int:
+    """The calls of `write` that /proc/PID/io tells."""
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("syscw:"))
+
+
+def sent(child: subprocess.Popen[str]) -> int | None:
+    """The requests that a load has sent so far; nothing if it has ended. wrk sends each by one
+    `write`, and writes nothing else before its end. The kernel counts these calls for every
+    process, so that neither wrk nor the server is slower for being watched."""
+    try:
+        return parse_writes(Path(f"/proc/{child.pid}/io").read_text())
+    except (OSError, StopIteration):
+        return None
+
+
+@contextmanager
+def running(
+    url: str, connections: int, seconds: int, keeps: bool = True
+) -> Iterator[subprocess.Popen[str]]:
+    """A load for as long as the block lasts, and at most for so many seconds."""
+    words = command(url, connections, seconds, keeps)
+    child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.wait()
+        if child.stdout:
+            child.stdout.close()
+
+
+def result(child: subprocess.Popen[str], seconds: int) -> Load:
+    """What a load saw that has so many seconds left at most."""
+    # wrk waits for no answer after its time is up; the rest is for a machine that is busy.
+    output, _ = child.communicate(timeout=seconds + 15)
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, child.args, output)
+    return parse(output)
+
+
 def run(url: str, connections: int, seconds: int, keeps: bool = True) -> Load:
     """Loads one URL for some seconds; `keeps`: over connections that last."""
-    done = subprocess.run(
-        command(url, connections, seconds, keeps),
-        capture_output=True,
-        text=True,
-        check=True,
-        # wrk waits for no answer after its time is up; the rest is for a machine that is busy.
-        timeout=seconds + 15,
-    )
-    return parse(done.stdout)
+    with running(url, connections, seconds, keeps) as child:
+        return result(child, seconds)

@@ -225,6 +225,11 @@ def asks_nobody(site: Site) -> bool:
     return site.language == "lua" and not site.services
 
 
+def answers_alone(site: Site) -> bool:
+    """What is below all others, in both ways to answer without asking anybody."""
+    return asks_nobody(site) or is_empty(site)
+
+
 def is_cached(site: Site) -> bool:
     """Whether it is about the content cache."""
     return site.language == "cached"
@@ -251,7 +256,7 @@ PEERS = {
             asks_nobody,
         ),
         peer("go", "Go's net/http", go, "server", answers_or_asks, needs("go")),
-        peer("limit", "a bare epoll loop", limit, "limit", asks_nobody),
+        peer("limit", "a bare epoll loop", limit, "limit", answers_alone),
         peer(
             "tokamak-lua-fcgi", "Tokamak + Lua over FastCGI", tokamak_lua_fcgi, "tokamak", is_empty
         ),

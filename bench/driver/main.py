@@ -3,10 +3,10 @@
 import sys
 from pathlib import Path
 
-from . import bars, load, options, peers, program, record, report, summary, versions
+from . import bars, course, load, options, peers, program, record, report, summary, versions
 from .contest import Contest
 from .latencies import Latencies
-from .record import ABSENCES, FOOTPRINTS, RUNS, Absence, Footprint, Run
+from .record import ABSENCES, COURSES, FOOTPRINTS, RUNS, Absence, Footprint, Run, Second
 from .sites import SCENARIOS
 
 
@@ -20,16 +20,24 @@ def run(arguments: list[str]) -> int:
     with program.workshop("bench") as directory:
         with Contest(plan, choice, directory) as contest:
             (out / "commands.txt").write_text(commands(contest))
-            runs = record.write(out / RUNS, Run, contest.runs())
+            try:
+                runs = record.write(out / RUNS, Run, contest.runs())
+            finally:
+                record.write(out / COURSES, Second, contest.seconds)
             footprints = record.write(out / FOOTPRINTS, Footprint, contest.footprints())
             contest.check_again()
             record.write(out / ABSENCES, Absence, contest.absences)
-    rows = summary.Rows.of_all(runs, footprints, contest.absences)
+    rows = summary.Rows.of_all(runs, footprints, contest.absences, contest.seconds)
     if not rows.runs:
         print("nobody could be measured", file=sys.stderr)
         return 1
     text = summary.page(rows, bars.BASE, about)
     (out / "summary.md").write_text(text)
+    for scenario in rows.scenarios():
+        for connections in rows.connections_of(scenario):
+            if course.keys(rows.seconds, scenario, connections):
+                picture = course.picture(rows.seconds, scenario, connections)
+                (out / summary.picture_name(scenario, connections)).write_text(picture)
     report.write(out)
     print(text)
     for verdict in bars.verdicts(rows):

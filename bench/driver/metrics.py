@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from socket import AF_UNIX, socket
 
 from . import guard, options, pace, program, record
 from .bars import Verdict
 from .contest import CannotRun, say
 from .guard import SEALED, WAYS, Running, Way
+from .status import scrape
 from .summary import table
 from .versions import text
 
@@ -67,19 +67,6 @@ class Scraper:
         """Until the block ends."""
         while not self.ended.wait(EVERY):
             self.scrapes += is_whole(scrape(self.admin))
-
-
-def scrape(admin: Path) -> bytes:
-    """One answer of `/metrics`, head included."""
-    request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-    with socket(AF_UNIX) as line:
-        line.settimeout(10)
-        line.connect(f"{admin}")
-        line.sendall(request)
-        pieces = []
-        while piece := line.recv(65536):
-            pieces.append(piece)
-    return b"".join(pieces)
 
 
 def is_whole(answer: bytes) -> bool:

@@ -11,6 +11,9 @@ from .peers import Choice
 from .sites import REPO, SCENARIOS
 from .versions import commit
 
+CALM = 3
+"""Seconds that show that the server has ended its trial of another number of event loops: it takes
+two, from the beginning of a load."""
 
 def names(known: dict) -> Callable[[str], list[str]]:
     """A list of names separated by commas, each of them known."""
@@ -41,6 +44,17 @@ def numbers(text: str) -> list[int]:
 def positive(text: str) -> int:
     """One positive number."""
     return numbers(text)[0]
+
+
+def natural(text: str) -> int:
+    """One number that may be 0."""
+    return 0 if text == "0" else positive(text)
+
+
+def peers_at(text: str) -> tuple[int, list[str]]:
+    """A number of connections, and who gets them."""
+    connections, _, peers = text.partition("=")
+    return positive(connections), names(PEERS)(peers)
 
 
 def of_build(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +110,14 @@ def parse(arguments: list[str]) -> tuple[Plan, Choice, Path]:
     option("--footprints", type=names(SCENARIOS), default=list(SCENARIOS), help=of_which)
     orientation = "scenarios of the servers that are there for orientation; default: all"
     option("--orientation", type=names(SCENARIOS), default=list(SCENARIOS), help=orientation)
+    calm = (
+        "seconds of load before each run and each count in which the number of event loops must"
+        f" stay; a run within which it changes is repeated, once; 0: no load; default: {CALM}"
+    )
+    option("--calm", type=natural, default=CALM, help=calm)
     option("--connections", type=numbers, default=[1, 64, 256], help="default: 1,64,256")
+    at = "as in 1024=limit,go: nobody else gets so many connections; may be repeated"
+    option("--peers-at", type=peers_at, action="append", default=[], metavar="N=PEERS", help=at)
     option("--children", type=positive, default=8, help="php-fpm's processes; default: 8")
     option("--tokamak-workers", default="auto", help="default: auto")
     within = "seconds; who would have his turn later is left out; default: no limit"
@@ -119,6 +140,8 @@ def parse(arguments: list[str]) -> tuple[Plan, Choice, Path]:
         chosen.footprints,
         chosen.orientation,
         chosen.within,
+        chosen.calm,
+        dict(chosen.peers_at),
     )
     return (
         plan,

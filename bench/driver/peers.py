@@ -68,6 +68,11 @@ class Place:
         """Where `tokamak status` and `tokamak reload` find the server."""
         return self.directory / "control"
 
+    @property
+    def admin(self) -> Path:
+        """Where a Tokamak says how many event loops serve."""
+        return self.directory / "admin"
+
     def write(self, name: str, text: str, **values: object) -> Path:
         """Writes a configuration file, its $names filled in."""
         known = {"dir": self.directory, "root": self.root, "port": self.port}
@@ -496,6 +501,7 @@ def environment(place: Place) -> dict[str, str]:
         # Apache's own way of saying where things are; its configuration file is refused without
         # them in some builds.
         "APACHE_RUN_DIR": f"{place.directory}",
+        "TOKAMAK_ADMIN": f"unix:{place.admin}",
     }
 
 

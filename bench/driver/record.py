@@ -10,7 +10,11 @@ from .load import Load
 
 RUNS = "raw.csv"
 FOOTPRINTS = "footprint.csv"
+Key = tuple[str, int, str]
+"""Scenario, connections, peer."""
+
 ABSENCES = "absent.csv"
+COURSES = "course.csv"
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,12 @@ class Run:
     timeouts: int
     database_us: float = 0.0
     """Processor time of the database per request; it is not in `cpu_us`."""
+    loops: int | None = None
+    """Event loops that served for most of the run; nothing where it is not known."""
+    changes: int = 0
+    """How often their number changed within the run."""
+    tries: int = 1
+    """Runs until one counted: one within which the number changes is measured again, once."""
 
     @classmethod
     def of(
@@ -80,6 +90,24 @@ class Footprint:
     """Pages that a roll-back copies: the median likewise."""
     switches: float | None = None
     """Context switches per request, as `syscalls`."""
+
+
+@dataclass(frozen=True)
+class Second:
+    """One second of a load that holds a run."""
+
+    round: int
+    scenario: str
+    peer: str
+    connections: int
+    second: int
+    """From the load's beginning; the first one is 1."""
+    part: str
+    """Of the load: `steady.WARM`, `steady.RUN`, or `steady.CUT`."""
+    rate: float
+    """Requests that the clients sent."""
+    loops: int | None
+    """Event loops that served at its end; nothing where the server does not say."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,12 @@
-"""What a running Tokamak says about its workers, and how long their roll-backs take."""
+"""What a running Tokamak says about its event loops and workers, and how long roll-backs take."""
 
 import json
+import re
 import statistics
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
+from socket import AF_UNIX, socket
 
 from .peers import Place
 from .sampling import Sampling
@@ -19,6 +22,30 @@ class Worker:
     """Duration of the last roll-back."""
     hot_pages: int
     """Pages that it copied."""
+
+
+def scrape(admin: Path) -> bytes:
+    """One answer of `/metrics`, head included."""
+    request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with socket(AF_UNIX) as line:
+        line.settimeout(10)
+        line.connect(f"{admin}")
+        line.sendall(request)
+        pieces = []
+        while piece := line.recv(65536):
+            pieces.append(piece)
+    return b"".join(pieces)
+
+
+def parse_loops(answer: bytes) -> int | None:
+    """The event loops that serve; nothing if there is no such metric."""
+    found = re.search(rb'^tokamak_event_loops\{state="serving"\} (\d+)', answer, re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def loops(place: Place) -> int | None:
+    """The event loops that serve in the server of this place; nothing if it is none of ours."""
+    return parse_loops(scrape(place.admin)) if place.admin.exists() else None
 
 
 def parse(text: str) -> list[Worker]:

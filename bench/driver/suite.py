@@ -57,9 +57,9 @@ CONTEST = Part(
     "requests, all servers",
     120,
     f"--peers {QUICK_PEERS.replace(' ', ',')} --scenario {QUICK_SCENARIOS.replace(' ', ',')}"
-    " --rounds 2 --seconds 1 --settle 1 --connections 64 --children 4"
+    " --rounds 2 --seconds 1 --settle 1 --calm 0 --connections 64 --children 4"
     " --footprints empty --orientation empty",
-    limit=3 * 3600,
+    limit=5 * 3600,
     full="--rounds 3",
     is_bounded=True,
 )
@@ -173,6 +173,7 @@ APART = {
     "report": "reads a record",
     "slow-clients": "looks for failures and memory, and no requests/s",
     "slow-line": "compares what a browser shows when, and no requests/s",
+    "steady": "runs the contest with some of its rows, for long",
     "start": "measures how long a start takes, and no requests/s",
     "waiting": "searches for the most requests/s that are answered in time, for many minutes",
 }

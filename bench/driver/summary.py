@@ -3,17 +3,26 @@ far the rounds disagree."""
 
 import statistics
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .record import ABSENCES, FOOTPRINTS, RUNS, Absence, Footprint, Run, read
+from . import course
+from .record import (
+    ABSENCES,
+    COURSES,
+    FOOTPRINTS,
+    RUNS,
+    Absence,
+    Footprint,
+    Key,
+    Run,
+    Second,
+    read,
+)
 
 # Rounds that differ by more than this make a row doubtful: four times what an idle machine shows.
 NOISY_PERCENT = 20.0
-
-Key = tuple[str, int, str]
-"""Scenario, connections, peer."""
 
 METRICS: dict[str, Callable[[Run], float]] = {
     "rate": lambda run: run.rate,
@@ -32,10 +41,15 @@ class Rows:
     runs: list[Run]
     footprints: list[Footprint]
     absences: list[Absence] = field(default_factory=list)
+    seconds: list[Second] = field(default_factory=list)
 
     @classmethod
     def of_all(
-        cls, runs: list[Run], footprints: list[Footprint], absences: list[Absence]
+        cls,
+        runs: list[Run],
+        footprints: list[Footprint],
+        absences: list[Absence],
+        seconds: Sequence[Second] = (),
     ) -> "Rows":
         """Without the rows of peers that broke while they were measured."""
         broke = {(row.scenario, row.peer) for row in absences}
@@ -43,16 +57,17 @@ class Rows:
         def kept(rows: list) -> list:
             return [row for row in rows if (row.scenario, row.peer) not in broke]
 
-        return cls(kept(runs), kept(footprints), absences)
+        return cls(kept(runs), kept(footprints), absences, kept(list(seconds)))
 
     @classmethod
     def in_directory(cls, directory: Path) -> "Rows":
-        """What a contest has written. Old records know of no absence."""
-        absent = directory / ABSENCES
+        """What a contest has written. Old records know of no absence, and of no course."""
+        absent, courses = directory / ABSENCES, directory / COURSES
         return cls.of_all(
             read(directory / RUNS, Run),
             read(directory / FOOTPRINTS, Footprint),
             read(absent, Absence) if absent.exists() else [],
+            read(courses, Second) if courses.exists() else [],
         )
 
     def scenarios(self) -> list[str]:
@@ -89,12 +104,13 @@ class Rows:
     def ratio(
         self, scenario: str, connections: int, peer: str, base: str, metric: str
     ) -> float | None:
-        """Peer to base: the median of the ratios within each round, so that what slowed a whole
-        round cancels out."""
-        mine, theirs = (
-            self.of((scenario, connections, peer)),
-            self.of((scenario, connections, base)),
-        )
+        """Peer to base under the same load."""
+        return self.between((scenario, connections, peer), (scenario, connections, base), metric)
+
+    def between(self, key: Key, base: Key, metric: str) -> float | None:
+        """One row to another: the median of the ratios within each round, so that what slowed a
+        whole round cancels out."""
+        mine, theirs = self.of(key), self.of(base)
         value = METRICS[metric]
         pairs = [
             (value(mine[number]), value(theirs[number])) for number in mine.keys() & theirs.keys()
@@ -105,6 +121,11 @@ class Rows:
     def errors(self, key: Key) -> int:
         """Requests that went wrong, over all rounds."""
         return sum(run.errors for run in self.of(key).values())
+
+    def loops(self, key: Key) -> str:
+        """How many event loops served: the numbers of all rounds."""
+        counts = {run.loops for run in self.of(key).values()} - {None}
+        return ", ".join(f"{count}" for count in sorted(counts)) or "–"
 
     def spread(self, key: Key, metric: str) -> float:
         """From the lowest to the highest round, in percent of the median."""
@@ -133,7 +154,9 @@ def times(ratio: float | None) -> str:
 def speed_table(rows: Rows, scenario: str, connections: int, base: str) -> str:
     """One table: every peer under one load."""
     lines = []
-    has_database = any(run.database_us for run in rows.runs if run.scenario == scenario)
+    runs = [run for run in rows.runs if run.scenario == scenario]
+    has_database = any(run.database_us for run in runs)
+    has_loops = any(run.loops for run in runs)
     for key in rows.keys():
         if key[:2] != (scenario, connections):
             continue
@@ -153,6 +176,7 @@ def speed_table(rows: Rows, scenario: str, connections: int, base: str) -> str:
             + [f"{value[metric]:.0f}" for metric in ("p50", "p90", "p99")]
             + [f"{rows.errors(key)}"]
             + [f"{value['database_us']:.0f}"] * has_database
+            + [rows.loops(key)] * has_loops
         )
     head = [
         "peer",
@@ -165,7 +189,8 @@ def speed_table(rows: Rows, scenario: str, connections: int, base: str) -> str:
         "p99 µs",
         "errors",
     ]
-    return table(head + ["CPU µs/request of what it asks"] * has_database, lines)
+    head += ["CPU µs/request of what it asks"] * has_database + ["event loops"] * has_loops
+    return table(head, lines)
 
 
 def number(value: float | None, digits: int = 1) -> str:
@@ -188,6 +213,33 @@ def footprint_table(rows: Rows, scenario: str) -> str:
             lines.append([row.peer, *counts, f"{row.workers}", f"{row.processes}", back])
     head = ["peer", "system calls/request", "context switches/request", "MiB only of one worker"]
     return table([*head, "workers", "processes", "roll-back"], lines)
+
+
+def picture_name(scenario: str, connections: int) -> str:
+    """The file that shows the course of a load."""
+    return f"course-{scenario}-{connections}.svg"
+
+
+def course_of(rows: Rows, scenario: str, connections: int) -> list[str]:
+    """How a load went on, if that was looked at."""
+    lines = course.lines(rows.seconds, scenario, connections)
+    if not lines:
+        return []
+    name = picture_name(scenario, connections)
+    return [table(course.HEAD, lines), f"The whole course: [{name}]({name})."]
+
+
+def not_steady(rows: Rows) -> str:
+    """The runs within which the number of event loops changed."""
+    lines = []
+    for run in rows.runs:
+        again = "measured again" if run.tries > 1 else ""
+        changed = f"changed {run.changes} times in what counts" if run.changes else ""
+        if again or changed:
+            words = ", ".join(word for word in (again, changed) if word)
+            what = f"{run.scenario}, {run.connections} connections, {run.peer}"
+            lines.append(f"- {what}, round {run.round}: {words}")
+    return "\n".join(lines)
 
 
 def absent(rows: Rows) -> str:
@@ -236,10 +288,14 @@ def page(rows: Rows, base: str, versions: str) -> str:
             parts += [
                 f"### {connections} connections",
                 speed_table(rows, scenario, connections, compared),
+                *course_of(rows, scenario, connections),
             ]
         if any(row.scenario == scenario for row in rows.footprints):
             parts += ["### Per request and per worker", footprint_table(rows, scenario)]
     if rows.absences:
         parts += ["## Not there", absent(rows)]
+    changed = not_steady(rows)
+    if changed:
+        parts += ["## The number of event loops changed", changed]
     parts += ["## Noise", noise(rows), "## Versions", f"```\n{versions.strip()}\n```"]
     return "\n\n".join(parts) + "\n"

@@ -79,6 +79,7 @@ class Sites(unittest.TestCase):
             "swoole",
             "roadrunner",
             "tokamak-lua",
+            "limit",
             *LUA_FCGI,
         }
         self.assertEqual(

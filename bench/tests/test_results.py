@@ -116,7 +116,7 @@ class Bars(unittest.TestCase):
             self.assertIs(verdict(rows, "tokamak-worker: at most 4 system").reached, expected)
 
     def test_the_way_to_a_worker(self):
-        for cpu, rate, expected in ((16.0, 140, True), (16.1, 139, False)):
+        for cpu, rate, expected in ((16.0, 160, True), (16.1, 159, False)):
             peers = (
                 ("tokamak-worker", rate, cpu),
                 ("tokamak-lua", 200, 10.0),
@@ -127,7 +127,7 @@ class Bars(unittest.TestCase):
             found = Rows(rows, [])
             for bar in (
                 "at most 1.6 times the CPU per request of tokamak-lua",
-                "at least 1.4 times the requests/s of go",
+                "at least 1.6 times the requests/s of go",
                 "at most 1.3 times the CPU per request of swoole",
             ):
                 self.assertIs(verdict(found, f"tokamak-worker: {bar}").reached, expected, bar)
