@@ -100,6 +100,11 @@ class Plan:
             if peer in self.peers_at.get(number, [peer])
         ]
 
+    def most_of(self, peer: str) -> int:
+        """As many connections as a peer ever gets."""
+        found = [number for number in self.connections if peer in self.peers_at.get(number, [peer])]
+        return max([*found, FOOTPRINT_CONNECTIONS])
+
     def seconds_in_all(self) -> int:
         """An estimate, for the limit on the whole run."""
         pairs = len(self.pairs())
@@ -298,7 +303,7 @@ class Contest(Stage):
         """Lets one of them do what it does only at first."""
         make_ready(entry, scenario)
         seconds = min(entry.place.site.warm_up, self.plan.settle)
-        load.run(entry.url(scenario), entry.connections(max(self.plan.connections)), seconds)
+        load.run(entry.url(scenario), entry.connections(self.plan.most_of(peer)), seconds)
         say(f"ready: {peer}, {scenario.name}")
 
     def enter(self, peer: str, site: Site, files: Path, beside: Beside | None) -> Entry:
@@ -307,7 +312,8 @@ class Contest(Stage):
         if reason:
             raise CannotRun(f"missing: {reason}")
         self.begin()
-        return enter(peer, site, files, self.directory / f"{peer}-{site.name}", self.choice, beside)
+        choice = replace(self.choice, most_connections=self.plan.most_of(peer))
+        return enter(peer, site, files, self.directory / f"{peer}-{site.name}", choice, beside)
 
     def prepare(self, site: Site) -> tuple[Path, Beside | None]:
         """A copy of the site, and what has to run beside the peers for it."""

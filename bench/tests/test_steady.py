@@ -151,6 +151,8 @@ class Reading(unittest.TestCase):
         plan, _, _ = options.parse(words.split())
         loads = [plan.loads_of(peer, SCENARIOS["empty"]) for peer in plan.peers]
         self.assertEqual((loads, plan.calm), ([[64, 1024], [64]], 0))
+        # Some have a process for each client.
+        self.assertEqual([plan.most_of(peer) for peer in plan.peers], [1024, 64])
 
 
 def seconds(rates, number=1, loops=None, peer=KEY[2]):
