@@ -6,6 +6,9 @@ from driver import many_cores
 from driver.many_cores import EMPTY, MEASURED, SLOW, ask, check
 
 
+TAKE_TURNS = [of for of in MEASURED if of.loops == 2 and "206ef631" in of.record]
+
+
 class Checks(unittest.TestCase):
     def test_one_processor_is_as_measured(self):
         [of] = (of for of in MEASURED if of.processors == 1)
@@ -16,8 +19,15 @@ class Checks(unittest.TestCase):
 
     def test_two_processors_are_as_measured_within_a_quarter(self):
         for of in MEASURED:
-            if of.processors == 2:
+            if of.processors == 2 and of not in TAKE_TURNS:
                 self.assertAlmostEqual(check(of).server / of.server, 1, delta=0.25)
+
+    def test_that_two_loops_take_turns_with_workers_and_client_is_not_in_the_model(self):
+        """The page says so. Who teaches it to the model changes the page as well."""
+        (two,) = TAKE_TURNS
+        (one,) = (of for of in MEASURED if of.record == two.record and of.loops == 1)
+        self.assertLess(two.rate / one.rate, 0.7)
+        self.assertGreater(check(two).rate / check(one).rate, 0.95)
 
     def test_the_same_numbers_come_out_again(self):
         self.assertEqual(ask(4, 2, EMPTY, 64), ask(4, 2, EMPTY, 64))
