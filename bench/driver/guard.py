@@ -3,7 +3,8 @@
 Instructions are counted by callgrind: for seven ways of answering, in the front and in the PHP
 process. Sealed mode cannot run under valgrind, so its pages, system calls and context switches are
 counted. One client asks, one request after the other, so a count does not depend on how fast the
-machine is or what else it does.
+machine is or what else it does. Beside that there is worker mode with 64 clients that ask as fast
+as they are answered.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import http.client
 import json
 import platform
 import re
+import selectors
 import shutil
 import signal
 import socket
@@ -37,6 +39,7 @@ LEAST = {
     "sealed, php: pages rolled back": 3,
     "sealed, php: system calls": 0.3,
     "sealed, php: context switches": 0.2,
+    "steady, front: calls to clients": 0.1,
 }
 """Small counts may move by so much. A path that is some bytes longer moves what is written over a
 page's border: 24 to 26 pages were seen of one program. A call that each request makes is a whole
@@ -47,6 +50,11 @@ COUNTED = 100
 ROUNDS = 5
 IDLE = 0.4
 """Seconds in which it is counted what an idle server does."""
+IDLE_TOGETHER = 3.0
+"""The same behind many clients, after whom there is more to do at first."""
+CLIENTS = 64
+"""Who ask at once, where not one alone does."""
+COUNTED_TOGETHER = 600
 SETTLED = 3000
 """Requests after which sealed mode has given back the pages that it need not copy."""
 START = 120
@@ -55,7 +63,7 @@ START = 120
 CONFIG = """\
 listen = ["127.0.0.1:{port}"]
 control = "{control}"
-loops = 1
+loops = {loops}
 """
 SITE = """
 [[site]]
@@ -109,6 +117,9 @@ ASYNC = [
     Way("waiting", SCRIPT, f'mode = "async"\n{WAITING}', tells_the_request, php=True),
 ]
 """In a server of their own: with each pool more the front has more to look at before it sleeps."""
+STEADY = Way("steady", SCRIPT, f'mode = "worker"\n{WORKER}', tells_the_request, php=True)
+"""With 64 clients, and up to two event loops, as many as the server chooses."""
+STEADY_LOOPS = 2
 SEALED = Way("sealed", SCRIPT, f'mode = "sealed"\n{WORKER}', tells_the_request, php=True)
 
 # As many variables as a service manager gives, the same on each machine.
@@ -131,7 +142,15 @@ class Client:
 
     def get(self, way: Way) -> None:
         """One request, whose answer must be right."""
+        self.ask(way)
+        self.check(way)
+
+    def ask(self, way: Way) -> None:
+        """Sends a request."""
         self.connection.request("GET", way.path, headers={"Host": way.name})
+
+    def check(self, way: Way) -> None:
+        """Waits for its answer, which must be right."""
         answer = self.connection.getresponse()
         body = answer.read()
         if answer.status != 200 or not way.is_right(body):
@@ -144,6 +163,25 @@ class Client:
             while any(is_running(pid) for pid in processes):
                 time.sleep(0.0001)
             self.get(way)
+
+
+def get_together(clients: list[Client], way: Way, number: int) -> None:
+    """So many requests of all clients together: each asks again when it is answered."""
+    with selectors.DefaultSelector() as selector:
+        for client in clients:
+            client.ask(way)
+            selector.register(client.connection.sock, selectors.EVENT_READ, client)
+        asked, answered = len(clients), 0
+        while answered < number:
+            ready = selector.select(START)
+            if not ready:
+                raise Broken(f"{way.name}: no answer for {START} seconds")
+            for key, _ in ready:
+                key.data.check(way)
+                answered += 1
+                if asked < number:
+                    key.data.ask(way)
+                    asked += 1
 
 
 def is_running(pid: int) -> bool:
@@ -199,12 +237,17 @@ def files(directory: Path) -> Path:
 
 @contextmanager
 def serving(
-    tokamak: Path, ways: list[Way], before: list[str], directory: Path, settings: str = ""
+    tokamak: Path,
+    ways: list[Way],
+    before: list[str],
+    directory: Path,
+    settings: str = "",
+    loops: int = 1,
 ) -> Iterator[Running]:
     """The server with a site for each way, behind the command `before` (valgrind, or nothing), with
     further settings of the whole server."""
     root, port, control = files(directory), free_port(), directory / "control"
-    text = CONFIG.format(port=port, control=control) + settings
+    text = CONFIG.format(port=port, control=control, loops=loops) + settings
     for way in ways:
         below = root / "cached" if way.name == "cached" else root
         text += SITE.format(name=way.name, root=below, rest=way.settings)
@@ -266,20 +309,22 @@ def count(
     return found, seconds
 
 
-def count_way(
-    client: Client, way: Way, processes: dict[str, int], directory: Path
+def count_requests(
+    ask: Callable[[], None],
+    number: int,
+    processes: dict[str, int],
+    directory: Path,
+    rest: float = IDLE,
 ) -> dict[str, float]:
-    """Instructions per request in each process, by their names."""
+    """Instructions per request in each process, by their names; `ask` asks so many times."""
     rounds: dict[str, list[float]] = {process: [] for process in processes}
     for _ in range(ROUNDS):
-        idle, idle_seconds = count(processes, directory, lambda: time.sleep(IDLE))
-        busy, seconds = count(
-            processes, directory, lambda: client.get_many(way, COUNTED, processes.values())
-        )
+        idle, idle_seconds = count(processes, directory, lambda: time.sleep(rest))
+        busy, seconds = count(processes, directory, ask)
         for process in processes:
             # An event loop has work some times a second even if no client asks: it is taken off.
             beside = idle[process] / idle_seconds * seconds
-            rounds[process].append((busy[process] - beside) / COUNTED)
+            rounds[process].append((busy[process] - beside) / number)
     return {process: statistics.median(counts) for process, counts in rounds.items()}
 
 
@@ -287,16 +332,51 @@ def instructions(
     ways: list[Way], tokamak: Path, directory: Path, settings: str = ""
 ) -> dict[str, float]:
     """Instructions per request of each of these ways, in each process."""
-    valgrind = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes"]
-    valgrind += [f"--callgrind-out-file={directory}/count.%p"]
     found = {}
-    with serving(tokamak, ways, valgrind, directory, settings) as running:
+    with serving(tokamak, ways, valgrind(directory), directory, settings) as running:
         for way in ways:
             running.client.get_many(way, WARM)
             processes = running.processes(way)
-            for process, number in count_way(running.client, way, processes, directory).items():
-                found[f"{way.name}, {process}: instructions"] = round(number)
+            ask = partial(running.client.get_many, way, COUNTED, processes.values())
+            found |= named(way, count_requests(ask, COUNTED, processes, directory))
     return found
+
+
+def valgrind(directory: Path) -> list[str]:
+    """The command in front of a server whose instructions are counted."""
+    output = f"--callgrind-out-file={directory}/count.%p"
+    return ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes", output]
+
+
+def named(way: Way, counts: dict[str, float]) -> dict[str, float]:
+    """Instructions of processes, by the names that they are kept by."""
+    return {f"{way.name}, {process}: instructions": round(of) for process, of in counts.items()}
+
+
+def steady_instructions(tokamak: Path, directory: Path) -> dict[str, float]:
+    """Instructions per request of worker mode while many clients ask. valgrind makes the server so
+    slow that a request of each client always waits, so how many are taken at once is no chance."""
+    before = valgrind(directory)
+    with serving(tokamak, [STEADY], before, directory, loops=STEADY_LOOPS) as running:
+        clients = [Client(running.port) for _ in range(CLIENTS)]
+        get_together(clients, STEADY, COUNTED_TOGETHER)
+        ask = partial(get_together, clients, STEADY, COUNTED_TOGETHER)
+        processes = running.processes(STEADY)
+        counted = count_requests(ask, COUNTED_TOGETHER, processes, directory, IDLE_TOGETHER)
+        return named(STEADY, counted)
+
+
+def steady_calls(tokamak: Path, directory: Path) -> dict[str, float]:
+    """The calls by which the front reads from clients and writes to them, for each request of many
+    clients that ask. Its other calls wait and wake, as often as chance lets requests meet."""
+    with serving(tokamak, [STEADY], [], directory, loops=STEADY_LOOPS) as running:
+        clients = [Client(running.port) for _ in range(CLIENTS)]
+        get_together(clients, STEADY, SETTLED)
+        output = directory / "calls"
+        with tracing(running.processes(STEADY)["front"], output):
+            get_together(clients, STEADY, SETTLED)
+        made = calls(output.read_text(), lambda name: name in TO_CLIENTS)
+    return {"steady, front: calls to clients": round(made / SETTLED, 2)}
 
 
 @contextmanager
@@ -321,18 +401,25 @@ def is_traced(task: Path) -> bool:
     return "TracerPid:\t0\n" not in (task / "status").read_text()
 
 
-WAITING = {"futex", "restart_syscall"}
+WAITING_CALLS = {"futex", "restart_syscall"}
 """How often a worker waits depends on how quickly the client asks again, so these calls are left
 out; the context switches show the waiting."""
+TO_CLIENTS = {"recvfrom", "recvmsg", "readv", "sendto", "sendmsg", "writev"}
+"""What reads from a socket or writes to it. Files and eventfds have `read` and `write`."""
 
 
-def calls(output: str) -> int:
-    """The calls that a table of strace counts, without those that wait for a request."""
+def waits_for_nobody(name: str) -> bool:
+    """Whether a call is none of those that wait for a request."""
+    return name not in WAITING_CALLS
+
+
+def calls(output: str, counts: Callable[[str], bool] = waits_for_nobody) -> int:
+    """The calls of these names that a table of strace counts."""
     rows = (line.split() for line in output.splitlines())
     return sum(
         int(row[0])
         for row in rows
-        if len(row) == 2 and row[0].isdigit() and row[1] not in WAITING | {"total"}
+        if len(row) == 2 and row[0].isdigit() and row[1] != "total" and counts(row[1])
     )
 
 
@@ -373,14 +460,15 @@ leaves as they were come and go."""
 
 def everything(tokamak: Path) -> dict[str, float]:
     """All counts."""
-    servers = [partial(instructions, WAYS), partial(instructions, ASYNC), *[sealed] * STARTS]
+    plain_ways = [partial(instructions, WAYS), partial(instructions, ASYNC)]
+    servers = [*plain_ways, steady_instructions, steady_calls, *[sealed] * STARTS]
     starts = []
     for counted in servers:
         with tempfile.TemporaryDirectory(prefix="tokamak-guard-") as directory:
             starts.append(counted(tokamak, Path(directory)))
-    plain, of_async, *starts = starts
+    plain, of_async, of_many, of_calls, *starts = starts
     sealed_mode = {name: statistics.median(one[name] for one in starts) for name in starts[0]}
-    return plain | of_async | sealed_mode
+    return plain | of_async | of_many | of_calls | sealed_mode
 
 
 def versions(tokamak: Path) -> dict[str, str]:

@@ -1,6 +1,8 @@
 """The guard counts right, and tells a change from none."""
 
+import http.server
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
@@ -21,6 +23,39 @@ class Counts(unittest.TestCase):
         rows = "      100 write\n       99 getpid\n       30 futex\n"
         table = f"    calls syscall\n--------- ------\n{rows}--------- ------\n      229 total\n"
         self.assertEqual(guard.calls(table), 199)
+        self.assertEqual(guard.calls(table, lambda name: name == "write"), 100)
+
+
+class Together(unittest.TestCase):
+    def test_so_many_requests_over_connections_that_are_kept(self):
+        seen = []
+
+        class Answer(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                seen.append(self.client_address)
+                self.send_response(200)
+                self.send_header("Content-Length", "4")
+                self.end_headers()
+                self.wfile.write(b"good")
+
+            def log_message(self, *_):
+                pass
+
+        way = guard.Way("way", "/", "", lambda body: body == b"good")
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+            server.daemon_threads = True
+            threading.Thread(target=server.serve_forever).start()
+            clients = [guard.Client(server.server_address[1], 10) for _ in range(4)]
+            guard.get_together(clients, way, 30)
+            guard.get_together(clients, way, 4)
+            self.assertEqual((len(seen), len(set(seen))), (34, 4))
+            with self.assertRaises(guard.Broken):
+                guard.get_together(clients, guard.Way("way", "/", "", lambda body: False), 4)
+            for client in clients:
+                client.connection.close()
+            server.shutdown()
 
 
 class Verdict(unittest.TestCase):
@@ -33,6 +68,7 @@ class Verdict(unittest.TestCase):
             ("sealed, php: pages rolled back", (22, 28), 29),
             ("sealed, php: system calls", (2.8, 3.2), 4.0),
             ("sealed, php: context switches", (0.9, 1.1), 2.0),
+            ("steady, front: calls to clients", (1.95, 2.05), 3.0),
         ):
             was = sum(same) / 2
             for now in same:
