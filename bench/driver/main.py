@@ -16,7 +16,8 @@ def run(arguments: list[str]) -> int:
     # Twice what it should take.
     program.begin(out, 2 * plan.seconds_in_all() + 60)
     ours = any(name.startswith("tokamak") for name in plan.peers)
-    about = versions.text(choice.tokamak if ours else None)
+    loaded = ", ".join(peers.extension(file) for file in choice.extensions())
+    about = f"{versions.text(choice.tokamak if ours else None)}\nextensions of PHP: {loaded}"
     with program.workshop("bench") as directory:
         with Contest(plan, choice, directory) as contest:
             (out / "commands.txt").write_text(commands(contest))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .contest import FOOTPRINT_CONNECTIONS, Plan
 from .contestants import PEERS
-from .peers import Choice
+from .peers import EXTENSIONS, Choice, extension
 from .sites import REPO, SCENARIOS
 from .versions import commit
 
@@ -44,6 +44,12 @@ def numbers(text: str) -> list[int]:
 def positive(text: str) -> int:
     """One positive number."""
     return numbers(text)[0]
+
+
+def extensions(text: str) -> tuple[str, ...]:
+    """Names of installed extensions."""
+    known = sorted({extension(file) for file in Path(EXTENSIONS).glob("*.ini")})
+    return tuple(names(dict.fromkeys(known))(text))
 
 
 def natural(text: str) -> int:
@@ -120,6 +126,8 @@ def parse(arguments: list[str]) -> tuple[Plan, Choice, Path]:
     option("--peers-at", type=peers_at, action="append", default=[], metavar="N=PEERS", help=at)
     option("--children", type=positive, default=8, help="php-fpm's processes; default: 8")
     option("--tokamak-workers", default="auto", help="default: auto")
+    without = "extensions of PHP that no server loads though they are installed, as in zmq,imagick"
+    option("--without", type=extensions, default=(), metavar="NAMES", help=without)
     within = "seconds; who would have his turn later is left out; default: no limit"
     option("--within", type=positive, help=within)
     of_build(parser)
@@ -150,6 +158,7 @@ def parse(arguments: list[str]) -> tuple[Plan, Choice, Path]:
             max(chosen.connections + [FOOTPRINT_CONNECTIONS]),
             chosen.tokamak,
             chosen.tokamak_workers,
+            chosen.without,
         ),
         chosen.out,
     )

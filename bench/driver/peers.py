@@ -33,6 +33,18 @@ class Choice:
     """As many clients as will ever be connected at once."""
     tokamak: Path
     tokamak_workers: str
+    without: tuple[str, ...] = ()
+    """Extensions of PHP that are installed and not loaded."""
+
+    def extensions(self) -> list[Path]:
+        """The files that load extensions, or hold their settings: `20-curl.ini`."""
+        files = sorted(Path(EXTENSIONS).glob("*.ini"))
+        return [file for file in files if extension(file) not in self.without]
+
+
+def extension(file: Path) -> str:
+    """Whose file it is."""
+    return file.stem.partition("-")[2]
 
 
 @dataclass
@@ -497,7 +509,7 @@ def environment(place: Place) -> dict[str, str]:
     return SERVICE | {
         "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
         "PHPRC": f"{place.directory}",
-        "PHP_INI_SCAN_DIR": EXTENSIONS,
+        "PHP_INI_SCAN_DIR": f"{place.directory}/conf.d",
         # Apache's own way of saying where things are; its configuration file is refused without
         # them in some builds.
         "APACHE_RUN_DIR": f"{place.directory}",
@@ -511,6 +523,12 @@ def start(peer: Peer, place: Place) -> tuple[Server, list[list[str]]]:
     temporary.mkdir(exist_ok=True)
     temporary.chmod(0o1777)
     place.write("php.ini", PHP_INI)
+    loaded = place.directory / "conf.d"
+    # Its directory may be that of one which has ended.
+    if not loaded.exists():
+        loaded.mkdir()
+        for file in place.choice.extensions():
+            (loaded / file.name).symlink_to(file.resolve())
     commands = peer.commands(place)
     server = Server()
     try:

@@ -1,13 +1,14 @@
 """Runs count what comes behind the last change of the number of event loops."""
 
 import subprocess
+import tempfile
 import unittest
 import xml.dom.minidom
 from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from driver import bars, contest, course, load, options, status, steady, summary
+from driver import bars, contest, course, load, options, peers, status, steady, summary
 from driver.contest import Contest, Entry, Plan
 from driver.contestants import PEERS
 from driver.load import Load
@@ -145,6 +146,15 @@ class Reading(unittest.TestCase):
         self.assertIsNone(status.parse_loops(rows.encode()))
         rows += 'tokamak_event_loops{state="serving"} 2\n'
         self.assertEqual(status.parse_loops(rows.encode()), 2)
+
+    def test_extensions_that_are_not_loaded(self):
+        choice = peers.Choice(1, 1, Path("tokamak"), "auto", ("zmq",))
+        with tempfile.TemporaryDirectory() as directory:
+            for name in ("10-opcache.ini", "20-zmq.ini"):
+                Path(directory, name).touch()
+            with mock.patch.object(peers, "EXTENSIONS", directory):
+                loaded = [peers.extension(file) for file in choice.extensions()]
+        self.assertEqual(loaded, ["opcache"])
 
     def test_who_gets_many_connections(self):
         words = "--peers limit,go --connections 64,1024 --peers-at 1024=limit --calm 0"
