@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
+from typing import ClassVar
 
 from . import options, program, record
 from .contest import CannotRun, answer, say
@@ -68,6 +69,7 @@ control = "$dir/tokamak.control"
 [[upstream]]
 name = "application"
 address = "http://127.0.0.1:$application"
+connections = 2048
 
 [[site]]
 root = "$dir/files"
@@ -104,6 +106,8 @@ class Scene(Stage):
     ports: dict[str, int] = field(default_factory=dict)
     fronts: dict[str, Server] = field(default_factory=dict)
     application: Server = field(default_factory=Server)
+    passes: ClassVar[str] = PASSES
+    """What nginx in front is told of the application."""
 
     def start(self) -> None:
         """Writes the configurations, starts everything, and waits for the right answers."""
@@ -115,17 +119,21 @@ class Scene(Stage):
         for name, size in FILES.items():
             (files / name.replace(" ", "")).write_bytes(b"x" * size)
         self.port = free_port()
-        self.launch(self.application, self.nginx("application", self.port, f"root {files};"))
+        self.launch(self.application, self.application_command())
         for front in FRONTS:
             self.ports[front], self.fronts[front] = free_port(), Server()
             command = (
-                self.nginx(front, self.ports[front], PASSES)
+                self.nginx(front, self.ports[front], self.passes)
                 if front == "nginx"
                 else self.tokamak(self.ports[front])
             )
             self.launch(self.fronts[front], command)
         for front in FRONTS:
             self.wait(front)
+
+    def application_command(self) -> list[str]:
+        """Starts the application, which sends files."""
+        return self.nginx("application", self.port, f"root {self.directory}/files;")
 
     def stop(self) -> None:
         """Ends every process."""
@@ -162,12 +170,11 @@ class Scene(Stage):
 
     def wait(self, front: str) -> None:
         """Asks until the answers are right."""
-        sizes = FILES.items()
-        wait(
-            front,
-            lambda: all(len(answer(self.url(front, file))) == size for file, size in sizes),
-            self.directory,
-        )
+        wait(front, lambda: self.is_right(front), self.directory)
+
+    def is_right(self, front: str) -> bool:
+        """Whether the files come through."""
+        return all(len(answer(self.url(front, file))) == size for file, size in FILES.items())
 
 
 def rows(scene: Scene) -> Iterator[Row]:
