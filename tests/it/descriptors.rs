@@ -78,6 +78,18 @@ fn a_counter_counts_anew_in_each_request() {
     assert!(!server.log().contains("worker replaced"), "{}", server.log());
 }
 
+#[test]
+fn a_counter_at_zero_is_made_anew_only_if_a_request_may_have_counted() {
+    let server = boot_leaves("counter at zero");
+    let which = || server.text("/index.php?do=which");
+    let first = which();
+    assert_eq!([which(), which()], [first.clone(), first.clone()], "it costs one system call");
+    assert_eq!(server.text("/index.php?do=add"), "8");
+    assert_ne!(which(), first);
+    assert_eq!(server.text("/index.php?do=count"), "-1 0", "nothing is there to be read");
+    assert!(!server.log().contains("worker replaced"), "{}", server.log());
+}
+
 /// A call of C has the worker examined at once, and not only after some hundred requests.
 #[test]
 fn room_for_thousands_of_files_does_not_stay() {

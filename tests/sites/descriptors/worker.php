@@ -70,6 +70,7 @@ $left = match (getenv('LEFT')) {
     'transaction, WAL' => in_transaction('WAL'),
     'query' => unfinished_query(),
     'counter' => libc()->eventfd(3, 04000),
+    'counter at zero' => libc()->eventfd(0, 04000),
     'standard error' => fopen('php://stderr', 'w'),
     'database' => database('DELETE'),
     'database, WAL' => database('WAL'),
@@ -86,6 +87,14 @@ while (tokamak_handle_request(static function () use ($left, $booted): void {
         case 'count':
             $value = libc()->new('unsigned long');
             echo libc()->read($left, FFI::addr($value), 8), ' ', $value->cdata;
+            break;
+        case 'which':
+            // Without FFI, after which everything is put back. The kernel numbers eventfds.
+            preg_match('/eventfd-id:\s*(\d+)/', file_get_contents("/proc/self/fdinfo/$left"), $found);
+            echo $found[1];
+            break;
+        case 'add':
+            echo fwrite(fopen("php://fd/$left", 'w'), pack('Q', 5));
             break;
         case 'zmq':
             $socket = $left->getSocket(ZMQ::SOCKET_PUSH);

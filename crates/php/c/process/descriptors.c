@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "process/descriptors.h"
+#include "ground/libc.h"
 #include "ground/state.h"
 #include "image.h"
 #include "process/descriptors_boot.h"
@@ -383,6 +384,15 @@ static void put_back(const descriptor *d, unsigned changes)
     }
 }
 
+/* Whether a counter may stand elsewhere than at the boot. One that stands at 0 could be read
+ * otherwise; of others the kernel tells so only in /proc. Who has a copy may count later. */
+static int may_have_counted(const descriptor *d)
+{
+    struct pollfd now = {.fd = d->fd, .events = POLLIN};
+
+    return notes->changes & (FORKS | COPIES) || d->count || kernel_poll(&now, 1, 0) != 0;
+}
+
 void descriptors_check(void)
 {
     struct stat st;
@@ -392,7 +402,7 @@ void descriptors_check(void)
         if (d->kind == HUNG_UP && descriptors_boot_hang_up(d->fd) == -1) {
             image_note_taint(taint_closed);
         }
-        /* A counter is another one in each request. */
+        /* A counter may be another one than that of the boot. */
         if (fstat(d->fd, &st) != 0 ||
             (d->kind != COUNTER && (st.st_dev != d->device || st.st_ino != d->inode))) {
             image_note_taint(taint_closed);
@@ -433,7 +443,7 @@ void descriptors_restore(int closely)
             put_back(d, notes->changes);
         }
         if ((d->at != -1 && lseek(d->fd, d->at, SEEK_SET) != d->at) ||
-            (d->kind == COUNTER && own_counter(d) != 0)) {
+            (d->kind == COUNTER && may_have_counted(d) && own_counter(d) != 0)) {
             image_note_taint(taint_closed);
         }
     }

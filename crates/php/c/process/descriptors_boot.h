@@ -10,7 +10,7 @@
 typedef enum {
     SHARED,   /* by all workers, and perhaps with others: flags alone are put back */
     REOPENED, /* a file or a directory: each worker has opened it for itself */
-    COUNTER,  /* an eventfd: made anew for each request */
+    COUNTER,  /* an eventfd: made anew after a request that may have counted */
     HUNG_UP,  /* stands for a socket of the boot; the request that closes it finds it again */
     REFUSED   /* its state can neither be read nor put back */
 } descriptor_kind;
