@@ -3,13 +3,17 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::harness::{Connection, Kind, Server, Setup, get, in_parallel};
+use crate::harness::{Connection, Kind, Server, Setup, eventually, get, in_parallel, program};
+use crate::metrics;
 
 /// Tells the event loop by a table that only its scripts know, and which request of its connection
 /// this is. With the query `spin` it holds the loop up for four seconds and more before; with
@@ -29,21 +33,23 @@ const GET: &str = "GET /who HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const POST: &str = "POST /who HTTP/1.1\r\nHost: localhost\r\n";
 
 fn with_loops(count: usize) -> (Server, TempDir) {
+    started(|setup| setup.line(&format!("loops = {count}")).start())
+}
+
+fn started(start: impl FnOnce(Setup) -> Server) -> (Server, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("who.lua");
     fs::write(&script, WHO).unwrap();
-    let server = Setup::new(Kind::Classic)
+    let setup = Setup::new(Kind::Classic)
         .workers(1)
-        .line(&format!("loops = {count}"))
         .line("lua.time = \"20s\"")
         // Clients are not to pay for it: half a head may have come before.
         .line("timeouts.head = \"2s\"")
         .site_line(&format!(
             "route = [{{ path = \"/who\", lua_raw_url = [\"{}\"] }}]",
             script.display()
-        ))
-        .start();
-    (server, folder)
+        ));
+    (start(setup), folder)
 }
 
 /// A server one of whose loops serves all these clients. A machine that is busy with something else
@@ -176,4 +182,96 @@ fn while_one_is_held_up(
         assert!(!is_over.load(Ordering::Relaxed), "not only when the first has time again");
         spinning.join().unwrap();
     });
+}
+
+/// The values of the samples whose names begin so.
+fn values(server: &Server, name: &str) -> Vec<usize> {
+    let (_, text) = metrics::scrape(server, "*/*");
+    let values = text.lines().filter(|line| line.starts_with(name));
+    values.map(|line| line.rsplit(' ').next().unwrap().parse().expect("a number")).collect()
+}
+
+/// Waits until so many loops serve. Returns whether they have.
+fn comes_to(server: &Server, serving: usize, patience: u64) -> bool {
+    let look = || values(server, "tokamak_event_loops{state=\"serving\"}") == [serving];
+    eventually(Duration::from_secs(patience), || look().then_some(())).is_some()
+}
+
+/// Sends as many requests on one connection as the server can answer, until it is dropped.
+struct Flood(TcpStream);
+
+impl Flood {
+    fn of(server: &Server) -> Flood {
+        let stream = TcpStream::connect(server.address).expect("a connection");
+        let [mut sender, mut receiver] = [0, 1].map(|_| stream.try_clone().expect("a copy"));
+        let requests = GET.repeat(100);
+        std::thread::spawn(move || while sender.write_all(requests.as_bytes()).is_ok() {});
+        let mut answers = vec![0; 1 << 16];
+        let mut goes_on = move || receiver.read(&mut answers).is_ok_and(|length| length > 0);
+        std::thread::spawn(move || while goes_on() {});
+        Flood(stream)
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+/// A crowd brings the second loop, and nothing that it could do is left when the crowd has gone:
+/// one connection cannot be shared. So one loop is tried some ten seconds later. Programs beside it
+/// may make that look worse than it was; another server has better luck.
+#[test]
+fn a_loop_that_brings_nothing_is_taken_back() {
+    let is_taken_back = || {
+        let (server, _folder) = started(|setup| metrics::start(setup.line("loops = 2")));
+        let _flood = Flood::of(&server);
+        let crowd: Vec<Connection> = (0..300).map(|_| server.connect()).collect();
+        assert!(comes_to(&server, 2, 20), "each has as many clients as it may");
+        drop(crowd);
+        comes_to(&server, 1, 25)
+    };
+    assert!((0..5).any(|_| is_taken_back()), "a busy loop has kept another one beside it");
+}
+
+/// A busy loop could use another one, but the processors that are idle are not this server's. A
+/// machine that is busy with something else may hold a loop up, and then all serve.
+#[test]
+fn on_one_processor_one_loop_serves() {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    let first = allowed.trim().split([',', '-']).next().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let command = folder.path().join("tokamak");
+    let text = format!("#!/bin/sh\nexec taskset -c {first} {} \"$@\"\n", program().display());
+    fs::write(&command, text).unwrap();
+    fs::set_permissions(&command, fs::Permissions::from_mode(0o755)).unwrap();
+    let serve = |loops: &str| {
+        let line = format!("loops = {loops}");
+        started(|setup| metrics::start(setup.program(command.clone()).line(&line)))
+    };
+    let (server, _folder) = serve("\"auto\"");
+    assert_eq!(values(&server, "tokamak_event_loops{"), [1, 0], "as many as there are processors");
+    let stays_alone = || {
+        let (server, _folder) = serve("2");
+        let _flood = Flood::of(&server);
+        !comes_to(&server, 2, 5)
+    };
+    assert!((0..5).any(|_| stays_alone()), "another loop serves on the same processor");
+}
+
+/// By these counts loops are compared.
+#[test]
+fn each_request_counts_for_its_loop() {
+    let (server, _folder) = started(|setup| metrics::start(setup.line("loops = 2")));
+    for target in ["/hello.php", "/missing.txt", "/who", "/hello.php?again"] {
+        server.get(target);
+    }
+    let mut client = Client::of(&server);
+    (0..6).for_each(|way| drop(client.ask(way)));
+    let asked = 4 + client.requests;
+    let counted = || values(&server, "tokamak_event_loop_requests_total{").iter().sum::<usize>();
+    eventually(Duration::from_secs(20), || (counted() == asked).then_some(()))
+        .unwrap_or_else(|| panic!("{} of {asked} requests were counted", counted()));
 }

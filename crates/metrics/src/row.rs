@@ -131,6 +131,8 @@ rows! {
     EventLoops Gauge "event_loops" "" ["state"]
         "Event loops: `serving` have connections of HTTP clients, `idle` do not need to at this \
         load"
+    EventLoopRequests Counter "event_loop_requests" "" ["loop"]
+        "Requests by the event loop that they came to; the first one is 0"
     CacheRequests Counter "cache_requests" "" ["result"]
         "Requests by what the content cache did: `hit`, `stale`, `miss`, `coalesced` (answered \
         with what another request had asked for), `bypassed`"

@@ -75,6 +75,10 @@ impl Figures {
         self.add_connections(&mut samples);
         samples.add(Row::EventLoops, &["serving"], serving as f64);
         samples.add(Row::EventLoops, &["idle"], idle as f64);
+        for index in 0..self.config.loops {
+            let requests = self.balancer.requests(index) as f64;
+            samples.add(Row::EventLoopRequests, &[&index.to_string()], requests);
+        }
         self.add_limits(&mut samples);
         self.add_http2(&mut samples);
         self.add_websockets(&mut samples);

@@ -1,6 +1,8 @@
 //! Reads counters of the kernel: how long the processors were idle that this process may use, what
-//! its control groups leave it of them, and how long a thread has waited for one.
+//! its control groups leave it of them, how long a thread has waited for one, and how much of them
+//! this process and its workers have used.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
@@ -75,6 +77,30 @@ impl Reading {
             group.quota - group.used.saturating_sub(before.used) as f64 * 1e3 / passed
         });
         left.fold(idle, f64::min).max(0.0)
+    }
+}
+
+/// Adds up the processor time of this process and of workers, which come and go.
+#[derive(Debug, Default)]
+pub struct Used {
+    /// What each worker had used at the last reading, by its process id.
+    workers: HashMap<u32, u64>,
+    /// What all of them have used so far, in nanoseconds.
+    by_workers: u64,
+}
+
+impl Used {
+    /// Nanoseconds so far. What a worker has used between the last reading and its end is not in
+    /// it, nor what those have used that the kernel does not show to this process.
+    pub fn look(&mut self, workers: impl IntoIterator<Item = u32>) -> u64 {
+        let used = |pid| Some((pid, proc::scheduled(Task::Process(pid))?.ran));
+        let now: HashMap<u32, u64> = workers.into_iter().filter_map(used).collect();
+        let since_last = |(pid, used): (&u32, &u64)| {
+            used.saturating_sub(self.workers.get(pid).copied().unwrap_or(0))
+        };
+        self.by_workers += now.iter().map(since_last).sum::<u64>();
+        self.workers = now;
+        self.by_workers + tokamak_cost::process_time()
     }
 }
 
@@ -207,6 +233,21 @@ mod tests {
         let before = waited().expect("this kernel says it");
         (0..100).for_each(|_| std::thread::yield_now());
         assert!(waited().unwrap() >= before);
+    }
+
+    #[test]
+    fn what_workers_use_is_added_up_while_they_come_and_go() {
+        let mut used = Used::default();
+        let own = used.look([]);
+        // The kernel counts the thread that began the process, and that one only.
+        let pid = std::process::id();
+        let worker = proc::scheduled(Task::Process(pid)).expect("this kernel says it").ran;
+        let first = used.look([pid]);
+        assert!(first >= own + worker, "{first}, {own} and {worker}");
+        let later = used.look([pid, u32::MAX]);
+        let passed = tokamak_cost::process_time() - own;
+        assert!(later - first <= 2 * passed, "what was counted before is not counted again");
+        assert!(used.look([]) >= later, "what one has used that has ended stays");
     }
 
     #[test]

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use kernel::Spare;
-use policy::{CLIENTS, Duty, Facts, ScalingPolicy};
+use kernel::{Spare, Used};
+use policy::{CLIENTS, Duty, Facts, Kernel, ScalingPolicy};
 
 /// A loop that reports this many ticks late, although it had a processor, was held up by a script
 /// or a disk. It gets no new connections until it reports again. One tick (200 ms) is less than a
@@ -52,8 +52,30 @@ pub struct Balancer {
 struct Scaler {
     policy: ScalingPolicy,
     spare: Spare,
+    used: Used,
     /// When it last decided, in nanoseconds.
     decided: u64,
+}
+
+/// Gives the process ids of the workers.
+pub type Workers<'a> = &'a dyn Fn() -> Vec<u32>;
+
+/// The kernel's counters at one decision.
+struct Counters<'a> {
+    now: u64,
+    spare: &'a mut Spare,
+    used: &'a mut Used,
+    workers: Workers<'a>,
+}
+
+impl Kernel for Counters<'_> {
+    fn spare(&mut self) -> Option<f64> {
+        self.spare.look(self.now)
+    }
+
+    fn used(&mut self) -> u64 {
+        self.used.look((self.workers)())
+    }
 }
 
 /// One event loop. It has cache lines of its own because its loop reads it with every request.
@@ -103,8 +125,8 @@ impl Record {
 impl Balancer {
     /// A balancer for this many loops, which report at this interval.
     pub fn new(loops: usize, tick: Duration) -> Balancer {
-        let scaler =
-            Scaler { policy: ScalingPolicy::new(loops), spare: Spare::default(), decided: 0 };
+        let policy = ScalingPolicy::new(loops);
+        let scaler = Scaler { policy, spare: Spare::default(), used: Used::default(), decided: 0 };
         Balancer {
             members: (0..loops).map(|_| Member::default()).collect(),
             duty: watch::Sender::new(Duty::ALONE),
@@ -171,6 +193,11 @@ impl Balancer {
         requests.store(requests.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
+    /// Requests that have come to a loop.
+    pub fn requests(&self, index: usize) -> u64 {
+        self.members[index].requests.load(Ordering::Relaxed)
+    }
+
     /// Counts a connection that a loop has got.
     pub fn joined(&self, index: usize, is_client: bool) {
         self.members[index].connections.fetch_add(1, Ordering::Relaxed);
@@ -233,7 +260,7 @@ impl Balancer {
 
     /// Reports what a loop has done from one record to the next. One of the reporting loops decides
     /// for all. Returns whether the report came in time.
-    pub fn report(&self, index: usize, before: Record, now: Record) -> bool {
+    pub fn report(&self, index: usize, before: Record, now: Record, workers: Workers<'_>) -> bool {
         let passed = now.at.saturating_sub(before.at).max(1);
         let (worked, waited) =
             (now.worked.saturating_sub(before.worked), now.waited.saturating_sub(before.waited));
@@ -247,10 +274,10 @@ impl Balancer {
         member.seen.store(now.at, Ordering::Relaxed);
         if self.members.len() > 1 {
             match self.scaler.try_lock() {
-                Ok(mut scaler) => self.decide(&mut scaler, now.at),
+                Ok(mut scaler) => self.decide(&mut scaler, now.at, workers),
                 // A panic under the lock cannot leave the scaler half changed.
                 Err(TryLockError::Poisoned(poisoned)) => {
-                    self.decide(&mut poisoned.into_inner(), now.at)
+                    self.decide(&mut poisoned.into_inner(), now.at, workers)
                 }
                 // Another loop is deciding at the moment.
                 Err(TryLockError::WouldBlock) => {}
@@ -271,7 +298,7 @@ impl Balancer {
         seen > 0 && self.exceeds(ticks, now.saturating_sub(seen))
     }
 
-    fn decide(&self, scaler: &mut Scaler, now: u64) {
+    fn decide(&self, scaler: &mut Scaler, now: u64, workers: Workers<'_>) {
         // Ticks are never quite even.
         if now.saturating_sub(scaler.decided) < self.tick / 4 * 3 {
             return;
@@ -285,11 +312,11 @@ impl Balancer {
         let demand: u32 =
             self.members.iter().map(|member| member.demand.load(Ordering::Relaxed)).sum();
         let clients = (0..self.members.len()).map(|index| self.clients(index)).sum();
-        let requests = self.members.iter().map(|member| member.requests.load(Ordering::Relaxed));
-        let (demand, requests) = (f64::from(demand) / WHOLE, requests.sum());
+        let requests = (0..self.members.len()).map(|index| self.requests(index)).sum();
+        let demand = f64::from(demand) / WHOLE;
         let facts = Facts { now, demand, requests, clients, is_held_up };
-        let Scaler { policy, spare, .. } = scaler;
-        let duty = policy.decide(facts, || spare.look(now));
+        let Scaler { policy, spare, used, .. } = scaler;
+        let duty = policy.decide(facts, &mut Counters { now, spare, used, workers });
         self.duty.send_if_modified(|before| std::mem::replace(before, duty) != duty);
         self.share_out(duty.serving, clients, now);
     }
@@ -346,7 +373,7 @@ mod tests {
                 waited: 0,
             };
             for &index in who {
-                balancer.report(index, record(tick), record(tick + 1));
+                balancer.report(index, record(tick), record(tick + 1), &Vec::new);
             }
         }
     }
@@ -405,9 +432,9 @@ mod tests {
         // It comes too soon after a decision to be seen at once, and then on time again.
         let late = 5 * TICK + TICK / 2;
         report(&balancer, &[1], 3..5, 0.0);
-        assert!(!balancer.report(0, record(3 * TICK), record(late)));
-        assert!(balancer.report(0, record(late), record(late + TICK)));
-        balancer.report(1, record(5 * TICK), record(late + TICK));
+        assert!(!balancer.report(0, record(3 * TICK), record(late), &Vec::new));
+        assert!(balancer.report(0, record(late), record(late + TICK), &Vec::new));
+        balancer.report(1, record(5 * TICK), record(late + TICK), &Vec::new);
         assert!(balancer.serves(1));
     }
 
@@ -416,7 +443,7 @@ mod tests {
         let balancer = with(2, 1);
         report(&balancer, &[1], 1..3, 0.0);
         let record = |at: u64, waited: u64| Record { at, worked: 0, waited };
-        balancer.report(0, record(TICK, 0), record(3 * TICK + TICK / 4, 2 * TICK));
+        balancer.report(0, record(TICK, 0), record(3 * TICK + TICK / 4, 2 * TICK), &Vec::new);
         report(&balancer, &[1], 3..5, 0.0);
         assert!(!balancer.serves(1));
     }

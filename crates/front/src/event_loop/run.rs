@@ -167,7 +167,10 @@ impl EventLoop {
         turns[context.index].fetch_add(1, Ordering::Relaxed);
         let record = (!is_idle).then(|| Record::take(now));
         let is_in_time = match (std::mem::replace(last, record), record) {
-            (Some(last), Some(record)) => context.balancer.report(context.index, last, record),
+            (Some(last), Some(record)) => {
+                let workers = || gates.iter().flat_map(|gate| gate.workers()).collect();
+                context.balancer.report(context.index, last, record, &workers)
+            }
             // The first tick comes immediately.
             (None, Some(record)) => {
                 context.balancer.begin(context.index, record);

@@ -323,6 +323,14 @@ impl Segment {
         Some(entry.pid.load(Ordering::Relaxed))
     }
 
+    /// The process ids of all workers that are there, as they say themselves.
+    pub fn pids(&self) -> impl Iterator<Item = u32> {
+        let entries = (0..self.geometry().workers).map(|index| self.board_entry(index));
+        entries
+            .filter(|entry| entry.state.load(Ordering::Acquire) != WorkerState::Empty as u32)
+            .map(|entry| entry.pid.load(Ordering::Relaxed))
+    }
+
     /// The place of a worker, while it is there.
     pub(super) fn index_of(&self, instance: u32) -> Option<u16> {
         let has =

@@ -36,6 +36,7 @@ struct Queues {
 /// A queue and its number, by which the supervisor knows it.
 struct Queue {
     number: u32,
+    segment: Arc<Segment>,
     client: Arc<QueueClient>,
 }
 
@@ -161,6 +162,11 @@ impl Gate {
         self.lock().leaving.retain(|(queue, _)| !queue.client.is_idle());
     }
 
+    /// The process ids of the workers, as these say themselves.
+    pub fn workers(&self) -> Vec<u32> {
+        self.lock().all().flat_map(|queue| queue.segment.pids()).collect()
+    }
+
     /// See [`QueueClient::attend`].
     pub fn attend(&self) {
         self.for_each(|queue| queue.client.attend());
@@ -178,16 +184,11 @@ impl Gate {
 
     /// Whether it has fallen asleep, and no worker has rung it since.
     pub fn is_asleep(&self) -> bool {
-        let queues = self.lock();
-        let mut all =
-            std::iter::once(&queues.current).chain(queues.leaving.iter().map(|(queue, _)| queue));
-        all.all(|queue| queue.client.is_asleep())
+        self.lock().all().all(|queue| queue.client.is_asleep())
     }
 
     fn for_each(&self, visit: impl Fn(&Queue)) {
-        let queues = self.lock();
-        visit(&queues.current);
-        queues.leaving.iter().for_each(|(queue, _)| visit(queue));
+        self.lock().all().for_each(visit);
     }
 
     #[cfg(test)]
@@ -202,6 +203,12 @@ impl Gate {
     }
 }
 
+impl Queues {
+    fn all(&self) -> impl Iterator<Item = &Queue> {
+        std::iter::once(&self.current).chain(self.leaving.iter().map(|(queue, _)| queue))
+    }
+}
+
 impl Queue {
     fn new(
         source: Source,
@@ -213,6 +220,7 @@ impl Queue {
         let Source { number, segment, tickets } = source;
         let want =
             want.cloned().map(|want| Box::new(move || want(number)) as Box<dyn Fn() + Send + Sync>);
-        Queue { number, client: QueueClient::new(segment, index, tickets, bounds, quota, want) }
+        let client = QueueClient::new(segment.clone(), index, tickets, bounds, quota, want);
+        Queue { number, segment, client }
     }
 }
