@@ -3,6 +3,8 @@
 
 use std::fs;
 
+use tempfile::TempDir;
+
 use crate::harness::extensions::{SCAN_DIRECTORY, scan_directory};
 use crate::harness::{Kind, Server, Setup};
 
@@ -14,6 +16,14 @@ fn boot_leaves(what: &str) -> Server {
 fn boot_leaves_with(what: &str, more: impl FnOnce(Setup) -> Setup) -> Server {
     let setup = Setup::new(Kind::Sealed).site("sites/descriptors").workers(1);
     more(setup.php_admin_value("ffi.enable", "1").env("LEFT", what)).start()
+}
+
+/// A folder of settings with the extension for ZeroMQ, and the list of folders with it.
+fn with_zeromq() -> (TempDir, String) {
+    let settings = tempfile::tempdir().unwrap();
+    fs::write(settings.path().join("zmq.ini"), "extension=zmq.so\n").unwrap();
+    let directories = format!("{}:{}", scan_directory(), settings.path().display());
+    (settings, directories)
 }
 
 #[test]
@@ -49,9 +59,7 @@ fn what_cannot_be_put_back_is_refused_by_name() {
 /// Its threads begin with its first socket, in a request, and would not end there.
 #[test]
 fn a_context_of_zeromq_is_refused_by_name() {
-    let settings = tempfile::tempdir().unwrap();
-    fs::write(settings.path().join("zmq.ini"), "extension=zmq.so\n").unwrap();
-    let directories = format!("{}:{}", scan_directory(), settings.path().display());
+    let (_settings, directories) = with_zeromq();
     let server = boot_leaves_with("zmq", |setup| setup.server_env(SCAN_DIRECTORY, &directories));
     for _ in 0..4 {
         assert_eq!(server.text("/index.php?do=zmq"), "bound");
@@ -78,15 +86,21 @@ fn a_counter_counts_anew_in_each_request() {
     assert!(!server.log().contains("worker replaced"), "{}", server.log());
 }
 
+/// The extension for ZeroMQ opens one in each process. After its first request a worker is examined,
+/// and everything is put back.
 #[test]
 fn a_counter_at_zero_is_made_anew_only_if_a_request_may_have_counted() {
-    let server = boot_leaves("counter at zero");
-    let which = || server.text("/index.php?do=which");
-    let first = which();
-    assert_eq!([which(), which()], [first.clone(), first.clone()], "it costs one system call");
-    assert_eq!(server.text("/index.php?do=add"), "8");
-    assert_ne!(which(), first);
-    assert_eq!(server.text("/index.php?do=count"), "-1 0", "nothing is there to be read");
+    let (_settings, directories) = with_zeromq();
+    let server =
+        boot_leaves_with("standard error", |setup| setup.server_env(SCAN_DIRECTORY, &directories));
+    let last = |more: &str| server.text(&format!("/index.php?do=last+eventfd{more}"));
+    last("");
+    let first = last("");
+    assert!(first.ends_with(" at 0"), "{first}");
+    assert_eq!([last(""), last("")], [first.clone(), first.clone()], "it costs one system call");
+    assert_eq!(last("&add"), "8");
+    let second = last("");
+    assert!(second != first && second.ends_with(" at 0"), "{first}, {second}");
     assert!(!server.log().contains("worker replaced"), "{}", server.log());
 }
 

@@ -252,7 +252,8 @@ fn on_one_processor_one_loop_serves() {
         started(|setup| metrics::start(setup.program(command.clone()).line(&line)))
     };
     let (server, _folder) = serve("\"auto\"");
-    assert_eq!(values(&server, "tokamak_event_loops{"), [1, 0], "as many as there are processors");
+    let count = |state: &str| values(&server, &format!("tokamak_event_loops{{state=\"{state}\""));
+    assert_eq!([count("serving"), count("idle")], [[1], [0]], "as many as there are processors");
     let stays_alone = || {
         let (server, _folder) = serve("2");
         let _flood = Flood::of(&server);

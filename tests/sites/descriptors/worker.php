@@ -70,7 +70,6 @@ $left = match (getenv('LEFT')) {
     'transaction, WAL' => in_transaction('WAL'),
     'query' => unfinished_query(),
     'counter' => libc()->eventfd(3, 04000),
-    'counter at zero' => libc()->eventfd(0, 04000),
     'standard error' => fopen('php://stderr', 'w'),
     'database' => database('DELETE'),
     'database, WAL' => database('WAL'),
@@ -88,13 +87,18 @@ while (tokamak_handle_request(static function () use ($left, $booted): void {
             $value = libc()->new('unsigned long');
             echo libc()->read($left, FFI::addr($value), 8), ' ', $value->cdata;
             break;
-        case 'which':
-            // Without FFI, after which everything is put back. The kernel numbers eventfds.
-            preg_match('/eventfd-id:\s*(\d+)/', file_get_contents("/proc/self/fdinfo/$left"), $found);
-            echo $found[1];
-            break;
-        case 'add':
-            echo fwrite(fopen("php://fd/$left", 'w'), pack('Q', 5));
+        case 'last eventfd':
+            // Of an extension: those of the server come before. The kernel numbers them.
+            foreach (glob('/proc/self/fdinfo/*') as $file) {
+                $text = @file_get_contents($file);
+                if (preg_match('/eventfd-count:\s*(\d+).*eventfd-id:\s*(\d+)/s', $text, $found)) {
+                    $last[(int) basename($file)] = "number $found[2] at $found[1]";
+                }
+            }
+            ksort($last);
+            echo isset($_GET['add'])
+                ? fwrite(fopen('php://fd/' . array_key_last($last), 'w'), pack('Q', 5))
+                : end($last);
             break;
         case 'zmq':
             $socket = $left->getSocket(ZMQ::SOCKET_PUSH);

@@ -61,8 +61,8 @@ const DEARER: f64 = 0.03;
 const AS_MUCH: f64 = 0.97;
 const CHEAPER: f64 = 0.95;
 
-/// Requests in the time that is compared; with fewer, chance decides their number. Then loops serve
-/// where processors are idle.
+/// Requests in the time that is compared; with fewer, chance decides their number. Then more loops
+/// serve if processors are idle beside few.
 const MEANINGFUL: u64 = 1000;
 
 /// After a trial, the pause before the next one of the same two numbers; each one with the same
@@ -197,6 +197,14 @@ impl Throughput {
     }
 }
 
+/// The processors that are idle, if they matter now.
+#[derive(Clone, Copy, Debug)]
+struct Spare {
+    /// How many more loops could use; `None` if no more are wanted.
+    wanted: Option<f64>,
+    is_there: bool,
+}
+
 /// What the policy finds out.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
@@ -306,15 +314,17 @@ impl ScalingPolicy {
             && self
                 .refusal
                 .is_none_or(|refusal| refusal.is_over(now, is_full(demand, self.serving)));
-        let spare = may_grow.then(|| kernel.spare().unwrap_or(f64::INFINITY));
+        let matters = may_grow || matches!(self.phase, Phase::Trial(_));
+        let spare = matters.then(|| kernel.spare().unwrap_or(f64::INFINITY));
         let spare = spare.filter(|spare| *spare >= SPARE);
+        let wanted = spare.filter(|_| may_grow);
         if least > self.serving {
             self.settle(least);
         } else if is_calm {
             self.settle(enough);
         } else if !is_wary {
             let fewer = self.fewer_to_try(now, rate, least);
-            self.advance(facts, fewer, spare, kernel);
+            self.advance(facts, fewer, Spare { wanted, is_there: spare.is_some() }, kernel);
         }
         let listening = if is_wary { self.serving } else { self.serving.min(LISTENING) };
         Duty { serving: self.serving, listening }
@@ -340,22 +350,22 @@ impl ScalingPolicy {
         (now >= recheck.since + nanos(pause) && fewer < self.serving).then_some(fewer)
     }
 
-    /// Takes the next step of a trial, or begins one: of `fewer` loops, or of more. `spare`: the
-    /// processors that more loops could use; `None` if no more are wanted.
+    /// Takes the next step of a trial, or begins one: of `fewer` loops, or of more.
     fn advance(
         &mut self,
         facts: Facts,
         fewer: Option<usize>,
-        spare: Option<f64>,
+        spare: Spare,
         kernel: &mut impl Kernel,
     ) {
+        let Spare { wanted, .. } = spare;
         self.phase = match self.phase {
-            Phase::Steady if spare.is_some() || fewer.is_some() => {
-                Phase::Baseline { more: spare.is_some(), window: Window::begin(facts, kernel) }
+            Phase::Steady if wanted.is_some() || fewer.is_some() => {
+                Phase::Baseline { more: wanted.is_some(), window: Window::begin(facts, kernel) }
             }
             Phase::Steady => Phase::Steady,
             Phase::Baseline { more, mut window } => {
-                let to = if more { spare.map(|spare| self.more(facts, spare)) } else { fewer };
+                let to = if more { wanted.map(|spare| self.more(facts, spare)) } else { fewer };
                 match to {
                     None => Phase::Steady,
                     Some(to) if window.goes_on(facts) => {
@@ -406,7 +416,7 @@ impl ScalingPolicy {
         &mut self,
         trial: Trial,
         facts: Facts,
-        spare: Option<f64>,
+        spare: Spare,
         kernel: &mut impl Kernel,
     ) -> Phase {
         let now = trial.window.end(self.serving, facts, kernel);
@@ -414,7 +424,7 @@ impl ScalingPolicy {
         let other = trial.other.unwrap_or(now);
         let was_more = other.loops > before.loops;
         let (few, many) = if was_more { (before, other) } else { (other, before) };
-        let pays = pays(few, many, !was_more);
+        let pays = pays(few, many, !was_more, spare.is_there);
         let seems_better = trial.other.is_none() && pays == was_more;
         if seems_better && !is_far_better(other, before) {
             return self.try_out(before.loops, before, Some(other), Window::begin(facts, kernel));
@@ -438,7 +448,7 @@ impl ScalingPolicy {
         let (fewer, since, rate) = (few.loops, facts.now, many.rate);
         self.recheck = Some(Recheck { fewer, since, pause, rate });
         self.refusal = None;
-        match spare.filter(|_| seems_better) {
+        match spare.wanted.filter(|_| seems_better) {
             Some(spare) => {
                 let window = Window::begin(facts, kernel);
                 self.try_out(self.more(facts, spare), other, None, window)
@@ -460,13 +470,15 @@ fn at_best(few: usize, many: usize) -> f64 {
 
 /// Whether many loops are better than few, by what each number has done. `are_there`: many are, and
 /// not on trial. Then half the gain is enough, at twice the cost: that keeps the number from
-/// swinging.
-fn pays(few: Throughput, many: Throughput, are_there: bool) -> bool {
+/// swinging. `is_spare`: processors are idle.
+fn pays(few: Throughput, many: Throughput, are_there: bool, is_spare: bool) -> bool {
+    if few.requests < MEANINGFUL {
+        return !are_there || is_spare;
+    }
     let (gain, dearer) = if are_there { (GAIN / 2.0, DEARER * 2.0) } else { (GAIN, DEARER) };
     let gain = gain.min(at_best(few.loops, many.loops) / 4.0);
     let rise = many.rate / few.rate.max(f64::MIN_POSITIVE) - 1.0;
-    few.requests < MEANINGFUL
-        || rise >= gain && many.cost <= few.cost * (1.0 + dearer + rise / 4.0)
+    rise >= gain && many.cost <= few.cost * (1.0 + dearer + rise / 4.0)
         || many.rate >= few.rate * AS_MUCH && many.cost <= few.cost * CHEAPER
 }
 

@@ -281,9 +281,13 @@ fn a_stranger_on_the_processors_takes_loops_away_soon() {
 #[test]
 fn with_few_requests_idle_processors_decide() {
     let mut shift = Shift::of(2);
-    let slow = |serving| load(50.0 / serving as f64, 1e4, serving as f64, 1.0);
+    let slow = |serving| {
+        let serving = serving as f64;
+        load(50.0 / serving, 1e4, serving, 2.0 - serving)
+    };
     assert_eq!(shift.seconds(5, slow).0, 2);
-    assert_eq!(shift.seconds(60, slow).0, 2);
+    assert_eq!(shift.seconds(60, slow).0, 2, "one would leave a processor idle");
+    assert_eq!(shift.seconds(700, |serving| Load { spare: 0.0, ..slow(serving) }).0, 1);
 }
 
 #[test]
