@@ -86,8 +86,8 @@ fn a_counter_counts_anew_in_each_request() {
     assert!(!server.log().contains("worker replaced"), "{}", server.log());
 }
 
-/// The extension for ZeroMQ opens one in each process. After its first request a worker is examined,
-/// and everything is put back.
+/// The extension for ZeroMQ opens one in each process. After its first request a worker is
+/// examined, and everything is put back.
 #[test]
 fn a_counter_at_zero_is_made_anew_only_if_a_request_may_have_counted() {
     let (_settings, directories) = with_zeromq();

@@ -10,6 +10,7 @@ function libc(): FFI
         int timerfd_create(int clock, int flags);
         int eventfd(unsigned count, int flags);
         long read(int descriptor, void *at, size_t length);
+        long write(int descriptor, void *at, size_t length);
     ');
 }
 
@@ -96,9 +97,13 @@ while (tokamak_handle_request(static function () use ($left, $booted): void {
                 }
             }
             ksort($last);
-            echo isset($_GET['add'])
-                ? fwrite(fopen('php://fd/' . array_key_last($last), 'w'), pack('Q', 5))
-                : end($last);
+            if (isset($_GET['add'])) {
+                $five = libc()->new('unsigned long');
+                $five->cdata = 5;
+                echo libc()->write(array_key_last($last), FFI::addr($five), 8);
+                break;
+            }
+            echo end($last);
             break;
         case 'zmq':
             $socket = $left->getSocket(ZMQ::SOCKET_PUSH);
