@@ -43,13 +43,16 @@ pub(crate) fn combine(description: &mut Description, disk: &dyn Disk, notes: &mu
 /// A site without documents may be what refuses unknown names: without it, the next one would
 /// answer for them. So it refuses, with the root of another one.
 fn roots(sites: &mut Vec<Site>, notes: &mut Notes) {
+    let has_services = sites.iter().any(|site| site.applications().next().is_some());
     let other = sites.iter().find(|site| is_root(site)).and_then(|site| site.root.clone());
+    // Where services alone answer, no site has documents.
+    let other = other.or_else(|| has_services.then(|| ".".to_owned()));
     sites.retain_mut(|site| {
         if is_root(site) {
             return true;
         }
         if site.applications().next().is_some() {
-            without_root(site, other.as_ref());
+            without_root(site, other.clone());
             return true;
         }
         if !site.refuses_all() || other.is_none() {
@@ -75,8 +78,8 @@ fn roots(sites: &mut Vec<Site>, notes: &mut Notes) {
 
 /// A site without documents of which applications answer at least a part: the rest is refused, and
 /// so nothing of the folder is served that stands for a root.
-fn without_root(site: &mut Site, other: Option<&String>) {
-    site.root = Some(other.cloned().unwrap_or_else(|| ".".to_owned()));
+fn without_root(site: &mut Site, other: Option<String>) {
+    site.root = other;
     site.front_controller = None;
     site.internal.clear();
     site.error_pages.clear();
@@ -343,7 +346,10 @@ pub(crate) fn hand_down(site: &mut Site, notes: &mut Notes) {
             }
             let (scripts, serve) = Default::default();
             let (body, index_listing) = (None, None);
-            own.push(Rule { scope, scripts, serve, body, index_listing, ..rule.clone() });
+            // An exception around the whole mount would leave nothing of what guards it.
+            let except = rule.except.iter().filter_map(|own| path_behind(own, &path).text());
+            let except = except.collect();
+            own.push(Rule { scope, except, scripts, serve, body, index_listing, ..rule.clone() });
         }
         own.append(&mut mount.rules);
         mount.rules = own;

@@ -19,6 +19,7 @@ mod model;
 mod nginx;
 mod note;
 mod pattern;
+mod service;
 mod settings;
 mod source;
 #[cfg(test)]

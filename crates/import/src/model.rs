@@ -265,6 +265,9 @@ pub(crate) struct Rule {
     pub serve: Serve,
     /// Whether folders without an index file are listed, if it says so.
     pub index_listing: Option<bool>,
+    /// Whether it is for files and scripts alone, and not for the paths of services, until
+    /// [`crate::service::leave_out`] has said so.
+    pub is_of_files: bool,
     /// Whether it is not for sites that are mounted, as what refuses the scripts that no location
     /// runs: they have rules of their own.
     pub is_of_scripts: bool,

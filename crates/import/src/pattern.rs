@@ -14,6 +14,9 @@ use lookaround::without_lookahead;
 /// What the expressions of a rule do not have.
 const UNKNOWN: [&str; 9] = ["(?=", "(?<=", "(?<!", "(?>", "(?|", "(?#", "\\K", "++", "*+"];
 
+/// Paths with more behind a script's name.
+pub(crate) const BEHIND: &str = "\\.php/";
+
 /// Expressions that are found in all paths.
 pub(crate) const ANY: [&str; 7] = ["^", ".*", "^.*$", "^(.*)$", "^/", "^/(.*)$", "^(.*)"];
 

@@ -15,6 +15,7 @@ mod nested;
 mod passwords;
 mod proxies;
 mod rewrites;
+mod services;
 mod sizes;
 
 use std::fs;
@@ -537,7 +538,8 @@ fn what_guards_in_apache_and_is_not_translated_is_refused() {
         ("<FilesMatch (?=a)>\nRequire all denied\n</FilesMatch>", "[[site.rule]]\ndeny"),
         ("RewriteCond %{REMOTE_USER} x\nRewriteRule ^/a - [F]", "pattern = \"^/a\""),
         ("RewriteRule ^/a(.*) http://b/$1 [P]", "pattern = \"^/a(.*)\""),
-        ("ProxyPass /a http://b/", "path = \"/a*\""),
+        ("ProxyPass /a https://b/", "path = \"/a*\""),
+        ("ProxyPassMatch ^/a[0-9] http://b", "pattern = \"^/a[0-9]\""),
         ("SSLVerifyClient require", "[[site.rule]]\ndeny"),
         ("Include missing.conf", "[[site.rule]]\ndeny"),
         ("SecRuleEngine On", "[[site.rule]]\ndeny"),
@@ -620,7 +622,7 @@ fn what_guards_in_caddy_and_is_not_translated_is_refused() {
         ("basicauth /a/* {\nx y\n}", "path = \"/a/*\""),
         ("basic_auth {\nx y\n}", all),
         ("forward_auth /a* b {\nuri /c\n}", "path = \"/a*\""),
-        ("reverse_proxy /a b:80", "path = \"/a\""),
+        ("reverse_proxy /a https://b", "path = \"/a\""),
         ("plugin_that_guards /a/*", "path = \"/a/*\""),
         ("plugin_that_guards", all),
         ("route /a/* {\nbasic_auth {\nx y\n}\n}", "path = \"/a/*\""),
@@ -673,7 +675,7 @@ fn sites_of_caddy_get_certificates_by_themselves() {
     let folder = folder();
     let text = "a.test {\nroot * $TOP/site\nphp_fastcgi x\nfile_server\n}\n\
         www.a.test {\nredir https://a.test{uri} permanent\n}\n\
-        b.test {\nreverse_proxy c:80\n}";
+        b.test {\nreverse_proxy https://c\n}";
     let import = imported(&folder, Language::Caddy, text).unwrap();
     check(&folder, &import.toml).unwrap();
     for part in [

@@ -1,5 +1,7 @@
 //! Sizes and durations as the other servers write them.
 
+use std::time::Duration;
+
 /// Bytes, as in `64m`, `1G`, `10MB`, `64MiB` or `100`.
 pub(crate) fn size(text: &str) -> Option<u64> {
     let lower = text.to_ascii_lowercase();
@@ -45,6 +47,28 @@ pub(crate) fn nginx_time(text: &str) -> Option<u64> {
     }
 }
 
+/// Durations of Caddy, as in `1m30s`, `1.5h` or `500ms`.
+pub(crate) fn go_time(text: &str) -> Option<Duration> {
+    let mut millis = 0u64;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+        let number = rest[..digits].parse::<f64>().ok()?;
+        let letters = rest[digits..].bytes().take_while(u8::is_ascii_alphabetic).count();
+        let unit = match &rest[digits..digits + letters] {
+            "ms" => 1.0,
+            "s" => 1000.0,
+            "m" => 60_000.0,
+            "h" => 3_600_000.0,
+            "d" => 86_400_000.0,
+            _ => return None,
+        };
+        millis = millis.checked_add((number * unit).round() as u64)?;
+        rest = &rest[digits + letters..];
+    }
+    Some(Duration::from_millis(millis)).filter(|_| !text.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +95,18 @@ mod tests {
             ("-1", None),
         ] {
             assert_eq!(nginx_time(text), expected, "{text}");
+        }
+        for (text, expected) in [
+            ("1m30s", Some(90_000)),
+            ("500ms", Some(500)),
+            ("1.5h", Some(5_400_000)),
+            ("2d", Some(172_800_000)),
+            ("", None),
+            ("5", None),
+            ("x", None),
+            ("1é", None),
+        ] {
+            assert_eq!(go_time(text).map(|it| it.as_millis()), expected, "{text}");
         }
     }
 }

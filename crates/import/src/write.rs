@@ -136,15 +136,24 @@ fn upstream(upstream: &Upstream) -> Table {
     if upstream.asks_least_busy {
         table.insert("balance", value("least_busy"));
     }
-    if upstream.binds_clients {
-        table.insert("affinity", value("client"));
+    text(&mut table, "affinity", upstream.affinity.as_ref());
+    text(&mut table, "check", upstream.check.as_ref());
+    for (key, number) in &upstream.numbers {
+        table.insert(key, value(i64::from(*number)));
     }
     text(&mut table, "host", upstream.host.as_ref());
     if !upstream.headers.is_empty() {
         table.insert("headers", value(inline(&upstream.headers)));
     }
-    for (key, seconds) in &upstream.timeouts {
-        table.insert(key, value(format!("{seconds}s")));
+    if upstream.hides_clients {
+        table.insert("forwarded", value("none"));
+    }
+    for (key, duration) in &upstream.timeouts {
+        let text = match duration.subsec_millis() {
+            0 => format!("{}s", duration.as_secs()),
+            _ => format!("{}ms", duration.as_millis()),
+        };
+        table.insert(key, value(text));
     }
     table
 }

@@ -1,6 +1,7 @@
 //! Apache with php-fpm, beside Tokamak.
 
 mod applications;
+mod services;
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +37,11 @@ pub(super) fn start(desk: &mut Desk, site: &str) -> PathBuf {
         "headers",
         "mime",
         "proxy",
+        "proxy_balancer",
         "proxy_fcgi",
+        "proxy_http",
+        "lbmethod_byrequests",
+        "slotmem_shm",
         "remoteip",
         "rewrite",
         "setenvif",

@@ -1,5 +1,7 @@
 //! Caddy with php-fpm, beside Tokamak.
 
+mod services;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -70,9 +72,9 @@ fn an_application_with_refusals_and_moved_pages() {
 	basicauth /private/* {
 		max $2y$05$sAUVDeawl8IUyF6tAJT5FOdZlvYCNziyyum9Pwxla1r4SVpqfx/JG
 	}
-	reverse_proxy /api/* 127.0.0.1:1";
+	reverse_proxy /api/* https://127.0.0.1:1";
     let written = serve(&mut desk, site, 3);
-    assert!(written.contains("REFUSED: `reverse_proxy /api/* 127.0.0.1:1`"), "{written}");
+    assert!(written.contains("REFUSED: `reverse_proxy /api/*"), "{written}");
     // Hashes of passwords are for nobody else.
     let users = desk.path(".htpasswd-1").metadata().unwrap();
     assert_eq!(users.permissions().mode() & 0o777, 0o600);
@@ -125,7 +127,7 @@ fn files_alone_and_what_each_handle_answers() {
 		respond 403
 	}
 	handle /api/* {
-		reverse_proxy 127.0.0.1:1
+		reverse_proxy https://127.0.0.1:1
 	}
 	handle_path /manual/* {
 		root * $TOP/docs
@@ -137,7 +139,7 @@ fn files_alone_and_what_each_handle_answers() {
 		file_server
 	}";
     let written = serve(&mut desk, site, 3);
-    assert!(written.contains("REFUSED: `handle /api/*`"), "{written}");
+    assert!(written.contains("REFUSED: `reverse_proxy https://127.0.0.1:1`"), "{written}");
     desk.compare(&[
         status(200, "/"),
         status(200, "/a/b.txt"),

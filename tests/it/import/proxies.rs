@@ -6,17 +6,21 @@ use super::nginx::serve;
 use super::{Desk, Row, differs, same, status};
 use crate::harness::{Process, eventually, free_address};
 
-/// Starts a service, which is an nginx that says what it is asked for; gives its address.
-fn start_service(desk: &mut Desk) -> String {
+/// What services behind nginx say of their requests.
+const TOLD: &str = "host=$http_host for=$http_x_forwarded_for real=$http_x_real_ip \
+    cookie=$http_cookie me=$http_x_me user=$http_x_user";
+
+/// Starts a service, which is an nginx that says what it is asked for, and what of it is `told`;
+/// gives its address. It listens on `service.sock`, too.
+pub(super) fn start_service(desk: &mut Desk, told: &str) -> String {
     let address = free_address();
     let text = format!(
         "daemon off;\npid $TOP/service.pid;\nworker_processes 1;\nevents {{ }}\nhttp {{\n\
          access_log off;\nclient_body_temp_path $TOP/sbody;\nfastcgi_temp_path $TOP/sfastcgi;\n\
          proxy_temp_path $TOP/sproxy;\nuwsgi_temp_path $TOP/suwsgi;\n\
-         scgi_temp_path $TOP/sscgi;\nserver {{ listen {address}; merge_slashes off;\n\
-         location / {{ return 200 'service $request_method $request_uri host=$http_host \
-         for=$http_x_forwarded_for real=$http_x_real_ip cookie=$http_cookie me=$http_x_me \
-         user=$http_x_user\\n'; }} }}\n}}\n"
+         scgi_temp_path $TOP/sscgi;\nserver {{ listen {address}; \
+         listen unix:$TOP/service.sock; merge_slashes off;\n\
+         location / {{ return 200 'service $request_method $request_uri {told}\\n'; }} }}\n}}\n"
     );
     let file = desk.write("service.conf", &text);
     let (top, name) = (desk.path("").display().to_string(), file.display().to_string());
@@ -31,7 +35,7 @@ fn start_service(desk: &mut Desk) -> String {
 }
 
 /// A request with fields that a client makes up.
-fn with_fields(row: Row) -> Row {
+pub(super) fn with_fields(row: Row) -> Row {
     row.with("Cookie", "a=b").with("X-Me", "client").with("X-User", "root")
 }
 
@@ -40,7 +44,7 @@ fn services_beside_php() {
     let files =
         ["index.php", "other.php", "a.txt", "api/secret.txt", "apix.txt", "app/files/b.txt"];
     let mut desk = Desk::new(&files);
-    let service = start_service(&mut desk);
+    let service = start_service(&mut desk, TOLD);
     let server = r"upstream app { server SERVICE; keepalive 4; }
 server {
     listen $ADDRESS;
@@ -111,7 +115,7 @@ fn a_service_is_all_of_a_site_but_for_some_files() {
         ["index.php", "robots.txt", "static/a.css", "static/a.php", "secret.txt", "pics/a.png"];
     let mut desk = Desk::new(&files);
     desk.write("media/m.txt", "media");
-    let service = start_service(&mut desk);
+    let service = start_service(&mut desk, TOLD);
     let server = r"server {
     listen $ADDRESS;
     server_name site.test;
@@ -152,7 +156,7 @@ fn a_service_is_all_of_a_site_but_for_some_files() {
 #[test]
 fn a_service_is_asked_for_what_is_no_file() {
     let mut desk = Desk::new(&["a.txt", "index.html", "folder/index.html"]);
-    let service = start_service(&mut desk);
+    let service = start_service(&mut desk, TOLD);
     let server = r"server {
     listen $ADDRESS;
     server_name site.test;

@@ -12,6 +12,8 @@ pub(super) struct Flags {
     /// The variables that it sets, with their values.
     pub variables: Vec<(String, String)>,
     pub chains: bool,
+    /// Whether it leads to a service (`P`).
+    pub proxies: bool,
     /// Whether Apache skips the later rules (`L`, `END`).
     pub ends: bool,
     pub is_unknown: bool,
@@ -36,6 +38,7 @@ impl Flags {
                     flags.variables.extend(own);
                 }
                 "c" | "chain" => flags.chains = true,
+                "p" | "proxy" => flags.proxies = true,
                 "f" | "forbidden" => flags.refuses = Some(403),
                 "g" | "gone" => flags.refuses = Some(410),
                 "r" | "redirect" => match value {

@@ -15,12 +15,14 @@ mod flags;
 mod folder;
 mod handler;
 mod if_section;
+mod lines;
 mod listing;
 mod log;
 mod login;
 mod name;
 mod overriding;
 mod parse;
+mod proxy;
 mod public_folder;
 mod reach;
 mod redirect;
@@ -28,6 +30,7 @@ mod remote;
 mod rewrite;
 mod rewriting;
 mod section;
+mod service;
 mod setting;
 #[cfg(test)]
 mod tests;
@@ -45,6 +48,7 @@ use area::Area;
 use folder::plain;
 use login::{Changed, Settings};
 use overriding::Overriding;
+use proxy::Services;
 use public_folder::PublicFolder;
 use remote::Naming;
 use unseen::Unseen;
@@ -83,6 +87,7 @@ pub(crate) fn read(
         of_server: Vec::new(),
         unseen: Unseen::default(),
         public_folder: None,
+        services: Services::default(),
         notes,
     };
     let is_folder = absolute.file_name().is_some_and(|name| name == ".htaccess");
@@ -135,6 +140,8 @@ struct Reader<'a> {
     unseen: Unseen,
     /// Where all paths are led in the site that is read, and not in its mounted folders.
     public_folder: Option<PublicFolder>,
+    /// What leads to services in the site that is read.
+    services: Services,
     notes: &'a mut Notes,
 }
 
@@ -253,6 +260,7 @@ impl Reader<'_> {
         self.use_public_folder(None, &all, &mut site);
         self.mounts(&all, &mut site);
         self.hands_scripts(&all, &mut site);
+        self.services(around, own, &mut site);
         if let Some(moved) = self.moved(own, &site) {
             site.moved = Some(moved);
             self.description.sites.push(site);
@@ -304,6 +312,9 @@ impl Reader<'_> {
 
     /// A site that only redirects to another one.
     fn moved(&mut self, own: &[Directive], site: &Site) -> Option<Moved> {
+        if site.applications().next().is_some() {
+            return None;
+        }
         let redirect = own.iter().find(|it| it.name == "redirect")?;
         let (status, from, to) = match &redirect.args[..] {
             [from, to] => (302, from, to),
@@ -359,6 +370,7 @@ impl Reader<'_> {
                 mount.rules.push(Rule::at(&place, everything.clone()).serve(Serve::Existing));
             }
         }
+        self.leave_out_services(site);
     }
 
     fn path(&self, name: &str) -> String {

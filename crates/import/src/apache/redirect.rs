@@ -122,7 +122,10 @@ impl Reader<'_> {
     /// Adds what a redirect has become. Apache asks those of folders behind all that refuses.
     fn lead(&mut self, rule: Rule, area: &Area, site: &mut Site) {
         match area.folder {
-            Some(_) => self.late.push((site.path.clone(), rule)),
+            Some(_) => {
+                let is_of_files = self.has_services(site);
+                self.late.push((site.path.clone(), Rule { is_of_files, ..rule }));
+            }
             None => site.guard(rule),
         }
     }

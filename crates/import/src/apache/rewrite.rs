@@ -33,9 +33,14 @@ impl Reader<'_> {
         let conditions: Vec<Directive> =
             conditions.iter().map(|it| rewriting.with_paths(it, &prefix)).collect();
         let cases = self.cases(&conditions, chain, rewriting, site);
-        if flags.refuses.is_some()
-            || directive.arg(2).to_ascii_lowercase().contains('p') && flags.is_unknown
-        {
+        if flags.proxies && flags.refuses.is_none() {
+            let led = self.led_to_service(directive, &flags, &cases, rewriting, site);
+            let Err(problem) = led else { return };
+            let reason = format!("{problem}; its paths are refused instead");
+            self.notes.refused(&directive.place, &line, reason);
+            return self.refuse_rewritten(directive, &conditions, cases, &flags, rewriting, site);
+        }
+        if flags.refuses.is_some() {
             return self.refuse_rewritten(directive, &conditions, cases, &flags, rewriting, site);
         }
         if to == "-" && flags.sets_variable {
@@ -143,10 +148,6 @@ impl Reader<'_> {
         site: &mut Site,
     ) {
         let line = directive.line();
-        if flags.refuses.is_none() {
-            let reason = "nothing but files and PHP is served, so its paths are refused";
-            self.notes.refused(&directive.place, &line, reason);
-        }
         let place = &directive.place;
         let status = flags.refuses.unwrap_or(404);
         let internal = conditions.iter().any(conditions_of::is_of_first_time);
@@ -319,7 +320,15 @@ impl Reader<'_> {
             site.rules.push(Rule::at(place, rewriting.scope.clone()).list(false));
         }
         let is_missing = cases == Cases::of(Test::File(false)) || cases == conditions_of::no_file();
-        if is_missing && is_any && is_of_site && is_script && status.is_none() {
+        // In front of services, which a front controller would leave alone.
+        let is_before_services = rewriting.folder.is_none() && site.applications().next().is_some();
+        if is_missing
+            && is_any
+            && is_of_site
+            && is_script
+            && status.is_none()
+            && !is_before_services
+        {
             site.front_controller = Some(plain.to_owned());
             site.front_controller_for = vec!["php", "hidden"];
             // Rules behind it are asked for files alone.

@@ -94,7 +94,15 @@ const TUNING: &[&str] = &[
     "alias",
     "allowoverride",
     "allowoverridelist",
+    "balancermember",
     "proxy",
+    "proxyaddheaders",
+    "proxyiobuffersize",
+    "proxypreservehost",
+    "proxyreceivebuffersize",
+    "proxyset",
+    "proxystatus",
+    "proxytimeout",
     "modmimeusepathinfo",
     "acceptpathinfo",
     "contentdigest",
@@ -170,7 +178,7 @@ impl Reader<'_> {
             site.mounts.iter_mut().for_each(|mount| field::hand_down(&site.rules, mount));
         }
         if directives.iter().any(is_folder) {
-            self.directories(directives, site);
+            self.beside_services(site, |reader, site| reader.directories(directives, site));
         }
     }
 
@@ -246,6 +254,9 @@ impl Reader<'_> {
                 let scope = pattern::translate(name, false).ok().map(Scope::pattern);
                 scope.map(|scope| one(Area { scope, folder: None }))
             }
+            "proxy" if area.scope.is_all() && area.folder.is_none() => {
+                return self.of_services(section, site);
+            }
             "proxy" | "ifmodule" => return,
             "if" if self.limited(section, area, site) => return,
             _ => None,
@@ -257,7 +268,12 @@ impl Reader<'_> {
             Some(within) => within.into_iter().for_each(|mut within| {
                 let closes = again.is_empty() || !only_access(inner);
                 within.scope.and.extend(again.iter().filter(|_| !closes).cloned());
-                self.directives(inner, &within, site);
+                match kind.starts_with("files") {
+                    true => self.beside_services(site, |reader, site| {
+                        reader.directives(inner, &within, site);
+                    }),
+                    false => self.directives(inner, &within, site),
+                }
             }),
             None => self.unknown(section, area, site),
         }
@@ -321,24 +337,37 @@ impl Reader<'_> {
                 true => site.rules.retain(|rule| !rule.headers.keeps_own),
                 false => self.unexpired.push(area.scope.clone()),
             },
+            "proxyrequests" | "proxyvia" if is_off => {}
+            "proxyrequests" => {
+                self.notes.left(place, &line, "nothing is fetched from servers that clients name");
+            }
+            "proxypassreversecookiedomain" | "proxypassreversecookiepath" => {
+                self.notes.left(place, &line, "cookies of a service are passed on as they are");
+            }
             "expiresbytype" | "expiresdefault" => self.expires(directive, area, site),
             "redirect" | "redirectpermanent" | "redirecttemp" | "redirectmatch" => {
-                self.redirect(directive, area, site);
+                self.beside_services(site, |reader, site| reader.redirect(directive, area, site));
             }
             "php_value" | "php_admin_value" | "php_flag" | "php_admin_flag" => {
                 self.php(directive, area, site);
             }
             "limitrequestbody" => self.body_size(directive, area, site),
+            // It comes before services.
             "sethandler" => self.handler(directive, area, site),
             "forcetype" | "addhandler" | "addtype" | "removehandler" | "removetype" => {
-                self.endings(directive, area, directives, site);
+                self.beside_services(site, |reader, site| {
+                    reader.endings(directive, area, directives, site);
+                });
             }
             "proxypassmatch" if unseen::hands_scripts(directive) => {}
+            "proxypass" | "proxypassmatch" if self.services.done.contains(place) => {}
+            "requestheader" => self.told(directive, area, site),
+            "proxypassreverse" => self.redirected_by_service(directive, area, site),
             "setenv" if is_all && directive.args.len() == 2 && !directive.arg(1).contains('%') => {
                 let (name, value) = (directive.arg(0), directive.arg(1));
                 site.env.insert(name.to_owned(), value.to_owned());
             }
-            name if TUNING.contains(&name) => {}
+            name if TUNING.contains(&name) || name.starts_with("sslproxy") => {}
             "setenvifexpr" => self.notes.left(place, &line, "no variable is set by an expression"),
             // A filter that is off refuses nothing.
             name if name.starts_with("sec") && directive.args.len() == 1 && is_off => {}
@@ -352,7 +381,8 @@ impl Reader<'_> {
                 }
             }
             "proxypass" | "proxypassmatch" | "scriptalias" | "scriptaliasmatch" | "aliasmatch" => {
-                self.elsewhere(directive, area, site);
+                let reason = "nothing but files and PHP is served, so these paths are refused";
+                self.elsewhere(directive, area, reason, site);
             }
             parse::WITHOUT_MODULE => {
                 let line = format!("<IfModule {}>", directive.args.join(" "));
@@ -375,7 +405,13 @@ impl Reader<'_> {
     }
 
     /// What leads to another server, to programs, or to files by an expression.
-    fn elsewhere(&mut self, directive: &Directive, area: &Area, site: &mut Site) {
+    pub(super) fn elsewhere(
+        &mut self,
+        directive: &Directive,
+        area: &Area,
+        reason: &str,
+        site: &mut Site,
+    ) {
         let reason = match &*directive.name {
             "scriptalias" | "scriptaliasmatch" => {
                 "programs run by fcgiwrap, see docs/cgi.md; without it these paths are refused"
@@ -384,11 +420,11 @@ impl Reader<'_> {
                 "only a folder can lie elsewhere: write a [[site]] with `path`, or a rule with \
                 `rewrite`; without it these paths are refused"
             }
-            _ => "nothing but files and PHP is served, so these paths are refused",
+            _ => reason,
         };
         self.notes.refused(&directive.place, &directive.line(), reason);
         let path = directive.arg(0);
-        let scope = match directive.name.ends_with("aliasmatch") {
+        let scope = match directive.name.ends_with("match") {
             true => pattern::translate(path, false).ok().map(|it| Scope::pattern(it).refusing()),
             false => (path.starts_with('/') && path.len() > 1)
                 .then(|| Scope::path(format!("{}*", path.trim_end_matches('*')))),

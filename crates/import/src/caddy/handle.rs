@@ -5,6 +5,7 @@ use crate::model::{Rule, Scope, Serve, Site};
 
 use super::Reader;
 use super::matcher::{self, Matcher, Named};
+use super::proxy::asks_services_alone;
 use super::served::Served;
 use super::site::TUNING;
 
@@ -44,7 +45,13 @@ impl Reader<'_> {
             self.notes.differs(&directive.place, "handle", reason);
         }
         let rest = rest.unwrap_or_default().within(outer, self.hides_clients);
+        // What other ones have are routes already, or paths of the site within the service's.
+        if asks_services_alone(directive) {
+            return self.services(directive, (outer, &rest), None, named, site, served);
+        }
+        let around = std::mem::replace(&mut served.is_rest, outer.is_all());
         self.directives(directive.inner(), named, &rest, site, served);
+        served.is_rest = around;
     }
 
     /// A `handle` or `route` with a matcher: refusals, redirects, headers and rewrites, and files,
@@ -94,6 +101,9 @@ impl Reader<'_> {
             let reason = "only files and scripts of the site's own root are translated here, with \
                 refusals, redirects, headers and rewrites, so all of it is refused";
             return self.refuse(directive, matcher, 404, site, Some(reason));
+        }
+        if !servers.is_empty() {
+            self.keep(directive, matcher, site, served);
         }
         let place = &directive.place;
         if let ([files], []) = (&files[..], &scripts[..]) {

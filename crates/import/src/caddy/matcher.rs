@@ -152,6 +152,11 @@ impl Matcher {
         Directive { name: "not".to_owned(), args: Vec::new(), block, ..self.conditions[0].clone() }
     }
 
+    /// All that has to hold.
+    pub(super) fn conditions(&self) -> &[Directive] {
+        &self.conditions
+    }
+
     /// Whether it is for all requests.
     pub(super) fn is_all(&self) -> bool {
         self.conditions.is_empty()

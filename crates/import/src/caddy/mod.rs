@@ -12,11 +12,14 @@ mod matcher;
 mod mount;
 mod parse;
 mod path;
+mod proxy;
 mod refuse;
 mod rewrite;
 mod served;
+mod service;
 mod site;
 mod target;
+mod territory;
 
 use std::path::{Path, PathBuf};
 
@@ -212,14 +215,17 @@ impl Reader<'_> {
     fn finish(self, file: &Path) -> Result<Description, Unreadable> {
         let Reader { mut description, .. } = self;
         let sites = &mut description.sites;
-        let Some(root) = sites.iter().find_map(|site| site.root.clone()) else {
+        let root = sites.iter().find_map(|site| site.root.clone());
+        let has_services = |site: &Site| site.applications().next().is_some();
+        if root.is_none() && !sites.iter().any(has_services) {
             let problem = "no site of it has a `root` that is translated".to_owned();
             return Err(Unreadable { place: Place::start(file), problem });
-        };
+        }
         // Nothing of a site without a root is served, but its names are refused, too: otherwise
         // the first site would answer for them.
-        for site in sites.iter_mut().filter(|site| site.root.is_none()) {
-            site.root = Some(root.clone());
+        let is_closed = |site: &&mut Site| site.root.is_none() && !has_services(site);
+        for site in sites.iter_mut().filter(is_closed) {
+            site.root.clone_from(&root);
             if site.moved.is_none() {
                 let place = site.place.clone();
                 site.refuse(&place);
@@ -231,7 +237,7 @@ impl Reader<'_> {
             let mut others = Site::new(Place::start(file));
             others.is_default = true;
             others.hosts = vec![UNKNOWN.to_owned()];
-            others.root = Some(root);
+            others.root = root;
             others.listen = sites[0].listen.clone();
             let place = others.place.clone();
             others.rules.push(Rule::at(&place, Scope::default()).refuse_all(404));

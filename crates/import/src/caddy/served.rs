@@ -17,6 +17,16 @@ pub(super) struct Served {
     pub refused: Vec<Rule>,
     /// `file_server` for some paths.
     pub some_files: Vec<Directive>,
+    /// What within these no route can say.
+    pub unsaid: Vec<Directive>,
+    /// Paths that services leave out.
+    pub excepted: Vec<String>,
+    /// Whether a `handle` serves files or scripts.
+    pub in_parts: bool,
+    /// Whether a `handle` serves the files that are there.
+    pub files_first: bool,
+    /// Whether what is read is for all that no `handle` has.
+    pub is_rest: bool,
     /// What runs in some of these.
     pub scripts: Vec<(Matcher, Php)>,
 }

@@ -9,6 +9,7 @@ use crate::{unit, validity};
 
 use super::Reader;
 use super::matcher::{self, Matcher, Named};
+use super::proxy::asks_services_alone;
 use super::refuse;
 use super::rewrite::status_of;
 use super::served::Served;
@@ -38,8 +39,12 @@ impl Reader<'_> {
         let directives: Vec<Directive> = directives.iter().filter(is_left).cloned().collect();
         self.directives(&directives, &outside, &everything, site, &mut served);
         self.scripts(&mut served, site);
+        let outside_named = matcher::named(&directives, &outside, self.hides_clients);
         for directive in served.some_files.iter().filter(|_| !served.files) {
-            self.unserved(directive, site);
+            if !self.is_kept(directive, &outside_named, site) {
+                self.unserved(directive, site);
+            }
+            served.in_parts = true;
         }
         if directives.iter().any(looks_for_folders) {
             close_folders(site);
@@ -47,7 +52,8 @@ impl Reader<'_> {
         refuse::by_client(&served.refused, &directives, site);
         self.hide(site);
         let place = site.place.clone();
-        if !served.files {
+        let has_services = site.applications().next().is_some();
+        if !served.files && !has_services {
             let reason = match served.php.is_some() {
                 true => "its files are not served by Caddy, which no rule can say; all is refused",
                 false => "it serves neither files nor PHP, so all of it is refused",
@@ -60,6 +66,7 @@ impl Reader<'_> {
             let index = || vec!["index.html".to_owned(), "index.txt".to_owned()];
             site.index.get_or_insert_with(index);
         }
+        self.beside_services(&served, site);
     }
 
     /// Scripts that run in some `handle` only.
@@ -67,7 +74,7 @@ impl Reader<'_> {
         let Some((first, php)) = served.scripts.first() else { return };
         match &served.php {
             Some(own) if own.script == php.script => {}
-            None if served.files || first.is_all() => {
+            None if served.files || first.is_all() || site.applications().next().is_some() => {
                 let place = site.place.clone();
                 let matchers: Vec<&Matcher> = served.scripts.iter().map(|(own, _)| own).collect();
                 if !self.files_but(&place, &matchers, site) {
@@ -91,7 +98,7 @@ impl Reader<'_> {
     /// The Caddyfile itself is not sent.
     pub(super) fn hide(&self, site: &mut Site) {
         let root = site.root.as_deref().unwrap_or_default();
-        if let Ok(own) = self.file.strip_prefix(root) {
+        if let (false, Ok(own)) = (root.is_empty(), self.file.strip_prefix(root)) {
             let scope = Scope::path(format!("/{}", own.display()));
             let rule = Rule::at(&site.place, scope).refuse_all(404);
             site.rules.push(rule);
@@ -166,21 +173,7 @@ impl Reader<'_> {
     ) {
         let named = matcher::named(directives, named, self.hides_clients);
         let directives = directives.iter().filter(|it| !it.name.starts_with('@'));
-        let mut sorted: Vec<(&Directive, Matcher)> = Vec::new();
-        for directive in directives {
-            let (matcher, _) = matcher::of(directive, &named);
-            // Which of two comes first says nothing of a third one, so this is by insertion, as in
-            // Caddy: another way to sort them would give another order.
-            let is_before = |(other, its): &(&Directive, Matcher)| match order(&directive.name)
-                .cmp(&order(&other.name))
-            {
-                Ordering::Equal => matcher.is_before(its),
-                by_name => by_name.is_lt(),
-            };
-            let after = sorted.iter().rposition(|other| !is_before(other));
-            sorted.insert(after.map_or(0, |at| at + 1), (directive, matcher));
-        }
-        for (directive, _) in sorted {
+        for (directive, _) in sorted(directives, &named) {
             self.directive(directive, &named, outer, site, served);
         }
     }
@@ -221,6 +214,19 @@ impl Reader<'_> {
                 }
             }
             "file_server" | "php_fastcgi" | "php_server" => self.unserved(directive, site),
+            "reverse_proxy" => {
+                let matcher = if served.is_rest { &own } else { &matcher };
+                self.reverse_proxy(directive, matcher, args, site, served);
+            }
+            "handle_path"
+                if asks_services_alone(directive)
+                    && args.is_empty()
+                    && let Some(path) = own.path() =>
+            {
+                let strip = path.trim_end_matches('*').to_owned();
+                let both = (&matcher, &matcher);
+                self.services(directive, both, Some(&strip), named, site, served);
+            }
             "handle" | "route" if own.is_all() => {
                 self.rest(directive, named, outer, site, served);
             }
@@ -228,7 +234,13 @@ impl Reader<'_> {
                 if directive.name == "handle" {
                     served.handled.push(matcher.clone());
                 }
-                self.part(directive, &matcher, named, site, served);
+                match asks_services_alone(directive) {
+                    true => {
+                        let both = (&matcher, &matcher);
+                        self.services(directive, both, None, named, site, served);
+                    }
+                    false => self.part(directive, &matcher, named, site, served),
+                }
             }
             "request_body" => self.request_body(directive, &matcher),
             "tls" => self.tls(directive, site),
@@ -395,6 +407,28 @@ impl Reader<'_> {
     }
 }
 
+/// Directives in the order in which Caddy asks them, with their matchers.
+pub(super) fn sorted<'a>(
+    directives: impl IntoIterator<Item = &'a Directive>,
+    named: &Named,
+) -> Vec<(&'a Directive, Matcher)> {
+    let mut sorted: Vec<(&Directive, Matcher)> = Vec::new();
+    for directive in directives {
+        let (matcher, _) = matcher::of(directive, named);
+        // Which of two comes first says nothing of a third one, so this is by insertion, as in
+        // Caddy: another way to sort them would give another order.
+        let is_before = |(other, its): &(&Directive, Matcher)| match order(&directive.name)
+            .cmp(&order(&other.name))
+        {
+            Ordering::Equal => matcher.is_before(its),
+            by_name => by_name.is_lt(),
+        };
+        let after = sorted.iter().rposition(|other| !is_before(other));
+        sorted.insert(after.map_or(0, |at| at + 1), (directive, matcher));
+    }
+    sorted
+}
+
 /// Whether a site names its root by itself.
 fn has_root(directives: &[Directive]) -> bool {
     directives.iter().any(|it| it.name == "root")
@@ -420,6 +454,15 @@ fn close_folders(site: &mut Site) {
 
 /// Where Caddy puts a directive. All that is not named here refuses, which holds anywhere.
 fn order(name: &str) -> usize {
-    let known = ["redir", "rewrite", "try_files", "handle", "handle_path", "route", "abort"];
+    let known = [
+        "redir",
+        "rewrite",
+        "try_files",
+        "handle",
+        "handle_path",
+        "route",
+        "abort",
+        "reverse_proxy",
+    ];
     known.iter().position(|own| *own == name).unwrap_or(known.len())
 }

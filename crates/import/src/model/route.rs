@@ -1,6 +1,7 @@
 //! Applications of HTTP, and the paths that they answer.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::source::Place;
 
@@ -13,14 +14,20 @@ pub(crate) struct Upstream {
     pub addresses: Vec<(String, u32)>,
     /// Whether the address with the fewest requests is asked.
     pub asks_least_busy: bool,
-    /// Whether all requests of a client go to one address.
-    pub binds_clients: bool,
+    /// What binds requests to an address, as `affinity` says it.
+    pub affinity: Option<String>,
     /// What it is told as `Host`, if that is not what the client says.
     pub host: Option<String>,
     /// Header fields that are set, or removed by an empty value.
     pub headers: BTreeMap<String, String>,
-    /// Seconds, by the keys of `[[upstream]]`.
-    pub timeouts: BTreeMap<&'static str, u64>,
+    /// Whether it is not told who the client is.
+    pub hides_clients: bool,
+    /// The path that each address is asked for every now and then.
+    pub check: Option<String>,
+    /// Numbers, by the keys of `[[upstream]]`.
+    pub numbers: BTreeMap<&'static str, u32>,
+    /// Durations, by the keys of `[[upstream]]`.
+    pub timeouts: BTreeMap<&'static str, Duration>,
 }
 
 impl Upstream {

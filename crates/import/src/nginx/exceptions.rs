@@ -1,10 +1,9 @@
 //! What is left out of refusals, because nginx prefers another location for it.
 
 use crate::model::{Action, Rule, Scope};
-use crate::pattern;
+use crate::pattern::{self, BEHIND};
 
 use super::php;
-use super::plan::BEHIND;
 
 /// The condition of all paths but one.
 fn exactly_not(path: &str) -> String {

@@ -7,7 +7,7 @@
 
 use crate::directive::Directive;
 use crate::model::{Rule, Scope, Serve, Site};
-use crate::pattern;
+use crate::pattern::{self, BEHIND};
 use crate::source::Place;
 
 use super::block::{Block, default_index};
@@ -16,7 +16,7 @@ use super::locations::{Location, Locations, has_fastcgi, within};
 use super::matcher::{Match, describe};
 use super::missing::refuses_missing;
 use super::mount::mounted;
-use super::plan::{BEHIND, Plan};
+use super::plan::Plan;
 use super::reader::Reader;
 use super::regions::Region;
 use super::steps::End;

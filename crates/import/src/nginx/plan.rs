@@ -1,14 +1,12 @@
 //! What the locations of a site say together.
 
 use crate::model::{Rule, Scope};
+use crate::pattern::BEHIND;
 use crate::source::Place;
 
 use super::condition::PathInfos;
 use super::php::Scripts;
 use super::regions::Region;
-
-/// Paths with more behind a script's name.
-pub(super) const BEHIND: &str = "\\.php/";
 
 /// What the locations of a site say together.
 #[derive(Debug, Default)]

@@ -6,14 +6,15 @@
 //! paths back.
 
 use crate::directive::Directive;
-use crate::model::{Route, Rule, Scope, Serve, Site, Upstream};
+use crate::model::{Route, Rule, Scope, Site, Upstream};
 use crate::pattern;
+use crate::service::{Beside, is_plain, stay_beside};
 use crate::source::Place;
 
 use super::block::Block;
 use super::locations::{Location, Locations};
 use super::matcher::{Match, describe};
-use super::plan::{BEHIND, Plan};
+use super::plan::Plan;
 use super::reader::Reader;
 use super::regions::Region;
 use super::service::{self, Target};
@@ -44,6 +45,7 @@ impl Reader<'_> {
             return Err("another location is for the same path".to_owned());
         }
         let upstream = self.service(pass, &target, block, site)?;
+        let upstream = (upstream, &*target.server);
         let refusals = self.access(place, &found.refused(), block, outer);
         let is_refused = refusals
             .iter()
@@ -120,6 +122,7 @@ impl Reader<'_> {
             return Err("another location is for the same path".to_owned());
         }
         let upstream = self.service(&pass, &target, block, site)?;
+        let upstream = (upstream, &*target.server);
         if let Some(other) = files.iter().find(|file| !matches!(&***file, "$uri" | "/dev/null")) {
             let reason = "besides `$uri`, nothing is looked for before the service is asked";
             self.notes.left(place, other, reason);
@@ -177,7 +180,7 @@ impl Reader<'_> {
     fn route(
         &mut self,
         route: Route,
-        upstream: Upstream,
+        (upstream, server): (Upstream, &str),
         (found, block): (&Match, &Block),
         locations: &Locations,
         site: &mut Site,
@@ -194,7 +197,7 @@ impl Reader<'_> {
         for location in locations.preferred(found) {
             self.kept(location, found, site);
         }
-        let name = self.named_upstream(upstream);
+        let name = upstream.named(server, &mut self.description.upstreams);
         // An earlier location may have made a route without an upstream for the same path.
         site.routes.retain(|other| other.path != route.path);
         site.routes.push(Route { upstream: Some(name), ..route });
@@ -209,9 +212,8 @@ impl Reader<'_> {
         locations: &Locations,
         site: &mut Site,
     ) {
-        let own = regex_lite::escape(path);
-        match found {
-            Match::Prefix(whole, _) if whole == "/" => {}
+        let beside = match found {
+            Match::Prefix(whole, _) if whole == "/" => Beside::Nothing,
             Match::Prefix(whole, _) if whole.ends_with('/') => {
                 // nginx redirects to the slash, unless an exact location answers.
                 if locations.all.iter().all(|(_, other, _)| *other != Match::Exact(path.to_owned()))
@@ -219,23 +221,17 @@ impl Reader<'_> {
                     let rule = Rule::at(place, Scope::pattern(pattern::exact(path)));
                     site.guard(rule.redirect(whole, 301));
                 }
+                Beside::Nothing
             }
-            Match::Prefix(..) => {
-                let and = locations.region(found).and;
-                let scope = Scope { and, ..Scope::pattern(format!("^{own}[^/]")) };
-                let reason = format!(
-                    "a route is for whole parts of a path, so what only begins with `{path}`, as \
-                        `{path}x`, is refused"
-                );
-                self.notes.differs(place, &describe(found), reason);
-                site.rules.push(Rule::at(place, scope).refuse_all(404));
-            }
-            _ => {
-                let reason = format!("what is below `{path}` is refused");
-                self.notes.differs(place, &describe(found), reason);
-                let below = Scope::pattern(format!("^{own}/"));
-                site.rules.push(Rule::at(place, below).refuse_all(404));
-            }
+            Match::Prefix(..) => Beside::Longer,
+            _ => Beside::Below,
+        };
+        let except = match beside {
+            Beside::Longer => locations.region(found).and,
+            _ => Vec::new(),
+        };
+        if let Some(reason) = stay_beside(place, path, beside, except, site) {
+            self.notes.differs(place, &describe(found), reason);
         }
     }
 
@@ -275,54 +271,6 @@ impl Reader<'_> {
     }
 }
 
-/// Leaves the paths of applications out of what is said of the site's own scripts: which of them
-/// run, that none does, and that nothing goes on behind their names.
-pub(super) fn leave_out(has_php: bool, site: &mut Site) {
-    let applications: Vec<String> = site.applications().map(str::to_owned).collect();
-    if applications.is_empty() {
-        return;
-    }
-    site.runs_no_php = !has_php;
-    let runs_nothing = |rule: &Rule| rule.serve == Serve::Files && rule.is_for_all();
-    for mount in &mut site.mounts {
-        mount.runs_no_php = mount.rules.iter().any(runs_nothing);
-        let is_mounted = |route: &Route| mount.path.as_deref() == Some(&*route.path);
-        site.routes.retain(|route| route.upstream.is_some() || !is_mounted(route));
-    }
-    let is_all = applications.iter().any(String::is_empty);
-    let others: Vec<String> = applications.into_iter().filter(|path| !path.is_empty()).collect();
-    let kept: Vec<String> = site
-        .routes
-        .iter()
-        .filter(|route| route.upstream.is_none())
-        .map(|route| route.path.clone())
-        .collect();
-    let within = |path: &str| Route { path: path.to_owned(), ..Route::default() };
-    for rule in std::mem::take(&mut site.rules) {
-        if rule.serve != Serve::Files && rule.scripts.is_empty() && !is_behind(&rule.scope) {
-            site.rules.push(rule);
-            continue;
-        }
-        let is_in = |path: &&String| rule.scope.may_overlap(&Scope::path(format!("{path}*")));
-        for path in kept.iter().filter(is_in) {
-            let mut rule = rule.clone();
-            rule.scope.and.push(format!("^{}(?:/|$)", regex_lite::escape(path)));
-            rule.except.extend(others.iter().filter(|other| within(path).has(other)).cloned());
-            site.rules.push(rule);
-        }
-        if !is_all {
-            let mut rule = rule;
-            rule.except.extend(others.iter().cloned());
-            site.rules.push(rule);
-        }
-    }
-}
-
-/// Whether these are paths that go on behind the name of a script.
-fn is_behind(scope: &Scope) -> bool {
-    scope.pattern.iter().chain(&scope.and).any(|it| it.starts_with(BEHIND))
-}
-
 /// The path of a route for a location, or the reason why it is none.
 fn route_path(found: &Match, locations: &Locations) -> Result<String, String> {
     let (path, is_exact) = match found {
@@ -351,15 +299,6 @@ fn route_path(found: &Match, locations: &Locations) -> Result<String, String> {
         true => Ok(plain.to_owned()),
         false => Err("another location begins with the same path".to_owned()),
     }
-}
-
-/// Whether a path without a slash at its end can be that of a route.
-fn is_plain(path: &str) -> bool {
-    let is_wrong = |char: char| char.is_control() || char == '*';
-    (path.is_empty() || path.starts_with('/'))
-        && !path.contains("//")
-        && !path.contains("/.")
-        && !path.contains(is_wrong)
 }
 
 /// What `rewrite ^/path/(.*)$ /other/$1 break` puts in place of the path of its location.

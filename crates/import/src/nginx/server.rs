@@ -2,6 +2,8 @@
 
 use crate::directive::Directive;
 use crate::model::{Action, Listen, Rule, Scope, Serve, Site};
+use crate::pattern::BEHIND;
+use crate::service;
 use crate::source::Place;
 use crate::validity;
 
@@ -10,10 +12,10 @@ use super::constants::Values;
 use super::locations::Locations;
 use super::matcher::{Match, describe};
 use super::php::Scripts;
-use super::plan::{BEHIND, Plan};
+use super::plan::Plan;
 use super::reader::Reader;
 use super::steps::End;
-use super::{logs, path_info, proxy, regions, sizes};
+use super::{logs, path_info, regions, sizes};
 
 impl Reader<'_> {
     pub(super) fn server(&mut self, place: &Place, directives: &[Directive], outer: &Block) {
@@ -189,7 +191,7 @@ impl Reader<'_> {
         site.rules.extend(plan.fallback);
         folders_of_script(site);
         listings(&plan.listings, site);
-        proxy::leave_out(has_php, site);
+        service::leave_out(has_php, site);
     }
 
     /// Writes which scripts run: those that at least one location runs.

@@ -2,17 +2,15 @@
 //! waited for.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::directive::Directive;
 use crate::model::{Site, Upstream};
+use crate::service::{self, Known, Told};
 use crate::unit;
-use crate::validity;
 
 use super::block::Block;
 use super::reader::Reader;
-
-/// The most that `weight` of an address may be.
-const HEAVIEST: u32 = 1000;
 
 /// Settings that change neither a request nor an answer, or say what is done anyway.
 const SILENT: &[&str] = &[
@@ -47,23 +45,11 @@ const AS_HERE: &[(&str, &[&str])] = &[
     ("proxy_store", &["off"]),
 ];
 
-/// Fields by which services learn of the client, with the values that stand for what is sent.
-const OF_CLIENTS: &[(&str, &[&str])] = &[
-    ("x-real-ip", &["$remote_addr"]),
-    ("x-forwarded-for", &["$proxy_add_x_forwarded_for", "$remote_addr"]),
-    ("x-forwarded-proto", &["$scheme"]),
-    ("x-forwarded-host", &["$host", "$http_host", "$host:$server_port"]),
-];
-
-/// Fields that only the server writes.
-const OF_THE_SERVER: &[&str] =
-    &["content-length", "expect", "keep-alive", "te", "trailer", "transfer-encoding"];
-
-/// Times: the directive, its keys of `[[upstream]]`, and the most seconds that these may be.
-const TIMEOUTS: &[(&str, &[&str], u64)] = &[
-    ("proxy_connect_timeout", &["connect_timeout"], 3600),
-    ("proxy_send_timeout", &["send_timeout"], 3600),
-    ("proxy_read_timeout", &["first_byte_timeout", "read_timeout"], 86_400),
+/// Times: the directive, and its keys of `[[upstream]]`.
+const TIMEOUTS: &[(&str, &[&str])] = &[
+    ("proxy_connect_timeout", &["connect_timeout"]),
+    ("proxy_send_timeout", &["send_timeout"]),
+    ("proxy_read_timeout", &["first_byte_timeout", "read_timeout"]),
 ];
 
 /// Where `proxy_pass` leads.
@@ -92,7 +78,7 @@ pub(super) fn target(url: &str) -> Result<Target, &'static str> {
     if url.contains('$') {
         return Err("where it leads depends on variables");
     }
-    let rest = url.strip_prefix("http://").ok_or("services are asked by `http://` alone")?;
+    let rest = service::without_scheme(url)?;
     let (server, path) = match rest.strip_prefix("unix:") {
         Some(socket) => {
             let (socket, path) = socket.split_once(':').unwrap_or((socket, ""));
@@ -103,30 +89,10 @@ pub(super) fn target(url: &str) -> Result<Target, &'static str> {
             (server.to_owned(), path)
         }
     };
-    let is_visible = |byte: u8| byte.is_ascii_graphic() && !b"?#".contains(&byte);
-    if !path.bytes().all(is_visible) || (!path.is_empty() && !path.starts_with('/')) {
+    if !service::is_path(path) {
         return Err("its path is none that can stand in place of another one");
     }
     Ok(Target { server, path: Some(path.to_owned()).filter(|path| !path.is_empty()) })
-}
-
-/// An address as that of `[[upstream]]`.
-fn address(text: &str) -> Option<String> {
-    if let Some(path) = text.strip_prefix("unix:") {
-        let is_path = path.starts_with('/') && !path.chars().any(char::is_control);
-        return is_path.then(|| format!("http+unix:{path}"));
-    }
-    let has_port = text.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
-    let whole = if has_port { text.to_owned() } else { format!("{text}:80") };
-    let (host, port) = whole.rsplit_once(':')?;
-    let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
-    let is_label = |label: &str| {
-        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-        (1..=63).contains(&label.len()) && label.bytes().all(is_letter)
-    };
-    let is_host = (host.len() <= 253 && host.split('.').all(is_label))
-        || whole.parse::<std::net::SocketAddr>().is_ok();
-    (is_port && is_host).then(|| format!("http://{whole}"))
 }
 
 impl Reader<'_> {
@@ -142,17 +108,14 @@ impl Reader<'_> {
         match self.upstreams.get(&target.server).cloned() {
             Some(lines) => self.group(&lines, &mut upstream),
             None => {
-                let own = address(&target.server).ok_or("it names no address")?;
-                upstream.addresses.push((own, 1));
+                let own = service::address(&target.server).ok_or("it names no address")?;
+                upstream.add(own, 1);
             }
         }
         if upstream.addresses.is_empty() {
             return Err("its `upstream` has no address that is translated".to_owned());
         }
-        upstream.host = match &*target.server {
-            socket if socket.starts_with("unix:") => Some("localhost".to_owned()),
-            server => Some(server.strip_suffix(":80").unwrap_or(server).to_owned()),
-        };
+        upstream.host = Some(service::host(&target.server));
         for line in &block.service_fields {
             self.service_field(line, &mut upstream, site);
         }
@@ -161,7 +124,6 @@ impl Reader<'_> {
         for line in settings.into_values() {
             self.service_setting(line, &mut upstream)?;
         }
-        upstream.name = target.server.trim_start_matches("unix:/").replace([':', '/'], "-");
         Ok(upstream)
     }
 
@@ -171,7 +133,7 @@ impl Reader<'_> {
             match &*line.name {
                 "server" => self.server_of_group(line, upstream),
                 "least_conn" => upstream.asks_least_busy = true,
-                "ip_hash" => upstream.binds_clients = true,
+                "ip_hash" => upstream.affinity = Some("client".to_owned()),
                 // Connections are kept, and each process knows the state of all addresses.
                 "keepalive" | "keepalive_requests" | "keepalive_time" | "keepalive_timeout"
                 | "zone" | "resolver" | "resolver_timeout" => {}
@@ -205,65 +167,41 @@ impl Reader<'_> {
                 }
             }
         }
-        let weight = weight.clamp(1, HEAVIEST);
-        match address(line.arg(0)) {
-            Some(own) => match upstream.addresses.iter_mut().find(|(other, _)| *other == own) {
-                Some((_, share)) => *share = share.saturating_add(weight).min(HEAVIEST),
-                None => upstream.addresses.push((own, weight)),
-            },
+        match service::address(line.arg(0)) {
+            Some(own) => upstream.add(own, weight),
             None => self.notes.left(place, &text, "no address of a service"),
         }
     }
 
-    /// `proxy_set_header`. A field that is not translated is removed: nginx puts a value of its
-    /// own in place of the client's, which the service may believe.
+    /// `proxy_set_header`.
     fn service_field(&mut self, line: &Directive, upstream: &mut Upstream, site: &Site) {
-        let (name, value) = (line.arg(0), line.arg(1));
-        let lower = name.to_ascii_lowercase();
-        let stands_for_own = |(own, values): &(&str, &[&str])| {
-            *own == lower && (values.contains(&value) || value.is_empty())
+        let name = line.arg(0);
+        if name.eq_ignore_ascii_case("host") {
+            return self.service_host(line, upstream, site);
+        }
+        let own = format!("$http_{}", name.to_ascii_lowercase().replace('-', "_"));
+        let value = match line.arg(1) {
+            "$remote_addr" => Told::Known(Known::Address),
+            "$proxy_add_x_forwarded_for" => Told::Known(Known::Addresses),
+            "$scheme" => Told::Known(Known::Scheme),
+            "$host" | "$http_host" | "$host:$server_port" => Told::Known(Known::Host),
+            value if value == own => Told::Same,
+            value if value.contains('$') => Told::Other,
+            value => Told::Text(value),
         };
-        let is_of_client = OF_CLIENTS.iter().any(|(own, _)| *own == lower);
-        let note = match &*lower {
-            "host" => return self.service_host(line, upstream, site),
-            "connection" | "upgrade" => {
-                let is_kept = matches!(&*value.to_ascii_lowercase(), "" | "close" | "keep-alive");
-                let reason = "`Upgrade` is not passed on yet, so WebSockets do not pass";
-                (!is_kept).then_some(reason)
-            }
-            own if OF_THE_SERVER.contains(&own) => Some("the server alone sets this field"),
-            _ if !value.is_empty() && OF_CLIENTS.iter().any(stands_for_own) => None,
-            _ if value == format!("$http_{}", lower.replace('-', "_")) && !is_of_client => None,
-            _ if value.contains('$') && is_of_client => {
-                Some("what the server knows of the client is sent instead")
-            }
-            _ if value.contains('$') => {
-                upstream.headers.insert(lower, String::new());
-                Some("variables are not translated, so the service does not get this field")
-            }
-            _ => match validity::field(name, value) {
-                Ok(()) => {
-                    upstream.headers.retain(|own, _| !own.eq_ignore_ascii_case(name));
-                    upstream.headers.insert(name.to_owned(), value.to_owned());
-                    None
-                }
-                Err(problem) => Some(problem),
-            },
-        };
-        if let Some(reason) = note {
+        if let Some(reason) = upstream.tell(name, value) {
             self.notes.left(&line.place, &line.line(), reason);
         }
     }
 
     fn service_host(&mut self, line: &Directive, upstream: &mut Upstream, site: &Site) {
-        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
         upstream.host = match line.arg(1) {
             "$proxy_host" => return,
             "$host" | "$http_host" | "$host:$server_port" => None,
             "$server_name" if site.hosts.len() == 1 && !site.hosts[0].starts_with('*') => {
                 Some(site.hosts[0].clone())
             }
-            own if !own.is_empty() && own.bytes().all(is_letter) => Some(own.to_owned()),
+            own if service::is_host(own) => Some(own.to_owned()),
             _ => {
                 let reason = "no name of a host; the service is told what the client says";
                 self.notes.left(&line.place, &line.line(), reason);
@@ -276,15 +214,10 @@ impl Reader<'_> {
     fn service_setting(&mut self, line: &Directive, upstream: &mut Upstream) -> Result<(), String> {
         let (name, value, place) = (&*line.name, line.arg(0), &line.place);
         let is_as_here = |(own, values): &(&str, &[&str])| *own == name && values.contains(&value);
-        if let Some((_, keys, most)) = TIMEOUTS.iter().find(|(own, ..)| *own == name) {
-            match unit::nginx_time(value).filter(|time| (1..=*most).contains(time)) {
-                Some(seconds) => {
-                    upstream.timeouts.extend(keys.iter().map(|key| (*key, seconds)));
-                }
-                None => {
-                    let reason = format!("no duration of `{}`: 1 to {most} seconds", keys[0]);
-                    self.notes.left(place, &line.line(), reason);
-                }
+        if let Some((_, keys)) = TIMEOUTS.iter().find(|(own, _)| *own == name) {
+            let duration = unit::nginx_time(value).map(Duration::from_secs);
+            if let Err(reason) = upstream.wait(keys, duration) {
+                self.notes.left(place, &line.line(), reason);
             }
             return Ok(());
         }
@@ -315,23 +248,6 @@ impl Reader<'_> {
         self.notes.left(place, &line.line(), reason);
         Ok(())
     }
-
-    /// Puts an upstream among those of the configuration; gives its name there.
-    pub(super) fn named_upstream(&mut self, mut upstream: Upstream) -> String {
-        let known = &mut self.description.upstreams;
-        if let Some(same) = known.iter().find(|other| other.is_same(&upstream)) {
-            return same.name.clone();
-        }
-        let stem = upstream.name.clone();
-        let is_taken = |name: &str| known.iter().any(|other| other.name == name);
-        let mut names = (2..).map(|number| format!("{stem}-{number}"));
-        if is_taken(&stem) {
-            upstream.name = names.find(|name| !is_taken(name)).unwrap_or_default();
-        }
-        let name = upstream.name.clone();
-        known.push(upstream);
-        name
-    }
 }
 
 #[cfg(test)]
@@ -352,23 +268,6 @@ mod tests {
         }
         for url in ["https://app", "http://$host", "app:80", "http://app/?a", "http://unix:/a:b"] {
             assert!(target(url).is_err(), "{url}");
-        }
-    }
-
-    #[test]
-    fn addresses_are_those_of_upstreams() {
-        for (text, expected) in [
-            ("app", Some("http://app:80")),
-            ("10.0.0.1:3000", Some("http://10.0.0.1:3000")),
-            ("[::1]:3000", Some("http://[::1]:3000")),
-            ("[::1]", Some("http://[::1]:80")),
-            ("unix:/run/a.sock", Some("http+unix:/run/a.sock")),
-            ("unix:a", None),
-            ("app:0", None),
-            ("a b", None),
-            ("", None),
-        ] {
-            assert_eq!(address(text).as_deref(), expected, "{text}");
         }
     }
 }

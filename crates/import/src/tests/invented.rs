@@ -75,6 +75,15 @@ fn caddy_lines() -> impl Strategy<Value = String> {
         "browse",
         "a=b",
         "bcrypt",
+        "127.0.0.1:3000",
+        "unix//run/a.sock",
+        "https://b.test",
+        "strip_prefix",
+        "ip_hash",
+        "http",
+        "5s",
+        "Host",
+        "{upstream_hostport}",
         "$2y$05$sAUVDeawl8IUyF6tAJT5FOdZlvYCNziyyum9Pwxla1r4SVpqfx/JG",
     ]);
     let name = prop::sample::select(vec![
@@ -112,6 +121,15 @@ fn caddy_lines() -> impl Strategy<Value = String> {
         "uri",
         "X-D",
         "-X-E",
+        "reverse_proxy",
+        "to",
+        "header_up",
+        "header_down",
+        "lb_policy",
+        "health_uri",
+        "transport",
+        "dial_timeout",
+        "request_header",
     ]);
     let words = prop::collection::vec(word, 0..4)
         .prop_map(|words| -> String { words.iter().map(|word| format!(" \"{word}\"")).collect() });
@@ -120,6 +138,100 @@ fn caddy_lines() -> impl Strategy<Value = String> {
         let body = prop::collection::vec(inner, 0..4);
         (name.clone(), words.clone(), body)
             .prop_map(|(name, args, body)| format!("{name}{args} {{\n{}}}\n", body.concat()))
+    });
+    prop::collection::vec(tree, 0..8).prop_map(|lines| lines.concat())
+}
+
+/// What leads to services of Apache, with arguments and in sections that may not fit.
+fn apache_lines() -> impl Strategy<Value = String> {
+    let word = prop::sample::select(vec![
+        "/",
+        "/a",
+        "/a/",
+        "/a//b",
+        "/.a",
+        "!",
+        "^/a/(.*)$",
+        "^/(.*)$",
+        "^(.*)$",
+        "http://127.0.0.1:3000",
+        "http://127.0.0.1:3000/",
+        "http://127.0.0.1:3000/$1",
+        "http://[::1]:3000/b",
+        "http://b:99999/",
+        "https://b/",
+        "ws://b/",
+        "unix:/run/a.sock|http://localhost/",
+        "unix:|",
+        "balancer://p",
+        "balancer://p/a",
+        "[P]",
+        "[P,L]",
+        "[R=301]",
+        "timeout=5",
+        "connectiontimeout=500ms",
+        "loadfactor=0.5",
+        "lbmethod=bybusyness",
+        "status=D",
+        "set",
+        "unset",
+        "append",
+        "early",
+        "X-Me",
+        "Host",
+        "Upgrade",
+        "%{REMOTE_ADDR}s",
+        "a\tb",
+        "all",
+        "granted",
+        "denied",
+        "On",
+        "300",
+        "%{REQUEST_FILENAME}",
+        "!-f",
+        "$TOP/other",
+        "",
+    ]);
+    let name = prop::sample::select(vec![
+        "ProxyPass",
+        "ProxyPassMatch",
+        "ProxyPassReverse",
+        "ProxyPreserveHost",
+        "ProxyTimeout",
+        "ProxyAddHeaders",
+        "ProxySet",
+        "BalancerMember",
+        "RequestHeader",
+        "Header",
+        "RewriteRule",
+        "RewriteCond",
+        "Redirect",
+        "Alias",
+        "Require",
+        "SetHandler",
+        "Timeout",
+    ]);
+    let section = prop::sample::select(vec![
+        "Location /",
+        "Location /a",
+        "Location /a/",
+        "LocationMatch ^/a",
+        "Directory $TOP/site",
+        "Directory $TOP/site/deep",
+        "Files *.php",
+        "Proxy *",
+        "Proxy balancer://p",
+        "Proxy http://127.0.0.1:3000",
+    ]);
+    let leaf = (name, prop::collection::vec(word, 0..4)).prop_map(|(name, args)| {
+        let args: String = args.iter().map(|arg| format!(" \"{arg}\"")).collect();
+        format!("{name}{args}\n")
+    });
+    let tree = leaf.prop_recursive(2, 16, 4, move |inner| {
+        (section.clone(), prop::collection::vec(inner, 0..4)).prop_map(|(section, body)| {
+            let kind = section.split(' ').next().unwrap_or_default();
+            format!("<{section}>\n{}</{kind}>\n", body.concat())
+        })
     });
     prop::collection::vec(tree, 0..8).prop_map(|lines| lines.concat())
 }
@@ -292,6 +404,19 @@ proptest! {
             let errors: Vec<&str> =
                 said.lines().take_while(|line| !line.starts_with('#')).filter(is_own).collect();
             prop_assert!(errors.is_empty(), "{text}\n{said}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_for_apache_passes_the_check(first in apache_lines(), second in apache_lines()) {
+        let folder = folder();
+        let site = |name: &str, lines: &str| format!(
+            "<VirtualHost *:80>\nServerName {name}.test\nDocumentRoot $TOP/site\n{lines}\n\
+             </VirtualHost>\n"
+        );
+        let text = format!("{}{}", site("a", &first), site("b", &second));
+        if let Ok(import) = imported(&folder, Language::Apache, &text) {
+            check(&folder, &import.toml).map_err(|error| TestCaseError::fail(format!("{text}\n{error}")))?;
         }
     }
 

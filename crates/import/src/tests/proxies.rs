@@ -13,7 +13,7 @@ fn whole(text: &str) -> Import {
 }
 
 /// The tables of a kind.
-fn tables<'a>(import: &'a Import, name: &str) -> Vec<&'a str> {
+pub(super) fn tables<'a>(import: &'a Import, name: &str) -> Vec<&'a str> {
     let head = format!("[[{name}]]\n");
     let parts = import.toml.split(&head).skip(1);
     parts.map(|part| part.split("\n\n").next().unwrap_or_default()).collect()
@@ -225,6 +225,11 @@ fn services_are_told_what_nginx_tells_them() {
              proxy_set_header Connection ''; proxy_http_version 1.1; proxy_buffering off;",
             "host = \"app\"\n\n",
         ),
+        (
+            "proxy_set_header Upgrade $http_upgrade; \
+             proxy_set_header Connection $connection_upgrade; proxy_set_header Connection upgrade;",
+            "host = \"app\"\n\n",
+        ),
         ("proxy_hide_header X-Powered-By;", "remove_headers = [\"X-Powered-By\"]"),
         ("proxy_connect_timeout 2s;", "connect_timeout = \"2s\""),
         ("proxy_send_timeout 2m;", "send_timeout = \"120s\""),
@@ -234,9 +239,6 @@ fn services_are_told_what_nginx_tells_them() {
         assert!(import.notes.is_empty(), "{lines}: {:?}", import.notes);
     }
     for lines in [
-        "proxy_set_header Upgrade $http_upgrade;",
-        "proxy_set_header Connection upgrade;",
-        "proxy_set_header Connection $connection_upgrade;",
         "proxy_set_header Host $http_x_host;",
         "proxy_redirect http://a/ /;",
         "proxy_cache one;",
