@@ -217,11 +217,19 @@ fn a_rules_new_path_and_query_are_what_is_asked_for() {
     let (backend, asked) = listening();
     let server = in_front_of(&backend, "")
         .site_line(
-            "[[site.rule]]\npattern = \"^/short/(.*)$\"\nrewrite = \"/app/a+b/$1?from=rule\"",
+            "[[site.rule]]\npattern = \"^/short/(.*)$\"\nrewrite = \"/app/a+b/$1?from=rule\"\n\
+             [[site.rule]]\npattern = \"^/plain/(.*)$\"\nrewrite = \"/app/$1\"",
         )
         .start();
-    server.get("/short/x").expect(200);
-    assert_eq!(next(&asked).target(), "/app/a+b/x?from=rule");
+    for (target, expected) in [
+        ("/short/x", "/app/a+b/x?from=rule"),
+        ("/plain/x", "/app/x"),
+        ("/plain/x?a=b", "/app/x?a=b"),
+        ("/app/x?", "/app/x?"),
+    ] {
+        server.get(target).expect(200);
+        assert_eq!(next(&asked).target(), expected, "{target}");
+    }
 }
 
 #[test]

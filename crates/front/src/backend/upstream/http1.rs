@@ -156,7 +156,10 @@ fn put_target(head: &mut Vec<u8>, uri: &Uri, script: &Script) {
         }
         None => head.extend_from_slice(&path),
     }
-    if let Some(query) = script.query().or(uri.query()) {
+    // A rule's path without a query has an empty one.
+    let query =
+        script.query().map_or(uri.query(), |query| Some(query).filter(|_| !query.is_empty()));
+    if let Some(query) = query {
         put_all(head, &[b"?", query.as_bytes()]);
     }
 }
