@@ -102,6 +102,12 @@ const RULES: &[Rule] = &[
         ours: &[],
         never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"],
     },
+    // A hub without sockets and without a clock: who subscribes, and over what, is the front's.
+    Rule {
+        name: "mercure",
+        ours: &[],
+        never: &["tokio", "hyper", "http", "libc", "serde", "toml_edit"],
+    },
     // Texts of other servers in, a text of ours out; whether that is good, its tests ask `config`.
     // Whether the hashes of a file of users are known, only `auth` can tell. Only the program
     // `tokamak-import` links it.
