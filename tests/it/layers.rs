@@ -130,8 +130,8 @@ const RULES: &[Rule] = &[
     Rule {
         name: "front",
         ours: &[
-            "auth", "cache", "config", "cost", "fastcgi", "fpm", "lua", "metrics", "nghttp2",
-            "outbound", "profile", "sys", "tls", "trace", "upstream",
+            "auth", "cache", "config", "cost", "fastcgi", "fpm", "lua", "mercure", "metrics",
+            "nghttp2", "outbound", "profile", "sys", "tls", "trace", "upstream",
         ],
         never: &["toml_edit", "serde"],
     },

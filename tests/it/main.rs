@@ -133,6 +133,8 @@ mod phpmyadmin;
 mod privacy;
 /// Profiles of PHP workers, read from outside.
 mod profile;
+/// The hub of a site: publishers, and browsers that are told at once.
+mod push;
 /// Reload: new code, new configuration, new workers, and nobody notices.
 mod reload;
 mod renewal;

@@ -192,11 +192,13 @@ macro_rules! section {
     };
 }
 
+mod mercure;
 mod rule;
 mod server;
 mod site;
 mod upstream;
 
+pub(crate) use mercure::Mercure;
 pub(crate) use rule::Rule;
 pub(crate) use server::{Acme, Cache, Http2, Limits, Log, Lua, Timeouts, Tls, Top, Trace};
 pub(crate) use site::{Manager, Pool, Route, Site};
@@ -217,6 +219,7 @@ pub const GROUPS: &[Group] = &[
     group::<Upstream>("[[upstream]]"),
     group::<Site>("[[site]]"),
     group::<Pool>("[site.pool]"),
+    group::<Mercure>("[site.mercure]"),
     group::<Route>("[[site.route]]"),
     group::<Rule>("[[site.rule]]"),
 ];
@@ -297,6 +300,7 @@ mod tests {
         Trace::defaults();
         Site::defaults();
         Pool::defaults();
+        Mercure::defaults();
         Upstream::defaults();
         Route::defaults();
         Rule::defaults();

@@ -88,12 +88,13 @@ impl Reader<'_> {
             for (name, item) in table.iter() {
                 match name {
                     "pool" => self.section("site.pool", item, &mut site.pool),
+                    "mercure" => self.section("site.mercure", item, &mut site.mercure),
                     "route" => {
                         site.routes = self.repeated("site.route", item, self.line(table, name))
                     }
                     "rule" => site.rules = self.repeated("site.rule", item, self.line(table, name)),
                     _ => {
-                        let tables = ["pool", "route", "rule"];
+                        let tables = ["pool", "mercure", "route", "rule"];
                         self.option(table, "site", name, item, &tables, &mut site.site);
                     }
                 }

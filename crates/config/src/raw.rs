@@ -27,13 +27,15 @@ impl<S: Section> Repeated<S> {
     }
 }
 
-/// One `[[site]]` with its `[site.pool]`, its `[[site.route]]`s and its `[[site.rule]]`s.
+/// One `[[site]]` with its `[site.pool]`, its `[site.mercure]`, its `[[site.route]]`s and its
+/// `[[site.rule]]`s.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RawSite {
     /// Where its heading stands.
     pub origin: Origin,
     pub site: option::Site,
     pub pool: option::Pool,
+    pub mercure: option::Mercure,
     pub routes: Vec<Repeated<option::Route>>,
     pub rules: Vec<Repeated<option::Rule>>,
 }
@@ -44,6 +46,7 @@ impl RawSite {
             origin,
             site: Section::defaults(),
             pool: Section::defaults(),
+            mercure: Section::defaults(),
             routes: Vec::new(),
             rules: Vec::new(),
         }
@@ -54,6 +57,7 @@ impl RawSite {
         match section {
             "site" => Some(&mut self.site),
             "site.pool" => Some(&mut self.pool),
+            "site.mercure" => Some(&mut self.mercure),
             _ => None,
         }
     }

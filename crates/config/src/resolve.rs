@@ -8,6 +8,7 @@ mod cache;
 mod compression;
 mod header_fields;
 mod log;
+mod mercure;
 mod mount;
 mod names;
 mod pool;

@@ -6,14 +6,15 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use crate::model::{
-    Cache, CertificateFiles, Condition, Conditions, FileCharset, HeaderChanges, Mode, Pool,
-    PoolSize, Protocol, Route, Rule, Satisfy, Server, Site, Spawn, Template, Tls, Trace, Upstream,
+    Cache, CertificateFiles, Condition, Conditions, FileCharset, HeaderChanges, Mercure, Mode,
+    Pool, PoolSize, Protocol, Route, Rule, Satisfy, Server, Site, Spawn, Template, Tls, TokenKey,
+    Trace, Upstream,
 };
 use crate::option::{self, GROUPS, Manager, Reload, Row, Section, Values};
 use crate::origin::{Given, Origin};
 use crate::raw::{Raw, RawSite, Repeated};
 use crate::value::{
-    Auto, Charset, Codings, Count, Direct, Nothing, Off, Settings, Share, Size, Text,
+    Auto, Charset, Codings, Count, Direct, KeyText, Nothing, Off, Settings, Share, Size, Text,
 };
 
 impl Server {
@@ -36,6 +37,7 @@ impl Server {
         for site in &raw.sites {
             list("[[site]]", option::Site::ROWS, &site.site);
             list("[site.pool]", option::Pool::ROWS, &site.pool);
+            list("[site.mercure]", option::Mercure::ROWS, &site.mercure);
             for route in &site.routes {
                 list("[[site.route]]", option::Route::ROWS, &route.values);
             }
@@ -60,6 +62,7 @@ pub fn sample() -> String {
         let values: &dyn Values = match section {
             "site" => &site.site,
             "site.pool" => &site.pool,
+            "site.mercure" => &site.mercure,
             "upstream" => &upstream,
             "site.route" => &route,
             "site.rule" => &rule,
@@ -297,6 +300,29 @@ fn raise_trace(trace: &Trace) -> option::Trace {
         export_headers: plain(export.map(|export| export.headers.clone()).unwrap_or_default()),
         export_rate: export.map_or(unset.export_rate, |export| plain(Count(export.rate.into()))),
         export_timeout: export.map_or(unset.export_timeout, |export| plain(export.timeout)),
+    }
+}
+
+fn raise_mercure(mercure: Option<&Mercure>) -> option::Mercure {
+    let unset = option::Mercure::defaults();
+    let Some(mercure) = mercure else { return unset };
+    let key = |key: &Option<TokenKey>| plain(key.as_ref().map(|key| KeyText(key.key.clone())));
+    let algorithm =
+        |key: &Option<TokenKey>, unset| key.as_ref().map_or(unset, |key| plain(key.algorithm));
+    option::Mercure {
+        enabled: plain(true),
+        publisher_key: key(&mercure.publisher),
+        publisher_algorithm: algorithm(&mercure.publisher, unset.publisher_algorithm),
+        subscriber_key: key(&mercure.subscriber),
+        subscriber_algorithm: algorithm(&mercure.subscriber, unset.subscriber_algorithm),
+        anonymous: plain(mercure.anonymous),
+        origins: plain(mercure.origins.iter().cloned().map(Text).collect()),
+        history: plain(count(mercure.history)),
+        history_size: plain(Size(mercure.history_size as u64)),
+        subscribers: plain(count(mercure.subscribers)),
+        topics: plain(count(mercure.topics)),
+        update_size: plain(Size(mercure.update_size as u64)),
+        heartbeat: plain(mercure.heartbeat),
     }
 }
 
@@ -569,6 +595,7 @@ fn raise_site(site: &Site, upstreams: &[Upstream]) -> RawSite {
             php_admin_value: plain(Settings(site.php_admin_value.clone())),
         },
         pool: raise_pool(&site.pool),
+        mercure: raise_mercure(site.mercure.as_deref()),
         routes: site.routes.iter().map(|route| raise_route(route, upstreams)).collect(),
         rules: site.rules.iter().map(raise_rule).collect(),
     }

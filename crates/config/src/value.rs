@@ -24,7 +24,7 @@ pub use charset::Charset;
 pub use choice::{Choice, did_you_mean, nearest};
 pub use codings::Codings;
 pub use number::{ANY, Bounds, Count, Share, Size, within};
-pub use secret::Settings;
+pub use secret::{KeyText, Settings};
 pub use upstream::Direct;
 
 /// One thing that is wrong with a value; `inside` is set when it concerns one entry of a table.

@@ -26,6 +26,7 @@ pub fn warnings(server: &Server) -> Vec<String> {
             }
         }
         warnings.extend(without_listing(site));
+        warnings.extend(without_subscribers(site));
         if !site.path.is_empty() {
             let others = around(site, &server.sites).into_iter();
             warnings.extend(others.filter_map(|other| of_mount(site, other)));
@@ -60,6 +61,18 @@ fn without_listing(site: &Site) -> Option<String> {
          `front_controller = \"none\"` for all",
         site.name
     ))
+}
+
+/// Says so if nobody can subscribe to a site's hub.
+fn without_subscribers(site: &Site) -> Option<String> {
+    let mercure = site.mercure.as_ref()?;
+    (mercure.subscriber.is_none() && !mercure.anonymous).then(|| {
+        format!(
+            "site {}: nobody can subscribe to its hub; set `subscriber_key` in [site.mercure], or \
+             `anonymous = true` if all updates are for everybody",
+            site.name
+        )
+    })
 }
 
 /// The stages of scripts, with what a site and a route have of each.

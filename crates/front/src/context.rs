@@ -21,6 +21,7 @@ use crate::counters::LoopCounters;
 use crate::export::SpanQueue;
 use crate::log::AccessLog;
 use crate::lua::Calls;
+use crate::push::SiteHub;
 use crate::response::Reply;
 use crate::route::hosts::Hosts;
 use crate::scoreboard::Scoreboard;
@@ -125,6 +126,11 @@ impl Context {
     pub fn draining_for(&self, now: u64) -> Option<u64> {
         let since = self.draining.load(Ordering::Relaxed);
         (since > 0).then(|| now.saturating_sub(since))
+    }
+
+    /// The hubs of the sites.
+    pub fn hubs(&self) -> impl Iterator<Item = &Arc<SiteHub>> {
+        self.sites.iter().filter_map(|site| site.hub.as_ref())
     }
 
     /// Passes the lines of all access logs to their writers.

@@ -12,7 +12,7 @@
 //! context                  what the requests of an event loop share
 //! site                     a site, with all that was made of its configuration
 //! caller  cache  lua  fpm  who asks; kept responses; scripts; pools of php-fpm's kind
-//! scoreboard  response  route  balancer  export  log  client  pools  trace  request_id  timing
+//! scoreboard  response  route  balancer  export  log  client  pools  push  trace  request_id  timing
 //! clock  counters  failure
 //! ```
 
@@ -38,6 +38,7 @@ mod log;
 mod login;
 mod lua;
 mod pools;
+mod push;
 mod request;
 mod request_id;
 mod request_summary;

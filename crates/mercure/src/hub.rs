@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::history::History;
 use crate::limits::Limits;
-use crate::shard::{End, Piece, Shard, Wanted};
+use crate::shard::{End, Ended, Piece, Shard, Wanted};
 use crate::update::Update;
 
 /// The hub has as many subscribers as it may have.
@@ -30,7 +30,7 @@ pub struct Figures {
     /// Updates that subscribers got, each of them counted.
     pub deliveries: u64,
     /// Subscriptions that the hub has ended, in the order of [`End::ALL`].
-    pub ended: [u64; End::ALL.len()],
+    pub ended: Ended,
     /// Updates in history, and bytes that they take.
     pub history: (usize, usize),
 }
@@ -44,7 +44,6 @@ pub struct Hub {
     subscribers: AtomicUsize,
     updates: AtomicU64,
     deliveries: AtomicU64,
-    ended: [AtomicU64; End::ALL.len()],
 }
 
 /// What the hub has for one event loop. Where both are locked, the shard is before the history.
@@ -70,7 +69,6 @@ impl Hub {
             subscribers: AtomicUsize::new(0),
             updates: AtomicU64::new(0),
             deliveries: AtomicU64::new(0),
-            ended: [const { AtomicU64::new(0) }; End::ALL.len()],
         }
     }
 
@@ -141,7 +139,16 @@ impl Hub {
             (shard.give_out(history), shard.add(wanted, history, now))
         });
         woken.into_iter().for_each(Waker::wake);
-        Ok(Subscription { hub: self.clone(), index, key, before, is_over: false })
+        Ok(Subscription { hub: self.clone(), index, key, before })
+    }
+
+    fn ended(&self) -> Ended {
+        let mut sum = Ended::default();
+        for each in &self.loops {
+            let ended = lock(&each.shard).ended();
+            sum.iter_mut().zip(ended).for_each(|(sum, count)| *sum += count);
+        }
+        sum
     }
 
     /// What it has counted.
@@ -150,7 +157,7 @@ impl Hub {
             subscribers: self.subscribers.load(Ordering::Relaxed),
             updates: self.updates.load(Ordering::Relaxed),
             deliveries: self.deliveries.load(Ordering::Relaxed),
-            ended: self.ended.each_ref().map(|count| count.load(Ordering::Relaxed)),
+            ended: self.ended(),
             history: self.history.read().unwrap_or_else(PoisonError::into_inner).size(),
         }
     }
@@ -163,7 +170,6 @@ pub struct Subscription {
     index: usize,
     key: usize,
     before: Option<String>,
-    is_over: bool,
 }
 
 impl Subscription {
@@ -177,18 +183,19 @@ impl Subscription {
         self.key
     }
 
+    /// Why it is ended, if it is.
+    pub fn end(&self) -> Option<End> {
+        lock(&self.hub.loops[self.index].shard).end_of(self.key)
+    }
+
     /// Polls for what the client gets next. After an end there is nothing more.
     pub fn poll(&mut self, now: u64, cx: &mut Context<'_>) -> Poll<Piece> {
-        let Subscription { hub, index, key, is_over, .. } = self;
+        let Subscription { hub, index, key, .. } = self;
         let polled = hub.with(*index, |shard, history| shard.poll(*key, history, now, cx));
-        match &polled {
-            Poll::Ready(Piece::Bytes(bytes)) if !bytes.starts_with(b":") => {
-                hub.deliveries.fetch_add(1, Ordering::Relaxed);
-            }
-            Poll::Ready(Piece::End(end)) if !std::mem::replace(is_over, true) => {
-                hub.ended[*end as usize].fetch_add(1, Ordering::Relaxed);
-            }
-            _ => {}
+        if let Poll::Ready(Piece::Bytes(bytes)) = &polled
+            && !bytes.starts_with(b":")
+        {
+            hub.deliveries.fetch_add(1, Ordering::Relaxed);
         }
         polled
     }

@@ -9,7 +9,7 @@
 //!    └──────────────────► ending ── poll ──► over
 //! ```
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -90,19 +90,22 @@ impl Member {
         !update.is_private || update.topics.iter().any(is_allowed)
     }
 
-    fn add(&mut self, number: u64, oldest: u64) {
+    fn add(&mut self, number: u64, oldest: u64, ended: &mut Ended) {
         // An update may be selected several times, by several of its topics.
         if self.end.is_some() || self.backlog.back() == Some(&number) {
             return;
         }
         match self.backlog.front() {
-            Some(front) if *front < oldest => self.end(End::Slow),
+            Some(front) if *front < oldest => self.end(End::Slow, ended),
             _ => self.backlog.push_back(number),
         }
     }
 
-    fn end(&mut self, end: End) {
-        self.end.get_or_insert(end);
+    fn end(&mut self, end: End, ended: &mut Ended) {
+        if self.end.is_none() {
+            self.end = Some(end);
+            ended[end as usize] += 1;
+        }
         // Who is to come back gets first what has come.
         if self.end != Some(End::Closed) {
             self.backlog = VecDeque::new();
@@ -110,11 +113,14 @@ impl Member {
     }
 }
 
+/// Subscribers that were ended, in the order of [`End::ALL`].
+pub type Ended = [u64; End::ALL.len()];
+
 /// Those that a pattern selects for.
 #[derive(Debug)]
 struct Pattern {
     selector: Selector,
-    members: Vec<usize>,
+    members: HashSet<usize>,
 }
 
 /// The subscribers of one event loop.
@@ -123,12 +129,13 @@ pub struct Shard {
     members: Vec<Option<Member>>,
     free: Vec<usize>,
     /// By the topics that they name.
-    topics: HashMap<Arc<str>, Vec<usize>>,
+    topics: HashMap<Arc<str>, HashSet<usize>>,
     /// By the patterns that they name.
     patterns: HashMap<Arc<str>, Pattern>,
     /// The number of the next update to be given out.
     next: u64,
     is_closed: bool,
+    ended: Ended,
 }
 
 impl Shard {
@@ -137,16 +144,16 @@ impl Shard {
         let mut woken = Vec::new();
         if self.next < history.first() {
             // Nobody knows any more whom the missing ones were for.
-            self.members.iter_mut().flatten().for_each(|member| member.end(End::Slow));
+            self.end_all(End::Slow);
             self.wake_all(&mut woken);
         }
         for (number, update) in history.since(self.next) {
-            let Shard { members, topics, patterns, .. } = &mut *self;
-            let mut add = |keys: &[usize]| {
+            let Shard { members, topics, patterns, ended, .. } = &mut *self;
+            let mut add = |keys: &HashSet<usize>| {
                 for key in keys {
                     let Some(Some(member)) = members.get_mut(*key) else { continue };
                     if member.may_have(update) {
-                        member.add(number, history.first());
+                        member.add(number, history.first(), ended);
                         woken.extend(member.waker.take());
                     }
                 }
@@ -175,8 +182,11 @@ impl Shard {
             spoke: now,
             is_to_beat: false,
             until,
-            end: self.is_closed.then_some(End::Closed),
+            end: None,
         };
+        if self.is_closed {
+            member.end(End::Closed, &mut self.ended);
+        }
         let replay = last.map(|last| history.after(&last));
         if let Some(replay) = &replay {
             let wants = |update: &Update| {
@@ -192,13 +202,11 @@ impl Shard {
             let keys = match selector.is_pattern() {
                 false => self.topics.entry(name.clone()).or_default(),
                 true => {
-                    let pattern = || Pattern { selector, members: Vec::new() };
+                    let pattern = || Pattern { selector, members: HashSet::new() };
                     &mut self.patterns.entry(name.clone()).or_insert_with(pattern).members
                 }
             };
-            if !keys.contains(&key) {
-                keys.push(key);
-            }
+            keys.insert(key);
         }
         match self.members.get_mut(key) {
             Some(place) => *place = Some(member),
@@ -220,13 +228,13 @@ impl Shard {
         self.free.push(key);
         for name in member.selectors {
             if let Some(keys) = self.topics.get_mut(&name) {
-                keys.retain(|other| *other != key);
+                keys.remove(&key);
                 if keys.is_empty() {
                     self.topics.remove(&name);
                 }
             }
             if let Some(pattern) = self.patterns.get_mut(&name) {
-                pattern.members.retain(|other| *other != key);
+                pattern.members.remove(&key);
                 if pattern.members.is_empty() {
                     self.patterns.remove(&name);
                 }
@@ -234,8 +242,8 @@ impl Shard {
         }
         if self.free.len() == self.members.len() {
             // A crowd has gone: give its memory back.
-            let (next, is_closed) = (self.next, self.is_closed);
-            *self = Shard { next, is_closed, ..Shard::default() };
+            let Shard { next, is_closed, ended, .. } = *self;
+            *self = Shard { next, is_closed, ended, ..Shard::default() };
         }
     }
 
@@ -260,7 +268,7 @@ impl Shard {
                     }
                     return Poll::Ready(Piece::Bytes(update.text.clone()));
                 }
-                None => member.end(End::Slow),
+                None => member.end(End::Slow, &mut self.ended),
             }
         }
         if let Some(end) = member.end {
@@ -285,7 +293,7 @@ impl Shard {
             let is_expired = member.until.is_some_and(|until| until <= now);
             let is_silent = now.saturating_sub(member.spoke) >= heartbeat;
             if is_expired {
-                member.end(End::Expired);
+                member.end(End::Expired, &mut self.ended);
             }
             member.is_to_beat |= is_silent;
             if is_expired || is_silent {
@@ -298,14 +306,29 @@ impl Shard {
     /// Ends all subscribers, those to come, too. Returns whom to wake.
     pub fn close(&mut self) -> Vec<Waker> {
         self.is_closed = true;
-        self.members.iter_mut().flatten().for_each(|member| member.end(End::Closed));
+        self.end_all(End::Closed);
         let mut woken = Vec::new();
         self.wake_all(&mut woken);
         woken
     }
 
+    fn end_all(&mut self, end: End) {
+        let Shard { members, ended, .. } = self;
+        members.iter_mut().flatten().for_each(|member| member.end(end, ended));
+    }
+
     fn wake_all(&mut self, woken: &mut Vec<Waker>) {
         woken.extend(self.members.iter_mut().flatten().filter_map(|member| member.waker.take()));
+    }
+
+    /// Why a subscriber is ended, if it is. One whose client takes nothing is not polled any more.
+    pub fn end_of(&self, key: usize) -> Option<End> {
+        self.members.get(key)?.as_ref()?.end
+    }
+
+    /// Those that were ended.
+    pub fn ended(&self) -> Ended {
+        self.ended
     }
 
     /// Whether there are none.

@@ -105,6 +105,19 @@ rows! {
     LimitedRequests Counter "limited_requests" "" ["site" "limit" "action"]
         "Requests beyond a limit by client: `rate`, `connections`, or `passwords` that one client \
         may try; `refused`, or only logged by a `dry_run`"
+    HubSubscribers Gauge "hub_subscribers" "" ["site"]
+        "Subscribers of the site's hub"
+    HubUpdates Counter "hub_updates" "" ["site"]
+        "Updates that were published in the site's hub"
+    HubDeliveries Counter "hub_deliveries" "" ["site"]
+        "Updates that subscribers got, each of them counted"
+    HubEnded Counter "hub_ended" "" ["site" "reason"]
+        "Subscriptions that the hub has ended: `slow`, its history had dropped an update that was \
+        still to be sent; `expired`, so had the token; `closed`, by a reload or a stop"
+    HubHistory Gauge "hub_history_updates" "" ["site"]
+        "Updates in the hub's history"
+    HubHistoryBytes Gauge "hub_history_bytes" "bytes" ["site"]
+        "Bytes that they take"
     TlsHandshakes Counter "tls_handshakes" "" ["version" "resumed"]
         "TLS handshakes with clients, by version and by whether an earlier connection was resumed"
     TlsFailures Counter "tls_handshake_failures" "" ["reason"]

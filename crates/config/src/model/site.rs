@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokamak_fpm::Pool as FpmPool;
 
-use super::{AccessLog, Caching, Compression, Rule, Secret, SiteTls};
+use super::{AccessLog, Caching, Compression, Mercure, Rule, Secret, SiteTls};
 
 /// Paths that are 404 unless the front controller is to answer for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +161,8 @@ pub struct Site {
     pub keep: Vec<Reset>,
     /// The processes.
     pub pool: Pool,
+    /// Its hub, if it has one.
+    pub mercure: Option<Box<Mercure>>,
     /// `php.ini` settings that scripts may change with `ini_set`.
     pub php_value: BTreeMap<String, String>,
     /// `php.ini` settings that scripts cannot change.
@@ -219,6 +221,7 @@ impl Site {
             intercept_errors: false,
             keep: Vec::new(),
             pool,
+            mercure: None,
             php_value: BTreeMap::new(),
             php_admin_value: BTreeMap::new(),
             env: BTreeMap::new(),

@@ -147,6 +147,7 @@ impl Reader<'_> {
             rules,
             canonical_host,
             pool: self.pool(&raw.pool, mode),
+            mercure: self.mercure(&raw.mercure, site.path.value.is_some()),
             php_value: site.php_value.value.0.clone(),
             php_admin_value: site.php_admin_value.value.0.clone(),
             env: site.env.value.clone(),

@@ -4,6 +4,7 @@ mod acme;
 mod certificates;
 mod client_limits;
 mod invented;
+mod mercure;
 mod proxies;
 mod rules;
 mod secrets;

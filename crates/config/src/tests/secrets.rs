@@ -26,6 +26,8 @@ fn these_options_are_secret() {
             "upstream.headers",
             "upstream.params",
             "site.env",
+            "site.mercure.publisher_key",
+            "site.mercure.subscriber_key",
         ]
     );
 }
@@ -71,6 +73,10 @@ fn none_is_printed() {
         env = {{ DATABASE_URL = "mysql://u:{SECRET}@db/a", EMPTY = "" }}
         php_value = {{ memory_limit = "1G", "mysqli.default_pw" = "{SECRET}" }}
         php_admin_value = {{ "session.save_path" = "tcp://redis?auth={SECRET}", a = 1 }}
+        [site.mercure]
+        enabled = true
+        publisher_key = "{SECRET}-{SECRET}"
+        subscriber_key = "{SECRET}-{SECRET}"
         "#
     );
     let server = place.load(&text).unwrap();
@@ -88,6 +94,8 @@ fn none_is_printed() {
         "# env.DATABASE_URL is set, not shown",
         "# env.EMPTY is set, not shown",
         "# php_value.mysqli.default_pw is set, not shown",
+        "# publisher_key is set, not shown",
+        "# subscriber_key is set, not shown",
         r#"php_value = { memory_limit = "1G" }"#,
         r#"php_admin_value = { a = "1" }"#,
     ] {
@@ -115,6 +123,11 @@ fn no_error_has_one() {
         ("[[site]]\nenv = { A = \"31415\\u0000\" }", "site.env.A"),
         ("[[site]]\nphp_value = 31415", "site.php_value"),
         ("[[upstream]]\nparams = 31415", "upstream.params"),
+        ("[[site]]\n[site.mercure]\npublisher_key = '31415'", "site.mercure.publisher_key"),
+        (
+            "[[site]]\n[site.mercure]\nenabled = true\nsubscriber_key = '31415'",
+            "site.mercure.subscriber_key",
+        ),
     ] {
         let errors = place.load(text).map(|_| ()).unwrap_err().to_string();
         assert!(errors.contains(key) && !errors.contains("31415"), "{text}: {errors}");

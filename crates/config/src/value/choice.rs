@@ -4,7 +4,8 @@ use super::{Bounds, Kind, Value, ValueError, quote, quoted, wrong};
 use crate::literal::Literal;
 use crate::model::{
     AcmeChallenge, Balance, ClientAuth, EarlyHints, Forwarded, Ignored, Leftover, Mode, Reset,
-    Reuse, Satisfy, Scheme, Serve, StopSignal, TlsVersion, TraceMode, TrustedHeader, UnknownName,
+    Reuse, Satisfy, Scheme, Serve, StopSignal, TlsVersion, TokenAlgorithm, TraceMode,
+    TrustedHeader, UnknownName,
 };
 
 /// Types with a few values, each with a name.
@@ -69,6 +70,27 @@ impl Choice for Mode {
 impl Choice for TraceMode {
     const NAMES: &'static [&'static str] = &["off", "begin", "continue"];
     const ALL: &'static [TraceMode] = &[TraceMode::Off, TraceMode::Begin, TraceMode::Continue];
+}
+
+impl Choice for TokenAlgorithm {
+    const NAMES: &'static [&'static str] = &[
+        "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256",
+        "ES384", "EdDSA",
+    ];
+    const ALL: &'static [TokenAlgorithm] = &[
+        TokenAlgorithm::Hs256,
+        TokenAlgorithm::Hs384,
+        TokenAlgorithm::Hs512,
+        TokenAlgorithm::Rs256,
+        TokenAlgorithm::Rs384,
+        TokenAlgorithm::Rs512,
+        TokenAlgorithm::Ps256,
+        TokenAlgorithm::Ps384,
+        TokenAlgorithm::Ps512,
+        TokenAlgorithm::Es256,
+        TokenAlgorithm::Es384,
+        TokenAlgorithm::EdDsa,
+    ];
 }
 
 impl Choice for TlsVersion {

@@ -26,6 +26,31 @@ impl Value for Secret {
     }
 }
 
+/// A secret, or a key of several lines (PEM).
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyText(pub Secret);
+
+impl Value for KeyText {
+    const KIND: Kind = Kind::Secret;
+
+    fn read(literal: &Literal, bounds: &Bounds) -> Result<KeyText, Vec<ValueError>> {
+        let (Literal::Word(text) | Literal::Text(text)) = literal else {
+            return Secret::read(literal, bounds).map(KeyText);
+        };
+        // A line end of its own is allowed; what else a text may be is the same.
+        Secret::read(&Literal::Text(text.replace(['\r', '\n'], " ")), bounds)?;
+        Ok(KeyText(Secret::new(text.trim())))
+    }
+
+    fn toml(&self) -> Option<String> {
+        None
+    }
+
+    fn hidden(&self) -> Vec<String> {
+        self.0.hidden()
+    }
+}
+
 /// Only their owner knows which of the values are secrets, so none is shown.
 impl Value for BTreeMap<String, Secret> {
     const KIND: Kind = Kind::Secrets;

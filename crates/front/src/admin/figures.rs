@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokamak_config::{self as config, Coding};
 use tokamak_cost::{CallKind, Phase};
+use tokamak_mercure::End;
 use tokamak_metrics::{Counter, Row, Samples};
 use tokamak_upstream::SpoolQuota;
 use tokamak_upstream::remote::{AddressState, Upstream};
@@ -17,6 +18,7 @@ use crate::counters::{
 };
 use crate::export::{Fate, SpanQueue};
 use crate::failure::{Failure, Side};
+use crate::push::SiteHub;
 use crate::request_summary::RequestSummary;
 use crate::response::compression;
 use crate::throttle::{LimitKind, Throttle};
@@ -49,6 +51,8 @@ pub struct Figures {
     pub throttle: Option<Arc<Throttle>>,
     /// What responses have in files, in the order of the sites.
     pub quotas: Vec<Arc<SpoolQuota>>,
+    /// The hubs, in the order of the sites.
+    pub hubs: Vec<Option<Arc<SiteHub>>>,
 }
 
 impl Figures {
@@ -80,6 +84,7 @@ impl Figures {
             samples.add(Row::EventLoopRequests, &[&index.to_string()], requests);
         }
         self.add_limits(&mut samples);
+        self.add_hubs(&mut samples);
         self.add_http2(&mut samples);
         self.add_websockets(&mut samples);
         self.add_tls(&mut samples);
@@ -214,6 +219,25 @@ impl Figures {
                     let labels = [&site.name[..], kind.name(), action];
                     samples.add(Row::LimitedRequests, &labels, count as f64);
                 }
+            }
+        }
+    }
+
+    fn add_hubs(&self, samples: &mut Samples) {
+        for (site, hub) in self.config.sites.iter().zip(&self.hubs) {
+            let Some(figures) = hub.as_ref().map(|hub| hub.hub.figures()) else { continue };
+            let name = &site.name[..];
+            for (row, count) in [
+                (Row::HubSubscribers, figures.subscribers as f64),
+                (Row::HubUpdates, figures.updates as f64),
+                (Row::HubDeliveries, figures.deliveries as f64),
+                (Row::HubHistory, figures.history.0 as f64),
+                (Row::HubHistoryBytes, figures.history.1 as f64),
+            ] {
+                samples.add(row, &[name], count);
+            }
+            for (end, count) in End::ALL.iter().zip(figures.ended) {
+                samples.add(Row::HubEnded, &[name, end.name()], count as f64);
             }
         }
     }

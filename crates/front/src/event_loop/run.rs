@@ -87,6 +87,9 @@ async fn live(
     for listener in sockets.listeners(this)? {
         accepting.push(tokio::spawn(accept(this.clone(), listener)));
     }
+    for hub in context.hubs() {
+        tokio::spawn(hub.clone().give_out(context.index));
+    }
     // One loop does it for all.
     if context.index == 0 {
         backend::upstream::attend(&context.upstreams, &context.config, context.index);
@@ -111,6 +114,10 @@ async fn live(
                         task.abort();
                     }
                     context.draining.store(tokamak_cost::now(), Ordering::Relaxed);
+                    // Their clients come back to the loops that accept now.
+                    for hub in context.hubs() {
+                        hub.hub.close(context.index);
+                    }
                 }
                 Some(Message::Finish) => {
                     let drain = context.config.timeouts.drain.as_nanos() as u64;

@@ -30,6 +30,7 @@ use crate::log::{AccessLog, Log};
 use crate::login::Passwords;
 use crate::lua::{self, Calls, SiteHooks};
 use crate::pools::{Queues, slowly};
+use crate::push::SiteHub;
 use crate::request::pipeline;
 use crate::response::edits::SiteEdits;
 use crate::route::Router;
@@ -77,6 +78,8 @@ pub struct Shared {
     pub queues: Queues,
     /// What responses may take in files, in the order of the sites.
     quotas: Vec<Arc<SpoolQuota>>,
+    /// The hubs, in the order of the sites.
+    hubs: Vec<Option<Arc<SiteHub>>>,
     /// What handshakes need, if there are listeners for TLS.
     pub tls: Option<Arc<Tls>>,
     /// What clients have asked for of late, if that is limited.
@@ -124,6 +127,8 @@ impl Shared {
         let want = start.want_name.take();
         let tls = start.tls.as_ref().map(|(_, all)| Tls::new(&config, all, want));
         let tls = tls.transpose().map_err(io::Error::other)?.map(Arc::new);
+        let hubs = sites.iter().map(|site| SiteHub::new(site, config.loops));
+        let hubs = hubs.collect::<io::Result<_>>()?;
         let throttle = limits::throttle(&config);
         let passwords = Passwords::new(&config, &start.users, &throttle)?;
         let is_traced = config.trace.context != TraceMode::Off;
@@ -138,6 +143,7 @@ impl Shared {
             balancer: Arc::new(Balancer::new(config.loops, TICK)),
             queues: Queues::new(&start.pools, &overviews),
             quotas: quotas(&config),
+            hubs,
             tls,
             throttle,
             passwords,
@@ -167,6 +173,7 @@ impl Shared {
             tls: self.tls.clone(),
             throttle: self.throttle.clone(),
             quotas: self.quotas.clone(),
+            hubs: self.hubs.clone(),
         }
     }
 
@@ -268,6 +275,7 @@ impl Shared {
             handler,
             overview: self.overviews.get(&index).cloned(),
             quota: self.quotas[index].clone(),
+            hub: self.hubs[index].clone(),
             journal: log.map(|(pool, log)| Journal::new(pool, log)),
             fallback: config
                 .fallback

@@ -144,6 +144,18 @@ pub fn limited<B>(site: &str, failure: Failure, reason: &str, request: &Request<
     });
 }
 
+/// Logs a subscriber of a site's hub that was ended because it was too slow; limited as
+/// [`refused`] is.
+pub fn unsubscribed(site: &str, client: &SocketAddr) {
+    CONNECTIONS.limit(|now, held_back| {
+        let message = "a subscriber was ended: it is so slow that the history has dropped an \
+                       update that it had still to get (site.mercure.history)";
+        let client = client.to_string();
+        let pairs = [&[("client", client.as_bytes())], &held_back.pair()[..]].concat();
+        put(&compose(now, "INFO", site, message, &pairs));
+    });
+}
+
 /// Logs a web server that may not connect, in php-fpm's words; limited as [`refused`] is.
 pub fn disallowed(pool: &str, client: &str) {
     WEB_SERVERS.limit(|now, held_back| {

@@ -13,7 +13,7 @@ pub use entry::{EntryContext, LogEntry, user};
 pub use errors::{
     About, Open as OpenErrors, broken_off, close as close_errors, closed, disallowed, failed,
     garbled, limited, no_handshake, noticed, open as open_errors, refused, script, server,
-    too_many_connections, unaccepted, unproxied, unspooled, write_as_fpm,
+    too_many_connections, unaccepted, unproxied, unspooled, unsubscribed, write_as_fpm,
 };
 pub use line::AccessEntry;
 pub use writer::{AccessLog, Buffer, Log, LostLines, lost_lines};

@@ -122,13 +122,29 @@ pub async fn gather(
     caller: &Caller,
     body: &mut Incoming,
 ) -> Result<Body, Failure> {
-    let all = read(config, body).await;
+    let all = read(config.limits.buffer, config.timeouts.body, body).await;
     all.map_err(|failure| caller.violation().unwrap_or(failure))
 }
 
-async fn read(config: &config::Server, body: &mut Incoming) -> Result<Body, Failure> {
-    let config::Limits { buffer, .. } = config.limits;
-    let limit = config.timeouts.body;
+/// As [`gather`], of a body of at most so many bytes, which stay in memory.
+///
+/// # Errors
+/// As [`gather`]; also if there are more bytes.
+pub async fn gather_within(
+    config: &config::Server,
+    caller: &Caller,
+    body: &mut Incoming,
+    most: usize,
+) -> Result<Body, Failure> {
+    let mut body = Bounded::new(body, most as u64);
+    let all = read(most, config.timeouts.body, &mut body).await;
+    all.map_err(|failure| caller.violation().unwrap_or(failure))
+}
+
+async fn read<B>(buffer: usize, limit: Duration, body: &mut B) -> Result<Body, Failure>
+where
+    B: http_body::Body<Data = Bytes, Error = Cut> + Send + Unpin + ?Sized,
+{
     let mut pace = Pace::new(tokamak_cost::now());
     let mut spool = Spool::new(buffer, body.size_hint().exact().unwrap_or(0));
     loop {

@@ -143,6 +143,7 @@ fn shown(site: &Site, own: &Decision, decision: Decision, file: &Path) -> Option
         Target::Script(_) | Target::Listing(_) => fs::metadata(file).ok().map(of_file),
         // What a route gives to an application is not what lies in the folder.
         Target::Application(..)
+        | Target::Hub
         | Target::Redirect(..)
         | Target::NotFound
         | Target::Gone

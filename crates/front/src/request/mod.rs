@@ -5,6 +5,7 @@ pub mod account;
 pub mod body;
 mod direct;
 mod error_page;
+mod hub;
 mod listing;
 mod login;
 mod phases;

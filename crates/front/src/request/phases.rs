@@ -11,7 +11,7 @@ use tokamak_upstream::body::Body;
 
 use super::body::{Incoming, gather};
 use super::error_page::{self, Refusal};
-use super::{listing, login};
+use super::{hub, listing, login};
 use crate::backend::cgi::Variables;
 use crate::backend::upstream::Authorization;
 use crate::backend::{self, Arrival};
@@ -48,6 +48,8 @@ pub enum Content {
         /// The application.
         index: usize,
     },
+    /// The hub of the site.
+    Hub,
     /// A page that lists a folder.
     Listing {
         /// The folder.
@@ -104,6 +106,7 @@ fn permitted(
             let upstream = Some(index);
             return Err(Content::Application(Application { script, path, upstream }));
         }
+        Target::Hub => return Err(Content::Hub),
         Target::Listing(folder) => return Err(Content::Listing { folder, path }),
         Target::File(file) => {
             if let Some(index) = filter.filter(|_| backend::is_safe(request)) {
@@ -202,6 +205,7 @@ pub async fn content(
             let filtered = backend::filter(arrival, request, &path, file, index, variables, ledger);
             Box::pin(filtered).await?
         }
+        Content::Hub => return Ok(Box::pin(hub::respond(arrival, request, given, ledger)).await),
         Content::Listing { folder, path } => {
             let listed = Box::pin(listing::respond(arrival, request, path, &folder)).await;
             ledger.mark(Phase::Route);

@@ -46,6 +46,7 @@ use crate::client::interim::takes_interim;
 use crate::context::{Context, Subrequest};
 use crate::failure::Failure;
 use crate::log;
+use crate::push;
 use crate::response::https;
 use crate::response::pages;
 use crate::response::{Reply, RequestGuard, Source};
@@ -72,6 +73,9 @@ where
         None => client,
     };
     let site = context.site_of(client.addresses().listener, host(&request), request.uri());
+    if site.hub.is_some() {
+        push::hide_token(&mut request);
+    }
     let mut guard = account::open(context, site, &client, &mut request, moments);
     // Before the limits: an authority that is refused gives no certificate.
     let tls = context.tls.as_ref();

@@ -144,6 +144,7 @@ impl Body for Reply {
             | Source::Series(_)
             | Source::Worker(_)
             | Source::Application(..)
+            | Source::Events(_)
             | Source::Measured(_)
             | Source::Tee(_)
             | Source::Compressed(_) => false,

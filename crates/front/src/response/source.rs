@@ -17,6 +17,7 @@ use super::tee::TeeReader;
 use super::trailers;
 use crate::failure::Failure;
 use crate::log::LogContext;
+use crate::push::Events;
 
 /// Largest piece of a file that is read at once. Reading blocks the event loop, and each response
 /// holds one piece, so ten times more would cost both latency and memory; a tenth would take ten
@@ -39,6 +40,8 @@ pub enum Source {
     Series(Series),
     /// A FastCGI application's response, as it comes, and the request for the log if it ends early.
     Application(Relay, Box<LogContext>),
+    /// Updates of the site's hub.
+    Events(Box<Events>),
     /// A body that is checked against the length that its head announces.
     Measured(Box<Measured>),
     /// A body that is also being read into the content cache.
@@ -80,6 +83,7 @@ impl Source {
                     Broken("the application broke the response off")
                 })
             }),
+            Source::Events(events) => ready!(events.poll_piece(cx)).map(Ok),
             Source::Measured(measured) => ready!(measured.poll_piece(ledger, cx)),
             Source::Tee(tee) => ready!(tee.poll_piece(ledger, cx)),
             Source::Compressed(compressed) => ready!(compressed.poll_piece(ledger, cx)),
@@ -101,6 +105,7 @@ impl Source {
             | Source::Stored(_)
             | Source::Files(_)
             | Source::Series(_)
+            | Source::Events(_)
             | Source::Application(..) => None,
         }
     }
@@ -116,6 +121,7 @@ impl Source {
             Source::Measured(measured) => Some(measured.left()),
             Source::Worker(_)
             | Source::Application(..)
+            | Source::Events(_)
             | Source::Tee(_)
             | Source::Compressed(_) => None,
         }

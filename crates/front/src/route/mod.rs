@@ -44,6 +44,7 @@ use tokamak_config::{Filter, Leftover, Route, Serve, Site, Split};
 use tokamak_upstream::unopened::{self, Unopened};
 
 use crate::failure::Failure;
+use crate::push;
 use crate::response::files::{self, OpenFile, Opened};
 use cache::Cache;
 
@@ -69,6 +70,8 @@ pub enum Target {
     Script(Script),
     /// A FastCGI application, by its index, with the script variables for it.
     Application(Script, usize),
+    /// The hub of the site.
+    Hub,
     /// A page that lists this folder.
     Listing(PathBuf),
     /// The client is redirected to this URL, or path and query, with this status.
@@ -239,6 +242,8 @@ pub struct Router {
     routes: Vec<Route>,
     /// The application that authorizes requests, unless a route names another one.
     authorizer: Option<usize>,
+    /// Whether the site has a hub.
+    has_hub: bool,
     /// The thread of its loop locks it, and those that list folders, for no longer than it takes
     /// to look into the map.
     scripts: Mutex<Cache>,
@@ -275,6 +280,7 @@ impl Router {
             routes: site.routes.clone(),
             authorizer: site.authorizer,
             leftovers: site.front_controller_for.clone(),
+            has_hub: site.mercure.is_some(),
             ..Router::below(&site.root, &site.index, site.front_controller.as_deref())
         }
     }
@@ -290,6 +296,7 @@ impl Router {
             leftovers: Vec::new(),
             routes: Vec::new(),
             authorizer: None,
+            has_hub: false,
             scripts: Mutex::default(),
         }
     }
@@ -431,7 +438,12 @@ impl Router {
         if is_hidden && !self.leftovers.contains(&Leftover::Hidden) {
             return Decision::of(Target::NotFound);
         }
-        let Some(route) = self.routes.iter().find(|route| is_below(&path, &route.path)) else {
+        let route = self.routes.iter().find(|route| is_below(&path, &route.path));
+        if self.has_hub && path == push::PATH.as_bytes() {
+            let authorizer = route.map_or(self.authorizer, |route| route.authorizer);
+            return Decision { authorizer, path, ..Decision::of(Target::Hub) };
+        }
+        let Some(route) = route else {
             let target = match is_hidden {
                 true => self.front_controller(extent.serve, now),
                 false => self.decide(&path, query, extent, now),

@@ -21,6 +21,7 @@ use crate::caller::Caller;
 use crate::fpm::{Journal, Overview};
 use crate::log::AccessLog;
 use crate::lua::SiteHooks;
+use crate::push::SiteHub;
 use crate::response::edits::SiteEdits;
 use crate::route::hosts::{self, strip_port};
 use crate::route::{self, Decision, Router, Target};
@@ -60,6 +61,8 @@ pub struct Site {
     pub journal: Option<Journal>,
     /// What its responses may take in files, because of slow clients; of all event loops together.
     pub quota: Arc<SpoolQuota>,
+    /// The hub, if the site has one; shared by all event loops.
+    pub hub: Option<Arc<SiteHub>>,
     /// The index of the site whose application gets the requests that this site's workers decline.
     pub fallback: Option<usize>,
 }

@@ -145,9 +145,12 @@ fn a_slow_subscriber_is_ended_and_others_are_not() {
     let mut other = bench.subscribe(0, wanted(&["/b"]));
     let mut good = bench.subscribe(0, wanted(&["*"]));
     for id in ["1", "2", "3"] {
+        assert_eq!(slow.end(), None);
         bench.publish(id, &["/a"], false);
         assert_eq!(bench.read(&mut good), [id]);
     }
+    assert_eq!(slow.end(), Some(End::Slow), "before it is polled: it may never be");
+    assert_eq!(bench.hub.figures().ended, [1, 0, 0]);
     assert_eq!(bench.read(&mut slow), ["slow"]);
     assert_eq!(bench.read(&mut other), [""; 0], "nothing was for it");
     assert_eq!(bench.hub.figures().ended, [1, 0, 0]);

@@ -77,6 +77,8 @@ pub enum Ruling {
     Script(PathBuf, Vec<u8>),
     /// A page that lists this folder.
     Listing(PathBuf),
+    /// What the hub of the site answers.
+    Hub,
     /// A page that says why not.
     Refused(StatusCode),
 }
@@ -104,6 +106,7 @@ impl RuleBook {
                 Ruling::Script(script.filename.to_path_buf(), script.path_info().to_vec())
             }
             Target::Listing(folder) => Ruling::Listing(folder),
+            Target::Hub => Ruling::Hub,
             Target::NotFound => Ruling::Refused(StatusCode::NOT_FOUND),
             Target::Gone => Ruling::Refused(StatusCode::GONE),
             Target::Forbidden => Ruling::Refused(StatusCode::FORBIDDEN),

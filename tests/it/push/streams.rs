@@ -1,0 +1,119 @@
+//! Streams: how they go on, and why they end.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+
+use super::client::*;
+use super::setup;
+use crate::harness::{Server, eventually, get};
+use crate::http2::client::{exchange, request};
+use crate::metrics;
+use crate::operate::reload;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The time, in seconds since 1970.
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_secs()
+}
+
+/// How many subscriptions were ended for this reason.
+fn ended(server: &Server, reason: &str) -> f64 {
+    let name = format!("tokamak_hub_ended_total{{reason=\"{reason}\",site=\"localhost\"}}");
+    metrics::samples(server)[&name]
+}
+
+#[test]
+fn a_silent_stream_beats() {
+    let server = setup("heartbeat = \"1s\"").start();
+    let mut subscriber = Subscriber::new(&server, &subscription("topic=/a"));
+    for _ in 0..2 {
+        assert_eq!(subscriber.next().as_deref(), Some(":"));
+    }
+    publish(&server, "topic=/a&data=x");
+    while subscriber.next().expect("an event") == ":" {}
+}
+
+#[test]
+fn a_stream_ends_with_its_token() {
+    let server = setup("").start();
+    let claims = json!({"mercure": {"subscribe": ["*"]}, "exp": seconds() + 3});
+    let token = format!("Bearer {}", signed(SUBSCRIBER, &claims));
+    let request = subscription("topic=/a").header("Authorization", &token);
+    let mut subscriber = Subscriber::new(&server, &request);
+    assert_eq!(subscriber.next(), None);
+    assert!(seconds() >= claims["exp"].as_u64().unwrap(), "it has ended too early");
+    assert_eq!(ended(&server, "expired"), 1.0);
+    // The connection goes on.
+    assert_eq!(subscriber.ask(&get("/index.php")).status, 200);
+}
+
+#[test]
+fn streams_come_over_http_2_too() {
+    let server = setup("").start();
+    publish(&server, "topic=/a&data=before");
+    let claims = json!({"mercure": {"subscribe": ["*"]}, "exp": seconds() + 3});
+    let token = format!("Bearer {}", signed(SUBSCRIBER, &claims));
+    let target = format!("{HUB}?topic=/a&lastEventID=earliest");
+    let subscribe = request("GET", &target).header("authorization", token);
+    let publish = request("POST", HUB)
+        .header("authorization", publisher(&["*"]))
+        .header("content-type", "application/x-www-form-urlencoded");
+    let form = b"topic=/a&data=meanwhile".to_vec();
+    let answers = exchange(&server, vec![(subscribe, Vec::new()), (publish, form)]);
+    let [stream, published] = &answers[..] else { panic!("two responses") };
+    assert_eq!((stream.status().as_u16(), published.status().as_u16()), (200, 200));
+    assert_eq!(stream.headers()["content-type"], "text/event-stream");
+    let text = String::from_utf8_lossy(stream.body());
+    assert!(text.contains("\ndata: before\n\n"), "{text}");
+    let id = String::from_utf8_lossy(published.body());
+    assert!(text.contains(&format!("id: {id}\ndata: meanwhile\n\n")), "{text}");
+}
+
+#[test]
+fn a_slow_subscriber_is_ended_and_others_are_not() {
+    let server = setup("history = 10\nupdate_size = \"1MiB\"").start();
+    let mut good = Subscriber::new(&server, &subscription("topic=/a"));
+    let slow = Subscriber::new(&server, &subscription("topic=/a"));
+    let data = "x".repeat(500_000);
+    // More than buffers of kernel and server hold.
+    let all = || {
+        publish(&server, &format!("topic=/a&data={data}"));
+        good.gets(&data);
+        (ended(&server, "slow") > 0.0).then_some(())
+    };
+    eventually(Duration::from_secs(60), all).expect("the slow one is ended");
+    assert_eq!(ended(&server, "slow"), 1.0);
+    publish(&server, "topic=/a&data=after");
+    good.gets("after");
+    drop(slow);
+    server.log_line(&["a subscriber was ended", "client=127.0.0.1:"]);
+}
+
+#[test]
+fn a_reload_sends_subscribers_to_the_next_server() {
+    let server = setup("").start();
+    let mut subscribers: Vec<_> =
+        (0..4).map(|_| Subscriber::new(&server, &subscription("topic=/a"))).collect();
+    assert_eq!(reload(&server), Ok("generation 2 serves\n".to_owned()));
+    for subscriber in &mut subscribers {
+        let retry = subscriber.next().expect("when to come back");
+        let milliseconds: u64 = retry.strip_prefix("retry: ").unwrap().parse().unwrap();
+        assert!((200..4000).contains(&milliseconds), "{retry}");
+        assert_eq!(subscriber.next(), None);
+    }
+    let mut again = Subscriber::new(&server, &subscription("topic=/a"));
+    publish(&server, "topic=/a&data=after");
+    again.gets("after");
+}
+
+#[test]
+fn who_leaves_is_forgotten() {
+    let server = setup("").start();
+    let subscribers = || metrics::samples(&server)["tokamak_hub_subscribers{site=\"localhost\"}"];
+    let all: Vec<_> = (0..5).map(|_| Subscriber::new(&server, &subscription("topic=/a"))).collect();
+    assert_eq!(subscribers(), 5.0);
+    drop(all);
+    eventually(PATIENCE, || (subscribers() == 0.0).then_some(())).expect("all have gone");
+}
