@@ -40,11 +40,6 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("fiber_tags.c", "tags"),
     ("fibers.c", "fibers fibers_switches is_of_php serve_function"),
     ("fibers_suspended.c", "last resumed"),
-    (
-        "filter_input.c",
-        "filter_var filter_var_array real_filter_has_var real_filter_input \
-         real_filter_input_array",
-    ),
     ("functions.c", "fed shim_module"),
     ("gateway.c", "gateway"),
     ("handlers.c", "error exception"),
@@ -71,7 +66,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
         "cache_reason file_count file_room files is_for_one_request reason younger_than_boot",
     ),
     ("own_connections.c", "all in_place left spare"),
-    ("own_extensions.c", "reset_xml_error"),
+    ("own_extensions.c", "fresh_xml reset_xml_error"),
     ("own_loops.c", "is_exchanging loops"),
     ("own_memory.c", "learned"),
     ("own_openssl.c", "openssl"),

@@ -7,13 +7,17 @@
 #include <stdlib.h>
 
 #include <ext/date/lib/timelib.h>
+#include <ext/filter/php_filter.h>
 
 #include "async/own_extensions.h"
+#include "async/own_values.h"
 
 #if __has_include(<ext/mysqli/php_mysqli_structs.h>)
 #include <ext/mysqli/php_mysqli_structs.h>
 #endif
 #if __has_include(<ext/mbstring/mbstring.h>)
+/* As distributions build it; its header does not say. */
+#define HAVE_MBREGEX 1
 #include <ext/mbstring/mbstring.h>
 #endif
 
@@ -120,17 +124,35 @@ static void end_last_xml_error(void *at, size_t size)
     reset_xml_error(at);
 }
 
-/* ext/libxml's own end and start of a request, if it has made anything of what was cleared. */
+/* As PHP's start leaves ext/libxml's globals: a request begins with them. */
+static char *fresh_xml;
+
+static void begin_xml(void *at, size_t size)
+{
+    memcpy(at, fresh_xml, size);
+}
+
+/* ext/libxml's own end and start of a request, if it has changed anything. A loader of entities may
+ * have a destructor, which must find that it is gone. */
 static void end_xml(void *at, size_t size)
 {
-    const char *const bytes = at;
     zend_module_entry *xml = shim.modules.libxml;
+    zend_function *get_loader;
+    zval loader;
 
-    if (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0) {
+    if (memcmp(at, fresh_xml, size) == 0) {
         return;
     }
+    ZVAL_UNDEF(&loader);
+    get_loader = zend_hash_str_find_ptr(CG(function_table),
+                                        ZEND_STRL("libxml_get_external_entity_loader"));
+    if (get_loader) {
+        zend_call_known_function(get_loader, NULL, NULL, &loader, 0, NULL, NULL);
+    }
+    xml->request_shutdown_func(xml->type, xml->module_number);
     xml->post_deactivate_func();
     xml->request_startup_func(xml->type, xml->module_number);
+    zval_ptr_dtor(&loader);
 }
 
 /* ---- where they are ---- */
@@ -162,10 +184,15 @@ static size_t find_xml(own_row *row)
     xml_error *(*last_error)(void);
     size_t found = 0;
 
-    if (!xml || !xml->globals_ptr || !xml->post_deactivate_func || !xml->request_startup_func) {
+    if (!xml || !xml->globals_ptr || !xml->globals_ctor || !xml->request_startup_func ||
+        !xml->request_shutdown_func || !xml->post_deactivate_func) {
         return 0;
     }
-    row[found++] = (own_row){xml->globals_ptr, xml->globals_size, clear, end_xml};
+    if (!fresh_xml) {
+        fresh_xml = pecalloc(1, xml->globals_size, 1);
+        xml->globals_ctor(fresh_xml);
+    }
+    row[found++] = (own_row){xml->globals_ptr, xml->globals_size, begin_xml, end_xml};
     *(void **)&last_error = dlsym(RTLD_DEFAULT, "__xmlLastError");
     *(void **)&reset_xml_error = dlsym(RTLD_DEFAULT, "xmlResetError");
     if (last_error && reset_xml_error) {
@@ -218,18 +245,91 @@ static size_t find_mysqli(own_row *row)
     return 0;
 }
 
-/* How far mb_output_handler() has come, which its last call ends. */
+#if __has_include(<ext/mbstring/mbstring.h>)
+/* The order of mb_detect_order(): the list and its length follow one another. */
+typedef struct {
+    const mbfl_encoding **list;
+    size_t count;
+} detect_order;
+
+static void begin_detect_order(void *at, size_t size)
+{
+    detect_order *order = at;
+    const size_t bytes = order->count * sizeof(*order->list);
+
+    (void)size;
+    if (order->list) {
+        order->list = memcpy(emalloc(bytes), order->list, bytes);
+    }
+}
+
+static void end_detect_order(void *at, size_t size)
+{
+    detect_order *order = at;
+
+    (void)size;
+    if (order->list) {
+        efree(order->list);
+    }
+}
+
+/* What its functions set, what mb_http_input() says, and how far mb_output_handler() has come,
+ * which its last call ends. What only settings change has no row: settings are undone and set
+ * again. The language has one, because mb_language() with an unknown name makes it neutral and
+ * leaves the setting as it is. */
 static size_t find_mbstring(own_row *row)
 {
-#if __has_include(<ext/mbstring/mbstring.h>)
-    zend_mbstring_globals *mbstring = globals_of("mbstring");
+    zend_mbstring_globals *mb = globals_of("mbstring");
+    size_t found = 0;
 
-    if (mbstring) {
-        *row = COMPAT_MB_OUTPUT_ROW(mbstring);
-        return 1;
+    if (!mb) {
+        return 0;
     }
-#endif
+#define OWN(field, begin) \
+    row[found++] = (own_row){&mb->field, sizeof(mb->field), begin, NULL};
+    OWN(current_internal_encoding, NULL)
+    OWN(current_http_output_encoding, NULL)
+    OWN(http_input_identify, clear)
+    OWN(http_input_identify_get, clear)
+    OWN(http_input_identify_post, clear)
+    OWN(http_input_identify_cookie, clear)
+    OWN(http_input_identify_string, clear)
+    OWN(current_filter_illegal_mode, NULL)
+    OWN(current_filter_illegal_substchar, NULL)
+    OWN(language, NULL)
+    OWN(illegalchars, clear)
+    row[found++] = (own_row){&mb->current_detect_order_list, sizeof(detect_order),
+                             begin_detect_order, end_detect_order};
+    row[found++] = COMPAT_MB_OUTPUT_ROW(mb);
+    if (shim.modules.mbstring->globals_size == sizeof(*mb)) {
+        /* Otherwise its regular expressions are left out, and these are elsewhere. */
+        OWN(internal_encoding_set, NULL)
+        OWN(http_output_set, NULL)
+        OWN(http_input_set, NULL)
+    }
+#undef OWN
+    return found;
+}
+#else
+static size_t find_mbstring(own_row *row)
+{
+    (void)row;
     return 0;
+}
+#endif
+
+/* ext/filter's copy of the request's input, which filter_input() reads. The extension's globals are
+ * not declared to PHP, but its setting `filter.default` refers to them. */
+static size_t find_filter(own_row *row)
+{
+    zend_filter_globals *filter = shim.filter_default ? shim.filter_default->mh_arg2 : NULL;
+
+    if (!filter) {
+        return 0;
+    }
+    *row = (own_row){&filter->post_array, offsetof(zend_filter_globals, default_filter),
+                     own_begin_values, own_end_values};
+    return 1;
 }
 
 size_t own_extensions_find(own_row rows[MOST_EXTENSION_ROWS])
@@ -241,6 +341,7 @@ size_t own_extensions_find(own_row rows[MOST_EXTENSION_ROWS])
     next += find_imap(next);
     next += find_mysqli(next);
     next += find_mbstring(next);
+    next += find_filter(next);
     next += find_first(next, "posix", sizeof(int), NULL);
     next += find_first(next, "sockets", sizeof(int), NULL);
     next += find_first(next, "openssl", sizeof(void *), end_openssl_errors);

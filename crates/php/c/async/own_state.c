@@ -192,16 +192,6 @@ static void end_xml_errors(own_state *state)
     }
 }
 
-/* ---- input ---- */
-
-/* ext/filter begins its copy anew with each request, and does not free the one before: it would be
- * lost. In async mode it is not read (filter_input.c). */
-static void leave_input(own_state *state)
-{
-    (void)state;
-    reset_filter();
-}
-
 /* ---- what own_settings.c keeps ---- */
 
 static void leave_library_settings(own_state *state)
@@ -310,7 +300,6 @@ static const struct {
     {leave_process, enter_process, NULL},
     {exchange_random, exchange_random, end_random},
     {leave_xml, enter_xml, end_xml_errors},
-    {leave_input, NULL, NULL},
     {leave_library_settings, enter_library_settings, end_library_settings},
     {exchange_connections, exchange_connections, exchange_connections},
     {exchange_loops, exchange_loops, end_loops},

@@ -229,7 +229,9 @@ static void restore_timezone(void)
 
 /* ---- streams, output ---- */
 
-void reset_filter(void)
+/* The copy of a request's input that ext/filter has: it begins a new one with each request, and
+ * does not free the one before. */
+static void forget_input(void)
 {
     zend_module_entry *filter = shim.modules.filter;
 
@@ -253,7 +255,7 @@ void reset_close_streams(void)
     php_stream *body = SG(request_info).request_body;
     zend_resource *resource;
 
-    reset_filter();
+    forget_input();
     if (!body) {
         return;
     }

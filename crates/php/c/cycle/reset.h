@@ -10,8 +10,6 @@ void reset_forget(void);
 void reset_close_streams(void);
 /* Parts of it, for requests that take turns. */
 void reset_directory(void);
-/* Frees the copy of a request's input that ext/filter has. */
-void reset_filter(void);
 /* Notifies opcache and the stat cache, which remember the current directory, that it has changed.
  * */
 void reset_announce_directory(void);

@@ -16,7 +16,6 @@
 #include "ground/calls.h"
 #include "ground/default_link.h"
 #include "ground/encodings.h"
-#include "ground/filter_input.h"
 #include "ground/ini_files.h"
 #include "ground/out_of_memory.h"
 #include "ground/sapi.h"
@@ -106,7 +105,6 @@ int shim_start(const shim_config *config)
         cancellation_watch();
         long_turns_watch();
         fatal_errors_watch();
-        filter_input_watch();
         in_use_watch();
         own_state_watch();
     }

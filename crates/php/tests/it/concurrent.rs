@@ -102,6 +102,36 @@ function tell() { return $_SERVER['QUERY_STRING'] . ' ' . $_REQUEST['n']; }";
     assert_eq!(site.log(), "");
 }
 
+/// `filter_input()` reads memory of the extension's own; here and in classic mode alike.
+#[test]
+fn filter_input_sees_its_request_and_refuses_what_php_refuses() {
+    let script = "<?php
+usleep($_GET['n'] * 1000);
+$wrong = static function (callable $call): string {
+    try {
+        return json_encode([$call(), error_get_last()['message'] ?? '']);
+    } catch (TypeError $error) {
+        return $error->getMessage();
+    }
+};
+echo implode(\"\\n\", [
+    filter_input(INPUT_GET, 'n', FILTER_VALIDATE_INT),
+    filter_input(INPUT_COOKIE, 'n'),
+    filter_input(INPUT_SERVER, 'QUERY_STRING'),
+    filter_has_var(INPUT_SERVER, 'HTTP_COOKIE') ? 'has' : 'has not',
+    $wrong(fn () => filter_input(INPUT_GET, 'n', FILTER_DEFAULT, new stdClass)),
+    $wrong(fn () => filter_input_array(INPUT_POST, new stdClass)),
+    $wrong(fn () => @filter_input(INPUT_GET, 'n', 1)),
+    $wrong(fn () => @filter_input_array(INPUT_POST, 1)),
+]);";
+    let ask = |n: usize| get(&format!("/a.php?n={n}")).header("Cookie", &format!("n={n}"));
+    let asks: Vec<_> = (0..9).map(ask).collect();
+    let expected = texts(&Site::classic(&[("a.php", script)]).ask_all(&asks));
+    assert!(expected[8].starts_with("8\n8\nn=8\nhas\nfilter_input(): "), "{expected:?}");
+    let mut site = site(&[("a.php", script)], &[]);
+    assert_eq!(texts(&site.ask_all(&asks)), expected, "{}", site.log());
+}
+
 #[test]
 fn a_worker_serves_one_request_after_another_and_ends() {
     let mut site = site(&[("a.php", "<?php echo $_GET['n'];")], &[("max_requests", "3")]);

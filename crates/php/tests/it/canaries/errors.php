@@ -82,6 +82,10 @@ return ['Errors' => [
             simplexml_load_string("<a$n>");
         },
         fn() => (int) preg_replace('/\D+(\d+).*/s', '$1', libxml_get_last_error()->message ?? '0')),
+    '`libxml_set_external_entity_loader()`' => own(
+        fn($n) => $n % 2 && libxml_set_external_entity_loader(fn() => $n),
+        fn($n) => $n % 2 ? libxml_get_external_entity_loader()()
+            : told($n, gettype(libxml_get_external_entity_loader()) === 'NULL')),
     // Debian 13 has no such extension.
     '`imap_last_error()`' => own(
         fn($n) => function_exists('imap_open') && @imap_open("{nonsense$n", 'user', 'password'),

@@ -80,6 +80,15 @@ return [
                 mb_regex_set_options())),
         '`mb_language()`' => own(fn($n) => mb_language(nth(['Japanese', 'English', 'uni'], $n)),
             fn($n) => told($n, mb_language() === nth(['Japanese', 'English', 'uni'], $n))),
+        '`mb_language()` of what is no language' => own(
+            function ($n) {
+                mb_language('English');
+                try {
+                    $n % 2 || mb_language('none');
+                } catch (ValueError) {
+                }
+            },
+            fn($n) => told($n, mb_language() === nth(['neutral', 'English'], $n), mb_language())),
         '`mb_detect_order()`' => own(fn($n) => mb_detect_order([nth(ENCODINGS, $n)]),
             fn($n) => told($n, mb_detect_order() === [nth(ENCODINGS, $n)])),
         '`mb_internal_encoding()` and `default_charset`' => own(
@@ -91,6 +100,19 @@ return [
                 mb_internal_encoding())),
         '`mb_substitute_character()`' => own(fn($n) => mb_substitute_character(64 + $n),
             fn() => mb_substitute_character() - 64),
+        '`mb_substitute_character()`, and then `long`' => own(
+            function ($n) {
+                mb_substitute_character(64 + $n);
+                mb_substitute_character('long');
+            },
+            fn() => mb_substitute_character() === 'long'
+                ? ord(mb_convert_encoding("\x11", 'UTF-8', 'UCS-2BE')) - 64 : 'not long'),
+        '`mb_http_input()`' => own(
+            function ($n) {
+                ini_set('input_encoding', nth(ENCODINGS, $n));
+                mb_parse_str('v=1', $values);
+            },
+            fn($n) => told($n, mb_http_input() === nth(ENCODINGS, $n), (string) mb_http_input())),
         '`iconv_set_encoding()`' => own(fn($n) => ini_set('iconv.internal_encoding', "V$n"),
             fn() => (int) substr(iconv_get_encoding('internal_encoding'), 1)),
     ],
