@@ -134,16 +134,18 @@ static struct {
 #define EACH_FOUND(row) \
     for (const own_row *row = learned.rows; row < learned.rows + learned.row_count; row++)
 
-/* Looks for its place in the symbol table anew; adds it again if it was removed. */
+/* Looks for its place in the symbol table anew. NULL: a script has unset it. */
 static Bucket *find_variable(size_t n)
 {
-    Bucket *place = (Bucket *)zend_hash_lookup(&EG(symbol_table), learned.variables[n]);
+    Bucket *place = (Bucket *)zend_hash_find_known_hash(&EG(symbol_table), learned.variables[n]);
 
-    learned.places[n] = (uint32_t)(place - EG(symbol_table).arData);
+    if (place) {
+        learned.places[n] = (uint32_t)(place - EG(symbol_table).arData);
+    }
     return place;
 }
 
-static inline zval *variable(size_t n)
+static inline Bucket *variable(size_t n)
 {
     const HashTable *table = &EG(symbol_table);
     Bucket *place = table->arData + learned.places[n];
@@ -152,7 +154,50 @@ static inline zval *variable(size_t n)
                    place->key != learned.variables[n])) {
         place = find_variable(n);
     }
+    return place;
+}
+
+static inline zval *value_of(Bucket *place)
+{
     return Z_TYPE(place->val) == IS_INDIRECT ? Z_INDIRECT(place->val) : &place->val;
+}
+
+/* Not all bytes of a value: the table's own are behind it. Undefined: it is unset. */
+static inline void take_variable(size_t n, zval *value)
+{
+    Bucket *place = variable(n);
+
+    if (EXPECTED(place)) {
+        ZVAL_COPY_VALUE(value, value_of(place));
+    } else {
+        ZVAL_UNDEF(value);
+    }
+}
+
+static void unset_variable(size_t n)
+{
+    Bucket *place = variable(n);
+
+    if (place) {
+        ZVAL_NULL(value_of(place));
+        zend_hash_del_ind(&EG(symbol_table), learned.variables[n]);
+    }
+}
+
+/* In the place of one that was taken. */
+static inline void put_variable(size_t n, const zval *value)
+{
+    Bucket *place;
+
+    if (UNEXPECTED(Z_ISUNDEF_P(value))) {
+        unset_variable(n);
+        return;
+    }
+    place = variable(n);
+    if (UNEXPECTED(!place)) {
+        place = (Bucket *)zend_hash_lookup(&EG(symbol_table), learned.variables[n]);
+    }
+    ZVAL_COPY_VALUE(value_of(place), value);
 }
 
 /* ---- taking out what is in place, and putting back what was ---- */
@@ -208,10 +253,8 @@ static void exchange(own_memory *gone, const own_memory *come)
     take_out(gone);
     put_back(come);
     for (size_t i = 0; i < VARIABLES; i++) {
-        zval *place = variable(i);
-        /* Not all bytes: the table's own are behind the value. */
-        ZVAL_COPY_VALUE(&gone->variables[i], place);
-        ZVAL_COPY_VALUE(place, &come->variables[i]);
+        take_variable(i, &gone->variables[i]);
+        put_variable(i, &come->variables[i]);
     }
 }
 
@@ -296,12 +339,13 @@ void own_memory_begin(void)
 {
     take_out(learned.script);
     for (size_t i = 0; i < VARIABLES; i++) {
-        zval *place = variable(i);
-        ZVAL_COPY_VALUE(&learned.script->variables[i], place);
+        zval *of_script = &learned.script->variables[i], none;
+        take_variable(i, of_script);
         if (i == THE_ENVIRONMENT) {
-            Z_TRY_ADDREF_P(place);
+            Z_TRY_ADDREF_P(of_script);
         } else {
-            ZVAL_NULL(place);
+            ZVAL_NULL(&none);
+            put_variable(i, &none);
         }
     }
     ROWS(BEGIN)
@@ -317,9 +361,10 @@ void own_memory_begin(void)
 static void end_values_of_request(void)
 {
     for (size_t i = 0; i < VARIABLES; i++) {
-        zval *place = variable(i), gone;
-        ZVAL_COPY_VALUE(&gone, place);
-        ZVAL_NULL(place);
+        zval gone, none;
+        ZVAL_NULL(&none);
+        take_variable(i, &gone);
+        put_variable(i, &none);
         zval_ptr_dtor(&gone);
     }
     EACH_FOUND(row) {
@@ -345,7 +390,7 @@ bool own_memory_end(void)
     EG(current_execute_data) = frame;
     put_back(learned.script);
     for (size_t i = 0; i < VARIABLES; i++) {
-        ZVAL_COPY_VALUE(variable(i), &learned.script->variables[i]);
+        put_variable(i, &learned.script->variables[i]);
     }
     return whole;
 }

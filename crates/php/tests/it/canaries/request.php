@@ -61,6 +61,13 @@ return [
         '`$_SERVER`' => own(fn($n) => $_SERVER['v'] = $n, fn() => $_SERVER['v']),
         '`$_FILES`' => own(fn($n) => $_FILES['v'] = $n, fn() => $_FILES['v']),
         '`$_ENV`' => own(fn($n) => $_ENV['v'] = $n, fn() => $_ENV['v']),
+        '`$_FILES` that is unset' => own(
+            function ($n) {
+                if ($n % 2) {
+                    unset($_FILES);
+                }
+            },
+            fn($n) => told($n, array_key_exists('_FILES', $GLOBALS) === ($n % 2 === 0))),
         '`php://input`' => own(fn() => null, fn() => (int) file_get_contents('php://input')),
         'uploaded files' => own(fn() => null, fn() => is_uploaded_file($_FILES['f']['tmp_name'])
             ? (int) file_get_contents($_FILES['f']['tmp_name']) : 'none'),
