@@ -214,6 +214,48 @@ static size_t find_imap(own_row *row)
     return 1;
 }
 
+/* Whether a setting is kept in this word, or begins in it. */
+static bool is_setting(const char *word)
+{
+    zend_ini_entry *setting;
+
+    ZEND_HASH_FOREACH_PTR(EG(ini_directives), setting) {
+        const char *place = (char *)setting->mh_arg2 + (size_t)setting->mh_arg1;
+        if (setting->mh_arg2 && place >= word && place < word + sizeof(void *)) {
+            return true;
+        }
+    } ZEND_HASH_FOREACH_END();
+    return false;
+}
+
+/* Frees what ob_gzhandler() has begun. */
+static void end_zlib(void *at, size_t size)
+{
+    (void)at, (void)size;
+    shim.modules.zlib->request_shutdown_func(shim.modules.zlib->type,
+                                             shim.modules.zlib->module_number);
+}
+
+/* What its output handler knows of the response: all words of its globals that are no settings. Its
+ * start of a request sets them, and a setting that is set again would reset one of them. */
+static size_t find_zlib(own_row *row)
+{
+    zend_module_entry *zlib = shim.modules.zlib;
+    size_t found = 0;
+
+    if (!zlib || !zlib->globals_ptr || !zlib->request_shutdown_func) {
+        return 0;
+    }
+    for (size_t at = 0; at < zlib->globals_size && found < MOST_ZLIB_ROWS; at += sizeof(void *)) {
+        char *word = (char *)zlib->globals_ptr + at;
+        if (!is_setting(word)) {
+            row[found++] = (own_row){word, sizeof(void *), clear, NULL};
+        }
+    }
+    row[0].end = end_zlib;
+    return found;
+}
+
 /* The extension's globals begin with it. */
 static size_t find_first(own_row *row, const char *extension, size_t size,
                          void (*end)(void *at, size_t size))
@@ -342,6 +384,7 @@ size_t own_extensions_find(own_row rows[MOST_EXTENSION_ROWS])
     next += find_mysqli(next);
     next += find_mbstring(next);
     next += find_filter(next);
+    next += find_zlib(next);
     next += find_first(next, "posix", sizeof(int), NULL);
     next += find_first(next, "sockets", sizeof(int), NULL);
     next += find_first(next, "openssl", sizeof(void *), end_openssl_errors);

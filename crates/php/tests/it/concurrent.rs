@@ -132,6 +132,34 @@ echo implode(\"\\n\", [
     assert_eq!(texts(&site.ask_all(&asks)), expected, "{}", site.log());
 }
 
+/// zlib's handler keeps in the extension what the client accepts, and whether it compresses.
+#[test]
+fn a_response_is_compressed_for_whoever_accepts_it() {
+    let script = "<?php
+ini_set('zlib.output_compression', '0');
+usleep(20000);
+ob_start('ob_gzhandler');
+usleep(20000);
+echo 'text';
+ob_flush();
+usleep(20000);
+echo ' and more';";
+    let mut site = site(&[("a.php", script)], &[("ini.output_buffering", "0")]);
+    let ask = |n: usize| match n % 2 {
+        0 => get(&format!("/a.php?n={n}")),
+        _ => get(&format!("/a.php?n={n}")).header("Accept-Encoding", "gzip"),
+    };
+    let asks: Vec<_> = (0..10).map(ask).collect();
+    for _ in 0..3 {
+        for (n, answer) in site.ask_all(&asks).iter().enumerate() {
+            let encoding = if n % 2 == 0 { "" } else { "gzip" };
+            assert_eq!(answer.header("Content-Encoding"), encoding, "{n}: {answer:?}");
+            assert_eq!(answer.body == b"text and more", n % 2 == 0, "{n}: {answer:?}");
+        }
+    }
+    assert_eq!(site.log(), "");
+}
+
 #[test]
 fn a_worker_serves_one_request_after_another_and_ends() {
     let mut site = site(&[("a.php", "<?php echo $_GET['n'];")], &[("max_requests", "3")]);
