@@ -36,6 +36,7 @@ const OF_THE_PROCESS: &[(&str, &str)] = &[
     ("encodings.c", "base real_regex_encoding regex_has_changed"),
     ("environment.c", "import_of_php learned"),
     ("extend.c", "too_many_ranges"),
+    ("fatal_errors.c", "is_marking_due"),
     ("ffi.c", "real_##function"),
     ("fiber_tags.c", "tags"),
     ("fibers.c", "fibers fibers_switches is_of_php serve_function"),

@@ -17,6 +17,7 @@
 #include "async/child_fibers.h"
 #include "async/context.h"
 #include "async/coroutines.h"
+#include "async/fatal_errors.h"
 #include "async/fibers.h"
 #include "async/fibers_parking.h"
 #include "async/fibers_suspended.h"
@@ -301,6 +302,7 @@ bool async_serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
     peers_end();
     child_fibers_end();
     fibers_end();
+    fatal_errors_end();
     reactor_end();
     return !async.begins_anew;
 }

@@ -256,6 +256,20 @@ static size_t find_zlib(own_row *row)
     return found;
 }
 
+/* The function that assert_options() names: the extension's globals begin with it, and are found by
+ * a setting that is kept in them. */
+static size_t find_assert(own_row *row)
+{
+    const zend_ini_entry *active =
+        zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL("assert.active"));
+
+    if (!active || !active->mh_arg2) {
+        return 0;
+    }
+    *row = (own_row){active->mh_arg2, sizeof(zval), own_begin_copies, own_end_values};
+    return 1;
+}
+
 /* The extension's globals begin with it. */
 static size_t find_first(own_row *row, const char *extension, size_t size,
                          void (*end)(void *at, size_t size))
@@ -385,6 +399,7 @@ size_t own_extensions_find(own_row rows[MOST_EXTENSION_ROWS])
     next += find_mbstring(next);
     next += find_filter(next);
     next += find_zlib(next);
+    next += find_assert(next);
     next += find_first(next, "posix", sizeof(int), NULL);
     next += find_first(next, "sockets", sizeof(int), NULL);
     next += find_first(next, "openssl", sizeof(void *), end_openssl_errors);

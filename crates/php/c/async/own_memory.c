@@ -108,7 +108,7 @@ static inline void clear(void *at, size_t size)
 static const char *const variables[] = {"_GET",    "_POST",  "_COOKIE", "_SERVER",
                                         "_REQUEST", "_FILES", "_ENV",    "_SESSION"};
 
-enum { VARIABLES = sizeof(variables) / sizeof(*variables), THE_ENVIRONMENT = 6 };
+enum { VARIABLES = sizeof(variables) / sizeof(*variables), THE_ENVIRONMENT = 6, THE_SESSION };
 
 #define ADD_SIZE(place, begin, end) +sizeof(place)
 
@@ -345,6 +345,9 @@ void own_memory_begin(void)
             Z_TRY_ADDREF_P(of_script);
         } else {
             ZVAL_NULL(&none);
+            if (i == THE_SESSION) {
+                ZVAL_UNDEF(&none); /* until the request has one */
+            }
             put_variable(i, &none);
         }
     }

@@ -132,17 +132,18 @@ HashTable *reset_take_settings(void)
     }
     ZEND_HASH_FOREACH_PTR(EG(modified_ini_directives), entry) {
         zval *of_script = zend_hash_find(base.ini, entry->name), value;
-        if (is_lazy(entry->name)) {
+        /* Without a value: PHP has refused the first one that the request wanted to set. */
+        if (is_lazy(entry->name) || !entry->value) {
             continue;
         }
-        if (of_script && entry->value && zend_string_equals(entry->value, Z_STR_P(of_script))) {
+        if (of_script && zend_string_equals(entry->value, Z_STR_P(of_script))) {
             continue;
         }
         if (!taken) {
             ALLOC_HASHTABLE(taken);
             zend_hash_init(taken, 8, NULL, ZVAL_PTR_DTOR, 0);
         }
-        ZVAL_STR_COPY(&value, entry->value ? entry->value : ZSTR_EMPTY_ALLOC());
+        ZVAL_STR_COPY(&value, entry->value);
         zend_hash_update(taken, entry->name, &value);
     } ZEND_HASH_FOREACH_END();
     if (taken) {

@@ -1,4 +1,4 @@
-/* Every function of libc that this program stands in front of, and two of libphp, in one table.
+/* Every function of libc that this program stands in front of, and some of libphp, in one table.
  *
  * The dynamic linker resolves the references of libphp and of all extensions to the definitions of
  * the program, because build.rs exports the names of this table. A row notifies the parts of the
@@ -36,6 +36,7 @@
 #include <unistd.h>
 #include <utime.h>
 
+#include "async/fatal_errors.h"
 #include "async/fibers.h"
 #include "async/in_use.h"
 #include "async/own_connections.h"
@@ -215,6 +216,8 @@ INTERPOSE(void, php_stat, (zend_string *path, int what, zval *answer),
           dependencies_queried(path, what), LIBC(php_stat)(path, what, answer))
 INTERPOSE(int, _php_stream_free, (php_stream *stream, int options),
           own_connections_note_freed(stream, options), LIBC(_php_stream_free)(stream, options))
+INTERPOSE(void, zend_objects_store_mark_destructed, (zend_objects_store *objects),
+          NOTHING, fatal_errors_mark_destructed(objects))
 
 /* ---- semaphores and messages ---- */
 INTERPOSE(int, semop, (int set, struct sembuf *operations, size_t count),

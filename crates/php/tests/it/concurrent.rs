@@ -160,6 +160,58 @@ echo ' and more';";
     assert_eq!(site.log(), "");
 }
 
+/// PHP marks all objects at a fatal error, so that no destructor is called any more.
+#[test]
+fn destructors_of_others_are_called_after_a_fatal_error() {
+    let worker = "<?php
+class Opened {
+    public function __destruct() { echo 'closed'; }
+}
+$waiting = 0;
+$is_over = false;
+while (tokamak_handle_request(function () use (&$waiting, &$is_over) {
+    if ($_SERVER['SCRIPT_NAME'] === '/fatal.php') {
+        $left = new Opened;
+        while ($waiting < 3) usleep(1000);
+        $is_over = true;
+        trigger_error('dead', E_USER_ERROR);
+    }
+    $opened = new Opened;
+    $fiber = new Fiber(function () {
+        try {
+            Fiber::suspend();
+        } finally {
+            echo 'unwound, ';
+        }
+    });
+    $fiber->start();
+    $waiting++;
+    while (!$is_over) usleep(1000);
+    unset($fiber, $opened);
+    echo ' in time';
+})) {}";
+    let settings = [("ini.display_errors", "0")];
+    let mut site = site(&[("worker.php", worker)], &settings);
+    let asks = ["wait", "fatal", "wait", "wait"].map(|name| get(&format!("/{name}.php")));
+    let closed = "unwound, closed in time";
+    assert_eq!(texts(&site.ask_all(&asks)), [closed, "", closed, closed], "{}", site.log());
+    assert_eq!(site.hear_exit(), Status::Code(0), "{}", site.log());
+    assert!(!site.log().contains("output of the worker script"), "{}", site.log());
+}
+
+/// PHP keeps it as one that was changed, without a value.
+#[test]
+fn a_setting_that_php_refuses_stays_what_it_was() {
+    let script = "<?php
+echo @ini_set('fiber.stack_size', '-1') === false ? 'refused, ' : 'taken, ';
+usleep(1000);
+$fiber = new Fiber(fn () => print('runs'));
+$fiber->start();";
+    let mut site = site(&[("a.php", script)], &[]);
+    let asks: Vec<_> = (0..4).map(|n| get(&format!("/a.php?n={n}"))).collect();
+    assert_eq!(texts(&site.ask_all(&asks)), ["refused, runs"; 4], "{}", site.log());
+}
+
 #[test]
 fn a_worker_serves_one_request_after_another_and_ends() {
     let mut site = site(&[("a.php", "<?php echo $_GET['n'];")], &[("max_requests", "3")]);

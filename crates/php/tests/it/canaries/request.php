@@ -134,6 +134,13 @@ return [
     ],
     'The session' => [
         '`$_SESSION`' => own(fn($n) => $_SESSION['v'] = $n, fn() => $_SESSION['v']),
+        '`$_SESSION` before there is one' => own(
+            function ($n) {
+                if ($n % 2) {
+                    $_SESSION['v'] = $n;
+                }
+            },
+            fn($n) => told($n, array_key_exists('_SESSION', $GLOBALS) === (bool) ($n % 2))),
         '`session_id()`' => own(fn($n) => session_id("id$n"), fn() => (int) substr(session_id(), 2)),
         '`session_name()`' => own(fn($n) => session_name("N$n"),
             fn() => (int) substr(session_name(), 1)),

@@ -39,6 +39,9 @@ return [
             fn() => ini_get('max_execution_time') - 1000),
         '`gc_enable()`' => own(fn($n) => $n % 2 ? gc_enable() : gc_disable(),
             fn($n) => told($n, gc_enabled() === (bool) ($n % 2))),
+        'the function that `assert_options()` names' => own(
+            fn($n) => @assert_options(ASSERT_CALLBACK, fn() => $n),
+            fn() => @assert_options(ASSERT_CALLBACK)()),
         '`bcscale()`' => own(fn($n) => bcscale($n), fn() => strlen(bcdiv('1', '3')) - 2),
         '`locale_set_default()`' => own(fn($n) => locale_set_default(nth(['de', 'fr', 'en'], $n)),
             fn($n) => told($n, locale_get_default() === nth(['de', 'fr', 'en'], $n))),

@@ -26,9 +26,6 @@ return ['Shared by all requests of a worker' => [
     'functions and classes' => shared($before,
         fn($n) => function_exists('late') || eval("function late() { return $n; }"),
         fn() => late()),
-    'the function that `assert_options()` names' => shared($before,
-        fn($n) => @assert_options(ASSERT_CALLBACK, fn() => $n),
-        fn() => @assert_options(ASSERT_CALLBACK)()),
     'autoloaders' => shared($before,
         fn($n) => spl_autoload_register(fn($c) => $c === 'Asked' && $GLOBALS['answers'] = $n),
         function () {
