@@ -4,8 +4,8 @@
  * requests, so the stack of the request's Fiber is logged before PHP's line. The line of an
  * uncaught exception has its stack already.
  *
- * After a fatal error PHP calls no destructor any more: it marks all objects. Here most are those of
- * other requests, whose destructors commit and close what these have open. So objects are marked
+ * After a fatal error PHP calls no destructor any more: it marks all objects. Here most are those
+ * of other requests, whose destructors commit and close what these have open. So objects are marked
  * when the other requests have ended; those that the jump has left behind have no owner, and live
  * until then.
  */
