@@ -5,11 +5,18 @@ php_version() { php -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;'; }
 
 # fetch_php_source FOLDER VERSION PATTERN…: unpacks what matches the patterns, and writes
 # FOLDER/VERSION. Asks an apt that knows the sources of the configured suites, or of those of another
-# release in RELEASE, and changes nothing of this machine's. The caller has `die`, and `no_fetch` for
-# what the network is to blame for.
+# release in RELEASE, and changes nothing of this machine's. PHP_SOURCE is an archive to take instead,
+# where no mirror has the source. The caller has `die`, and `no_fetch` for what the network is to blame
+# for.
 fetch_php_source() (
     to=$1 package=php$2
     shift 2
+    if [ -n "${PHP_SOURCE:-}" ]; then
+        mkdir -p "$to"
+        tar -C "$to" --strip-components=1 --wildcards -xf "$PHP_SOURCE" "$@"
+        echo "${PHP_SOURCE##*/}" >"$to/VERSION"
+        return
+    fi
     command -v apt-get >/dev/null || die 'this is not a Debian machine'
     scratch=$(mktemp -d)
     # shellcheck disable=SC2064

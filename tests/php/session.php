@@ -16,6 +16,10 @@ if ($do === 'handler') {
         public function gc(int $lifetime): int { return 0; }
     });
 }
+if ($do === 'again') {
+    set_error_handler(static fn (int $kind, string $message) => print str_replace(__DIR__, '', $message) . "\n");
+    session_start();
+}
 session_start();
 $_SESSION['count'] = ($_SESSION['count'] ?? 0) + 1;
 if (isset($_GET['own'])) {

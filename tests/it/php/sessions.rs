@@ -4,7 +4,10 @@ use std::time::{Duration, Instant};
 
 use crate::harness::{Kind, Server, Setup, get, in_parallel, on_every_server};
 
-on_every_server! { counter, no_leak, save_handler_lasts_one_request, lock_is_released, many_clients }
+on_every_server! {
+    counter, no_leak, save_handler_lasts_one_request, lock_is_released, many_clients,
+    started_again,
+}
 
 /// Sends a request of a session; returns the body and the session's cookie.
 fn visit(server: &Server, query: &str, cookie: Option<&str>) -> (String, String) {
@@ -78,4 +81,18 @@ fn many_clients(kind: Kind) {
         assert_eq!(visit(&server, way, Some(&cookie)).0, format!("2 client{number}"));
         assert_eq!(visit(&server, "", Some(&cookie)).0, format!("3 client{number}"));
     });
+}
+
+/// A script that starts the session again is told the same as by php-fpm: since PHP 8.3, who has
+/// started it. The second request hears nothing of the first one.
+fn started_again(kind: Kind) {
+    for auto_start in ["0", "1"] {
+        let [seen, expected] = [kind, Kind::Peer].map(|kind| {
+            let setup = Setup::new(kind).workers(1);
+            let server = setup.php_admin_value("session.auto_start", auto_start).start();
+            [0; 2].map(|_| visit(&server, "do=again", None).0)
+        });
+        assert_eq!(seen, expected, "session.auto_start={auto_start}");
+        assert!(seen[0].contains("Ignoring session_start()"), "{}", seen[0]);
+    }
 }

@@ -112,6 +112,7 @@ static inline void own_begin_session(void *at, size_t size)
     (void)at, (void)size;
     own_begin_copies(&PS(mod_user_names), sizeof(PS(mod_user_names)));
     ZVAL_UNDEF(&PS(http_session_vars));
+    compat_take_session_start(); /* the script's, which is put back after the request */
     if (PS(mod_user_class_name)) {
         zend_string_addref(PS(mod_user_class_name));
     }

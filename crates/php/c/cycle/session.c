@@ -26,6 +26,15 @@ bool session_is_in_script(void)
     return PS(mod_user_implemented);
 }
 
+static void forget_where_it_started(void)
+{
+    zend_string *file = compat_take_session_start();
+
+    if (file) {
+        zend_string_release(file);
+    }
+}
+
 /* As the session extension's own request start-up, when the request may have named another
  * handler. */
 void session_begin(void)
@@ -34,6 +43,8 @@ void session_begin(void)
         PS(session_status) = php_session_disabled;
     } else if (PS(auto_start)) {
         php_session_start();
+        /* No script has started it, although the worker script runs. */
+        forget_where_it_started();
     }
 }
 
@@ -65,6 +76,7 @@ void session_end(void)
         zend_string_release(PS(session_vars));
         PS(session_vars) = NULL;
     }
+    forget_where_it_started();
     PS(session_status) = php_session_none;
     PS(in_save_handler) = 0;
     PS(set_handler) = 0;

@@ -136,4 +136,18 @@ enum { COMPAT_SOAP_FLAGS = 3 };
 enum { COMPAT_SAVE_HANDLERS = sizeof(PS(mod_user_names)) / sizeof(zval) };
 #define COMPAT_SAVE_HANDLER(n) (((zval *)&PS(mod_user_names))[n])
 
+/* Where the session was started, which PHP since 8.3 says when it is started again: the file, whose
+ * reference goes over to the caller. */
+static inline zend_string *compat_take_session_start(void)
+{
+    zend_string *file = NULL;
+
+#if PHP_VERSION_ID >= 80300
+    file = PS(session_started_filename);
+    PS(session_started_filename) = NULL;
+    PS(session_started_lineno) = 0;
+#endif
+    return file;
+}
+
 #endif
