@@ -73,6 +73,7 @@ fn describe(router: &Router, target: &str) -> String {
         Target::Gone => "410".into(),
         Target::Unreadable(failure, _) => failure.status().as_str().into(),
         Target::BadRequest => "400".into(),
+        Target::Hub => "hub".into(),
     }
 }
 

@@ -79,6 +79,7 @@ impl Place {
             Target::Forbidden => "403".into(),
             Target::Gone => "410".into(),
             Target::BadRequest => "400".into(),
+            Target::Hub => "hub".into(),
             Target::Unreadable(failure, _) => failure.status().as_str().into(),
         }
     }
