@@ -130,26 +130,22 @@ void encodings_restore(void)
 zval *encodings_take(void)
 {
     zend_module_entry *mb = shim.modules.mbstring;
-    zval *values;
+    zval *of_regex;
 
     if (!mb || !base.globals ||
         (!regex_has_changed && memcmp(base.globals, mb->globals_ptr, mb->globals_size) == 0)) {
         return NULL;
     }
-    values = safe_emalloc(ENCODINGS, sizeof(*values), 0);
-    for (int i = 0; i < ENCODINGS; i++) {
-        get(i, &values[i]);
-    }
-    return values;
+    of_regex = emalloc(sizeof(*of_regex));
+    get(REGEX_ENCODING, of_regex);
+    return of_regex;
 }
 
-void encodings_give(zval *values)
+void encodings_give(zval *of_regex)
 {
-    for (int i = 0; i < ENCODINGS; i++) {
-        set_if_changed(i, &values[i]);
-        zval_ptr_dtor(&values[i]);
-    }
-    efree(values);
+    set_if_changed(REGEX_ENCODING, of_regex);
+    zval_ptr_dtor(of_regex);
+    efree(of_regex);
 }
 
 void encodings_forget(void)

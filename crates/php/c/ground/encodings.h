@@ -10,9 +10,10 @@ void encodings_learn(void);
 void encodings_restore(void);
 void encodings_forget(void);
 
-/* Of the request that goes; NULL: they are the script's. */
+/* For async mode, where the rest is memory (own_extensions.c): the encoding of regular expressions
+ * of the request that goes; NULL: nothing was changed. */
 zval *encodings_take(void);
-/* Sets them so again, and frees them. */
-void encodings_give(zval *values);
+/* Sets it so again, and frees it. */
+void encodings_give(zval *of_regex);
 
 #endif

@@ -83,6 +83,13 @@ return [
                 mb_regex_set_options())),
         '`mb_language()`' => own(fn($n) => mb_language(nth(['Japanese', 'English', 'uni'], $n)),
             fn($n) => told($n, mb_language() === nth(['Japanese', 'English', 'uni'], $n))),
+        '`ini_set()` of the language of mbstring, what it works on' => own(
+            fn($n) => ini_set('mbstring.language', nth(['Japanese', 'Korean', 'neutral'], $n)),
+            function ($n) {
+                mb_detect_order('auto');
+                return told($n, count(mb_detect_order()) === nth([5, 4, 2], $n),
+                    ini_get('mbstring.language') . ': ' . implode(', ', mb_detect_order()));
+            }),
         '`mb_language()` of what is no language' => own(
             function ($n) {
                 mb_language('English');
