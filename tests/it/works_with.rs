@@ -58,8 +58,11 @@ const WAYS: [Way; 5] = [
 ];
 
 /// Lists the rows, with the extensions that each needs, and says which of all are part of PHP.
+/// Some extensions are in only one of the Debian releases.
 const LIST: &str = r"
+    $version = PHP_MAJOR_VERSION . '.' . PHP_MINOR_VERSION;
     $rows = array_merge(...array_map(static fn ($file) => require $file, glob('extensions/*.php')));
+    $rows = array_filter($rows, static fn ($row) => ($row['only'] ?? $version) === $version);
     $row = static fn ($row, $name) => [
         'name' => $name, 'module' => $row['module'] ?? $name,
         'with' => $row['with'] ?? [], 'service' => $row['service'] ?? '',
@@ -68,7 +71,7 @@ const LIST: &str = r"
         'rows' => array_map($row, $rows, array_keys($rows)),
         'own' => array_map('strtolower', get_loaded_extensions()),
         'folder' => PHP_EXTENSION_DIR,
-        'version' => PHP_VERSION,
+        'version' => $version,
     ]);";
 
 /// An extension, used in one way.
@@ -95,6 +98,7 @@ fn texts(list: &Value) -> Vec<String> {
 
 /// PHP and its extensions as they are here.
 struct Php {
+    /// Such as `8.2`, which is also the name of its table.
     version: String,
     rows: Vec<Row>,
     own: BTreeSet<String>,
@@ -366,8 +370,8 @@ fn extensions_work_as_the_page_says() {
     let path = root().join("docs/works-with.md");
     let page = fs::read_to_string(&path).expect("the page");
     let titles = WAYS.map(|way| way.title).join(" | ");
-    assert!(page.contains(&format!("| extension | version | {titles} |")), "other columns");
-    let [introduction, rows, rest] = split(&page, "| extension |");
+    let head = format!("| PHP {} | version | {titles} |", php.version);
+    let [introduction, rows, rest] = split(&page, &head);
     let all = std::env::var_os(unpacked::FOLDER).is_some();
     let is_unpacked =
         |row: &Row| unpacked::ALL.iter().any(|(names, _)| names.contains(&row.service.as_str()));

@@ -50,6 +50,15 @@ return (require __DIR__ . '/../connections.php')([
         'ask' => static fn (PDO $database) => $database->query('SELECT 7')->fetchColumn(),
         'is' => 7,
     ],
+    'pq' => [
+        'only' => '8.4',
+        'with' => ['raphf'],
+        'service' => 'postgresql',
+        'connect' => static fn () => new pq\Connection('host=127.0.0.1 dbname=reactor user=reactor port=' . getenv('PORT') . " password='" . getenv('PASSWORD') . "'"),
+        'persist' => static fn () => new pq\Connection('host=127.0.0.1 dbname=reactor user=reactor port=' . getenv('PORT') . " password='" . getenv('PASSWORD') . "'", pq\Connection::PERSISTENT),
+        'ask' => static fn (pq\Connection $database) => $database->execParams('SELECT $1::int + 1', [6])->fetchRow(pq\Result::FETCH_ARRAY),
+        'is' => [7],
+    ],
     'memcached' => [
         'with' => ['igbinary', 'msgpack'],
         'service' => 'memcached',

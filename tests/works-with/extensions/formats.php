@@ -99,6 +99,7 @@ return [
         },
         'is' => 'text',
     ],
+    'zstd' => ['only' => '8.4', 'use' => static fn () => zstd_uncompress(zstd_compress('text')), 'is' => 'text'],
     'zip' => [
         'use' => static function () {
             $file = tempnam(getenv('STATE'), 'zip');

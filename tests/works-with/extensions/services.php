@@ -37,7 +37,9 @@ $alone = [
             try {
                 $made->executeCommand('admin', new MongoDB\Driver\Command(['ping' => 1]));
             } catch (MongoDB\Driver\Exception\ConnectionTimeoutException) {
-                return bin2hex(MongoDB\BSON\fromPHP(['a' => 1]));
+                // The extension has the one function or the other.
+                $encode = function_exists('MongoDB\BSON\fromPHP') ? 'MongoDB\BSON\fromPHP' : 'MongoDB\BSON\Document::fromPHP';
+                return bin2hex((string) $encode(['a' => 1]));
             }
         },
         'is' => '0c0000001061000100000000',
@@ -54,6 +56,15 @@ $alone = [
             return $other->recv();
         },
         'is' => 'text',
+    ],
+    'smbclient' => [
+        'only' => '8.4',
+        'use' => static function () {
+            $state = smbclient_state_new();
+            smbclient_state_init($state);
+            return @smbclient_opendir($state, 'smb://127.0.0.1:1/none');
+        },
+        'is' => false,
     ],
     'ftp' => ['use' => static fn () => @ftp_connect('127.0.0.1', 1, 1), 'is' => false],
     'remctl' => ['use' => static fn () => function_exists('remctl'), 'is' => true],
@@ -76,6 +87,7 @@ return $alone + (require __DIR__ . '/../connections.php')([
         'is' => [7, 'SOAP-ENV:Server'],
     ],
     'amqp' => [
+        'only' => '8.2', // the RabbitMQ of Debian 13 did not start in time
         'service' => 'amqp',
         'connect' => static function () {
             $amqp = new AMQPConnection(['host' => '127.0.0.1', 'port' => getenv('PORT'), 'login' => 'reactor', 'password' => getenv('PASSWORD')]);
@@ -99,6 +111,7 @@ return $alone + (require __DIR__ . '/../connections.php')([
         'is' => ['text', 0],
     ],
     'stomp' => [
+        'only' => '8.2', // the RabbitMQ of Debian 13 did not start in time
         'service' => 'stomp',
         'connect' => static fn () => new Stomp('tcp://127.0.0.1:' . getenv('PORT'), 'reactor', getenv('PASSWORD')),
         'ask' => static function (Stomp $stomp) {
@@ -143,6 +156,7 @@ return $alone + (require __DIR__ . '/../connections.php')([
         'is' => ['first', false, 49, true],
     ],
     'imap' => [
+        'only' => '8.2',
         'service' => 'imap',
         'connect' => static fn () => imap_open('{127.0.0.1:' . getenv('PORT') . '/imap/notls}INBOX', 'reactor@works', getenv('PASSWORD')),
         'ask' => static fn (IMAP\Connection $imap) => [imap_ping($imap), imap_num_msg($imap), imap_headerinfo($imap, 1)->subject, imap_utf8('=?ISO-8859-1?Q?=E9?=')],

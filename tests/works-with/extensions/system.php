@@ -1,6 +1,17 @@
 <?php
 // The system: processes, files, memory, sockets.
+// The kind of what is seen of a file that is written to: IN_MODIFY, which is 2.
+$seen_by = static function ($queue) {
+    $file = tempnam(getenv('STATE'), 'seen');
+    $watch = inotify_add_watch($queue, $file, 2);
+    file_put_contents($file, 'text');
+    $seen = array_filter(inotify_read($queue), static fn ($event) => $event['wd'] === $watch);
+    inotify_rm_watch($queue, $watch);
+    return array_column($seen, 'mask');
+};
 return [
+    'inotify' => ['only' => '8.4', 'use' => static fn () => $seen_by(inotify_init()), 'is' => [2]],
+    'inotify, of the boot' => ['only' => '8.4', 'module' => 'inotify', 'make' => static fn () => inotify_init(), 'use' => $seen_by, 'is' => [2]],
     'posix' => ['use' => static fn () => posix_getpwuid(0)['name'], 'is' => 'root'],
     'shmop' => [
         'use' => static function () {

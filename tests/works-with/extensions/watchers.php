@@ -35,6 +35,7 @@ return [
         'is' => [-1, true],
     ],
     'tideways_xhprof' => [
+        'only' => '8.2',
         'use' => static function () {
             tideways_xhprof_enable();
             strlen('x');
@@ -43,6 +44,7 @@ return [
         'is' => true,
     ],
     'pinba' => [
+        'only' => '8.2',
         'use' => static function () {
             $timer = pinba_timer_start(['group' => 'works']);
             pinba_timer_stop($timer);
