@@ -5,7 +5,7 @@ connections, in front of an nginx that sends files of two sizes.
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
@@ -231,30 +231,48 @@ def table(found: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def run(arguments: list[str]) -> int:
-    """Measures, and writes a record."""
-    parser = options.measurement("http-proxy", __doc__)
+def measure(
+    name: str,
+    about: str,
+    arguments: list[str],
+    connections: list[int],
+    sizes: int,
+    write: Callable[[Path, argparse.Namespace], str],
+) -> int:
+    """Measures what a program of this name is about, with answers of so many sizes, and writes a
+    record. `write` is given a directory for the servers, and gives title and table of the page."""
+    parser = options.measurement(name, about)
     option = parser.add_argument
     option("--rounds", type=options.positive, default=5, help="default: 5")
     option("--seconds", type=options.positive, default=4, help="of each run; default: 4")
+    usual = ",".join(map(str, connections))
     option(
         "--connections",
         type=options.numbers,
-        default=[1, 64, 256],
-        help="of clients; default: 1,64,256",
+        default=connections,
+        help=f"of clients; default: {usual}",
     )
     chosen = parser.parse_args(arguments)
-    runs = chosen.rounds * len(FILES) * len(chosen.connections) * len(FRONTS)
+    runs = chosen.rounds * sizes * len(chosen.connections) * len(FRONTS)
     program.begin(chosen.out, 120 + 2 * runs * (chosen.seconds + 1))
-    with program.workshop("http-proxy") as directory:
+    with program.workshop(name) as directory:
         try:
-            with Scene(directory, chosen) as scene:
-                found = record.write(chosen.out / "http-proxy.csv", Row, rows(scene))
-                for front in FRONTS:
-                    scene.wait(front)
+            page = write(directory, chosen)
         except CannotRun as failure:
             print(failure, file=sys.stderr)
             return 1
-    title = "# An application of HTTP, behind nginx and Tokamak"
-    page = f"{title}\n\n{table(found)}\n\n```\n{text(chosen.tokamak)}\n```\n"
-    return program.end(chosen.out, page)
+    return program.end(chosen.out, f"{page}\n\n```\n{text(chosen.tokamak)}\n```\n")
+
+
+def written(directory: Path, chosen: argparse.Namespace) -> str:
+    """Measures, and gives title and table."""
+    with Scene(directory, chosen) as scene:
+        found = record.write(chosen.out / "http-proxy.csv", Row, rows(scene))
+        for front in FRONTS:
+            scene.wait(front)
+    return f"# An application of HTTP, behind nginx and Tokamak\n\n{table(found)}"
+
+
+def run(arguments: list[str]) -> int:
+    """Measures, and writes a record."""
+    return measure("http-proxy", __doc__, arguments, [1, 64, 256], len(FILES), written)

@@ -4,16 +4,14 @@ Tokamak in turn; each client sends a message and waits for its echo.
 
 import argparse
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import http_proxy, options, program, record
-from .contest import CannotRun, say
+from . import http_proxy, record
+from .contest import say
 from .in_front import Compared
 from .sites import REPO
-from .versions import text
 
 SIZES = (64, 16_000)
 """Bytes of a message."""
@@ -117,28 +115,16 @@ def table(found: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def written(directory: Path, chosen: argparse.Namespace) -> str:
+    """Measures, and gives title and table."""
+    with Scene(directory, chosen) as scene:
+        found = record.write(chosen.out / "websockets.csv", Row, rows(scene))
+    return f"# WebSockets, behind nginx and Tokamak\n\n{table(found)}"
+
+
 def run(arguments: list[str]) -> int:
     """Measures, and writes a record."""
-    parser = options.measurement("websockets", __doc__)
-    option = parser.add_argument
-    option("--rounds", type=options.positive, default=5, help="default: 5")
-    option("--seconds", type=options.positive, default=4, help="of each run; default: 4")
-    option(
-        "--connections",
-        type=options.numbers,
-        default=[1, 64, 1000],
-        help="of clients; default: 1,64,1000",
+    connections = [1, 64, 1000]
+    return http_proxy.measure(
+        "websockets", __doc__, arguments, connections, len(SIZES), written
     )
-    chosen: argparse.Namespace = parser.parse_args(arguments)
-    runs = chosen.rounds * len(SIZES) * len(chosen.connections) * len(http_proxy.FRONTS)
-    program.begin(chosen.out, 120 + 2 * runs * (chosen.seconds + 1))
-    with program.workshop("websockets") as directory:
-        try:
-            with Scene(Path(directory), chosen) as scene:
-                found = record.write(chosen.out / "websockets.csv", Row, rows(scene))
-        except CannotRun as failure:
-            print(failure, file=sys.stderr)
-            return 1
-    title = "# WebSockets, behind nginx and Tokamak"
-    page = f"{title}\n\n{table(found)}\n\n```\n{text(chosen.tokamak)}\n```\n"
-    return program.end(chosen.out, page)
