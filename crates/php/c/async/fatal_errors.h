@@ -2,7 +2,7 @@
 #ifndef TOKAMAK_FATAL_ERRORS_H
 #define TOKAMAK_FATAL_ERRORS_H
 
-#include <Zend/zend_objects_API.h>
+#include <php.h>
 
 /* After module start-up. */
 void fatal_errors_watch(void);
