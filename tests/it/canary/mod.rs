@@ -118,6 +118,7 @@ fn is_as_expected(outcome: &str, expected: &str) -> bool {
 
 /// Channels that stay in worker mode, and are each request's own in async mode.
 const OWN_IN_ASYNC: &[&str] = &[
+    "assert() callback",
     "register_tick_function()",
     "stream_context_set_default()",
     "libxml_set_streams_context()",
