@@ -124,7 +124,6 @@ def written(directory: Path, chosen: argparse.Namespace) -> str:
 
 def run(arguments: list[str]) -> int:
     """Measures, and writes a record."""
-    connections = [1, 64, 1000]
     return http_proxy.measure(
-        "websockets", __doc__, arguments, connections, len(SIZES), written
+        "websockets", __doc__, arguments, [1, 64, 1000], len(SIZES), written
     )

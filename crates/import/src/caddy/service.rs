@@ -43,7 +43,7 @@ const SILENT_TRANSPORT: &[&str] = &[
     "write_buffer",
 ];
 
-/// Settings without a counterpart, with what there is instead.
+/// Settings that have no counterpart here; the note on each says what a user can set in its place.
 const LEFT: &[(&str, &str)] = &[
     ("fail_duration", "see `failures` and `pause`"),
     ("max_fails", "see `failures` and `pause`"),
