@@ -84,8 +84,12 @@ fn nodes_take_turns() {
     let Some(pebble) = Pebble::start(&plan, Traits::default()) else { return };
     let redis = Redis::start();
     let (one, two) = (Node::visited(&plan), Node::other(&plan));
-    let servers =
-        [&one, &two].map(|node| node.setup(&plan, &pebble.directory(), redis.port()).start());
+    let start = |node: &Node| node.setup(&plan, &pebble.directory(), redis.port()).start();
+    let first = start(&one);
+    // The authority comes to this one, which shows no challenge of others before it has joined.
+    let joined = || (!redis.ask(&["smembers", "tokamak:acme:nodes"]).is_empty()).then_some(());
+    assert!(eventually(PATIENCE, joined).is_some(), "{}", first.log());
+    let servers = [first, start(&two)];
     one.is_served(&plan, &servers[0], &pebble);
     two.is_served(&plan, &servers[1], &pebble);
     assert_eq!(one.file().unwrap(), two.file().unwrap());
