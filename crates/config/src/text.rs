@@ -342,6 +342,7 @@ fn raise_upstream(upstream: &Upstream) -> Repeated<option::Upstream> {
         host: plain(proxy.and_then(|proxy| proxy.host.clone()).map(Text)),
         headers: plain(proxy.map(|proxy| proxy.headers.clone()).unwrap_or_default()),
         forwarded: plain(proxy.map(|proxy| proxy.forwarded).unwrap_or_default()),
+        request_buffering: plain(proxy.is_none_or(|proxy| proxy.request_buffering)),
         tls_ca: plain(tls.and_then(|tls| tls.ca.clone())),
         tls_name: text(&tls.and_then(|tls| tls.name.clone())),
         tls_certificate: plain(pair.map(|pair| pair.certificate.clone())),

@@ -184,6 +184,8 @@ impl From<&remote::UpstreamError> for Failure {
             | UpstreamError::Unexpected(_)
             | UpstreamError::Refused(_) => Failure::WorkerBroken,
             UpstreamError::Spool => Failure::Internal,
+            UpstreamError::Cut => Failure::BadRequest,
+            UpstreamError::Impatient => Failure::BodySlow,
         }
     }
 }

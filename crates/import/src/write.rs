@@ -145,6 +145,9 @@ fn upstream(upstream: &Upstream) -> Table {
     if !upstream.headers.is_empty() {
         table.insert("headers", value(inline(&upstream.headers)));
     }
+    if upstream.gets_bodies_at_once {
+        table.insert("request_buffering", value(false));
+    }
     if upstream.hides_clients {
         table.insert("forwarded", value("none"));
     }

@@ -6,6 +6,7 @@
 
 pub mod body;
 mod flow;
+pub mod live;
 pub mod remote;
 pub mod shm;
 pub mod socket;

@@ -209,8 +209,11 @@ impl Writing {
 }
 
 /// A descriptor in the event loop of the caller.
+///
+/// # Errors
+/// Fails if it is none that can be waited for.
 // Deprecated because a type could name a descriptor that it does not own; ours own theirs.
 #[allow(deprecated)]
-pub(crate) fn registered<T: AsRawFd>(owner: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+pub fn registered<T: AsRawFd>(owner: T, interest: Interest) -> io::Result<AsyncFd<T>> {
     AsyncFd::with_interest(owner, interest)
 }

@@ -107,6 +107,14 @@ impl Drop for Backend {
 impl Client {
     /// Reads a whole request; `None` when the server has closed the connection instead.
     pub fn request(&mut self) -> Option<Asked> {
+        let mut asked = self.head()?;
+        let length = asked.field("content-length").map_or(0, |length| length.parse().unwrap());
+        asked.body = self.take(length)?;
+        Some(asked)
+    }
+
+    /// Reads the head of a request.
+    pub fn head(&mut self) -> Option<Asked> {
         let end = loop {
             let found = self.input.windows(4).position(|four| four == b"\r\n\r\n");
             match found {
@@ -121,13 +129,15 @@ impl Client {
             .map(|line| line.split_once(": ").expect("a field has a name"))
             .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
             .collect();
-        let mut asked = Asked { line, fields, body: Vec::new() };
-        let length = asked.field("content-length").map_or(0, |length| length.parse().unwrap());
+        Some(Asked { line, fields, body: Vec::new() })
+    }
+
+    /// Reads so many bytes.
+    pub fn take(&mut self, length: usize) -> Option<Vec<u8>> {
         while self.input.len() < length {
             self.read()?;
         }
-        asked.body = self.input.drain(..length).collect();
-        Some(asked)
+        Some(self.input.drain(..length).collect())
     }
 
     fn read(&mut self) -> Option<()> {
@@ -145,6 +155,11 @@ impl Client {
     /// Sends these bytes; a server that has closed the connection is no failure.
     pub fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
+    }
+
+    /// Sends these bytes; `false` if the server has closed the connection.
+    pub fn try_send(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
     }
 
     /// Waits until the server has closed the connection; `false` if it does not.

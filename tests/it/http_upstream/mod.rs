@@ -14,6 +14,8 @@ mod requests;
 mod responses;
 /// Applications behind TLS.
 mod tls;
+/// Bodies that go on while they come.
+mod uploads;
 /// WebSockets.
 mod websocket;
 

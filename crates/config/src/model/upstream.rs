@@ -96,6 +96,8 @@ pub struct HttpProxy {
     pub headers: BTreeMap<String, Secret>,
     /// How it learns of the client.
     pub forwarded: Forwarded,
+    /// Whether it gets a request only when its body has come.
+    pub request_buffering: bool,
     /// How it is asked over TLS, if it is.
     pub tls: Option<UpstreamTls>,
 }

@@ -134,6 +134,9 @@ section! {
         /// `"forwarded"` (the field of RFC 7239), or not (`"none"`). What clients themselves say in
         /// these fields is never passed on.
         forwarded: Forwarded = "x_forwarded", ANY, Live;
+        /// Whether a request's body is read completely before an application of HTTP gets the
+        /// request. If not, it gets the body as it comes: a slow client then holds a connection.
+        request_buffering: bool = "true", ANY, Live;
         /// File of the authorities whose certificates an application behind `https://` may have
         /// (PEM); if not set, those of the system.
         tls_ca: Option<PathBuf> = "", ANY, Live;

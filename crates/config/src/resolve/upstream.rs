@@ -141,8 +141,16 @@ impl Reader<'_> {
 
     /// What an application speaks.
     fn protocol(&mut self, values: &option::Upstream, scheme: Scheme) -> Protocol {
-        let option::Upstream { multiplex, params, check_params, host, headers, forwarded, .. } =
-            values;
+        let option::Upstream {
+            multiplex,
+            params,
+            check_params,
+            host,
+            headers,
+            forwarded,
+            request_buffering,
+            ..
+        } = values;
         let of_fastcgi = [
             ("multiplex", multiplex.value, multiplex.origin),
             ("params", !params.value.is_empty(), params.origin),
@@ -152,6 +160,7 @@ impl Reader<'_> {
             ("host", host.value.is_some(), host.origin),
             ("headers", !headers.value.is_empty(), headers.origin),
             ("forwarded", forwarded.value != Default::default(), forwarded.origin),
+            ("request_buffering", !request_buffering.value, request_buffering.origin),
         ];
         let (others, problem) = match scheme {
             Scheme::Http | Scheme::Https => (
@@ -185,7 +194,13 @@ impl Reader<'_> {
         let headers = headers.value.iter();
         let headers =
             headers.map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect();
-        Protocol::Http(HttpProxy { host, headers, forwarded: forwarded.value, tls })
+        Protocol::Http(HttpProxy {
+            host,
+            headers,
+            forwarded: forwarded.value,
+            request_buffering: request_buffering.value,
+            tls,
+        })
     }
 
     /// How TLS is spoken with an application, if it is.

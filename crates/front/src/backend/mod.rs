@@ -12,8 +12,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use http::{HeaderValue, Method, Request, Response};
+use tokamak_config::Protocol;
 use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
+use tokamak_upstream::live::LiveBody;
 
 use crate::caller::Caller;
 use crate::context::Context;
@@ -50,6 +52,8 @@ pub struct BackendRequest<'a> {
     pub variables: &'a [(String, HeaderValue)],
     /// Whether the request may be sent twice without harm.
     pub is_repeatable: bool,
+    /// Its body, if the client still sends it.
+    pub live: Option<&'a Arc<LiveBody>>,
 }
 
 /// An error: the failure for the client, and the reason for the log.
@@ -67,6 +71,14 @@ impl From<Failure> for BackendError {
     }
 }
 
+/// The body of a request.
+pub enum RequestBody {
+    /// It has come.
+    Whole(Body),
+    /// The client still sends it.
+    Live(Arc<LiveBody>),
+}
+
 /// Serves `request`, which has this body, by asking `handler` for `script`.
 ///
 /// # Errors
@@ -74,14 +86,19 @@ impl From<Failure> for BackendError {
 pub async fn serve(
     arrival: Arrival<'_>,
     request: &Request<()>,
-    body: Body,
+    body: RequestBody,
     variables: &Variables,
     script: &Script,
     handler: &Handler,
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
-    let is_repeatable = is_safe(request) && matches!(body, Body::Empty);
-    let call = BackendRequest { is_repeatable, ..arrival.call(request, script, variables) };
+    let (body, live) = match body {
+        RequestBody::Whole(body) => (body, None),
+        RequestBody::Live(live) => (Body::Empty, Some(live)),
+    };
+    let is_repeatable = is_safe(request) && matches!(body, Body::Empty) && live.is_none();
+    let live = live.as_ref();
+    let call = BackendRequest { is_repeatable, live, ..arrival.call(request, script, variables) };
     answer(&call, handler, body, ledger).await.map_err(|error| arrival.log_failure(error, request))
 }
 
@@ -124,6 +141,15 @@ pub async fn filter(
         .map_err(|error| arrival.log_failure(error, request))
 }
 
+/// Whether this handler wants bodies as they come.
+pub fn takes_live_bodies(arrival: Arrival<'_>, handler: &Handler) -> bool {
+    let Handler::Upstream(index) = handler else { return false };
+    match &arrival.context.config.upstreams[*index].protocol {
+        Protocol::Http(proxy) => !proxy.request_buffering,
+        Protocol::FastCgi => false,
+    }
+}
+
 /// Whether the request may be repeated without harm if it has no body.
 pub fn is_safe<B>(request: &Request<B>) -> bool {
     matches!(*request.method(), Method::GET | Method::HEAD)
@@ -137,7 +163,14 @@ impl<'a> Arrival<'a> {
         script: &'a Script,
         variables: &'a [(String, HeaderValue)],
     ) -> BackendRequest<'a> {
-        BackendRequest { arrival: self, request, script, variables, is_repeatable: true }
+        BackendRequest {
+            arrival: self,
+            request,
+            script,
+            variables,
+            is_repeatable: true,
+            live: None,
+        }
     }
 
     /// Writes the full reason into the log, and gives the failure for the client.

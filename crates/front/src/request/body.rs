@@ -1,5 +1,5 @@
-//! Reads a request's whole body before an application gets the request, so that a slow client does
-//! not occupy a worker.
+//! Reads a request's body: the whole of it before an application gets the request, so that a slow
+//! client does not occupy a worker, or piece by piece for an application that wants it so.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,6 +12,7 @@ use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokamak_config as config;
 use tokamak_upstream::body::Body;
+use tokamak_upstream::live::LiveSender;
 use tokamak_upstream::unopened::{Explained, Unopened};
 use tokio::time::timeout;
 
@@ -45,6 +46,12 @@ impl Pace {
     pub fn received(&mut self, bytes: usize, now: u64) {
         self.received += bytes as u64;
         self.last = now;
+    }
+
+    /// Records that the client was not asked for bytes for so many nanoseconds.
+    pub fn paused(&mut self, nanoseconds: u64) {
+        self.began += nanoseconds;
+        self.last += nanoseconds;
     }
 
     /// The moment from which the timeout counts: when the last bytes came, or when they should have
@@ -145,23 +152,78 @@ async fn read<B>(buffer: usize, limit: Duration, body: &mut B) -> Result<Body, F
 where
     B: http_body::Body<Data = Bytes, Error = Cut> + Send + Unpin + ?Sized,
 {
-    let mut pace = Pace::new(tokamak_cost::now());
     let mut spool = Spool::new(buffer, body.size_hint().exact().unwrap_or(0));
-    loop {
-        let passed = Duration::from_nanos(tokamak_cost::now().saturating_sub(pace.since(limit)));
-        let frame = match timeout(limit.saturating_sub(passed), body.frame()).await {
-            Err(_) => return Err(Failure::BodySlow),
-            Ok(None) => break,
-            Ok(Some(Err(Cut::TooLarge))) => return Err(Failure::BodyTooLarge),
-            Ok(Some(Err(Cut::Lost))) => return Err(Failure::BadRequest),
-            Ok(Some(Ok(frame))) => frame,
-        };
-        let now = tokamak_cost::now();
-        let Ok(data) = frame.into_data() else { continue };
-        pace.received(data.len(), now);
-        spool.put(&data)?;
+    let mut pieces = Pieces::new(body, limit);
+    while let Some(piece) = pieces.next().await? {
+        spool.put(&piece)?;
     }
     Ok(spool.finish())
+}
+
+/// Sends a body on while it comes. Returns when all of it has come, or nobody reads it any more.
+///
+/// # Errors
+/// As [`gather`].
+pub async fn send_on(
+    config: &config::Server,
+    caller: &Caller,
+    body: &mut Incoming,
+    to: LiveSender,
+) -> Result<(), Failure> {
+    let sent = async {
+        let mut pieces = Pieces::new(body, config.timeouts.body);
+        loop {
+            let piece = tokio::select! {
+                piece = pieces.next() => piece?,
+                () = to.closed() => return Ok(()),
+            };
+            let Some(piece) = piece else { break };
+            let since = tokamak_cost::now();
+            if !to.put(piece).await {
+                return Ok(());
+            }
+            pieces.pace.paused(tokamak_cost::now().saturating_sub(since));
+        }
+        to.end().await;
+        Ok(())
+    };
+    sent.await.map_err(|failure| caller.violation().unwrap_or(failure))
+}
+
+/// The pieces of a body, which has to come at a certain pace.
+struct Pieces<'a, B: ?Sized> {
+    body: &'a mut B,
+    limit: Duration,
+    pace: Pace,
+}
+
+impl<'a, B> Pieces<'a, B>
+where
+    B: http_body::Body<Data = Bytes, Error = Cut> + Send + Unpin + ?Sized,
+{
+    fn new(body: &'a mut B, limit: Duration) -> Pieces<'a, B> {
+        Pieces { body, limit, pace: Pace::new(tokamak_cost::now()) }
+    }
+
+    async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        let Pieces { body, limit, pace } = self;
+        loop {
+            let passed = tokamak_cost::now().saturating_sub(pace.since(*limit));
+            let left = limit.saturating_sub(Duration::from_nanos(passed));
+            let frame = match timeout(left, body.frame()).await {
+                Err(_) => return Err(Failure::BodySlow),
+                Ok(None) => return Ok(None),
+                Ok(Some(Err(Cut::TooLarge))) => return Err(Failure::BodyTooLarge),
+                Ok(Some(Err(Cut::Lost))) => return Err(Failure::BadRequest),
+                Ok(Some(Ok(frame))) => frame,
+            };
+            let now = tokamak_cost::now();
+            if let Ok(data) = frame.into_data() {
+                pace.received(data.len(), now);
+                return Ok(Some(data));
+            }
+        }
+    }
 }
 
 /// The failure of a request whose body cannot go to a file. Its reason goes into the log.
@@ -247,5 +309,7 @@ mod tests {
         assert_eq!(since(&pace), 200 * SECOND, "what comes quickly does");
         pace.received(usize::MAX >> 1, 201 * SECOND);
         assert_eq!(since(&pace), 201 * SECOND);
+        pace.paused(7 * SECOND);
+        assert_eq!(since(&pace), 208 * SECOND, "the time of others is not the client's");
     }
 }

@@ -10,7 +10,7 @@ use tokamak_config::FileCharset;
 use tokamak_cost::Ledger;
 use tokamak_upstream::body::Body;
 
-use crate::backend::{self, Arrival};
+use crate::backend::{self, Arrival, RequestBody};
 use crate::failure::Failure;
 use crate::response::{Source, files, pages};
 use crate::route::{Script, Target};
@@ -187,7 +187,17 @@ async fn of_script(
     let status = HeaderValue::from(status.as_u16());
     let variables = vec![("REDIRECT_STATUS".to_owned(), status)];
     let handler = &arrival.site.handler;
-    backend::serve(arrival, &own, Body::Empty, &variables, script, handler, ledger).await.ok()
+    backend::serve(
+        arrival,
+        &own,
+        RequestBody::Whole(Body::Empty),
+        &variables,
+        script,
+        handler,
+        ledger,
+    )
+    .await
+    .ok()
 }
 
 /// The site's page with the status and the headers that the failure must have.

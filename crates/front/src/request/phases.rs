@@ -2,19 +2,21 @@
 //! [`pipeline`](super::pipeline): login, authorize, cache, body, backend.
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 
 use http::{Request, Response};
 use tokamak_cache::Overrides;
 use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
+use tokamak_upstream::live::LiveBody;
 
-use super::body::{Incoming, gather};
+use super::body::{Incoming, gather, send_on};
 use super::error_page::{self, Refusal};
 use super::{hub, listing, login};
 use crate::backend::cgi::Variables;
 use crate::backend::upstream::Authorization;
-use crate::backend::{self, Arrival};
+use crate::backend::{self, Arrival, RequestBody};
 use crate::cache::{self, CachePolicy, Lookup, LookupResult};
 use crate::caller::Caller;
 use crate::context::Context;
@@ -341,17 +343,55 @@ async fn ask_backend(
 ) -> Result<Response<Source>, Failure> {
     let RequestParts { body, incoming, variables, .. } = given;
     let incoming = incoming.filter(|incoming| !incoming.is_end_stream());
+    let (script, handler) = (&application.script, application.handler(arrival.site));
     let body = match (body, incoming) {
         (Some(body), _) => body,
         (None, None) => Body::Empty,
+        (None, Some(incoming)) if backend::takes_live_bodies(arrival, &handler) => {
+            let ask = |live, ledger| {
+                let body = RequestBody::Live(live);
+                backend::serve(arrival, request, body, &variables, script, &handler, ledger)
+            };
+            return Box::pin(ask_meanwhile(arrival, request, incoming, ask, ledger)).await;
+        }
         (None, Some(incoming)) => {
             let body = gather(&arrival.context.config, arrival.caller, incoming).await;
             ledger.mark(Phase::Body);
             body.map_err(|failure| arrival.log_failure(failure.into(), request))?
         }
     };
-    let (script, handler) = (&application.script, application.handler(arrival.site));
+    let body = RequestBody::Whole(body);
     backend::serve(arrival, request, body, &variables, script, &handler, ledger).await
+}
+
+/// Asks the application while the client sends the body. The client gets the answer when it has
+/// sent all, or when the application reads no more of it.
+async fn ask_meanwhile<'a, F>(
+    arrival: Arrival<'_>,
+    request: &Request<()>,
+    incoming: &mut Incoming,
+    ask: impl FnOnce(Arc<LiveBody>, &'a mut Ledger) -> F,
+    ledger: &'a mut Ledger,
+) -> Result<Response<Source>, Failure>
+where
+    F: Future<Output = Result<Response<Source>, Failure>>,
+{
+    let (sender, live) = LiveBody::new(incoming.size_hint().exact());
+    let mut sent = pin!(send_on(&arrival.context.config, arrival.caller, incoming, sender));
+    let mut answer = pin!(ask(live, ledger));
+    let failed = |failure: Failure| arrival.log_failure(failure.into(), request);
+    tokio::select! {
+        biased;
+        sent = &mut sent => {
+            sent.map_err(failed)?;
+            answer.await
+        }
+        answered = &mut answer => {
+            let response = answered?;
+            sent.await.map_err(failed)?;
+            Ok(response)
+        }
+    }
 }
 
 /// The parts of a request besides its head.

@@ -10,7 +10,8 @@
 //! login      whether its name and password are right, if a rule asks for them (`login`)
 //! authorize  whether an application lets it pass, if the route asks one
 //! cache      whether the content cache has the response, or wants to have it
-//! body       read whole, so that a slow client does not occupy a worker
+//! body       read whole, so that a slow client does not occupy a worker, unless an application of
+//!            HTTP wants it as it comes
 //! backend    workers or a FastCGI application answer
 //! respond    the response goes to the client; its guard finishes the request
 //! ```

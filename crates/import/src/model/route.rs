@@ -22,6 +22,8 @@ pub(crate) struct Upstream {
     pub headers: BTreeMap<String, String>,
     /// Whether it is not told who the client is.
     pub hides_clients: bool,
+    /// Whether it gets the bodies of requests as they come.
+    pub gets_bodies_at_once: bool,
     /// The path that each address is asked for every now and then.
     pub check: Option<String>,
     /// Numbers, by the keys of `[[upstream]]`.

@@ -27,7 +27,6 @@ const SILENT: &[&str] = &[
     "proxy_next_upstream",
     "proxy_next_upstream_timeout",
     "proxy_next_upstream_tries",
-    "proxy_request_buffering",
     "proxy_socket_keepalive",
     "proxy_temp_file_write_size",
     "proxy_temp_path",
@@ -219,6 +218,10 @@ impl Reader<'_> {
             if let Err(reason) = upstream.wait(keys, duration) {
                 self.notes.left(place, &line.line(), reason);
             }
+            return Ok(());
+        }
+        if name == "proxy_request_buffering" {
+            upstream.gets_bodies_at_once = value == "off";
             return Ok(());
         }
         if SILENT.contains(&name)

@@ -116,7 +116,9 @@ impl Upstream {
             | UpstreamError::Withdrawn
             | UpstreamError::NoAddress
             | UpstreamError::Refused(_)
-            | UpstreamError::Spool => return,
+            | UpstreamError::Spool
+            | UpstreamError::Cut
+            | UpstreamError::Impatient => return,
         };
         let pause = member.failed(severity);
         if let Some(pause) = pause.filter(|_| self.members().all().len() > 1) {

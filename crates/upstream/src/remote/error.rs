@@ -41,6 +41,10 @@ pub enum UpstreamError {
     Refused(ProtocolStatus),
     /// The file with the request body cannot be read.
     Spool,
+    /// The client does not send the rest of the request's body.
+    Cut,
+    /// It closed the connection while the client was still sending the body.
+    Impatient,
 }
 
 impl UpstreamError {
@@ -60,7 +64,9 @@ impl UpstreamError {
             | UpstreamError::NotHttp(_)
             | UpstreamError::Unexpected(_)
             | UpstreamError::Refused(_)
-            | UpstreamError::Spool => Phase::Upstream,
+            | UpstreamError::Spool
+            | UpstreamError::Cut
+            | UpstreamError::Impatient => Phase::Upstream,
         }
     }
 }
@@ -112,6 +118,10 @@ impl fmt::Display for UpstreamError {
                 write!(f, "the application ended the request with status {}", status.number())
             }
             UpstreamError::Spool => f.write_str("the request body cannot be read back"),
+            UpstreamError::Cut => f.write_str("the client did not send the rest of its body"),
+            UpstreamError::Impatient => {
+                f.write_str("the application did not wait for the rest of the body")
+            }
         }
     }
 }

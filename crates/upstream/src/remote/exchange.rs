@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use super::error::UpstreamError;
 use super::event::Event;
@@ -52,6 +53,14 @@ impl Exchange {
         match &self.0 {
             Kind::Exclusive(exclusive) => exclusive.has_written(),
             Kind::Shared(stream) => stream.has_written(),
+        }
+    }
+
+    /// While the client still sends the body: how long the response may wait for room.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        match &self.0 {
+            Kind::Exclusive(exclusive) => exclusive.patience(),
+            Kind::Shared(_) => None,
         }
     }
 

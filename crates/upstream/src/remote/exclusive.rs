@@ -31,6 +31,8 @@ pub struct ExclusiveStream {
     bounds: Bounds,
     written: Written,
     all_written: bool,
+    /// The application has all that the client has sent so far; the time is the client's.
+    awaits_client: bool,
     /// The application takes no more; it may still have something to say.
     deaf: bool,
     decoder: Decoder,
@@ -57,6 +59,7 @@ impl ExclusiveStream {
             bounds,
             written: Written::default(),
             all_written: false,
+            awaits_client: false,
             deaf: false,
             input: Bytes::new(),
             answered: false,
@@ -68,6 +71,13 @@ impl ExclusiveStream {
     /// The connection, for which the application has changed the protocol.
     pub fn into_tunnel(self) -> Option<Tunnel> {
         Some(Tunnel::new(self.lease?, self.input))
+    }
+
+    /// While the client still sends the body: how long the application may be kept waiting for room
+    /// for its response. The client takes none of that before its body has been sent.
+    pub fn patience(&self) -> Option<Duration> {
+        let is_sending = self.call.is_live() && !self.all_written && !self.deaf;
+        is_sending.then_some(self.bounds.read_timeout)
     }
 
     /// Whether any of the request may have reached the application.
@@ -119,8 +129,18 @@ impl ExclusiveStream {
         while !self.all_written && !self.deaf {
             let rest = self.call.rest(&mut self.written).map_err(|_| UpstreamError::Spool)?;
             if rest.is_empty() {
+                let more = self.call.poll_live(&mut self.written, context);
+                self.awaits_client = more.is_pending();
+                match more {
+                    Poll::Ready(Ok(true)) => {
+                        self.moved = Instant::now();
+                        continue;
+                    }
+                    Poll::Ready(Ok(false)) | Poll::Pending => {}
+                    Poll::Ready(Err(fault)) => return Err(fault),
+                }
                 match lease.connection().stream.poll_flush(context) {
-                    Poll::Ready(Ok(())) => self.all_written = true,
+                    Poll::Ready(Ok(())) => self.all_written = more.is_ready(),
                     Poll::Ready(Err(_)) => self.deaf = true,
                     Poll::Pending => {}
                 }
@@ -156,6 +176,9 @@ impl ExclusiveStream {
                 if !self.answered {
                     lease.note_closed();
                 }
+                if !self.answered && self.awaits_client {
+                    return Poll::Ready(Err(UpstreamError::Impatient));
+                }
                 Poll::Ready(Err(UpstreamError::Closed { answered: self.answered }))
             }
         }
@@ -163,6 +186,9 @@ impl ExclusiveStream {
 
     /// Waits for what the application does not do in time.
     fn poll_time(&mut self, context: &mut Context<'_>) -> Poll<UpstreamError> {
+        if self.awaits_client && !self.deaf {
+            return Poll::Pending;
+        }
         let (limit, fault) = if self.answered {
             (self.bounds.read_timeout, UpstreamError::Stalled)
         } else if self.all_written || self.deaf {

@@ -234,8 +234,17 @@ async fn pump(
             },
         };
         match event {
+            Ok(Event::Output(bytes)) if bytes.is_empty() => {}
             Ok(Event::Output(bytes)) => {
-                if !bytes.is_empty() && !pump.put(bytes).await {
+                let put = pump.put(bytes);
+                let is_wanted = match exchange.patience() {
+                    None => put.await,
+                    Some(limit) => match timeout(limit, put).await {
+                        Ok(is_wanted) => is_wanted,
+                        Err(_) => break Err(UpstreamError::Stalled),
+                    },
+                };
+                if !is_wanted {
                     return;
                 }
             }

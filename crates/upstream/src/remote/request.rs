@@ -3,11 +3,14 @@
 
 use std::io;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use tokamak_fastcgi::{Role, Stream, encode};
 
+use super::error::UpstreamError;
 use crate::body::Body;
 use crate::flow::Flow;
+use crate::live::{LiveBody, Next};
 use crate::spool::SpoolQuota;
 
 /// The id of every request: a connection has one at a time, and small ids are what applications are
@@ -31,6 +34,8 @@ pub struct Call {
     head: Vec<u8>,
     /// What is not in the head: streams in their order.
     streams: Vec<(Stream, Body)>,
+    /// The body that the client still sends, in HTTP.
+    live: Option<Arc<LiveBody>>,
     /// Whether asking twice does no harm.
     pub(super) is_repeatable: bool,
     /// The flow that it belongs to, if it has to wait for a connection.
@@ -67,6 +72,9 @@ pub(super) struct Written {
     /// Streams that are in records to their end, and how much of the next one is.
     streams: usize,
     body: u64,
+    /// Bytes of the live body, and whether its end has been reached.
+    live: u64,
+    has_ended: bool,
 }
 
 impl Call {
@@ -88,16 +96,36 @@ impl Call {
         describe(&mut params)?;
         params.finish();
         let protocol = Protocol::FastCgi;
-        Ok(Call { protocol, head, streams: Vec::new(), is_repeatable, flow: None, quota: None }
-            .with(Stream::Stdin, body))
+        Ok(Call::of(protocol, head, is_repeatable).with(Stream::Stdin, body))
     }
 
     /// A request of HTTP/1.1 with this head, which ends with an empty line and says how long the
     /// body is.
     pub fn http(head: Vec<u8>, expected: Expected, is_repeatable: bool, body: Body) -> Call {
         let protocol = Protocol::Http(expected);
-        Call { protocol, head, streams: Vec::new(), is_repeatable, flow: None, quota: None }
-            .with(Stream::Stdin, body)
+        Call::of(protocol, head, is_repeatable).with(Stream::Stdin, body)
+    }
+
+    /// The same with a body that the client still sends: in chunks, if it has no length.
+    pub fn with_live(self, live: Option<Arc<LiveBody>>) -> Call {
+        Call { live, ..self }
+    }
+
+    /// Whether the client still sends the body while the application has the request.
+    pub(super) fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+
+    fn of(protocol: Protocol, head: Vec<u8>, is_repeatable: bool) -> Call {
+        Call {
+            protocol,
+            head,
+            streams: Vec::new(),
+            live: None,
+            is_repeatable,
+            flow: None,
+            quota: None,
+        }
     }
 
     /// The same as one of this flow.
@@ -126,6 +154,55 @@ impl Call {
             other => self.streams.push((stream, other)),
         }
         self
+    }
+
+    /// Makes the next piece of a live body ready to be written, when all else is; false: there is
+    /// no more.
+    ///
+    /// # Errors
+    /// Fails if the client does not send the rest.
+    pub(super) fn poll_live(
+        &self,
+        written: &mut Written,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<bool, UpstreamError>> {
+        let Some(live) = self.live.as_ref().filter(|_| !written.has_ended) else {
+            return Poll::Ready(Ok(false));
+        };
+        let mut next = ready!(live.poll_next(context));
+        // No bytes would be the last chunk.
+        while matches!(&next, Next::Piece(piece) if piece.is_empty()) {
+            next = ready!(live.poll_next(context));
+        }
+        written.records.clear();
+        written.at = 0;
+        let length = live.length();
+        match (next, length) {
+            (Next::Piece(piece), _) => {
+                written.live += piece.len() as u64;
+                if length.is_some_and(|length| written.live > length) {
+                    return Poll::Ready(Err(UpstreamError::Cut));
+                }
+                written.has_ended = length == Some(written.live);
+                if length.is_none() {
+                    let size = format!("{:x}\r\n", piece.len());
+                    written.records.extend_from_slice(size.as_bytes());
+                }
+                written.records.extend_from_slice(&piece);
+                if length.is_none() {
+                    written.records.extend_from_slice(b"\r\n");
+                }
+            }
+            (Next::End, None) => {
+                written.has_ended = true;
+                written.records.extend_from_slice(b"0\r\n\r\n");
+            }
+            (Next::End, Some(length)) if length == written.live => written.has_ended = true,
+            (Next::End, Some(_)) | (Next::Cut, _) => {
+                return Poll::Ready(Err(UpstreamError::Cut));
+            }
+        }
+        Poll::Ready(Ok(true))
     }
 
     /// The bytes to write next; none when all is written.

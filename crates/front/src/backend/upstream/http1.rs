@@ -35,7 +35,7 @@ const OF_PROXIES: [&str; 6] = [
     "x-real-ip",
 ];
 
-/// The request for an application. Its body has been read.
+/// The request for an application. Its body has been read, or is live.
 pub fn request(
     call: &BackendRequest<'_>,
     proxy: &HttpProxy,
@@ -67,17 +67,20 @@ pub fn request(
     if headers.get_all(header::TE).iter().any(|value| has_word(value, b"trailers")) {
         put(&mut head, b"te", b"trailers");
     }
-    let websocket = websocket::is_asked(caller, request) && body.left() == 0;
+    let has_body = call.live.is_some() || body.left() > 0;
+    let websocket = websocket::is_asked(caller, request) && !has_body;
     if websocket {
         put(&mut head, b"upgrade", b"websocket");
     }
     put_forwarded(&mut head, proxy, &caller.addresses().text().peer, caller.scheme(), own_host);
-    let length = body.left();
+    let length = call.live.map_or(Some(body.left()), |live| live.length());
     // A request without a length has no body (RFC 9112 section 6.3). Some applications refuse a
     // POST that does not say so itself.
     let is_usual = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
-    if length > 0 || is_usual || headers.contains_key(header::CONTENT_LENGTH) {
-        put(&mut head, b"content-length", Decimal::default().text(length));
+    match length {
+        Some(0) if !is_usual && !headers.contains_key(header::CONTENT_LENGTH) => {}
+        Some(length) => put(&mut head, b"content-length", Decimal::default().text(length)),
+        None => put(&mut head, b"transfer-encoding", b"chunked"),
     }
     let connection = match (websocket, keep) {
         (true, _) => Some("upgrade"),
@@ -86,7 +89,7 @@ pub fn request(
     };
     finish(&mut head, proxy, connection);
     let expected = Expected { is_head: method == Method::HEAD, largest_head, websocket };
-    remote::Call::http(head, expected, call.is_repeatable, body)
+    remote::Call::http(head, expected, call.is_repeatable, body).with_live(call.live.cloned())
 }
 
 /// A check of an address: what a client on this machine would send for the path.

@@ -265,7 +265,7 @@ async fn read_head(
                     bytes = rest;
                 }
             }
-            // 100 answers `Expect`, which no application gets: it has the body already.
+            // 100 answers `Expect`, which no application gets: it has the body, or gets it unasked.
             Event::Interim(head) if head.status == StatusCode::CONTINUE.as_u16() => {}
             Event::Interim(head) => {
                 let head = http1::head(&head).map_err(invalid)?;
