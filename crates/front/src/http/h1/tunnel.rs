@@ -82,13 +82,12 @@ impl Relay<'_> {
         if is_over {
             return Poll::Ready(());
         }
+        if self.is_to_tell() && self.down.frames.is_between() {
+            self.tell(cx);
+        }
+        let since = |told| tokamak_cost::now().saturating_sub(told);
         match self.told {
-            None if self.is_to_tell() => self.tell(cx),
-            Some(told)
-                if tokamak_cost::now().saturating_sub(told) > DRAIN_IDLE.as_nanos() as u64 =>
-            {
-                Poll::Ready(())
-            }
+            Some(told) if since(told) > DRAIN_IDLE.as_nanos() as u64 => Poll::Ready(()),
             _ => Poll::Pending,
         }
     }
@@ -141,7 +140,9 @@ impl Relay<'_> {
                 // The farewell follows the frame that has begun.
                 bytes.truncate(self.down.frames.pass_frame(&bytes));
                 self.down.held = bytes;
-                let _ = self.tell(cx);
+                if self.down.frames.is_between() {
+                    self.tell(cx);
+                }
             } else {
                 self.down.frames.pass(&bytes);
                 self.down.held = bytes;
@@ -176,11 +177,8 @@ impl Relay<'_> {
         tokamak_cost::now() > began + half / MOMENTS * moment
     }
 
-    /// Says so, if no frame is under way; the client has a moment to answer then.
-    fn tell(&mut self, cx: &mut task::Context<'_>) -> Poll<()> {
-        if !self.down.frames.is_between() {
-            return Poll::Pending;
-        }
+    /// Says so, between two frames of the application; the client has a moment to answer then.
+    fn tell(&mut self, cx: &mut task::Context<'_>) {
         self.told = Some(tokamak_cost::now());
         let farewell = going_away_to_client();
         self.down.held = [&self.down.held[..], &farewell].concat().into();
@@ -193,8 +191,7 @@ impl Relay<'_> {
             let _ = self.tunnel.poll_flush(cx).is_ready();
         }
         self.up.held = Bytes::new();
-        // It is called again by the timeouts.
-        self.poll_send(cx).map(drop).is_ready();
-        Poll::Pending
+        // The timeouts wake this again, and an error is found then.
+        let _ = self.poll_send(cx).is_ready();
     }
 }
