@@ -169,6 +169,7 @@ APART = {
     "idle": "measures what no request takes",
     "lua": "runs the contest with some of its rows",
     "metrics": "compares the server with itself, without metrics, and needs many rounds",
+    "push": "compares the server with itself, and how long updates take to subscribers",
     "readme-table": "reads a record",
     "report": "reads a record",
     "slow-clients": "looks for failures and memory, and no requests/s",
