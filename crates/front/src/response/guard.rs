@@ -94,6 +94,11 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// Whether it lasts for as long as its client stays.
+    pub fn is_endless(&self) -> bool {
+        matches!(self.source, Source::Events(_))
+    }
+
     /// Joins a response's head and source with the guard of its request.
     pub fn respond(response: Response<Source>, guard: Box<RequestGuard>) -> Response<Reply> {
         response.map(|source| Reply { source, guard, broken: None })

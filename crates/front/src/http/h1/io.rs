@@ -242,6 +242,25 @@ impl H1Io {
         send_and_linger(&mut self.read, &self.state.write, &page, moment).await;
     }
 
+    /// Writes bytes that are no more the library's business.
+    pub fn poll_write_bytes(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_with(cx, bytes.len(), |write| write.try_write(bytes))
+    }
+
+    /// Sends what TLS holds of them.
+    pub fn poll_flush_bytes(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.state.write.has_unsent() {
+            return Poll::Ready(Ok(()));
+        }
+        let flushed = self.state.write.poll_flush(cx);
+        self.state.moved();
+        let flushed = ready!(flushed);
+        if flushed.is_ok() {
+            self.state.flushed();
+        }
+        Poll::Ready(flushed)
+    }
+
     fn poll_write_with(
         &self,
         cx: &mut Context<'_>,
@@ -333,7 +352,7 @@ impl hyper::rt::Write for H1Io {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_write_with(cx, bytes.len(), |write| write.try_write(bytes))
+        self.poll_write_bytes(cx, bytes)
     }
 
     fn poll_write_vectored(
@@ -360,16 +379,7 @@ impl hyper::rt::Write for H1Io {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !self.state.write.has_unsent() {
-            return Poll::Ready(Ok(()));
-        }
-        let flushed = self.state.write.poll_flush(cx);
-        self.state.moved();
-        let flushed = ready!(flushed);
-        if flushed.is_ok() {
-            self.state.flushed();
-        }
-        Poll::Ready(flushed)
+        self.poll_flush_bytes(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -4,6 +4,7 @@
 mod io;
 pub mod screen;
 mod state;
+mod stream;
 mod tunnel;
 
 use std::future::{Future, poll_fn};
@@ -13,16 +14,17 @@ use std::task;
 use std::task::{Poll, ready};
 
 use bytes::Bytes;
-use http::header::{CONNECTION, HeaderValue};
-use http::{Request, Response, StatusCode};
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING};
+use http::{Request, Response, StatusCode, Version};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::ext::ReasonPhrase;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 
 use crate::client::{Client, host};
 use crate::context::Context;
+use crate::header_list::has_word;
 use crate::log;
 use crate::request::account::Moments;
 use crate::request::body::Cut;
@@ -30,6 +32,8 @@ use crate::request::pipeline::{self, Serving};
 use crate::request::respond::Gone;
 use crate::response::Reply;
 use crate::websocket::Upgraded;
+
+use stream::{Leaving, LibraryBody};
 
 pub use io::{H1Io, part_from, turn_away, turn_away_at_once};
 pub use state::{ConnHistory, ConnState};
@@ -51,6 +55,18 @@ enum End {
     HandedOver(usize),
     /// The client has not sent anything for a while. It need not hold the library's buffers.
     Resting,
+    /// The head of a response has been sent whose body is not the library's business.
+    Streaming,
+}
+
+/// Why a connection is taken from the library.
+enum Pause {
+    /// It rests.
+    Rest,
+    /// This body is to be sent.
+    Stream(Box<Reply>),
+    /// The library is through with it.
+    End(Next),
 }
 
 /// Serves the requests of one connection, one after the other, until the connection is to be
@@ -63,14 +79,21 @@ pub async fn serve_connection(
     loop {
         // Boxed, so that a connection that rests does not hold the room that serving takes.
         match Box::pin(serve_until_rest(&context, io, &state)).await {
-            (mut parted, Some(next)) => {
+            (mut parted, Pause::End(next)) => {
                 // Boxed, because few connections need this state.
                 if let Some(tunnel) = state.take_tunnel() {
                     Box::pin(tunnel::relay(&context, &mut parted, &state, tunnel)).await;
                 }
                 return (parted, next);
             }
-            (resting, None) => io = resting,
+            (parted, Pause::Stream(reply)) => {
+                if !Box::pin(stream::send(&parted, &state, reply)).await {
+                    return (parted, Next::Close);
+                }
+                io = parted;
+                continue;
+            }
+            (resting, Pause::Rest) => io = resting,
         }
         // The timeouts of the connection go on meanwhile.
         let _ = poll_fn(|cx| io.poll_arrival(cx)).await;
@@ -78,13 +101,13 @@ pub async fn serve_connection(
     }
 }
 
-/// Serves the requests of one connection until it has been idle for a while: then what comes next
-/// is none.
+/// Serves the requests of one connection until it has been idle for a while, or a body is to be sent
+/// without the library.
 async fn serve_until_rest(
     context: &Arc<Context>,
     io: H1Io,
     state: &Arc<ConnState>,
-) -> (H1Io, Option<Next>) {
+) -> (H1Io, Pause) {
     let limits = &context.config.limits;
     let mut http = http1::Builder::new();
     // Without this the library would check for the end of the connection during every request, with
@@ -95,9 +118,11 @@ async fn serve_until_rest(
     if limits.headers > 100 {
         http.max_headers(limits.headers);
     }
+    // What lasts for long are updates of hubs.
+    let leaving = context.hubs().next().map(|_| Arc::<Leaving>::default());
     let service = {
-        let (context, state) = (context.clone(), state.clone());
-        service_fn(move |request| serve(&context, &state, request))
+        let (context, state, leaving) = (context.clone(), state.clone(), leaving.clone());
+        service_fn(move |request| serve(&context, &state, &leaving, request))
     };
     let mut connection = http.serve_connection(io, service);
     // The number of requests after which the connection was ready to move. It moves only if it is
@@ -112,6 +137,9 @@ async fn serve_until_rest(
         if !is_listening {
             is_listening = true;
             state.activity.listen(cx.waker());
+        }
+        if leaving.as_ref().is_some_and(|leaving| leaving.is_wanted()) && state.is_written() {
+            return Poll::Ready(End::Streaming);
         }
         if state.is_to_rest() {
             if state.is_between_requests() {
@@ -140,22 +168,30 @@ async fn serve_until_rest(
             if !read_buf.is_empty() || !io.is_passed_on() || state.violation().is_some() {
                 drop(state.take_tunnel());
             }
-            return (io, Some(Next::Close));
+            return (io, Pause::End(Next::Close));
         }
         End::Closed(result) => result,
         // If there are unused bytes of the client, the connection is closed, because they would be
         // lost in a handover. This has never been seen.
         End::HandedOver(target) => {
             let is_whole = read_buf.is_empty() && io.is_passed_on();
-            return (io, Some(if is_whole { Next::HandOver(target) } else { Next::Close }));
+            return (io, Pause::End(if is_whole { Next::HandOver(target) } else { Next::Close }));
         }
         End::Resting => {
             io.give_back(read_buf);
-            return (io, None);
+            return (io, Pause::Rest);
+        }
+        End::Streaming => {
+            if io.is_in_body() {
+                return (io, Pause::End(Next::Close));
+            }
+            io.give_back(read_buf);
+            let reply = leaving.and_then(|leaving| leaving.take());
+            return (io, reply.map_or(Pause::End(Next::Close), Pause::Stream));
         }
     };
     if let Some(come) = io.take_http2() {
-        return (io, Some(Next::Http2(come)));
+        return (io, Pause::End(Next::Http2(come)));
     }
     let peer = &state.addresses().peer;
     if let Some(violation) = state.violation() {
@@ -173,7 +209,7 @@ async fn serve_until_rest(
         // were closed now, the kernel would reset it, and the client might lose the response.
         Box::pin(io.part()).await;
     }
-    (io, Some(Next::Close))
+    (io, Pause::End(Next::Close))
 }
 
 /// The loop that should take over a connection between two requests, if any.
@@ -189,15 +225,35 @@ fn handover_target(context: &Context) -> Option<usize> {
 fn serve(
     context: &Arc<Context>,
     state: &Arc<ConnState>,
+    leaving: &Option<Arc<Leaving>>,
     mut request: Request<Incoming>,
 ) -> Respond {
     host::from_target(&mut request);
     let now =
         if context.wants_exact_times() { tokamak_cost::now() } else { tokamak_cost::coarse() };
     let moments = Moments { began: state.serve(now), now };
+    let leaving = leaving.clone().filter(|_| may_leave(&request));
     let request = request.map(|body| body.map_err(|_| Cut::Lost));
     let serving = pipeline::serve(context, state.clone(), request, moments);
-    Respond { serving, context: context.clone(), state: state.clone() }
+    Respond { serving, context: context.clone(), state: state.clone(), leaving }
+}
+
+/// Whether the response to a request may be sent without the library: a client of HTTP/1.0 does not
+/// know chunks; closing is the library's business, and so is a body that nobody has read, which
+/// would be taken for the next request.
+fn may_leave(request: &Request<Incoming>) -> bool {
+    let closes = |list| has_word(list, b"close");
+    request.version() == Version::HTTP_11
+        && request.body().is_end_stream()
+        && !request.headers().get_all(CONNECTION).iter().any(closes)
+}
+
+/// Whether the library sends the body of a response with this head in chunks. Scripts may have
+/// changed it.
+fn is_chunked<B>(response: &Response<B>) -> bool {
+    let of_framing = [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING];
+    response.status() == StatusCode::OK
+        && !of_framing.iter().any(|name| response.headers().contains_key(name))
 }
 
 /// The future response to a request, with the header fields that only HTTP/1 has.
@@ -205,10 +261,11 @@ struct Respond {
     serving: Serving,
     context: Arc<Context>,
     state: Arc<ConnState>,
+    leaving: Option<Arc<Leaving>>,
 }
 
 impl Future for Respond {
-    type Output = Result<Response<Reply>, Gone>;
+    type Output = Result<Response<LibraryBody>, Gone>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
         let mut response = ready!(Pin::new(&mut self.serving).poll(cx))?;
@@ -225,6 +282,15 @@ impl Future for Respond {
         {
             response.extensions_mut().insert(ReasonPhrase::from_static(b""));
         }
-        Poll::Ready(Ok(response))
+        let leaving = self.leaving.as_ref().filter(|_| is_chunked(&response));
+        let body = |reply: Reply| match leaving {
+            Some(leaving) if reply.is_endless() => {
+                self.state.begin_head();
+                leaving.put(reply);
+                LibraryBody::Left
+            }
+            _ => LibraryBody::Own(reply),
+        };
+        Poll::Ready(Ok(response.map(body)))
     }
 }

@@ -92,6 +92,16 @@ impl ConnState {
         let _ = self.upgraded.set(upgraded);
     }
 
+    /// Records that nothing of the response that is sent now has been written.
+    pub fn begin_head(&self) {
+        self.is_stalled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether all that the HTTP library wanted to write has been written.
+    pub fn is_written(&self) -> bool {
+        !self.is_stalled.load(Ordering::Relaxed)
+    }
+
     /// Whether a WebSocket follows the last response.
     pub fn is_upgraded(&self) -> bool {
         self.upgraded.get().is_some()
