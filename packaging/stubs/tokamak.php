@@ -38,6 +38,38 @@ namespace {
     {
     }
 
+    /**
+     * Publishes an update in the hub of the site.
+     *
+     * @param string|list<string> $topics
+     *
+     * @return string the name of the update
+     *
+     * @throws RuntimeException if the site has no hub, or the hub refuses the update
+     */
+    function tokamak_publish(string|array $topics, string $data): string
+    {
+    }
+
+    /**
+     * The same, with all that the Mercure protocol has.
+     *
+     * @param string|list<string> $topics
+     * @param bool $private only for subscribers who are authorised for one of the topics
+     * @param int|null $retry after how many milliseconds clients that lose their connection come back
+     *
+     * @throws RuntimeException if the site has no hub, or the hub refuses the update
+     */
+    function mercure_publish(
+        string|array $topics,
+        string $data = '',
+        bool $private = false,
+        ?string $id = null,
+        ?string $type = null,
+        ?int $retry = null,
+    ): string {
+    }
+
     /** @return array<string, string> with the names that the client sent */
     function tokamak_request_headers(): array
     {

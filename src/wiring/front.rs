@@ -47,6 +47,7 @@ pub fn main(start: FrontStart) -> u8 {
         number: pool.number,
         segment: pool.segment,
         bells: pool.bells,
+        hub: pool.hub,
         exposed_version: pool.exposed_version,
         access_log: pool.access_log.map(File::from),
         want: can_grow(&start.server.sites[pool.site_index].pool.size)
@@ -215,8 +216,8 @@ fn handle(
         ToFront::Forget { pool } => front.forget(pool),
         // Heard before.
         ToFront::Answer { .. } | ToFront::Stream { .. } | ToFront::Dropped { .. } => {}
-        ToFront::Drain => {
-            front.drain();
+        ToFront::Drain { is_replaced } => {
+            front.drain(is_replaced);
             let _ = control::send(channel, &FromFront::Draining, &[]);
             let (front, channel, drained) = (front.clone(), channel.clone(), drained.clone());
             // Deaths of workers must still be received while the last requests run.

@@ -104,7 +104,7 @@ fn wait(signals: Signals, front: &Front, listen: Option<&FpmAddress>) {
         // requests. If it is gone already, that is what we want.
         let _ = fs::remove_file(path);
     }
-    front.drain();
+    front.drain(false);
     // A second signal ends the server without waiting for them.
     std::thread::spawn(move || {
         wait_for_signal(&signals);

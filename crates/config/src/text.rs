@@ -306,6 +306,7 @@ fn raise_trace(trace: &Trace) -> option::Trace {
 fn raise_mercure(mercure: Option<&Mercure>) -> option::Mercure {
     let unset = option::Mercure::defaults();
     let Some(mercure) = mercure else { return unset };
+    let redis = mercure.nodes.as_ref();
     let key = |key: &Option<TokenKey>| plain(key.as_ref().map(|key| KeyText(key.key.clone())));
     let algorithm =
         |key: &Option<TokenKey>, unset| key.as_ref().map_or(unset, |key| plain(key.algorithm));
@@ -322,6 +323,12 @@ fn raise_mercure(mercure: Option<&Mercure>) -> option::Mercure {
         subscribers: plain(count(mercure.subscribers)),
         topics: plain(count(mercure.topics)),
         update_size: plain(Size(mercure.update_size as u64)),
+        redis: plain(redis.map(|redis| Direct(redis.server.clone()))),
+        redis_password: plain(redis.and_then(|redis| redis.password.clone())),
+        redis_database: redis
+            .map_or(unset.redis_database, |redis| plain(Count(redis.database.into()))),
+        redis_prefix: redis.map_or(unset.redis_prefix, |redis| plain(Text(redis.prefix.clone()))),
+        redis_timeout: redis.map_or(unset.redis_timeout, |redis| plain(redis.timeout)),
         heartbeat: plain(mercure.heartbeat),
     }
 }

@@ -119,6 +119,7 @@ failures! {
     TooManyConnections    Server   Later  503  "The server has too many connections. Please try \
         again."
     FileUnavailable       Server   Later  503  "The server could not answer. Please try again."
+    HubUnreachable        Server   Later  503  "The other nodes cannot be told. Please try again."
     NoWorkers             Server   Later  503  "The application is not running. Please try again."
     WorkerSlow            Backend  Never  504  "The application took too long to answer."
     NotCached             Server  Never  504  "The page is not in the cache, and nothing else was \

@@ -32,6 +32,7 @@ use crate::export::Exporter;
 use crate::log;
 use crate::login::Passwords;
 use crate::pools::{PoolLink, Queues};
+use crate::push::Taker;
 use crate::temp_dir;
 use crate::tls::{Tls, WantName};
 use start::Shared;
@@ -92,6 +93,8 @@ pub struct Front {
     tls: Option<Arc<Tls>>,
     /// Verifies passwords, if rules ask for them.
     passwords: Option<Arc<Passwords>>,
+    /// What takes in what workers publish, as long as it lives.
+    takers: Mutex<Vec<Taker>>,
     /// Access logs of pools.
     pool_logs: Mutex<Vec<log::Log>>,
     /// The queues in use.
@@ -139,10 +142,13 @@ impl Front {
                 std::thread::Builder::new().name(format!("loop-{index}")).stack_size(STACK);
             threads.push(thread.spawn(move || event_loop::run(event_loop, sockets, bells, inbox))?);
         }
+        let takers = shared.hubs.iter().flatten().filter_map(Taker::start);
+        let takers = takers.collect::<io::Result<_>>()?;
         let admin = start.admin.take();
         let admin = admin.map(|admin| Admin::start(admin, shared.figures())).transpose()?;
         Ok(Front {
             loops: senders,
+            takers: Mutex::new(takers),
             threads: Mutex::new(threads),
             access_logs: Mutex::new(shared.access_logs),
             admin: Mutex::new(admin),
@@ -264,8 +270,12 @@ impl Front {
     }
 
     /// Stops accepting. Running requests are finished and idle connections are closed within the
-    /// configured time limit. Returns when no loop accepts any more.
-    pub fn drain(&self) {
+    /// configured time limit. Returns when no loop accepts any more. `is_replaced`: what workers
+    /// publish from now on is for the hubs of another front.
+    pub fn drain(&self, is_replaced: bool) {
+        if is_replaced {
+            lock(&self.takers).clear();
+        }
         // Close idle connections to applications: they would occupy processes that another front
         // needs.
         self.upstreams.iter().for_each(Upstream::keep_none);

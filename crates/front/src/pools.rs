@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tokamak_sys::channel::Channel;
 use tokamak_upstream::Segment;
 use tokamak_upstream::shm::{Alarm, Source, Want};
 
@@ -26,6 +27,8 @@ pub struct PoolLink {
     pub segment: Arc<Segment>,
     /// Eventfds by which its workers wake the event loops, in the order of the loops.
     pub bells: Vec<OwnedFd>,
+    /// The line by which its workers publish in the site's hub, if there is one.
+    pub hub: Option<Channel>,
     /// PHP's version, if responses show it.
     pub exposed_version: Option<String>,
     /// The file of its own access log, open for appending, if it has one.

@@ -88,6 +88,18 @@ impl Hub {
         }
     }
 
+    /// Takes over updates of before. Who has subscribed already is ended, and comes back to what it
+    /// has missed of them: nobody knows what of it is news for whom.
+    pub fn load(&self, updates: impl IntoIterator<Item = Update>) {
+        let mut shards: Vec<_> = self.loops.iter().map(|each| lock(&each.shard)).collect();
+        let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
+        updates.into_iter().for_each(|update| history.push(update));
+        let woken: Vec<Waker> =
+            shards.iter_mut().flat_map(|shard| shard.begin_anew(&history)).collect();
+        drop((shards, history));
+        woken.into_iter().for_each(Waker::wake);
+    }
+
     /// Waits until there is something to give out on this loop. Returns whom to wake then; they are
     /// many at times, so the caller lets others take turns between them.
     pub fn poll_give_out(&self, index: usize, cx: &mut Context<'_>) -> Poll<Vec<Waker>> {

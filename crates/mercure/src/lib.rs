@@ -27,7 +27,7 @@ pub use form::{Malformed, Pair, pairs};
 pub use history::{EARLIEST, Replay};
 pub use hub::{Figures, Full, Hub, Subscription};
 pub use limits::Limits;
-pub use publication::{Refused, publication};
+pub use publication::{Refused, draft, publication};
 pub use selector::Selector;
 pub use shard::{End, Piece, Wanted};
 pub use token::{Algorithm, Claims, Invalid, Key};

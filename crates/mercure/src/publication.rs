@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::form::{self, Malformed};
+use crate::form::{self, Malformed, Pair};
 use crate::history::EARLIEST;
 use crate::limits::{LONGEST, Limits};
 use crate::update::Draft;
@@ -49,8 +49,19 @@ impl fmt::Display for Refused {
 /// # Errors
 /// Fails with what is wrong with it.
 pub fn publication(form: &[u8], limits: &Limits) -> Result<Draft, Refused> {
+    draft(form::pairs(form).map_err(Refused::Form)?, limits)
+}
+
+/// The update that these fields of a form describe.
+///
+/// # Errors
+/// Fails with what is wrong with it.
+pub fn draft<'a>(
+    fields: impl IntoIterator<Item = Pair<'a>>,
+    limits: &Limits,
+) -> Result<Draft, Refused> {
     let mut draft = Draft::default();
-    for (name, value) in form::pairs(form).map_err(Refused::Form)? {
+    for (name, value) in fields {
         match &*name {
             "topic" => draft.topics.push(value.into_owned()),
             "data" => draft.data = value.into_owned(),

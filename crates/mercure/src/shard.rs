@@ -170,6 +170,15 @@ impl Shard {
         woken
     }
 
+    /// Ends all subscribers, and gives out nothing of what has come. Returns whom to wake.
+    pub fn begin_anew(&mut self, history: &History) -> Vec<Waker> {
+        self.end_all(End::Closed);
+        self.next = history.end();
+        let mut woken = Vec::new();
+        self.wake_all(&mut woken);
+        woken
+    }
+
     /// Adds a subscriber, after [`Shard::give_out`]. Returns its key, and the name of the update
     /// before the first one that it gets, if it has asked for earlier ones.
     pub fn add(&mut self, wanted: Wanted, history: &History, now: u64) -> (usize, Option<String>) {

@@ -34,6 +34,7 @@ pub fn run(mut zygote: Zygote) -> ExitCode {
     }
     let line = zygote.spare_line();
     let (segment, consumer) = zygote.consumer();
+    let hub = zygote.take_hub();
     let settings = zygote.settings.clone();
     let script =
         match settings.boot.as_deref().or(settings.script.as_deref()).map(CString::new).transpose()
@@ -41,7 +42,7 @@ pub fn run(mut zygote: Zygote) -> ExitCode {
             Ok(script) => script,
             Err(_) => return zygote.fail("the script's path contains a NUL".to_owned()),
         };
-    worker::init(&settings, segment, consumer);
+    worker::init(&settings, segment, consumer, hub);
     worker::warm_up_with(settings.warm.iter().map(|target| record(&settings, target)).collect());
     ZYGOTE.set(Some(zygote));
     let ended = engine::run_sealed(

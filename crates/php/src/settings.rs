@@ -73,6 +73,8 @@ pub struct Settings {
     pub dumpable: bool,
     /// What keeps them from doing so when the process itself is open for a moment.
     pub guard: Option<Guard>,
+    /// The descriptor by which workers reach the site's hub, if it has one.
+    pub hub: Option<i32>,
     /// Workers count and time what each request calls in databases and in other servers.
     pub count_calls: bool,
     /// What workers write to their standard output and error is handed to the supervisor.
@@ -161,6 +163,7 @@ impl Default for Settings {
             hidden_env: Vec::new(),
             dumpable: false,
             guard: None,
+            hub: None,
             count_calls: false,
             catch_output: false,
         }
@@ -230,6 +233,7 @@ impl Settings {
                 let guard = value.parse().ok().and_then(Guard::numbered);
                 self.guard = Some(understood(name, value, guard, "guard")?)
             }
+            key::HUB => self.hub = Some(understood(name, value, value.parse().ok(), "number")?),
             key::KEEP => self.keep(value)?,
             _ => return Ok(false),
         }

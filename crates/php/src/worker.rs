@@ -6,6 +6,7 @@
 mod at_once;
 mod callbacks;
 mod gateway;
+mod publish;
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
@@ -13,6 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null;
 use std::sync::Arc;
 
+use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{EXIT_BOOT_FAILED, EXIT_OUTDATED, EXIT_RETIRED, EXIT_STALE};
 use tokamak_sys::queue::record::Field;
 use tokamak_sys::queue::{
@@ -65,6 +67,10 @@ struct Worker {
     gateway: Gateway,
     /// Texts that `fpm_get_status` is being shown.
     shown: [CString; 4],
+    /// The line to the site's hub, if it has one.
+    hub: Option<Arc<Channel>>,
+    /// What the hub has last answered.
+    answer: CString,
 }
 
 /// The buffers of one request, which requests use in turn.
@@ -87,7 +93,7 @@ thread_local! {
 
 /// Makes this process's worker, which then [`serve`]s. In sealed mode it is made before it has an
 /// entry of the scoreboard.
-pub fn init(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
+pub fn init(settings: &Settings, segment: Arc<Segment>, consumer: Consumer, hub: Option<Channel>) {
     let rules =
         engine::gateway_rules(settings.fpm.as_ref().map_or(&[], |fpm| &fpm.limit_extensions));
     let is_async = settings.mode == Mode::Async;
@@ -126,6 +132,8 @@ pub fn init(settings: &Settings, segment: Arc<Segment>, consumer: Consumer) {
         exit: EXIT_RETIRED,
         gateway: Gateway::of(settings),
         shown: Default::default(),
+        hub: hub.map(Arc::new),
+        answer: CString::default(),
     };
     WORKER.set(Some(Box::new(worker)));
     // The clock finds its function in the vDSO once: that has to be part of the image.

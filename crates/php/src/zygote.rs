@@ -82,6 +82,8 @@ pub struct Zygote {
     channel: Channel,
     segment: Arc<Segment>,
     bells: Vec<OwnedFd>,
+    /// The line to the site's hub, if it has one.
+    hub: Option<Channel>,
     /// How the site is served.
     pub settings: Settings,
     output: Output,
@@ -156,9 +158,9 @@ fn take_over(fd: RawFd) -> Result<OwnedFd, String> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The settings, where output goes, and whether the supervisor has sent the files of an earlier
+/// The settings, the line to the hub, where output goes, and whether the supervisor has sent the files of an earlier
 /// boot of which no image could be taken.
-fn start(channel: &Channel) -> Result<(Settings, Output, bool), String> {
+fn start(channel: &Channel) -> Result<(Settings, Option<Channel>, Output, bool), String> {
     let (pairs, boot_files) =
         match control::receive_within::<ToZygote>(channel, None).map_err(|e| e.to_string())? {
             Heard::Message(ToZygote::Settings(pairs), fds) => (pairs, fds.into_iter().next()),
@@ -166,6 +168,8 @@ fn start(channel: &Channel) -> Result<(Settings, Output, bool), String> {
             _ => return Err("the first message must be the settings".to_owned()),
         };
     let settings = Settings::read(&pairs)?;
+    let hub = settings.hub.map(take_over).transpose()?.map(Channel::from_fd);
+    let hub = hub.transpose().map_err(|e| e.to_string())?;
     let output = Output::of(&settings, channel).map_err(|e| format!("the workers' output: {e}"))?;
     engine::start(&settings)?;
     if let Some(fpm) = &settings.fpm {
@@ -181,7 +185,7 @@ fn start(channel: &Channel) -> Result<(Settings, Output, bool), String> {
         guard.keep_to_itself().map_err(|e| format!("capabilities: {e}"))?;
     }
     let has_boot_files = boot_files.map(engine::load_boot_files).is_some();
-    Ok((settings, output, has_boot_files))
+    Ok((settings, hub, output, has_boot_files))
 }
 
 /// A descriptor of the map of this process's pages for C, or the number of the error below 0.
@@ -204,12 +208,13 @@ impl Zygote {
         })?;
         log::count_losses_in(segment.clone());
         match start(&channel) {
-            Ok((settings, output, has_boot_files)) => {
+            Ok((settings, hub, output, has_boot_files)) => {
                 let workers = BTreeMap::new();
                 Ok(Zygote {
                     channel,
                     segment,
                     bells,
+                    hub,
                     settings,
                     output,
                     workers,
@@ -236,7 +241,7 @@ impl Zygote {
                     engine::look_at_each_file();
                 }
                 let consumer = Consumer::new(self.segment.clone(), self.bells, index, instance);
-                worker::init(&self.settings, self.segment, consumer);
+                worker::init(&self.settings, self.segment, consumer, self.hub);
                 end(worker::serve(&self.settings))
             }
             Err(why) => self.end_by(&why),
@@ -259,6 +264,11 @@ impl Zygote {
         let files = engine::save_boot_files();
         let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
         let _ = self.send(&FromZygote::Unsealable { reason }, &files);
+    }
+
+    /// The line to the hub, for the worker that is to be.
+    pub fn take_hub(&mut self) -> Option<Channel> {
+        self.hub.take()
     }
 
     /// A worker's end of the queue, without an entry of the scoreboard yet.

@@ -83,7 +83,7 @@ impl Births {
 
 impl Means for Births {
     fn zygote(&self, start: ZygoteStart<'_>) -> io::Result<Started> {
-        let bells = start.bells.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
+        let bells = start.links.bells.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
         let memory = start.segment.fd().try_clone_to_owned()?;
         self.start(Kind::Zygote { memory, bells, site: Box::new(start.site.clone()) })
     }

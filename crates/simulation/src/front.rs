@@ -350,7 +350,7 @@ impl Front {
                 self.broadcast(Message::Forget { pool }, now);
                 Turned::Forgotten(pool)
             }
-            ToFront::Drain => {
+            ToFront::Drain { .. } => {
                 self.broadcast(Message::Drain, now);
                 (self.waits, self.listens) = (Some(now), u64::MAX);
                 self.alarm.set(now);

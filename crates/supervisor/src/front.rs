@@ -63,6 +63,8 @@ pub struct PoolLink {
     pub segment: Arc<Segment>,
     /// One eventfd for each event loop.
     pub bells: Vec<OwnedFd>,
+    /// The line by which its workers publish in the site's hub, if there is one.
+    pub hub: Option<Channel>,
     /// PHP's version, if responses have it (`X-Powered-By`).
     pub exposed_version: Option<String>,
     /// Its own access log, opened for appending, if it has one.
@@ -262,7 +264,8 @@ fn link(pool: &PoolPlan<'_>) -> io::Result<PoolLink> {
         site_index: pool.site_index,
         number: pool.number,
         segment: Arc::clone(pool.segment),
-        bells: pool.bells.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?,
+        bells: pool.links.bells.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?,
+        hub: pool.links.hub.as_ref().map(|line| line.front_end()).transpose()?,
         exposed_version: pool.exposed_version.map(str::to_owned),
         access_log: match pool.access_log {
             Some(path) => Some(open_log(path)?.into()),
@@ -277,6 +280,7 @@ fn descriptors(start: &FrontStart) -> Vec<RawFd> {
     let bells = pools
         .clone()
         .flat_map(|pool| pool.bells.iter().chain(&pool.access_log).map(AsRawFd::as_raw_fd));
+    let hubs = pools.clone().flat_map(|pool| &pool.hub).map(AsRawFd::as_raw_fd);
     let segments =
         pools.flat_map(|pool| pool.segment.descriptors().map(|descriptor| descriptor.as_raw_fd()));
     let listeners = start
@@ -287,7 +291,12 @@ fn descriptors(start: &FrontStart) -> Vec<RawFd> {
         .chain(start.admin.iter().map(|(_, socket)| socket))
         .chain(start.access_logs.iter().flatten())
         .map(AsRawFd::as_raw_fd);
-    bells.chain(segments).chain(listeners).chain([start.channel.as_fd().as_raw_fd()]).collect()
+    bells
+        .chain(hubs)
+        .chain(segments)
+        .chain(listeners)
+        .chain([start.channel.as_fd().as_raw_fd()])
+        .collect()
 }
 
 /// Opens a log file for appending, made if it is not there.

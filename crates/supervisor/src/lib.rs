@@ -41,6 +41,7 @@ pub mod renew;
 mod run;
 pub mod settings;
 mod shared_tickets;
+pub mod site_links;
 pub mod size;
 mod sockets;
 mod state_dir;

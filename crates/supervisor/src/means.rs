@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,6 +11,8 @@ use tokamak_config::{Server, Site};
 use tokamak_sys::channel::{Channel, Received};
 use tokamak_sys::process::{Child, Identity};
 use tokamak_sys::queue::Segment;
+
+use crate::site_links::SiteLinks;
 
 /// A process that was started and has not been reaped yet.
 pub trait Process: fmt::Debug {
@@ -71,8 +73,8 @@ pub struct ZygoteStart<'a> {
     pub site: &'a Site,
     /// Its queue.
     pub segment: &'a Segment,
-    /// The bells of the front's event loops.
-    pub bells: &'a [OwnedFd],
+    /// What it shares with others of its site.
+    pub links: &'a SiteLinks,
     /// Its first message.
     pub settings: &'a [(String, String)],
     /// What a boot depends on of which no image could be taken.
@@ -87,8 +89,8 @@ pub struct PoolPlan<'a> {
     pub number: u32,
     /// Its queue.
     pub segment: &'a Arc<Segment>,
-    /// One eventfd for each event loop.
-    pub bells: &'a [OwnedFd],
+    /// What it shares with other pools of its site.
+    pub links: &'a SiteLinks,
     /// PHP's version, if responses have it.
     pub exposed_version: Option<&'a str>,
     /// The file of its own access log, if it has one.

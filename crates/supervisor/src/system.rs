@@ -66,10 +66,10 @@ impl Means for System<'_> {
 }
 
 fn execute(php: &Executable, start: ZygoteStart<'_>) -> io::Result<Started> {
-    let ZygoteStart { identity: whose, site, segment, bells, settings, boot_files } = start;
+    let ZygoteStart { identity: whose, site, segment, links, settings, boot_files } = start;
     let (ours, theirs) = Channel::pair()?;
     let mut fds: Vec<BorrowedFd<'_>> = vec![theirs.as_fd(), segment.fd()];
-    fds.extend(bells.iter().map(AsFd::as_fd));
+    fds.extend(links.descriptors());
     let mut entrance = settings::entrance(site, whose);
     // It has to do this first, because later it lacks the right to.
     let identity = whose.filter(|_| entrance.is_empty());

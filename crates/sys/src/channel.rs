@@ -106,7 +106,11 @@ impl Channel {
     pub fn receive(&self) -> io::Result<Received> {
         let length = match self.length_of_next()? {
             None => return Ok(Received::Nothing),
-            Some(0) => return Ok(Received::Closed),
+            Some(0) => {
+                // An empty message looks like the end, and must not be there for ever.
+                let _ = recv(&self.fd, &mut [0_u8; 0], RecvFlags::DONTWAIT);
+                return Ok(Received::Closed);
+            }
             Some(length) => length,
         };
         let mut bytes = vec![0_u8; length.min(MAX_MESSAGE)];

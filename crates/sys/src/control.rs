@@ -15,6 +15,7 @@
 //! 4              the pool's segment (memfd)                  ZYGOTE_SEGMENT
 //! 5, 6, …        one eventfd for each event loop of the front ZYGOTE_BELLS; as many as the
 //!                segment says
+//! behind those   the workers' end of the line to the site's hub, if it has one  key::HUB
 //! ```
 //!
 //! ```text
@@ -149,6 +150,8 @@ pub mod key {
     /// Number of the capability that guards the zygote from others of the same user, as long as it
     /// lives; workers give it up.
     pub const GUARD: &str = "guard";
+    /// Number of the descriptor by which workers reach the site's hub (see [`crate::hub`]).
+    pub const HUB: &str = "hub";
     /// Endings of files that may be run, separated by spaces; empty or absent: any.
     pub const LIMIT_EXTENSIONS: &str = "limit_extensions";
     /// Root directory of the workers, entered after module start-up. Needs a zygote that may do

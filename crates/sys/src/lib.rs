@@ -8,6 +8,7 @@ pub mod channel;
 pub mod control;
 pub mod control_groups;
 pub mod file_lock;
+pub mod hub;
 pub mod log_file;
 pub mod memory;
 pub mod memory_file;

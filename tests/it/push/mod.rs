@@ -2,6 +2,10 @@
 
 /// A subscriber, and tokens.
 mod client;
+/// What scripts publish.
+mod functions;
+/// Several nodes with one hub.
+mod nodes;
 /// What the hub refuses, and of whom.
 mod refused;
 /// Streams: how they go on, and why they end.
@@ -13,9 +17,14 @@ use client::*;
 
 /// A site with a hub; `lines` are more lines of its table.
 fn setup(lines: &str) -> Setup {
+    setup_of(Kind::Classic, lines)
+}
+
+/// The same, in this mode.
+fn setup_of(kind: Kind, lines: &str) -> Setup {
     let keys = format!("publisher_key = \"{PUBLISHER}\"\nsubscriber_key = \"{SUBSCRIBER}\"");
     let anonymous = if lines.contains("anonymous") { "" } else { "anonymous = true\n" };
-    Setup::new(Kind::Classic)
+    Setup::new(kind)
         .workers(1)
         .line("admin = \"unix:admin.sock\"")
         .site_line(&format!("[site.mercure]\nenabled = true\n{keys}\n{anonymous}{lines}"))

@@ -49,6 +49,29 @@ fn a_stream_ends_with_its_token() {
     assert_eq!(subscriber.ask(&get("/index.php")).status, 200);
 }
 
+/// A stream may leave the HTTP library, and must not leave an unread body behind: the next reader
+/// would take it for a request.
+#[test]
+fn a_body_that_nobody_reads_is_no_request() {
+    let server = setup("").start();
+    let claims = json!({"mercure": {"subscribe": ["*"]}, "exp": seconds() + 2});
+    let token = signed(SUBSCRIBER, &claims);
+    let body = "GET /index.php HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let mut connection = server.connect();
+    connection.send(format!(
+        "GET {HUB}?topic=/a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    assert_eq!(connection.response().status(), 200);
+    // The connection may be closed, or go on with the next request.
+    if connection.try_send("GET /missing.txt HTTP/1.1\r\nHost: localhost\r\n\r\n").is_ok()
+        && let Ok(next) = connection.try_response("GET")
+    {
+        assert_eq!(next.status(), 404);
+    }
+}
+
 #[test]
 fn streams_come_over_http_2_too() {
     let server = setup("").start();

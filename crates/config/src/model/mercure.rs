@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Secret;
+use super::{Secret, Tier};
 
 /// How tokens are signed (RFC 7518 section 3.1, RFC 8037).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub struct TokenKey {
 /// The hub of a site.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mercure {
-    /// The key of publishers; absent: nobody publishes.
+    /// The key of publishers; absent: none has a token.
     pub publisher: Option<TokenKey>,
     /// The key of subscribers; absent: none has a token.
     pub subscriber: Option<TokenKey>,
@@ -94,6 +94,8 @@ pub struct Mercure {
     pub topics: usize,
     /// Bytes of an update.
     pub update_size: usize,
+    /// The server by which several nodes are one hub.
+    pub nodes: Option<Tier>,
     /// After how long a subscriber gets something.
     pub heartbeat: Duration,
 }

@@ -1,5 +1,7 @@
 //! Hubs of sites.
 
+use std::time::Duration;
+
 use super::{Place, has};
 use crate::*;
 
@@ -12,7 +14,9 @@ fn a_hub_is_what_its_table_says() {
     assert_eq!(load("history = 5\n").sites[0].mercure, None, "it is off");
     let text = "enabled = true\nanonymous = true\norigins = ['https://WWW.example.org', '*']\n\
                 publisher_algorithm = 'ES256'\nhistory = 5\nhistory_size = '1MiB'\n\
-                subscribers = 6\ntopics = 7\nupdate_size = '8KiB'\nheartbeat = '9s'\n";
+                subscribers = 6\ntopics = 7\nupdate_size = '8KiB'\nheartbeat = '9s'\n\
+                redis = '127.0.0.1:6379'\nredis_database = 2\nredis_prefix = 'a:'\n\
+                redis_timeout = '1s'\n";
     let server = load(text);
     let expected = Mercure {
         publisher: None,
@@ -24,7 +28,14 @@ fn a_hub_is_what_its_table_says() {
         subscribers: 6,
         topics: 7,
         update_size: 8 << 10,
-        heartbeat: std::time::Duration::from_secs(9),
+        nodes: Some(Tier {
+            server: Endpoint::Tcp("127.0.0.1:6379".into()),
+            password: None,
+            database: 2,
+            prefix: "a:".into(),
+            timeout: Duration::from_secs(1),
+        }),
+        heartbeat: Duration::from_secs(9),
     };
     assert_eq!(server.sites[0].mercure.as_deref(), Some(&expected));
     assert_eq!(place.load(&server.to_toml()).unwrap(), server);

@@ -28,6 +28,7 @@ fn these_options_are_secret() {
             "site.env",
             "site.mercure.publisher_key",
             "site.mercure.subscriber_key",
+            "site.mercure.redis_password",
         ]
     );
 }
@@ -77,6 +78,8 @@ fn none_is_printed() {
         enabled = true
         publisher_key = "{SECRET}-{SECRET}"
         subscriber_key = "{SECRET}-{SECRET}"
+        redis = "127.0.0.1:6379"
+        redis_password = "{SECRET}"
         "#
     );
     let server = place.load(&text).unwrap();

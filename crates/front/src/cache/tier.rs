@@ -20,7 +20,7 @@ use http::header::{HeaderMap, HeaderValue, VARY};
 use tokamak_cache::{Entry, Key, Moment, Purge, Selection, decode, encode};
 use tokamak_config as config;
 use tokamak_outbound::Names;
-use tokamak_outbound::redis::{Batch, Client, CommandError, Server, Value};
+use tokamak_outbound::redis::{Batch, Client, CommandError, Server, Value, streams};
 
 use crate::log;
 use purges::{Log, Outgoing, Position};
@@ -237,9 +237,10 @@ impl Tier {
                 continue;
             };
             let entries = match position {
-                Some(_) => purges::of_streams(reply),
-                None => purges::of_range(reply),
+                Some(_) => streams::of_streams(reply),
+                None => streams::of_range(reply),
             };
+            let entries = purges::of_entries(entries);
             let due = match position {
                 Some(_) => self.log().append(entries, LONGEST),
                 None => self.log().load(entries, LONGEST),

@@ -96,6 +96,7 @@ async fn live(
         if let Some(cache) = &context.cache {
             cache.attend();
         }
+        context.hubs().for_each(|hub| _ = tokio::spawn(hub.clone().follow()));
     }
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -10,6 +10,7 @@ use std::time::Instant;
 use tokamak_config::{self as config, TraceMode};
 use tokamak_lua::Engine;
 use tokamak_metrics::Counter;
+use tokamak_sys::channel::Channel;
 use tokamak_upstream::remote::Upstream;
 use tokamak_upstream::shm::{Bounds, Gate};
 use tokamak_upstream::{SpoolQuota, open_files, reserve};
@@ -79,7 +80,7 @@ pub struct Shared {
     /// What responses may take in files, in the order of the sites.
     quotas: Vec<Arc<SpoolQuota>>,
     /// The hubs, in the order of the sites.
-    hubs: Vec<Option<Arc<SiteHub>>>,
+    pub hubs: Vec<Option<Arc<SiteHub>>>,
     /// What handshakes need, if there are listeners for TLS.
     pub tls: Option<Arc<Tls>>,
     /// What clients have asked for of late, if that is limited.
@@ -127,7 +128,12 @@ impl Shared {
         let want = start.want_name.take();
         let tls = start.tls.as_ref().map(|(_, all)| Tls::new(&config, all, want));
         let tls = tls.transpose().map_err(io::Error::other)?.map(Arc::new);
-        let hubs = sites.iter().map(|site| SiteHub::new(site, config.loops));
+        let mut lines: BTreeMap<usize, Channel> = BTreeMap::new();
+        for pool in &mut start.pools {
+            lines.extend(pool.hub.take().map(|line| (pool.site_index, line)));
+        }
+        let hubs = sites.iter().enumerate();
+        let hubs = hubs.map(|(index, site)| SiteHub::new(site, config.loops, lines.remove(&index)));
         let hubs = hubs.collect::<io::Result<_>>()?;
         let throttle = limits::throttle(&config);
         let passwords = Passwords::new(&config, &start.users, &throttle)?;

@@ -1,6 +1,8 @@
 //! The hub of a site: its keys, the task that gives updates out on an event loop, and the stream of
 //! a subscriber. What requests ask of it is in [`request::hub`](crate::request::hub).
 
+mod line;
+mod nodes;
 mod stream;
 
 use std::future::poll_fn;
@@ -12,11 +14,15 @@ use std::time::Duration;
 use http::header::AUTHORIZATION;
 use http::uri::{PathAndQuery, Uri};
 use http::{HeaderMap, Request};
+use rustix::rand::{GetRandomFlags, getrandom};
 use tokamak_config as config;
-use tokamak_mercure::{Algorithm, Hub, Key, Limits, pairs};
+use tokamak_mercure::{Algorithm, Draft, Hub, Key, Limits, Update, pairs, uuid};
+use tokamak_sys::channel::Channel;
 use tokio::task::yield_now;
 use tokio::time::{MissedTickBehavior, interval};
 
+pub use line::Taker;
+use nodes::Nodes;
 pub use stream::Events;
 
 /// The path of a site's hub, which is that of the protocol.
@@ -43,14 +49,24 @@ pub struct SiteHub {
     pub publisher: Option<Key>,
     /// The key of subscribers.
     pub subscriber: Option<Key>,
+    /// How many event loops there are.
+    loops: usize,
+    /// The line by which the site's workers publish, if there are any.
+    line: Option<Channel>,
+    /// By what it is one hub with those of other nodes, if it is.
+    nodes: Option<Nodes>,
 }
 
 impl SiteHub {
-    /// The hub of a site, if it is to have one, for so many event loops.
+    /// The hub of a site, if it is to have one, for so many event loops; `line`: that of its workers.
     ///
     /// # Errors
     /// Fails if a key is none.
-    pub fn new(site: &config::Site, loops: usize) -> io::Result<Option<Arc<SiteHub>>> {
+    pub fn new(
+        site: &config::Site,
+        loops: usize,
+        line: Option<Channel>,
+    ) -> io::Result<Option<Arc<SiteHub>>> {
         let Some(config) = &site.mercure else { return Ok(None) };
         let key = |name: &str, key: &Option<config::TokenKey>| -> io::Result<Option<Key>> {
             let Some(config::TokenKey { key, algorithm }) = key else { return Ok(None) };
@@ -71,7 +87,39 @@ impl SiteHub {
             publisher: key("publisher_key", &config.publisher)?,
             subscriber: key("subscriber_key", &config.subscriber)?,
             config: config.clone(),
+            loops,
+            line,
+            nodes: Nodes::new(&site.name, config, loops),
         })))
+    }
+
+    /// Publishes an update. Returns its name. `index` is that of the caller's event loop, or their
+    /// number outside of them.
+    ///
+    /// # Errors
+    /// Fails with the reason if other nodes cannot be told.
+    pub async fn publish(&self, index: usize, mut draft: Draft) -> Result<String, String> {
+        let id = draft.id.take().unwrap_or_else(random_name);
+        draft.id = Some(id.clone());
+        match &self.nodes {
+            Some(nodes) => nodes.publish(index, &draft).await?,
+            None => self.hub.publish(Update::new(draft, random_name)),
+        }
+        Ok(id)
+    }
+
+    /// Waits until it knows what other nodes have published, but not for long.
+    pub async fn ready(&self) {
+        if let Some(nodes) = &self.nodes {
+            nodes.ready().await;
+        }
+    }
+
+    /// Takes in what other nodes publish, if there are any, for as long as this runs.
+    pub async fn follow(self: Arc<SiteHub>) {
+        if let Some(nodes) = &self.nodes {
+            nodes.follow(&self.hub).await;
+        }
     }
 
     /// Gives updates out to the subscribers of the event loop on which this runs, as long as that
@@ -91,6 +139,14 @@ impl SiteHub {
             }
         }
     }
+}
+
+/// A name for an update that has none.
+fn random_name() -> String {
+    let mut random = [0; 16];
+    // The kernel gives so few bytes always, and whole.
+    let _ = getrandom(&mut random, GetRandomFlags::empty());
+    uuid(random)
 }
 
 /// The token that a query had.

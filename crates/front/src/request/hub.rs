@@ -10,9 +10,8 @@ use http::header::{
     REFERER, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
 use http::{Method, Request, Response, StatusCode};
-use rustix::rand::{GetRandomFlags, getrandom};
 use tokamak_cost::{Ledger, Phase};
-use tokamak_mercure::{Claims, Key, Selector, Update, Wanted, pairs, publication, uuid};
+use tokamak_mercure::{Claims, Key, Selector, Wanted, pairs, publication};
 use tokamak_upstream::body::Body;
 
 use super::body::gather_within;
@@ -62,7 +61,10 @@ pub async fn respond(
         None => Err(Refused::new(Failure::NotFound, "the site has no hub")),
         Some(hub) => match *request.method() {
             Method::OPTIONS => Ok(preflight()),
-            Method::GET | Method::HEAD => subscribe(arrival, request, hub),
+            Method::GET | Method::HEAD => {
+                hub.ready().await;
+                subscribe(arrival, request, hub)
+            }
             Method::POST => publish(arrival, request, given, hub, ledger).await,
             _ => Err(Refused::new(Failure::MethodNotAllowed, "the hub does not know the method")),
         },
@@ -327,18 +329,8 @@ async fn publish(
         let reason = "the token does not allow to publish for all of these topics";
         return Err(Refused::new(Failure::Forbidden, reason));
     }
-    let update = Update::new(draft, random_name);
-    let id = update.id.clone();
-    hub.hub.publish(update);
-    Ok(text(id))
-}
-
-/// A name for an update that has none.
-pub fn random_name() -> String {
-    let mut random = [0; 16];
-    // The kernel gives so few bytes always, and whole.
-    let _ = getrandom(&mut random, GetRandomFlags::empty());
-    uuid(random)
+    let published = hub.publish(arrival.context.index, draft).await;
+    published.map(text).map_err(|reason| Refused::new(Failure::HubUnreachable, reason))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! same time travels together, and no call waits for another's reply before it is sent.
 
 mod commands;
+pub mod streams;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -97,7 +98,28 @@ impl Client {
         if let Some(refusal) = commands.iter().find_map(|command| refusal(command)) {
             return Err(CommandError::Refused(refusal));
         }
-        let limit = self.server.timeout;
+        self.within(self.server.timeout, commands, batch).await
+    }
+
+    /// Sends a single command that may wait at the server, for as long as this at most. Other calls
+    /// of this client wait as long: it is for one that has no others.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub async fn wait(
+        &self,
+        command: Vec<Vec<u8>>,
+        limit: Duration,
+    ) -> Result<Value, CommandError> {
+        self.within(limit, &[command], Batch::Single).await
+    }
+
+    async fn within(
+        &self,
+        limit: Duration,
+        commands: &[Vec<Vec<u8>>],
+        batch: Batch,
+    ) -> Result<Value, CommandError> {
         let mut link = Arc::default();
         match tokio::time::timeout(limit, self.attempt(commands, batch, &mut link)).await {
             Ok(result) => result,

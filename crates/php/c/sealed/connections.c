@@ -124,12 +124,13 @@ void connections_note_closed(int fd)
     }
 }
 
-ssize_t connections_received(int fd, const void *at, ssize_t got)
+ssize_t connections_received(int fd, const void *at, size_t room, ssize_t got)
 {
     connection *c = got > 0 && held && held->is_opening ? find_or_learn(fd) : NULL;
 
     if (c) {
-        wire_received(&c->wire, at, (size_t)got);
+        /* Who only asks for a length gets more than there was room for. */
+        wire_received(&c->wire, at, (size_t)got < room ? (size_t)got : room);
     }
     return got;
 }

@@ -24,7 +24,7 @@ int connections_stale(void);
 void connections_note_sent(int fd, const void *at, size_t len);
 void connections_note_used(int fd);
 void connections_note_closed(int fd);
-ssize_t connections_received(int fd, const void *at, ssize_t got);
+ssize_t connections_received(int fd, const void *at, size_t room, ssize_t got);
 pid_t connections_getpid(void);
 
 #endif

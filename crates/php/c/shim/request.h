@@ -109,6 +109,10 @@ int rust_flush(void);
 /* Fills the buffer unless the body ends before. */
 size_t rust_read_body(char *at, size_t len);
 
+/* Publishes an update in the site's hub. 1: it is, the answer is its id; 0: it is not, the answer
+ * says why. The answer lives until the next call. */
+int rust_publish(const char *update, size_t len, shim_text *answer);
+
 /* The status for a script that cannot be opened, by the error's number. */
 int rust_unopened_status(int error);
 /* The text of a class that is written in PHP, without its opening tag, by its name in lower case.

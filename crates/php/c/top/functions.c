@@ -17,6 +17,7 @@
 #include "ground/variables.h"
 #include "sealed/boot.h"
 #include "sealed/connections.h"
+#include "top/publish.h"
 
 /* Ends the response; the script goes on. What it prints from now on is dropped and is no reason to
  * take the client for gone. */
@@ -354,6 +355,18 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_trailer, 0, 2, _IS_BOOL, 0)
     ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
     ZEND_ARG_TYPE_INFO(0, value, IS_STRING, 0)
 ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_mercure_publish, 0, 1, IS_STRING, 0)
+    ZEND_ARG_TYPE_MASK(0, topics, MAY_BE_STRING | MAY_BE_ARRAY, NULL)
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, data, IS_STRING, 0, "''")
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, private, _IS_BOOL, 0, "false")
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, id, IS_STRING, 1, "null")
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, type, IS_STRING, 1, "null")
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, retry, IS_LONG, 1, "null")
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_publish, 0, 2, IS_STRING, 0)
+    ZEND_ARG_TYPE_MASK(0, topics, MAY_BE_STRING | MAY_BE_ARRAY, NULL)
+    ZEND_ARG_TYPE_INFO(0, data, IS_STRING, 0)
+ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_array, 0, 0, IS_ARRAY, 0)
 ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_MASK_EX(arginfo_response, 0, 0, MAY_BE_ARRAY | MAY_BE_BOOL)
@@ -384,6 +397,8 @@ static const zend_function_entry functions[] = {
     ZEND_FALIAS(fastcgi_finish_request, tokamak_finish_request, arginfo_finish)
     ZEND_FE(headers_send, arginfo_send)
     ZEND_FE(tokamak_trailer, arginfo_trailer)
+    ZEND_FE(tokamak_publish, arginfo_publish)
+    ZEND_FE(mercure_publish, arginfo_mercure_publish)
     ZEND_FE(tokamak_request_headers, arginfo_array)
     ZEND_FALIAS(frankenphp_request_headers, tokamak_request_headers, arginfo_array)
     ZEND_FALIAS(apache_request_headers, tokamak_request_headers, arginfo_array)

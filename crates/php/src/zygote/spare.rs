@@ -170,7 +170,7 @@ impl Zygote {
         let settings = standing_in(&self.settings, looks);
         let bells = std::mem::take(&mut self.bells);
         let consumer = Consumer::new(self.segment.clone(), bells, index, instance);
-        worker::init(&settings, Arc::clone(&self.segment), consumer);
+        worker::init(&settings, Arc::clone(&self.segment), consumer, self.hub.take());
         end(worker::serve(&settings))
     }
 }

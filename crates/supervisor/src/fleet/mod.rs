@@ -15,7 +15,7 @@ use tokamak_sys::control::Status;
 use crate::application::Folder;
 use crate::asker::Asker;
 use crate::change::Changes;
-use crate::generation::{Generation, Life, Patience};
+use crate::generation::{Beginning, Generation, Life, Patience};
 use crate::identities::Identities;
 use crate::liveness::{LOOK_EVERY, idle_look_every};
 use crate::log::{self, Level};
@@ -23,6 +23,7 @@ use crate::means::Means;
 use crate::notify::Notice;
 use crate::reload::Reload;
 use crate::renew::Renewals;
+use crate::site_links::HubLines;
 use crate::storm::Storm;
 use crate::watch::since;
 use moved::Moves;
@@ -93,6 +94,7 @@ pub struct Fleet {
     moves: Moves,
     /// Set by the first signal to stop.
     pub stopping: bool,
+    hubs: HubLines,
     numbered: u32,
 }
 
@@ -109,6 +111,7 @@ impl Fleet {
             unsticking: Renewals::default(),
             moves: Moves::default(),
             stopping: false,
+            hubs: HubLines::default(),
             numbered: 0,
         }
     }
@@ -197,8 +200,9 @@ impl Fleet {
         let number = self.numbered;
         let spawns = resolved.upstreams.iter().any(|upstream| upstream.spawn.is_some());
         let folder = spawns.then(|| outside.folder()).transpose()?;
-        let mut generation =
-            Generation::new(number, configured, resolved, identities, folder, patience, now)?;
+        self.hubs.keep(&resolved);
+        let beginning = Beginning { number, folder, hubs: &mut self.hubs, patience, now };
+        let mut generation = Generation::new(configured, resolved, identities, beginning)?;
         generation.inherit(self.changes.clone());
         self.generations.push(generation);
         Ok(number)
@@ -206,7 +210,7 @@ impl Fleet {
 
     /// Lets all generations finish.
     pub fn drain(&mut self, now: u64) {
-        self.generations.iter_mut().for_each(|generation| generation.drain(now));
+        self.generations.iter_mut().for_each(|generation| generation.drain(false, now));
     }
 
     /// Ends all processes at once.

@@ -161,7 +161,7 @@ impl Fleet {
                 let number = reload.number;
                 let mut accepts = false;
                 for old in self.generations.iter_mut().filter(|old| old.number < number) {
-                    old.drain(now);
+                    old.drain(true, now);
                     accepts |= old.accepts();
                 }
                 // Who asked may rely on the new code from now on.

@@ -19,11 +19,9 @@ mod front;
 mod renewal;
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokamak_config::Server;
-use tokamak_sys::channel;
 use tokamak_sys::control::{Status, ToFront};
 
 use crate::application::{Application, Folder};
@@ -36,6 +34,7 @@ use crate::means::Means;
 use crate::pool::Pool;
 use crate::reminder::Reminder;
 use crate::settings;
+use crate::site_links::{HubLines, SiteLinks};
 use crate::succession::END_LIMIT;
 use crate::watch::since;
 use crate::zygote::Launch;
@@ -68,6 +67,20 @@ pub enum Patience {
     Eager,
     /// When all workers are there: another generation serves meanwhile.
     Careful,
+}
+
+/// What a generation begins with, beside its configuration.
+pub struct Beginning<'a> {
+    /// Counted from 1.
+    pub number: u32,
+    /// Where the sockets of its applications are, if it starts any.
+    pub folder: Option<&'a Folder>,
+    /// The lines to the hubs.
+    pub hubs: &'a mut HubLines,
+    /// When it gets its front.
+    pub patience: Patience,
+    /// The time.
+    pub now: u64,
 }
 
 /// A front with its pools.
@@ -105,26 +118,22 @@ pub struct Generation {
 }
 
 impl Generation {
-    /// A new generation with no process yet. `server` is resolved, `configured` is not. `folder` is
-    /// for sockets.
+    /// A new generation with no process yet. `server` is resolved, `configured` is not.
     ///
     /// # Errors
     /// Fails if the queues or the sockets cannot be made.
     pub fn new(
-        number: u32,
         configured: Server,
         mut server: Server,
         identities: Identities,
-        folder: Option<&Folder>,
-        patience: Patience,
-        now: u64,
+        Beginning { number, folder, hubs, patience, now }: Beginning<'_>,
     ) -> io::Result<Generation> {
         let applications = applications_of(&mut server, number, folder, &identities)?;
         let sites = (0..server.sites.len()).filter(|site| server.sites[*site].has_workers());
         let site_pools = sites.zip(0..).map(|(site, number)| {
-            let count = settings::geometry(&server, &server.sites[site]).bells();
-            let bells = (0..count).map(|_| channel::bell()).collect::<io::Result<Arc<_>>>()?;
-            Ok(SitePool::serving(Pool::new(&server, site, number, bells)?))
+            let bells = settings::geometry(&server, &server.sites[site]).bells();
+            let links = SiteLinks::new(bells, hubs.of(&server.sites[site])?)?;
+            Ok(SitePool::serving(Pool::new(&server, site, number, links.into())?))
         });
         let site_pools = site_pools.collect::<io::Result<Vec<_>>>()?;
         let life = Life::Booting;
@@ -274,11 +283,11 @@ impl Generation {
         }
     }
 
-    /// Lets the front finish, then ends.
-    pub fn drain(&mut self, now: u64) {
+    /// Lets the front finish, then ends. `is_replaced`: by another one.
+    pub fn drain(&mut self, is_replaced: bool, now: u64) {
         match (&mut self.front, self.life) {
             (Some(front), Life::Serving | Life::Fronted) => {
-                front.send(&ToFront::Drain, Vec::new());
+                front.send(&ToFront::Drain { is_replaced }, Vec::new());
                 self.site_pools.iter().for_each(|site_pool| site_pool.pool.drain());
                 self.life = Life::Draining(now);
                 self.give_up_renewals(now);

@@ -184,8 +184,8 @@ impl Generation {
     /// Fails if its memory or descriptors cannot be made.
     pub fn renew(&mut self, site_index: usize, now: u64) -> io::Result<u32> {
         let serving = self.pools().find(|pool| pool.site_index == site_index);
-        let bells = serving.ok_or(io::ErrorKind::NotFound)?.bells().clone();
-        let pool = Pool::new(&self.server, site_index, self.numbered, bells)?;
+        let links = serving.ok_or(io::ErrorKind::NotFound)?.links().clone();
+        let pool = Pool::new(&self.server, site_index, self.numbered, links)?;
         let number = pool.number;
         self.numbered += 1;
         self.site_pools.push(SitePool {

@@ -32,6 +32,7 @@ use crate::machine::Worker;
 use crate::means::PoolPlan;
 use crate::renew::PendingChanges;
 use crate::settings;
+use crate::site_links::SiteLinks;
 use crate::size::Sizer;
 use crate::storm::Storm;
 use crate::watch::{self, BOOT_LIMIT, LastRequest, Limits};
@@ -93,7 +94,7 @@ pub struct Pool {
     /// Its number, by which the front knows it.
     pub number: u32,
     segment: Arc<Segment>,
-    bells: Arc<[OwnedFd]>,
+    links: Arc<SiteLinks>,
     settings: Vec<(String, String)>,
     limits: Limits,
     zygote: Zygote,
@@ -145,7 +146,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// The pool of a site, without processes. All pools of a site have the same bells.
+    /// The pool of a site, without processes. All pools of a site have the same links.
     ///
     /// # Errors
     /// Fails if its memory or descriptors cannot be made.
@@ -153,7 +154,7 @@ impl Pool {
         server: &Server,
         site_index: usize,
         number: u32,
-        bells: Arc<[OwnedFd]>,
+        links: Arc<SiteLinks>,
     ) -> io::Result<Pool> {
         let site = server.sites[site_index].clone();
         let own = settings::settings(&site).map_err(io::Error::other)?;
@@ -162,8 +163,9 @@ impl Pool {
             None => vec![(key::CATCH_OUTPUT.to_owned(), String::new())],
             Some(_) => Vec::new(),
         };
+        let hub = links.setting().into_iter().collect();
         let geometry = settings::geometry(server, &site);
-        let segment = Segment::create(&site.name, geometry)?.with_doorbells(&bells)?;
+        let segment = Segment::create(&site.name, geometry)?.with_doorbells(&links.bells)?;
         segment.set_request_timeout(site.pool.request_timeout);
         if let Some(advice) = advice::for_site(&site) {
             log::site(Level::Warn, &site.name, format_args!("{advice}"));
@@ -187,8 +189,8 @@ impl Pool {
             site_index,
             number,
             segment: Arc::new(segment),
-            bells,
-            settings: [settings::defined(server), own, caught].concat(),
+            settings: [settings::defined(server), own, caught, hub].concat(),
+            links,
             limits: Limits {
                 request: watch::patience(site.mode, site.pool.request_timeout),
                 // In async mode each request is looked at, not each worker.
@@ -235,9 +237,9 @@ impl Pool {
         &self.segment
     }
 
-    /// The eventfds of its queue, for the front.
-    pub fn bells(&self) -> &Arc<[OwnedFd]> {
-        &self.bells
+    /// What it shares with other pools of its site.
+    pub fn links(&self) -> &Arc<SiteLinks> {
+        &self.links
     }
 
     /// What a front needs to know of it.
@@ -247,7 +249,7 @@ impl Pool {
             site_index: self.site_index,
             number: self.number,
             segment: &self.segment,
-            bells: &self.bells,
+            links: &self.links,
             exposed_version: self.exposed_version(),
             access_log: access.map(|access| access.file.as_path()),
         }

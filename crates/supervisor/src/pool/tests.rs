@@ -10,6 +10,7 @@ use tokamak_sys::queue::{Consumer, WorkerState};
 
 use super::*;
 use crate::means::{FrontPlan, Means, Process, Started, ZygoteStart};
+use crate::site_links::SiteLinks;
 use crate::zygote::Launch;
 
 /// Starts zygotes that are nothing but the other end of a channel.
@@ -52,7 +53,8 @@ fn launch(means: &Paper) -> Launch<'_> {
 /// A pool of two workers whose zygote boots the application.
 fn booting(means: &Paper) -> Pool {
     let server = settings::tests::server(Path::new("/srv"));
-    let mut pool = Pool::new(&server, 0, 0, bells().into()).unwrap();
+    let links = SiteLinks { bells: bells(), hub: None };
+    let mut pool = Pool::new(&server, 0, 0, links.into()).unwrap();
     pool.tick(launch(means), 1, &mut Vec::new());
     pool
 }

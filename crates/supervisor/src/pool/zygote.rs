@@ -230,10 +230,10 @@ impl Pool {
                 {
                     return;
                 }
-                let Pool { zygote, site, segment, bells, settings, boot_files, .. } = self;
+                let Pool { zygote, site, segment, links, settings, boot_files, .. } = self;
                 let identity = launch.identity;
                 let boot_files = boot_files.as_ref().map(AsFd::as_fd);
-                let start = ZygoteStart { identity, site, segment, bells, settings, boot_files };
+                let start = ZygoteStart { identity, site, segment, links, settings, boot_files };
                 if let Err(error) = zygote.start(launch.means, start, now) {
                     self.fail(error.to_string());
                 }

@@ -36,7 +36,10 @@ pub enum ToFront {
     },
     /// Accept no more connections, answer the requests that are under way, then say
     /// [`FromFront::Drained`] and exit.
-    Drain,
+    Drain {
+        /// Another front has the lines by which workers publish.
+        is_replaced: bool,
+    },
     /// Write to this log file from now on. Its descriptor comes with the message.
     Reopen {
         /// The index of the access log among those of the configuration; `None` for the error log
@@ -218,7 +221,7 @@ impl Message for ToFront {
                 };
                 Writer::new(1).u32(*pool).u16(*index).u32(*instance).u8(kind).u8(value).end()
             }
-            ToFront::Drain => Writer::new(2).end(),
+            ToFront::Drain { is_replaced } => Writer::new(2).u8(u8::from(*is_replaced)).end(),
             ToFront::Reopen { access } => {
                 let index = access.unwrap_or_default();
                 Writer::new(3).u8(u8::from(access.is_some())).u16(index).end()
@@ -254,7 +257,7 @@ impl Message for ToFront {
                 };
                 ToFront::Death { pool, index, instance, why }
             }
-            2 => ToFront::Drain,
+            2 => ToFront::Drain { is_replaced: from.flag()? },
             3 => {
                 let (is_access, index) = (from.flag()?, from.u16()?);
                 ToFront::Reopen { access: is_access.then_some(index) }

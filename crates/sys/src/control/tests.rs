@@ -77,7 +77,7 @@ fn to_front() -> impl Strategy<Value = ToFront> {
         any::<u32>().prop_map(|number| ToFront::Certificates { number }),
         Just(ToFront::Users),
         ".{0,40}".prop_map(|name| ToFront::Declined { name }),
-        Just(ToFront::Drain),
+        any::<bool>().prop_map(|is_replaced| ToFront::Drain { is_replaced }),
         any::<Option<u16>>().prop_map(|access| ToFront::Reopen { access }),
         (any::<u32>(), proptest::option::of(change()))
             .prop_map(|(question, change)| ToFront::Upstreams { question, change }),

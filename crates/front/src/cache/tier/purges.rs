@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use tokamak_cache::{Key, Purge};
-use tokamak_outbound::redis::Value;
+use tokamak_outbound::redis::streams;
 
 /// A position in the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,35 +65,13 @@ fn from_bytes(bytes: &[u8]) -> Purge {
 /// One entry of the stream.
 pub type StreamEntry = (Position, Purge);
 
-/// The entries in a reply to `XREAD` of one stream.
-pub fn of_streams(reply: Value) -> Vec<StreamEntry> {
-    let Value::Array(mut streams) = reply else { return Vec::new() };
-    match streams.pop() {
-        Some(Value::Array(mut stream)) => stream.pop().map(entries).unwrap_or_default(),
-        _ => Vec::new(),
-    }
-}
-
-/// The entries in a reply to `XREVRANGE`, the oldest first.
-pub fn of_range(reply: Value) -> Vec<StreamEntry> {
-    let mut entries = entries(reply);
-    entries.reverse();
-    entries
-}
-
-fn entries(reply: Value) -> Vec<StreamEntry> {
-    let Value::Array(entries) = reply else { return Vec::new() };
-    entries.iter().filter_map(entry).collect()
-}
-
-fn entry(value: &Value) -> Option<StreamEntry> {
-    let Value::Array(pair) = value else { return None };
-    let [Value::BulkString(id), Value::Array(fields)] = &pair[..] else { return None };
-    let what = fields.get(1).map_or(Purge::All, |what| match what {
-        Value::BulkString(what) => from_bytes(what),
-        _ => Purge::All,
-    });
-    Some((Position::parse(id)?, what))
+/// The purges in entries of the stream.
+pub fn of_entries(entries: Vec<streams::StreamEntry>) -> Vec<StreamEntry> {
+    let entry = |entry: streams::StreamEntry| {
+        let what = entry.fields.first().map_or(Purge::All, |(_, what)| from_bytes(what));
+        Some((Position::parse(&entry.id)?, what))
+    };
+    entries.into_iter().filter_map(entry).collect()
 }
 
 /// The part of the stream that a node has read.
@@ -380,19 +358,14 @@ mod tests {
     }
 
     #[test]
-    fn replies_are_read() {
-        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-        let one = |id: &str, what: &str| {
-            Value::Array(vec![text(id), Value::Array(vec![text("what"), text(what)])])
+    fn entries_are_read() {
+        let entry = |id: &str, what: &[&str]| {
+            let fields = what.iter().map(|what| (b"what".to_vec(), what.as_bytes().to_vec()));
+            streams::StreamEntry { id: id.into(), fields: fields.collect() }
         };
-        let reply = Value::Array(vec![Value::Array(vec![
-            text("purges"),
-            Value::Array(vec![one("1-0", "a"), one("2-1", "kx")]),
-        ])]);
+        let entries = vec![entry("1-0", &["a"]), entry("x", &["a"]), entry("2-1", &["kx"])];
         let expected = [(Position(1, 0), Purge::All), (Position(2, 1), Purge::Key(b"x".to_vec()))];
-        assert_eq!(of_streams(reply), expected);
-        assert_eq!(of_range(Value::Array(vec![one("2-1", "kx"), one("1-0", "a")])), expected);
-        assert_eq!(of_streams(Value::Nil), []);
-        assert_eq!(of_range(Value::Array(vec![Value::Int(1), Value::Array(Vec::new())])), []);
+        assert_eq!(of_entries(entries), expected);
+        assert_eq!(of_entries(vec![entry("3-0", &[])]), [(Position(3, 0), Purge::All)]);
     }
 }
