@@ -158,8 +158,8 @@ fn take_over(fd: RawFd) -> Result<OwnedFd, String> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The settings, the line to the hub, where output goes, and whether the supervisor has sent the files of an earlier
-/// boot of which no image could be taken.
+/// The settings, the line to the hub, where output goes, and whether the supervisor has sent the
+/// files of an earlier boot of which no image could be taken.
 fn start(channel: &Channel) -> Result<(Settings, Option<Channel>, Output, bool), String> {
     let (pairs, boot_files) =
         match control::receive_within::<ToZygote>(channel, None).map_err(|e| e.to_string())? {

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use crate::channel::{Channel, MAX_MESSAGE, Received, Watch, poll};
 
 /// How long a worker waits for the hub: longer than the hub may wait for a Redis server. With a
-/// tenth, a busy one would seem to be gone, and with ten times more a worker would wait for one that
-/// is.
+/// tenth, a busy one would seem to be gone, and with ten times more a worker would wait for one
+/// that is.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 const DONE: u8 = 0;

@@ -1,5 +1,5 @@
-//! A request body that the application gets while the client still sends it. It can be read once, so
-//! the request cannot be asked again when some of it was sent.
+//! A request body that the application gets while the client still sends it. It can be read once,
+//! so the request cannot be asked again when some of it was sent.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};

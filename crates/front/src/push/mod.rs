@@ -58,7 +58,8 @@ pub struct SiteHub {
 }
 
 impl SiteHub {
-    /// The hub of a site, if it is to have one, for so many event loops; `line`: that of its workers.
+    /// The hub of a site, if it is to have one, for so many event loops. `line` is that of its
+    /// workers.
     ///
     /// # Errors
     /// Fails if a key is none.

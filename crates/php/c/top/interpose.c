@@ -250,13 +250,11 @@ INTERPOSE(ssize_t, writev, (int fd, const struct iovec *parts, int count),
           connections_note_used(fd), waiting_writev(fd, parts, count))
 INTERPOSE(ssize_t, recv, (int fd, void *at, size_t len, int flags),
           NOTHING,
-          connections_received(fd, at, len,
-                               waiting_recvfrom(fd, at, len, flags, NULL, NULL)))
+          connections_received(fd, at, len, waiting_recvfrom(fd, at, len, flags, NULL, NULL)))
 INTERPOSE(ssize_t, __recv_chk, (int fd, void *at, size_t len, size_t room, int flags),
           NOTHING, len > room ? LIBC(__recv_chk)(fd, at, len, room, flags)
                               : connections_received(
-                                    fd, at, len,
-                                    waiting_recvfrom(fd, at, len, flags, NULL, NULL)))
+                                    fd, at, len, waiting_recvfrom(fd, at, len, flags, NULL, NULL)))
 INTERPOSE(ssize_t, recvfrom,
           (int fd, void *at, size_t len, int flags, struct sockaddr *from, socklen_t *from_len),
           NOTHING, waiting_recvfrom(fd, at, len, flags, from, from_len))

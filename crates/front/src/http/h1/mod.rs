@@ -101,8 +101,8 @@ pub async fn serve_connection(
     }
 }
 
-/// Serves the requests of one connection until it has been idle for a while, or a body is to be sent
-/// without the library.
+/// Serves the requests of one connection until it has been idle for a while, or a body is to be
+/// sent without the library.
 async fn serve_until_rest(
     context: &Arc<Context>,
     io: H1Io,

@@ -78,7 +78,8 @@ impl Body for LibraryBody {
     }
 }
 
-/// Sends the body of a response in chunks. `false`: the client has gone, or the body has broken off.
+/// Sends the body of a response in chunks. `false`: the client has gone, or the body has broken
+/// off.
 pub async fn send(io: &H1Io, state: &ConnState, mut reply: Box<Reply>) -> bool {
     let (mut held, mut is_over) = (Bytes::new(), false);
     poll_fn(|cx| {
