@@ -145,6 +145,41 @@ fn limits_of_bodies_hold() {
     assert_eq!(reports.recv_timeout(PATIENCE), Ok("closed"));
 }
 
+/// An application that closes because a client is slow has not failed, and its address is not left
+/// out.
+#[test]
+fn an_impatient_application_is_not_left_out() {
+    let (report, reports) = channel();
+    let backend = Backend::start(move |client| {
+        if let Some(asked) = client.head() {
+            let _ = report.send("head");
+            if asked.target() == "/app/fast" {
+                client.take(3);
+                client.send(&text("ok"));
+            }
+        }
+    });
+    // Twice, so that one could be left out.
+    let lines = format!(
+        "address = [\"{0}\", \"{1}\"]\nrequest_buffering = false\nfailures = 1",
+        backend.url,
+        backend.url.replace("127.0.0.1", "localhost")
+    );
+    let server = Setup::new(Kind::Fastcgi)
+        .upstream(&lines)
+        .site_line("[[site.route]]\npath = \"/app\"\nupstream = \"app\"")
+        .start();
+    for _ in 0..4 {
+        let mut slow = begins(&server, &reports, "Content-Length: 1000");
+        assert_eq!(slow.response().status(), 408);
+    }
+    for _ in 0..4 {
+        let answer = server.send(&post("/app/fast", "text/x", "abc")).expect(200);
+        assert_eq!(answer.text(), "ok");
+    }
+    assert!(!server.log().contains("left out"), "{}", server.log());
+}
+
 /// The client takes no answer before its body is sent, and there is no room for the answer: that
 /// ends, and does not hold the connection for ever.
 #[test]

@@ -60,9 +60,12 @@ fn a_body_that_nobody_reads_is_no_request() {
     let mut connection = server.connect();
     connection.send(format!(
         "GET {HUB}?topic=/a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
-         Content-Length: {}\r\n\r\n{body}",
+         Content-Length: {}\r\n\r\n",
         body.len()
     ));
+    let subscribers = || metrics::samples(&server)["tokamak_hub_subscribers{site=\"localhost\"}"];
+    eventually(PATIENCE, || (subscribers() == 1.0).then_some(())).expect("the stream has begun");
+    connection.send(body);
     assert_eq!(connection.response().status(), 200);
     // The connection may be closed, or go on with the next request.
     if connection.try_send("GET /missing.txt HTTP/1.1\r\nHost: localhost\r\n\r\n").is_ok()

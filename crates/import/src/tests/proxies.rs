@@ -168,6 +168,15 @@ fn files_may_come_first() {
 }
 
 #[test]
+fn bodies_are_gathered_or_not() {
+    for (value, is_kept) in [("off", true), ("on", false)] {
+        let import = nginx(&format!("location /a/ {{ {ASK}; proxy_request_buffering {value}; }}"));
+        assert_eq!(import.toml.contains("request_buffering = false"), is_kept, "{}", import.toml);
+        assert!(import.notes.is_empty(), "{:?}", import.notes);
+    }
+}
+
+#[test]
 fn groups_are_upstreams() {
     let import = whole(
         "http { upstream app { least_conn; server 10.0.0.1:3000 weight=3; server 10.0.0.2; \
