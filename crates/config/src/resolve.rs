@@ -24,13 +24,14 @@ mod upstream;
 pub(crate) use mount::around;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::error::Errors;
-use crate::model::{Http2, Limits, Lua, Secret, Server, Site, Timeouts};
+use crate::model::{Http2, Limits, Lua, Secret, Server, Site, Tier, Timeouts};
 use crate::option;
 use crate::origin::{Given, Origin};
 use crate::raw::Raw;
-use crate::value::{Auto, Count, Text};
+use crate::value::{Auto, Count, Direct, Text};
 
 /// Characters that a secret has at least.
 const SHORTEST_SECRET: usize = 16;
@@ -143,6 +144,23 @@ impl Default for Lua {
 /// What the sites of `raw` mean by themselves; everything wrong goes to `errors`.
 pub(crate) fn sites(raw: &Raw, around: &Surroundings, errors: &mut Errors) -> Vec<Site> {
     Reader { raw, around, errors }.sites()
+}
+
+/// The Redis server by which several nodes share something, if one is named.
+fn tier(
+    server: &Option<Direct>,
+    password: &Option<Secret>,
+    database: Count,
+    prefix: &Text,
+    timeout: Duration,
+) -> Option<Tier> {
+    Some(Tier {
+        server: server.as_ref()?.0.clone(),
+        password: password.clone(),
+        database: database.0 as u32,
+        prefix: prefix.0.clone(),
+        timeout,
+    })
 }
 
 fn number(value: u64) -> usize {

@@ -32,7 +32,7 @@ use crate::export::Exporter;
 use crate::log;
 use crate::login::Passwords;
 use crate::pools::{PoolLink, Queues};
-use crate::push::Taker;
+use crate::push::HubThread;
 use crate::temp_dir;
 use crate::tls::{Tls, WantName};
 use start::Shared;
@@ -93,8 +93,8 @@ pub struct Front {
     tls: Option<Arc<Tls>>,
     /// Verifies passwords, if rules ask for them.
     passwords: Option<Arc<Passwords>>,
-    /// What takes in what workers publish, as long as it lives.
-    takers: Mutex<Vec<Taker>>,
+    /// They receive what workers publish, as long as they live.
+    hub_threads: Mutex<Vec<HubThread>>,
     /// Access logs of pools.
     pool_logs: Mutex<Vec<log::Log>>,
     /// The queues in use.
@@ -142,13 +142,13 @@ impl Front {
                 std::thread::Builder::new().name(format!("loop-{index}")).stack_size(STACK);
             threads.push(thread.spawn(move || event_loop::run(event_loop, sockets, bells, inbox))?);
         }
-        let takers = shared.hubs.iter().flatten().filter_map(Taker::start);
-        let takers = takers.collect::<io::Result<_>>()?;
+        let hub_threads = shared.hubs.iter().flatten().filter_map(HubThread::start);
+        let hub_threads = hub_threads.collect::<io::Result<_>>()?;
         let admin = start.admin.take();
         let admin = admin.map(|admin| Admin::start(admin, shared.figures())).transpose()?;
         Ok(Front {
             loops: senders,
-            takers: Mutex::new(takers),
+            hub_threads: Mutex::new(hub_threads),
             threads: Mutex::new(threads),
             access_logs: Mutex::new(shared.access_logs),
             admin: Mutex::new(admin),
@@ -274,7 +274,7 @@ impl Front {
     /// publish from now on is for the hubs of another front.
     pub fn drain(&self, is_replaced: bool) {
         if is_replaced {
-            lock(&self.takers).clear();
+            lock(&self.hub_threads).clear();
         }
         // Close idle connections to applications: they would occupy processes that another front
         // needs.

@@ -10,7 +10,7 @@
 //! ```
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use crate::channel::{Channel, MAX_MESSAGE, Received, Watch, poll};
@@ -56,30 +56,12 @@ pub fn publish(line: &Channel, update: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// What came to the front's end of the line.
-#[derive(Debug)]
-pub enum Asked {
-    /// An update, and by what it is answered.
-    Update(Vec<u8>, Answer),
-    /// A message that nobody waits for an answer to, or that could not be taken.
-    Useless,
-    /// Nothing is there now.
-    Nothing,
-    /// All workers are gone.
-    Closed,
-}
-
-/// Takes the next message if there is one; never waits.
-pub fn next(line: &Channel) -> Asked {
-    match line.receive() {
-        Ok(Received::Message(update, fds)) => {
-            let channel = fds.into_iter().next().and_then(|fd: OwnedFd| Channel::from_fd(fd).ok());
-            channel.map_or(Asked::Useless, |channel| Asked::Update(update, Answer(channel)))
-        }
-        Ok(Received::Nothing) => Asked::Nothing,
-        Ok(Received::Closed) => Asked::Closed,
-        Err(_) => Asked::Useless,
-    }
+/// Takes the next message at the front's end of the line; never waits. Nothing comes of a message
+/// without a channel for its answer: no worker of ours sends one.
+pub fn next(line: &Channel) -> Option<(Vec<u8>, Answer)> {
+    let Ok(Received::Message(update, fds)) = line.receive() else { return None };
+    let channel = Channel::from_fd(fds.into_iter().next()?).ok()?;
+    Some((update, Answer(channel)))
 }
 
 /// Answers one update. Dropped without an answer, it says that the hub has gone.
@@ -141,8 +123,8 @@ mod tests {
         let answered = thread::spawn(move || {
             let answer = || loop {
                 poll(&mut [Watch::read(front.as_fd())], None).unwrap();
-                if let Asked::Update(update, answer) = next(&front) {
-                    return (update, answer);
+                if let Some(asked) = next(&front) {
+                    return asked;
                 }
             };
             let (update, first) = answer();
@@ -161,13 +143,19 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_is_useless() {
+    fn what_nobody_waits_for_is_dropped() {
         let (workers, front) = Channel::pair().unwrap();
-        assert!(matches!(next(&front), Asked::Nothing));
+        assert!(next(&front).is_none());
         workers.send(b"a", &[]).unwrap();
-        assert!(matches!(next(&front), Asked::Useless));
+        let (ours, theirs) = Channel::pair().unwrap();
+        workers.send(b"b", &[theirs.as_fd()]).unwrap();
+        assert!(next(&front).is_none());
+        let (update, answer) = next(&front).expect("the next one is there");
+        assert_eq!(update, b"b");
+        answer.done("1");
+        assert!(matches!(ours.receive(), Ok(Received::Message(_, _))));
         drop(workers);
-        assert!(matches!(next(&front), Asked::Closed));
+        assert!(next(&front).is_none());
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Reader, number};
-use crate::model::{Cache, Caching, Tier};
+use super::{Reader, number, tier};
+use crate::model::{Cache, Caching};
 use crate::option;
-use crate::value::{Auto, Direct, Text};
+use crate::value::{Auto, Text};
 
 /// A largest response must fit this many times, or hardly anything else would.
 const TIMES: u64 = 4;
@@ -15,17 +15,13 @@ fn cache(raw: &option::Cache) -> Cache {
         memory: number(raw.memory.value.0),
         largest: number(raw.largest.value.0),
         wait: raw.wait.value,
-        tier: raw.redis.value.as_ref().map(|server| tier(raw, server)),
-    }
-}
-
-fn tier(raw: &option::Cache, server: &Direct) -> Tier {
-    Tier {
-        server: server.0.clone(),
-        password: raw.redis_password.value.clone(),
-        database: raw.redis_database.value.0 as u32,
-        prefix: raw.redis_prefix.value.0.clone(),
-        timeout: raw.redis_timeout.value,
+        tier: tier(
+            &raw.redis.value,
+            &raw.redis_password.value,
+            raw.redis_database.value,
+            &raw.redis_prefix.value,
+            raw.redis_timeout.value,
+        ),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The hub of a site.
 
-use super::{Reader, number};
-use crate::model::{Mercure, Tier, TokenAlgorithm, TokenKey};
+use super::{Reader, number, tier};
+use crate::model::{Mercure, TokenAlgorithm, TokenKey};
 use crate::option;
 use crate::origin::{Given, Origin};
 use crate::value::{KeyText, Text};
@@ -42,13 +42,13 @@ impl Reader<'_> {
             subscribers: number(raw.subscribers.value.0),
             topics: number(raw.topics.value.0),
             update_size: number(raw.update_size.value.0),
-            nodes: raw.redis.value.as_ref().map(|server| Tier {
-                server: server.0.clone(),
-                password: raw.redis_password.value.clone(),
-                database: raw.redis_database.value.0 as u32,
-                prefix: raw.redis_prefix.value.0.clone(),
-                timeout: raw.redis_timeout.value,
-            }),
+            nodes: tier(
+                &raw.redis.value,
+                &raw.redis_password.value,
+                raw.redis_database.value,
+                &raw.redis_prefix.value,
+                raw.redis_timeout.value,
+            ),
             heartbeat: raw.heartbeat.value,
         }))
     }

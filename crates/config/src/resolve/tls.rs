@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use super::Reader;
-use crate::model::{CertificateFiles, ClientAuth, Hsts, SiteTls, Tier, Tls};
+use super::{Reader, tier};
+use crate::model::{CertificateFiles, ClientAuth, Hsts, SiteTls, Tls};
 use crate::option;
 use crate::origin::{Given, Origin};
 use crate::value::{Auto, Count, Text};
@@ -71,13 +71,13 @@ impl Reader<'_> {
             client_auth: tls.client_auth.value,
             client_ca,
             unknown_name: tls.unknown_name.value,
-            redis: tls.redis.value.as_ref().map(|server| Tier {
-                server: server.0.clone(),
-                password: tls.redis_password.value.clone(),
-                database: tls.redis_database.value.0 as u32,
-                prefix: tls.redis_prefix.value.0.clone(),
-                timeout: tls.redis_timeout.value,
-            }),
+            redis: tier(
+                &tls.redis.value,
+                &tls.redis_password.value,
+                tls.redis_database.value,
+                &tls.redis_prefix.value,
+                tls.redis_timeout.value,
+            ),
         }
     }
 

@@ -1,5 +1,5 @@
-//! Takes in what the workers of a site publish, on a thread of its own: descriptors come along, and
-//! closing one of a hostile script may take long.
+//! Receives what the workers of a site publish, on a thread of its own: descriptors come along, and
+//! the kernel may take long to close one that a hostile script has sent.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use tokamak_mercure::draft;
 use tokamak_sys::channel::{self, Channel, Watch, poll};
-use tokamak_sys::hub::{self, Asked};
+use tokamak_sys::hub;
 use tokio::runtime::{Builder, Runtime};
 
 use super::SiteHub;
@@ -17,33 +17,33 @@ use super::SiteHub;
 const STACK: usize = 256 * 1024;
 
 /// The thread of a hub, for as long as this lives. Updates that come later wait for another front.
-pub struct Taker {
+pub struct HubThread {
     /// Wakes the thread for its end.
     bell: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Taker {
-    /// Takes in updates for this hub, if there are workers that may publish.
-    pub fn start(hub: &Arc<SiteHub>) -> Option<io::Result<Taker>> {
-        hub.line.is_some().then(|| Taker::new(hub.clone()))
+impl HubThread {
+    /// Receives updates for this hub, if there are workers that may publish.
+    pub fn start(hub: &Arc<SiteHub>) -> Option<io::Result<HubThread>> {
+        hub.line.is_some().then(|| HubThread::new(hub.clone()))
     }
 
-    fn new(hub: Arc<SiteHub>) -> io::Result<Taker> {
+    fn new(hub: Arc<SiteHub>) -> io::Result<HubThread> {
         let bell = channel::bell()?;
         let rung = bell.try_clone()?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let thread = thread::Builder::new().name("hub".into()).stack_size(STACK);
         let thread = thread.spawn(move || {
             if let Some(line) = &hub.line {
-                take_in(&hub, line, &rung, &runtime);
+                receive_updates(&hub, line, &rung, &runtime);
             }
         })?;
-        Ok(Taker { bell, thread: Some(thread) })
+        Ok(HubThread { bell, thread: Some(thread) })
     }
 }
 
-impl Drop for Taker {
+impl Drop for HubThread {
     fn drop(&mut self) {
         // The counter is far from full.
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
@@ -54,19 +54,17 @@ impl Drop for Taker {
     }
 }
 
-fn take_in(hub: &SiteHub, line: &Channel, bell: &OwnedFd, runtime: &Runtime) {
+fn receive_updates(hub: &SiteHub, line: &Channel, bell: &OwnedFd, runtime: &Runtime) {
     loop {
         let mut watches = [Watch::read(bell.as_fd()), Watch::read(line.as_fd())];
         if poll(&mut watches, None).is_err() || watches[0].readable {
             return;
         }
-        match hub::next(line) {
-            Asked::Update(update, answer) => match runtime.block_on(publish(hub, &update)) {
-                Ok(id) => answer.done(&id),
-                Err(reason) => answer.refused(&reason),
-            },
-            // The supervisor has both ends of the line, so it has no end.
-            Asked::Useless | Asked::Nothing | Asked::Closed => {}
+        // The supervisor has both ends of the line, so it has no end that would be found here.
+        let Some((update, answer)) = hub::next(line) else { continue };
+        match runtime.block_on(publish(hub, &update)) {
+            Ok(id) => answer.done(&id),
+            Err(reason) => answer.refused(&reason),
         }
     }
 }

@@ -21,7 +21,7 @@ use tokamak_sys::channel::Channel;
 use tokio::task::yield_now;
 use tokio::time::{MissedTickBehavior, interval};
 
-pub use line::Taker;
+pub use line::HubThread;
 use nodes::Nodes;
 pub use stream::Events;
 

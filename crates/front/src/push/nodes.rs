@@ -197,7 +197,8 @@ fn decoded(entry: &streams::StreamEntry, hub: &Hub) -> Option<Update> {
     let fields = fields(update)?.into_iter();
     let fields = fields.map(|(name, value)| (name.into(), value.into()));
     let draft = draft(fields, hub.limits()).ok()?;
-    // Whoever has put one without a name there has the name of its entry.
+    // Our nodes give each update a name. Another program that writes into the stream may not: all
+    // nodes then call its update by the id of the entry, which is the same for all of them.
     let name = || String::from_utf8_lossy(&entry.id).into_owned();
     Some(Update::new(draft, name))
 }

@@ -62,11 +62,11 @@ fn from_bytes(bytes: &[u8]) -> Purge {
     }
 }
 
-/// One entry of the stream.
-pub type StreamEntry = (Position, Purge);
+/// A purge, and where it stands in the stream.
+pub type PurgeEntry = (Position, Purge);
 
 /// The purges in entries of the stream.
-pub fn of_entries(entries: Vec<streams::StreamEntry>) -> Vec<StreamEntry> {
+pub fn of_entries(entries: Vec<streams::StreamEntry>) -> Vec<PurgeEntry> {
     let entry = |entry: streams::StreamEntry| {
         let what = entry.fields.first().map_or(Purge::All, |(_, what)| from_bytes(what));
         Some((Position::parse(&entry.id)?, what))
@@ -84,7 +84,7 @@ pub struct Log {
     /// The purges before this position are not known.
     floor: Position,
     /// The purges, the newest last.
-    purges: VecDeque<StreamEntry>,
+    purges: VecDeque<PurgeEntry>,
     /// Purges of this node that it has not read back yet, the newest last.
     own: Vec<Own>,
     /// How many purges this node has had.
@@ -163,7 +163,7 @@ impl Log {
     }
 
     /// Adds new entries, and returns the purges to carry out.
-    pub fn append(&mut self, entries: Vec<StreamEntry>, most: usize) -> Vec<Purge> {
+    pub fn append(&mut self, entries: Vec<PurgeEntry>, most: usize) -> Vec<Purge> {
         let mut due = Vec::new();
         for (id, what) in entries {
             self.position = self.position.max(Some(id));
@@ -183,7 +183,7 @@ impl Log {
 
     /// Takes the whole stream, and returns the purges to carry out. If there are `most` entries,
     /// older ones may be missing.
-    pub fn load(&mut self, entries: Vec<StreamEntry>, most: usize) -> Vec<Purge> {
+    pub fn load(&mut self, entries: Vec<PurgeEntry>, most: usize) -> Vec<Purge> {
         self.floor = if entries.len() < most { Position::default() } else { entries[0].0 };
         self.position = Some(entries.last().map(|(id, _)| *id).or(self.lost).unwrap_or_default());
         self.own.retain(|own| own.id.is_none());
@@ -228,7 +228,7 @@ mod tests {
         Position(number, 0)
     }
 
-    fn tag(number: u64, name: &str) -> StreamEntry {
+    fn tag(number: u64, name: &str) -> PurgeEntry {
         (at(number), Purge::Tag(name.to_owned()))
     }
 
