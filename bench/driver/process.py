@@ -130,6 +130,10 @@ class Server:
         little, of which `cpu_seconds` leaves out what has not filled a tick."""
         return sum(run_time(pid) for pid in (stat.pid for stat in self.tree())) / 1e9
 
+    def own_kib(self) -> int:
+        """Memory that its processes have alone."""
+        return sum(private_kibs([stat.pid for stat in self.tree()]))
+
     def dead_root(self) -> int | None:
         """The exit status of a root that has ended, if one has."""
         return next((root.returncode for root in self.roots if root.poll() is not None), None)

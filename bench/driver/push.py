@@ -16,7 +16,7 @@ from . import options, program, record
 from .bars import Verdict
 from .contest import say
 from .crowd import wait_for
-from .process import Server, free_port, private_kibs
+from .process import Server, free_port
 from .sites import REPO
 from .versions import text
 
@@ -64,11 +64,6 @@ class Row:
     """Of other requests meanwhile."""
     others_alone_p99: float
     """The same while nothing is published."""
-
-
-def memory(server: Server) -> int:
-    """What its processes have alone, in KiB."""
-    return sum(private_kibs([process.pid for process in server.tree()]))
 
 
 class Crowd:
@@ -122,10 +117,10 @@ def rounds(directory: Path, chosen: Namespace) -> Iterator[Row]:
             # What begins late has begun then.
             one = Namespace(**{**vars(chosen), "subscribers": 1, "seconds": 1})
             Crowd(generator, port, one, chosen.rate).figures()
-            before = memory(server)
+            before = server.own_kib()
             crowd = Crowd(generator, port, chosen, 0)
             time.sleep(REST_SECONDS)
-            kib = (memory(server) - before) / chosen.subscribers
+            kib = (server.own_kib() - before) / chosen.subscribers
             alone = crowd.figures()
             crowd = Crowd(generator, port, chosen, chosen.rate)
             began = server.run_seconds()

@@ -176,6 +176,7 @@ APART = {
     "slow-line": "compares what a browser shows when, and no requests/s",
     "steady": "runs the contest with some of its rows, for long",
     "start": "measures how long a start takes, and no requests/s",
+    "unbooted": "compares modes of the server with each other",
     "websockets": "compares servers in front of a third one, and messages",
     "waiting": "searches for the most requests/s that are answered in time, for many minutes",
 }
