@@ -47,6 +47,22 @@ fn regular_expressions_of_many_requests_are_learned() {
     assert!(!server.log().contains("replaced"), "{}", server.log());
 }
 
+/// A worker has learned from others before this page is asked for.
+#[test]
+fn expressions_of_a_page_that_comes_later_are_learned() {
+    let server = Setup::new(Kind::Sealed).site("sites/unbooted").bare().workers(1).start();
+    let compiled = || numbers(&server)[1];
+    for _ in 0..70 {
+        server.get("/paths.php").expect(200);
+    }
+    assert_ne!(compiled(), 0);
+    for _ in 0..550 {
+        compiled();
+    }
+    assert_eq!(compiled(), 0);
+    assert!(!server.log().contains("replaced"), "{}", server.log());
+}
+
 /// A server whose requests look up a link, and some of them a file of their visitor.
 fn with_paths(setup: Setup) -> Server {
     let server = setup.site("sites/unbooted").bare().workers(1).start();

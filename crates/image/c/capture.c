@@ -23,11 +23,21 @@ int capture_refuse(const char *format, ...)
     return -1;
 }
 
+static int is_marked(span at)
+{
+    for (size_t i = 0; i < region->mark_count; i++) {
+        if (region->marks[i].from == at.from) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 int capture_collect(const mapping *m, void *failed)
 {
     image_range *r;
 
-    if (m->is_mark_of_forks) {
+    if (m->is_mark_of_forks && !is_marked(m->at)) {
         if (region->mark_count == MOST_MARKS) {
             *(int *)failed = capture_refuse("more than %d mappings are wiped on fork", MOST_MARKS);
             return 1;

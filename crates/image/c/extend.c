@@ -1,4 +1,5 @@
-/* The private delta to the image: what one process has made of its memory since it began to run. */
+/* The private delta to the image: what one process has made of its memory since it began to run.
+ * Each time it is extended, a new file takes the place of the one before. */
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -24,8 +25,13 @@ static image_range *add_range(image_range r)
     return &region->ranges[region->range_count++];
 }
 
+static int is_own(const image_range *r)
+{
+    return r->offset >= region->file_bytes;
+}
+
 /* Of a page that the image has as well: its range is cut, and what is between the parts is a range
- * of the private delta. */
+ * of the private delta. A page of the delta is in its new file anyway. */
 static void take_page(uintptr_t at)
 {
     image_range *last = &region->ranges[region->range_count - 1], *r = region->ranges;
@@ -33,16 +39,18 @@ static void take_page(uintptr_t at)
     while (at < r->at.from || at >= r->at.to) {
         r++;
     }
-    region->view_bytes += PAGE;
+    if (is_own(r)) {
+        return;
+    }
     if (r == last && r->at.from == at && r > region->ranges && r[-1].at.to == at &&
-        r[-1].offset >= region->file_bytes) {
+        is_own(&r[-1]) && r[-1].protection == r->protection) {
         /* The rest of the range from which the page before was taken: that one's range goes on. */
         r[-1].at.to += PAGE;
         r->at.from += PAGE;
         r->offset += PAGE;
         return;
     }
-    add_range((image_range){{at, at + PAGE}, region->view_bytes - PAGE, r->protection});
+    add_range((image_range){{at, at + PAGE}, region->file_bytes, r->protection});
     add_range(
         (image_range){{at + PAGE, r->at.to}, r->offset + (at + PAGE - r->at.from), r->protection});
     r->at.to = at;
@@ -68,8 +76,21 @@ static void sort_ranges(void)
     region->range_count = left;
 }
 
+/* Where each range of the delta begins in the delta's new file. */
+static void number_own(void)
+{
+    region->view_bytes = region->file_bytes;
+    for (size_t i = 0; i < region->range_count; i++) {
+        image_range *r = &region->ranges[i];
+        if (is_own(r)) {
+            r->offset = region->view_bytes;
+            region->view_bytes += r->at.to - r->at.from;
+        }
+    }
+}
+
 /* One view of both files, so that a page's number leads to its original in either. */
-static int widen_view(int own)
+static int make_view(int own, uint64_t bytes_before)
 {
     char *wide = (char *)syscall(SYS_mmap, NULL, region->view_bytes, PROT_NONE,
                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -83,7 +104,7 @@ static int widen_view(int own)
                 0) != (long)(wide + region->file_bytes)) {
         return -1;
     }
-    syscall(SYS_munmap, region->view, region->file_bytes);
+    syscall(SYS_munmap, region->view, bytes_before);
     region->view = wide;
     return 0;
 }
@@ -92,10 +113,11 @@ static int widen_view(int own)
  * see capture_move(). */
 int image_extend(void)
 {
+    uint64_t bytes_before = region->view_bytes;
     int failed = 0, own;
 
-    if (region->state != RUNNING || region->view_bytes != region->file_bytes) {
-        errno = EINVAL;
+    if (region->state != RUNNING || region->range_count > MOST_RANGES / 2) {
+        errno = region->state != RUNNING ? EINVAL : E2BIG;
         return -1;
     }
     prepare_heap();
@@ -105,10 +127,11 @@ int image_extend(void)
     }
     mappings_adopt();
     pages_take_changed(take_page);
+    number_own();
     if (proc_visit_mappings(1, capture_collect, &failed) != 0 || failed || too_many_ranges ||
         region->view_bytes / PAGE > region->dirty_room ||
         syscall(SYS_ftruncate, own, region->view_bytes - region->file_bytes) != 0 ||
-        widen_view(own) != 0) {
+        make_view(own, bytes_before) != 0) {
         image_note_taint("its memory could not be added to the image");
         syscall(SYS_close, own);
         return -1;
@@ -116,7 +139,7 @@ int image_extend(void)
     capture_move(own, region->file_bytes);
     sort_ranges();
     for (size_t i = 0; i < region->range_count; i++) {
-        if (region->ranges[i].offset >= region->file_bytes) {
+        if (is_own(&region->ranges[i])) {
             pages_populate(&region->ranges[i]);
         }
     }

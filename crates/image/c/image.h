@@ -4,7 +4,7 @@
  *            image_open          image_take            fork, image_adopt
  *   (none) ─────────────► OPEN ─────────────► TAKEN ───────────────────► RUNNING ◄──┐
  *                          │                    │                          │  │     │ image_roll_back,
- *                          └── refused: why     └── forks children         │  └─────┘ once image_extend
+ *                          └── refused: why     └── forks children         │  └─────┘ image_extend
  *                                                                          ▼
  *                                                               TAINTED:  leave the process
  *
@@ -16,7 +16,8 @@
  * image_extend() gives one process a private delta of its own: all that differs from the image at
  * that moment. From then on "the image" is both of them, for this process. The private delta has
  * ranges as the image has, of a file of its own: new memory (mappings, a break that has grown), and
- * pages of the image that have changed, which are cut out of its ranges.
+ * pages of the image that have changed, which are cut out of its ranges. Called again, it writes
+ * the delta, and what has been added to it, to another file.
  *
  * Invariants. image_check() examines 1 to 4 and 6 in the running process.
  *  1. The image's file is sealed: nobody can change it, no process and no descriptor. So is the
@@ -86,9 +87,9 @@ int image_adopt(int page_map);
  * in a child that a running process has forked: the persistent region is its parent's. */
 _Noreturn void image_roll_back(void);
 
-/* In a running process, once: what its memory holds now, but for the stack, is what it goes back to
- * from here on. The caller rolls back at once. 0, or -1 and errno: nothing has changed, or there is
- * a taint. */
+/* In a running process: what its memory holds now, but for the stack, is what it goes back to from
+ * here on. The caller rolls back at once. 0, or -1 and errno: nothing has changed, or there is a
+ * taint. E2BIG: earlier calls have left the image in too many pieces. */
 int image_extend(void);
 
 /* True while memory goes back: a signal handler that looks at anything but the persistent region

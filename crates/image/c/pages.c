@@ -267,16 +267,17 @@ void pages_restore(int has_faulted)
     }
 }
 
-/* Private copies that equal the image stay as they are: dirty, until they leave the set as others
- * do. */
+/* Private copies that equal the image's file stay as they are: dirty, until they leave the set as
+ * others do. Those of the private delta become pages of its next file, under other numbers. */
 void pages_take_changed(void (*take)(uintptr_t at))
 {
+    uint32_t own = (uint32_t)(region->file_bytes / PAGE);
     size_t left = 0;
 
     scan();
     for (size_t i = 0; i < region->dirty_count; i++) {
         dirty_page h = region->dirty[i];
-        if (memcmp((void *)h.at, original(&h), PAGE) == 0) {
+        if (h.page < own && memcmp((void *)h.at, original(&h), PAGE) == 0) {
             region->dirty[left++] = h;
         } else {
             region->is_dirty[h.page / 32] &= ~(1u << (h.page % 32));
@@ -284,6 +285,7 @@ void pages_take_changed(void (*take)(uintptr_t at))
         }
     }
     region->dirty_count = left;
+    memset(region->drops + own, 0, region->view_bytes / PAGE - own);
     region->faults = -1;
 }
 

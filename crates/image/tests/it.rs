@@ -93,6 +93,7 @@ cases! {
     what_libc_maps_by_itself_is_taken_away "libc"
     chunks_are_reused "chunks"
     a_process_adds_to_the_image "extended"
+    a_process_adds_to_the_image_again "extended-again"
     changed_chunks_are_not "changed-chunks"
     other_memory_is_reused_and_cleared "spare"
     shared_memory_is_brought_without_a_look "shared"

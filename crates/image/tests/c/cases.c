@@ -25,7 +25,7 @@
 #include "region.h"
 
 typedef struct {
-    unsigned round, rounds, failures, seen, extended;
+    unsigned round, rounds, failures, seen, extended, extensions;
     uint64_t random;
     const char *expected_taint;
 } lasting;
@@ -637,6 +637,7 @@ static void extend_boot(void)
     mappings_boot();
     data_boot();
     life->rounds = 1000;
+    life->extensions = 1;
 }
 
 /* Writes to pages of the image, makes the break grow, maps memory, unmaps some of it again. */
@@ -688,6 +689,82 @@ static void extend_holds(void)
     EXPECT(own_mapping[0] == 'm' && own_mapping[CHUNK / 2 - 1] == 'm' &&
            own_mapping[CHUNK - 1] == 0);
     EXPECT(own_block[0] == 'h' && own_block[(8 << 20) - 1] == 'h');
+    EXPECT((uintptr_t)sbrk(0) == region->program_break);
+    no_mapping_stays();
+}
+
+/* ---- extended-again: the delta grows, and is written over ---- */
+
+enum { EXTENSIONS = 4 };
+
+static char *more_mappings[EXTENSIONS];
+
+static void extend_again_boot(void)
+{
+    extend_boot();
+    life->extensions = EXTENSIONS;
+}
+
+/* Of the extension with this number. */
+static char mark_of(unsigned number)
+{
+    return (char)('0' + number);
+}
+
+/* Writes to what is in the delta already, to pages beside it, and to others of the image. */
+static void extend_again(void)
+{
+    unsigned now = life->extended, last = now - 1;
+
+    snprintf(in_data, sizeof(in_data), "extension %u", now);
+    in_tls = (int)now;
+    memset(boot_mapping + 3 * PAGE, mark_of(now), PAGE);
+    memset(boot_mapping + (8 + now) * PAGE, mark_of(now), PAGE);
+    memset(boot_mapping + (40 + 3 * now) * PAGE, mark_of(now), PAGE);
+    more_mappings[last] =
+        mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (unsigned i = 0; i < now; i++) {
+        more_mappings[i][now * PAGE] = mark_of(now);
+    }
+    own_block = malloc(4 << 20);
+    memset(own_block, mark_of(now), 4 << 20);
+}
+
+static void extend_again_request(void)
+{
+    mappings_request();
+    strcpy(in_data, "a request's");
+    in_tls = 80;
+    for (unsigned i = draw() % 20; i > 0; i--) {
+        boot_mapping[draw() % (64 * PAGE)] = 'x';
+        if (life->extended > 0) {
+            more_mappings[draw() % life->extended][draw() % CHUNK] = 'x';
+            own_block[draw() % (4 << 20)] = 'x';
+        }
+    }
+    memset(more_mappings, 0, sizeof(more_mappings));
+}
+
+static void extend_again_holds(void)
+{
+    unsigned now = life->extended;
+
+    if (now == 0) {
+        return;
+    }
+    EXPECT(in_data[strlen("extension ")] == mark_of(now) && in_tls == (int)now);
+    EXPECT(boot_mapping[3 * PAGE] == mark_of(now) && boot_mapping[4 * PAGE] == 'b');
+    EXPECT(own_block[0] == mark_of(now) && own_block[(4 << 20) - 1] == mark_of(now));
+    for (unsigned number = 1; number <= EXTENSIONS; number++) {
+        char beside = boot_mapping[(8 + number) * PAGE];
+        char apart = boot_mapping[(40 + 3 * number) * PAGE];
+        char expected = number <= now ? mark_of(number) : 'b';
+        EXPECT(beside == expected && apart == expected);
+        for (unsigned i = 0; i < now; i++) {
+            EXPECT(more_mappings[i][number * PAGE] ==
+                   (number <= now && i < number ? mark_of(number) : 0));
+        }
+    }
     EXPECT((uintptr_t)sbrk(0) == region->program_break);
     no_mapping_stays();
 }
@@ -758,6 +835,7 @@ static const struct {
     {"taint-thread", left_thread_boot, left_thread_request, nothing, NULL},
     {"taint-mappings", too_many_boot, too_many_request, nothing, NULL},
     {"extended", extend_boot, extend_request, extend_holds, extend},
+    {"extended-again", extend_again_boot, extend_again_request, extend_again_holds, extend_again},
     {"refused-threads", threads_boot, nothing, nothing, NULL},
 };
 
@@ -828,8 +906,8 @@ static int work(size_t number)
         _exit(life->failures != 0);
     }
     /* A few requests go before, as for a worker whose database is not there yet. */
-    if (cases[number].extend && !life->extended && life->round == 5) {
-        life->extended = 1;
+    if (life->extended < life->extensions && life->round == (life->extended ? 150 : 5)) {
+        life->extended++;
         life->round = 1;
         cases[number].extend();
         EXPECT(image_extend() == 0);

@@ -13,6 +13,11 @@ noted_texts *noted_begin(void *memory, size_t room)
     return texts;
 }
 
+void noted_forget(noted_texts *texts)
+{
+    texts->count = texts->used = 0;
+}
+
 static noted_text *find(noted_texts *texts, zend_ulong hash, const char *text, size_t len)
 {
     for (size_t i = 0; i < texts->count; i++) {

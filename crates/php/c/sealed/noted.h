@@ -23,6 +23,7 @@ typedef struct {
 /* Room in the persistent region for so many bytes of text. */
 size_t noted_size(size_t room);
 noted_texts *noted_begin(void *memory, size_t room);
+void noted_forget(noted_texts *texts);
 /* Once for each request that uses it. Entries without room are left out. */
 void noted_add(noted_texts *texts, zend_ulong hash, const char *text, size_t len);
 

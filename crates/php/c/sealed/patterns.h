@@ -11,7 +11,8 @@ size_t patterns_size(void);
 void patterns_begin(void *memory);
 /* At the end of a request. */
 void patterns_note(void);
-/* Those that more than one request has compiled. Returns how many. */
-int patterns_compile(void);
+/* Those that more than one has compiled of this many requests, which were noted since the last time.
+ * Returns how many. */
+int patterns_compile(uint64_t requests);
 
 #endif

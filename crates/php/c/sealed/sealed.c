@@ -50,7 +50,8 @@ typedef struct {
     uint64_t served;
     /* requests served at the next look at the invariants, and between the last two */
     uint64_t check_at, check_every;
-    int has_learnt;
+    /* requests served at the next time that it learns, and at the last */
+    uint64_t learn_at, learned_at;
     lasting_files files;
     uint64_t slots[MOST_SLOTS / 64]; /* of the queue, a bit for each that was used */
     /* for channels.c */
@@ -64,8 +65,9 @@ enum { CHECK_SOON = 500, CHECK_LATE = 16000 };
 
 /* A worker learns from its first requests, this many, what several of them compile, and what most
  * of them look up. After 5 it would have seen few of an application's pages; after 500 a worker
- * that is replaced often would never learn. */
-enum { LEARNING_REQUESTS = 50 };
+ * that is replaced often would never learn. Other pages may come later, so it learns again what is
+ * compiled, each time after ten times as many requests as before. */
+enum { LEARNING_REQUESTS = 50, LEARN_AGAIN = 10 };
 
 /* In the persistent region; the same address in every process of the site. */
 static lasting *life;
@@ -265,7 +267,10 @@ static _Noreturn void begin_worker(shim_worker_id id)
     if (worker_process_begin_copy() != 0 || image_adopt(id.page_map) != 0) {
         rust_fail("the image could not be made this worker's own");
     }
-    *life = (lasting){.index = id.index, .instance = id.instance, .check_at = 1};
+    *life = (lasting){.index = id.index,
+                      .instance = id.instance,
+                      .check_at = 1,
+                      .learn_at = LEARNING_REQUESTS};
     channels_begin();
     image_roll_back();
 }
@@ -281,16 +286,19 @@ int shim_is_new_slot(uint32_t slot)
     return 1;
 }
 
-/* An image is extended once only, and connections come first. Not for the seal report, which looks
- * for whatever differs from request to request. */
+/* Not where connections are kept: what is said to them between two requests is in no image. Not for
+ * the seal report either, which looks for whatever differs from request to request. */
 static void learn(void)
 {
-    if (life->has_learnt || life->served < LEARNING_REQUESTS || connections_may_be_kept() ||
-        shim.config->report) {
+    uint64_t requests = life->served - life->learned_at;
+    int is_first = life->learned_at == 0;
+
+    if (life->served < life->learn_at || connections_may_be_kept() || shim.config->report) {
         return;
     }
-    life->has_learnt = 1;
-    if (patterns_compile() + paths_learn() > 0) {
+    life->learned_at = life->served;
+    life->learn_at = LEARN_AGAIN * life->served;
+    if (patterns_compile(requests) + (is_first ? paths_learn() : 0) > 0) {
         heap_give_back(); /* what compiling took: the image's own chunks are full, and stay so */
         image_extend();   /* on failure without them, or with a taint */
     }
