@@ -3,7 +3,6 @@ handshakes, and connections that wait."""
 
 import contextlib
 import re
-import resource
 import socket
 import statistics
 import subprocess
@@ -17,7 +16,7 @@ from . import options, program, record, tls_client, versions
 from .bars import Verdict, at_least, at_most
 from .contest import CannotRun, say
 from .edge_peers import BASE, OURS, OURS_WORKER, PEERS, SIZES, Edge, Peer
-from .process import private_kib
+from .process import allow_many_sockets, private_kib
 from .summary import table
 
 CONNECTIONS, STREAMS = 64, 10
@@ -281,12 +280,6 @@ def tables(speed: list[Speed], shakes: list[Handshakes], kept: list[Memory]) -> 
             for one in kept
         ],
     )
-
-
-def allow_many_sockets() -> None:
-    """Raises the limit on open files as far as anybody may, for the servers too."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def fresh(directory: Path, tokamak: Path, chosen: tuple[Peer, ...]) -> Edge:

@@ -2,6 +2,7 @@
 end."""
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -79,6 +80,12 @@ def private_kib(pid: int) -> int:
     return parse_private_kib(Path(f"/proc/{pid}/smaps_rollup").read_text())
 
 
+def proportional_kib(pid: int) -> int:
+    """Memory of this process: of what it shares with others, its part."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in rollup if line.startswith("Pss:"))
+
+
 def private_kibs(pids: list[int]) -> list[int]:
     """The same of each that is still there: a pool ends workers for which there is no work."""
     found = []
@@ -86,6 +93,13 @@ def private_kibs(pids: list[int]) -> list[int]:
         with suppress(FileNotFoundError, ProcessLookupError):
             found.append(private_kib(pid))
     return found
+
+
+def allow_many_sockets() -> int:
+    """Raises the limit on open files as far as anybody may, for the servers too. Gives it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
 
 
 def free_port() -> int:
@@ -129,6 +143,10 @@ class Server:
         """The same to the nanosecond, without processes that have ended: for many that each do
         little, of which `cpu_seconds` leaves out what has not filled a tick."""
         return sum(run_time(pid) for pid in (stat.pid for stat in self.tree())) / 1e9
+
+    def mib(self) -> float:
+        """Memory of its processes; what several share counts once."""
+        return sum(proportional_kib(stat.pid) for stat in self.tree()) / 1024
 
     def own_kib(self) -> int:
         """Memory that its processes have alone."""

@@ -3,7 +3,6 @@ them, and a client who asks for a file meanwhile.
 """
 
 import os
-import resource
 import statistics
 import subprocess
 import time
@@ -16,7 +15,7 @@ from . import options, program, record
 from .bars import Verdict
 from .contest import say
 from .crowd import wait_for
-from .process import Server, free_port
+from .process import Server, allow_many_sockets, free_port
 from .sites import REPO
 from .versions import text
 
@@ -143,8 +142,7 @@ def run(arguments: list[str]) -> int:
     option("--rate", type=options.positive, default=5, help="updates a second; default: 5")
     option("--seconds", type=options.positive, default=20, help="of each load; default: 20")
     chosen = parser.parse_args(arguments)
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    allow_many_sockets()
     program.begin(chosen.out, chosen.rounds * (2 * chosen.seconds + REST_SECONDS + 180))
     with program.workshop("push") as directory:
         found = record.write(chosen.out / "push.csv", Row, rounds(directory, chosen))

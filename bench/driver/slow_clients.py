@@ -5,7 +5,6 @@ of 12 MB slowly, in each mode and over either protocol."""
 
 import argparse
 import asyncio
-import resource
 import ssl
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from . import options, program, record, slow_readers
 from .contest import say
-from .process import Server, free_port, private_kib
+from .process import Server, allow_many_sockets, free_port, private_kib
 from .versions import text
 
 FILE_SIZE = 1 << 20
@@ -264,8 +263,7 @@ def run(arguments: list[str]) -> int:
 
 def crowd(chosen: argparse.Namespace) -> tuple[bool, str]:
     """The clients over TLS: whether they did no harm, and the page's part."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    limit = allow_many_sockets()
     if limit < 2 * chosen.clients:
         sys.exit(f"{chosen.clients} clients need a higher limit of open files than {limit}")
     with program.workshop("slow-clients") as directory:

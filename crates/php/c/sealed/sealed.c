@@ -50,8 +50,9 @@ typedef struct {
     uint64_t served;
     /* requests served at the next look at the invariants, and between the last two */
     uint64_t check_at, check_every;
-    /* requests served at the next time that it learns, and at the last */
-    uint64_t learn_at, learned_at;
+    /* requests served at the next time that it looks for what it could learn, and at the last */
+    uint64_t learn_at, looked_at;
+    int extensions; /* of the image, for what it has learned */
     lasting_files files;
     uint64_t slots[MOST_SLOTS / 64]; /* of the queue, a bit for each that was used */
     /* for channels.c */
@@ -65,9 +66,11 @@ enum { CHECK_SOON = 500, CHECK_LATE = 16000 };
 
 /* A worker learns from its first requests, this many, what several of them compile, and what most
  * of them look up. After 5 it would have seen few of an application's pages; after 500 a worker
- * that is replaced often would never learn. Other pages may come later, so it learns again what is
- * compiled, each time after ten times as many requests as before. */
-enum { LEARNING_REQUESTS = 50, LEARN_AGAIN = 10 };
+ * that is replaced often would never learn. Visitors may ask for other pages later, so it looks
+ * again after each 500. It extends the image at most so often, because each time cuts it into more
+ * pieces; a tenth would be too few for an application whose pages are asked for one after the
+ * other. */
+enum { LEARNING_REQUESTS = 50, LOOK_AGAIN = 500, MOST_EXTENSIONS = 32 };
 
 /* In the persistent region; the same address in every process of the site. */
 static lasting *life;
@@ -290,17 +293,18 @@ int shim_is_new_slot(uint32_t slot)
  * the seal report either, which looks for whatever differs from request to request. */
 static void learn(void)
 {
-    uint64_t requests = life->served - life->learned_at;
-    int is_first = life->learned_at == 0;
+    uint64_t requests = life->served - life->looked_at;
+    int is_first = life->looked_at == 0;
 
     if (life->served < life->learn_at || connections_may_be_kept() || shim.config->report) {
         return;
     }
-    life->learned_at = life->served;
-    life->learn_at = LEARN_AGAIN * life->served;
+    life->looked_at = life->served;
+    life->learn_at = life->extensions < MOST_EXTENSIONS ? life->served + LOOK_AGAIN : UINT64_MAX;
     if (patterns_compile(requests) + (is_first ? paths_learn() : 0) > 0) {
         heap_give_back(); /* what compiling took: the image's own chunks are full, and stay so */
         image_extend();   /* on failure without them, or with a taint */
+        life->extensions++;
     }
     roll_back();
 }
