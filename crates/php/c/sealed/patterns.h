@@ -11,7 +11,7 @@ size_t patterns_size(void);
 void patterns_begin(void *memory);
 /* At the end of a request. */
 void patterns_note(void);
-/* Those that more than one has compiled of this many requests, which were noted since the last time.
+/* Those that more than one has compiled of so many requests, which were noted since the last time.
  * Returns how many. */
 int patterns_compile(uint64_t requests);
 
