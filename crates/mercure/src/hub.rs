@@ -204,9 +204,7 @@ impl Subscription {
     pub fn poll(&mut self, now: u64, cx: &mut Context<'_>) -> Poll<Piece> {
         let Subscription { hub, index, key, .. } = self;
         let polled = hub.with(*index, |shard, history| shard.poll(*key, history, now, cx));
-        if let Poll::Ready(Piece::Bytes(bytes)) = &polled
-            && !bytes.starts_with(b":")
-        {
+        if let Poll::Ready(Piece::Update(_)) = &polled {
             hub.deliveries.fetch_add(1, Ordering::Relaxed);
         }
         polled

@@ -13,8 +13,6 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
-
 use crate::history::History;
 use crate::selector::Selector;
 use crate::update::Update;
@@ -60,14 +58,13 @@ impl End {
 /// What a subscriber's client gets next.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Bytes of the stream.
-    Bytes(Bytes),
-    /// Its end.
+    /// An update.
+    Update(Arc<Update>),
+    /// Something that keeps the connection from looking dead to what is between it and the client.
+    Heartbeat,
+    /// The end of the stream.
     End(End),
 }
-
-/// Keeps the connection from looking dead to what is between it and the client.
-const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");
 
 /// A subscriber.
 #[derive(Debug)]
@@ -275,7 +272,7 @@ impl Shard {
                         // Most wait for long; the next update makes a small one.
                         member.backlog = VecDeque::new();
                     }
-                    return Poll::Ready(Piece::Bytes(update.text.clone()));
+                    return Poll::Ready(Piece::Update(update.clone()));
                 }
                 None => member.end(End::Slow, &mut self.ended),
             }
@@ -285,7 +282,7 @@ impl Shard {
         }
         if std::mem::take(&mut member.is_to_beat) {
             member.spoke = now;
-            return Poll::Ready(Piece::Bytes(HEARTBEAT));
+            return Poll::Ready(Piece::Heartbeat);
         }
         match &mut member.waker {
             Some(waker) => waker.clone_from(cx.waker()),

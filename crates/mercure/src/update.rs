@@ -1,6 +1,7 @@
 //! An update, and the text of its event.
 
 use std::fmt::Write;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 
@@ -32,6 +33,8 @@ pub struct Update {
     pub is_private: bool,
     /// The event, as subscribers get it.
     pub text: Bytes,
+    /// The same, compressed.
+    packed: OnceLock<Bytes>,
 }
 
 impl Update {
@@ -40,13 +43,19 @@ impl Update {
         let Draft { topics, data, is_private, id: own, kind, retry } = draft;
         let id = own.unwrap_or_else(id);
         let text = event(&id, &data, kind.as_deref(), retry).into();
-        Update { id, topics, is_private, text }
+        Update { id, topics, is_private, text, packed: OnceLock::new() }
     }
 
-    /// Bytes that it takes in memory.
+    /// The event as `pack` compresses it, which is asked once for all subscribers.
+    pub fn packed(&self, pack: impl FnOnce(&[u8]) -> Bytes) -> &Bytes {
+        self.packed.get_or_init(|| pack(&self.text))
+    }
+
+    /// Bytes that it takes in memory, where nobody gets it compressed: then it takes up to twice as
+    /// many.
     pub fn weight(&self) -> usize {
         /// What is beside the texts: lengths, counts, allocator.
-        const REST: usize = 160;
+        const REST: usize = 200;
         let topics = self.topics.iter().map(|topic| topic.len() + size_of::<String>());
         self.text.len() + self.id.len() + topics.sum::<usize>() + REST
     }

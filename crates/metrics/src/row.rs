@@ -88,7 +88,7 @@ rows! {
     CompressionInput Counter "compression_input_bytes" "bytes" ["encoding"]
         "Bytes of response bodies that were compressed, by the coding: `zstd`, `br`, `gzip`"
     CompressionOutput Counter "compression_output_bytes" "bytes" ["encoding"]
-        "Bytes that they became; a body that the content cache keeps compressed counts once"
+        "Bytes that they became; what is kept compressed (in the content cache, by a hub) counts once"
     Failures Counter "failures" "" ["kind" "side"]
         "Requests (those of scripts too), responses that broke off and connections that failed, by \
         the name of the failure in the error log and by who caused it: `client`, `server` or \

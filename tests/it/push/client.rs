@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use flate2::write::GzDecoder;
 use jsonwebtoken::{EncodingKey, Header, encode};
 use serde_json::{Value, json};
 
@@ -59,6 +60,8 @@ pub struct Subscriber {
     pub before: Option<String>,
     text: String,
     is_over: bool,
+    /// Set if the stream comes in gzip.
+    gzip: Option<GzDecoder<Vec<u8>>>,
 }
 
 impl Subscriber {
@@ -67,12 +70,15 @@ impl Subscriber {
         let stream = TcpStream::connect(server.address).expect("a connection");
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let stream = BufReader::with_capacity(1 << 16, stream);
-        let (text, is_over) = (String::new(), false);
-        let mut subscriber = Subscriber { stream, before: None, text, is_over };
+        let (text, is_over, gzip) = (String::new(), false, None);
+        let mut subscriber = Subscriber { stream, before: None, text, is_over, gzip };
         let head = subscriber.ask(request);
         assert_eq!(head.status, 200, "{head:?}");
         assert_eq!(head.header("content-type"), Some("text/event-stream"));
         assert_eq!(head.header("transfer-encoding"), Some("chunked"));
+        if head.header("content-encoding") == Some("gzip") {
+            subscriber.gzip = Some(GzDecoder::new(Vec::new()));
+        }
         subscriber.before = head.header("last-event-id").map(str::to_owned);
         assert_eq!(subscriber.next().as_deref(), Some(":"), "it begins with a comment");
         subscriber
@@ -104,10 +110,22 @@ impl Subscriber {
             let size = usize::from_str_radix(&self.line(), 16).expect("the size of a chunk");
             let mut bytes = vec![0; size];
             self.stream.read_exact(&mut bytes).expect("the rest of a chunk");
-            self.text.push_str(std::str::from_utf8(&bytes).expect("text"));
             assert_eq!(self.line(), "");
             self.is_over = size == 0;
+            if let Some(gzip) = &mut self.gzip {
+                gzip.write_all(&bytes).and_then(|()| gzip.flush()).expect("gzip");
+                if self.is_over {
+                    gzip.try_finish().expect("the end of the coding, and its sum");
+                }
+                bytes = std::mem::take(gzip.get_mut());
+            }
+            self.text.push_str(std::str::from_utf8(&bytes).expect("text"));
         }
+    }
+
+    /// Whether the stream comes in gzip.
+    pub fn is_packed(&self) -> bool {
+        self.gzip.is_some()
     }
 
     /// The next event, which has this data; its other fields.

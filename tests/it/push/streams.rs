@@ -35,16 +35,50 @@ fn a_silent_stream_beats() {
     while subscriber.next().expect("an event") == ":" {}
 }
 
+/// Each update is compressed once, and fits into each stream, wherever it comes there.
+#[test]
+fn streams_are_compressed_for_those_who_take_gzip() {
+    let server = setup("heartbeat = \"1s\"").start();
+    let asking = |topic: &str, codings: &str| {
+        let request = subscription(topic).header("Accept-Encoding", codings);
+        Subscriber::new(&server, &request)
+    };
+    let long = "the same again, ".repeat(500);
+    let mut one = asking("topic=/a", "gzip, deflate, br, zstd");
+    publish(&server, &format!("topic=/a&id=1&data={long}"));
+    let mut other = asking("topic=/b&topic=/a&lastEventID=earliest", "br;q=0.5, gzip;q=0.1");
+    let mut plain = asking("topic=/a&lastEventID=earliest", "br, zstd");
+    assert!(one.is_packed() && other.is_packed() && !plain.is_packed());
+    publish(&server, "topic=/b&data=short");
+    publish(&server, &format!("topic=/a&id=2&data={long}"));
+    let data = |subscriber: &mut Subscriber| {
+        let event = std::iter::from_fn(|| subscriber.next()).find(|it| it != ":").expect("one");
+        event.lines().find_map(|line| line.strip_prefix("data: ")).expect("data").to_owned()
+    };
+    for subscriber in [&mut one, &mut plain] {
+        assert!(data(subscriber) == long && data(subscriber) == long);
+    }
+    for expected in [&*long, "short", &*long] {
+        assert!(data(&mut other) == expected);
+    }
+    let samples = metrics::samples(&server);
+    let bytes = |side| samples[&format!("tokamak_compression_{side}_bytes_total{{encoding=\"gzip\"}}")];
+    assert!(bytes("input") > 2.0 * long.len() as f64, "{samples:?}");
+    assert!(bytes("output") < 0.1 * bytes("input"), "{samples:?}");
+}
+
 #[test]
 fn a_stream_ends_with_its_token() {
     let server = setup("").start();
     let claims = json!({"mercure": {"subscribe": ["*"]}, "exp": seconds() + 3});
     let token = format!("Bearer {}", signed(SUBSCRIBER, &claims));
     let request = subscription("topic=/a").header("Authorization", &token);
+    let mut packed = Subscriber::new(&server, &request.clone().header("Accept-Encoding", "gzip"));
     let mut subscriber = Subscriber::new(&server, &request);
     assert_eq!(subscriber.next(), None);
+    assert_eq!(packed.next(), None);
     assert!(seconds() >= claims["exp"].as_u64().unwrap(), "it has ended too early");
-    assert_eq!(ended(&server, "expired"), 1.0);
+    assert_eq!(ended(&server, "expired"), 2.0);
     // The connection goes on.
     assert_eq!(subscriber.ask(&get("/index.php")).status, 200);
 }
@@ -120,8 +154,10 @@ fn a_slow_subscriber_is_ended_and_others_are_not() {
 #[test]
 fn a_reload_sends_subscribers_to_the_next_server() {
     let server = setup("").start();
-    let mut subscribers: Vec<_> =
-        (0..4).map(|_| Subscriber::new(&server, &subscription("topic=/a"))).collect();
+    let subscribe = |codings: &str| {
+        Subscriber::new(&server, &subscription("topic=/a").header("Accept-Encoding", codings))
+    };
+    let mut subscribers = ["", "gzip", "", "gzip"].map(subscribe);
     assert_eq!(reload(&server), Ok("generation 2 serves\n".to_owned()));
     for subscriber in &mut subscribers {
         let retry = subscriber.next().expect("when to come back");

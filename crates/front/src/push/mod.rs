@@ -1,6 +1,7 @@
 //! The hub of a site: its keys, the task that gives updates out on an event loop, and the stream of
 //! a subscriber. What requests ask of it is in [`request::hub`](crate::request::hub).
 
+mod gzip;
 mod line;
 mod nodes;
 mod stream;

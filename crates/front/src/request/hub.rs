@@ -6,7 +6,7 @@
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW,
-    CACHE_CONTROL, CONNECTION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, ORIGIN,
+    CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, ORIGIN,
     REFERER, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
 use http::{Method, Request, Response, StatusCode};
@@ -22,6 +22,7 @@ use crate::failure::{Failure, Retry};
 use crate::log;
 use crate::push::{Events, SiteHub, token_of};
 use crate::response::Source;
+use crate::response::compression::takes_gzip;
 use crate::route::hosts;
 
 /// The methods that a hub knows.
@@ -33,6 +34,9 @@ const FIELDS: HeaderValue =
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// The media type of a stream of events.
+const EVENT_STREAM: &str = "text/event-stream";
 
 /// The cookie that has a token.
 const TOKEN_COOKIE: &str = "mercureAuthorization";
@@ -223,10 +227,18 @@ fn subscribe(
         None if hub.config.anonymous => {}
         None => return Err(Refused::new(Failure::Unauthorized, "a token is needed to subscribe")),
     }
+    let policy = arrival.site.edits.compression();
+    let is_packed = policy.is_some_and(|it| takes_gzip(it, request, EVENT_STREAM.as_bytes()));
     let mut response = Response::new(Source::Empty);
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    // An encoder for each subscriber would take more memory than all the rest of it.
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
+    if policy.is_some() {
+        headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+    if is_packed {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    // What is between would need an encoder for each subscriber.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
     // nginx in front would gather events otherwise.
     headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
@@ -241,7 +253,8 @@ fn subscribe(
     if let Some(before) = subscription.before().and_then(|it| HeaderValue::from_str(it).ok()) {
         response.headers_mut().insert(LAST_EVENT_ID, before);
     }
-    let events = Events::new(subscription, arrival.site.config.clone(), client.addresses().clone());
+    let (site, client) = (arrival.site.config.clone(), client.addresses().clone());
+    let events = Events::new(subscription, is_packed, site, client);
     *response.body_mut() = Source::Events(Box::new(events));
     Ok(response)
 }

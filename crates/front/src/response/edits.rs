@@ -8,7 +8,7 @@ use http::{Request, Response};
 use tokamak_config as config;
 use tokamak_cost::Ledger;
 
-use super::compression::{Negotiated, SiteCompression};
+use super::compression::{Negotiated, Policy, SiteCompression};
 use super::headers::HeaderChanges;
 use super::https;
 use super::source::Source;
@@ -33,6 +33,11 @@ impl SiteEdits {
             hsts: https::hsts(site),
             names_requests: server.request_ids,
         }
+    }
+
+    /// How responses may be compressed that are no route's; `None`: they may not be.
+    pub fn compression(&self) -> Option<&Policy> {
+        self.compression.of(|| None).map(|policy| &**policy)
     }
 }
 

@@ -54,11 +54,8 @@ impl Bench {
                     read.push(end.name().into());
                     return read;
                 }
-                Poll::Ready(Piece::Bytes(bytes)) => {
-                    let text = String::from_utf8(bytes.to_vec()).unwrap();
-                    let id = text.lines().find_map(|line| line.strip_prefix("id: "));
-                    read.push(id.unwrap_or("beat").into());
-                }
+                Poll::Ready(Piece::Update(update)) => read.push(update.id.clone()),
+                Poll::Ready(Piece::Heartbeat) => read.push("beat".into()),
             }
         }
     }

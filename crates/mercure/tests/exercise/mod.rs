@@ -43,6 +43,6 @@ pub fn run(bytes: &[u8], key: &Key) {
     let _ = hub.poll_give_out(0, &mut cx);
     for (subscription, gets) in [(&mut one, is_wanted), (&mut other, is_public)] {
         let polled = subscription.poll(0, &mut cx);
-        assert_eq!(matches!(polled, Poll::Ready(Piece::Bytes(_))), gets, "{text:?}");
+        assert_eq!(matches!(polled, Poll::Ready(Piece::Update(_))), gets, "{text:?}");
     }
 }

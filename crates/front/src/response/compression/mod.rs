@@ -65,7 +65,8 @@ pub fn counted(coding: Coding) -> [u64; 2] {
     BYTES[coding as usize].each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
 }
 
-fn count(coding: Coding, before: usize, after: usize) {
+/// Counts bytes that were compressed.
+pub fn count(coding: Coding, before: usize, after: usize) {
     for (counter, bytes) in BYTES[coding as usize].iter().zip([before, after]) {
         counter.fetch_add(bytes as u64, Ordering::Relaxed);
     }
@@ -93,10 +94,7 @@ impl Negotiated {
         };
         // Without a coding of ours the client has no response of ours with a weak tag, either.
         let Some(coding) = accept::choose(headers, &policy.codings) else { return negotiated };
-        // A part of a compressed body would be useless without the parts before. And a client of
-        // HTTP/1.0 could not see that a body without a length is cut off.
-        let is_possible = !headers.contains_key(RANGE) && request.version() >= Version::HTTP_11;
-        if is_possible && (policy.cross_site || !is_guarded(headers)) {
+        if is_possible(policy, request) {
             negotiated.coding = Some(coding);
         }
         negotiated.names_weak_tag = headers
@@ -176,6 +174,23 @@ impl Negotiated {
             && !said.is_part
             && !said.forbids_transforming
     }
+}
+
+/// Whether a client is to get a stream of this media type in gzip.
+pub fn takes_gzip<B>(policy: &Policy, request: &Request<B>, kind: &[u8]) -> bool {
+    policy.codings.contains(&Coding::Gzip)
+        && policy.types.fits(kind)
+        && accept::choose(request.headers(), &[Coding::Gzip]).is_some()
+        && is_possible(policy, request)
+}
+
+/// Whether a request allows its response to be compressed, if its client takes that.
+fn is_possible<B>(policy: &Policy, request: &Request<B>) -> bool {
+    let headers = request.headers();
+    // A part of a compressed body would be useless without the parts before. And a client of
+    // HTTP/1.0 could not see that a body without a length is cut off.
+    let is_possible = !headers.contains_key(RANGE) && request.version() >= Version::HTTP_11;
+    is_possible && (policy.cross_site || !is_guarded(headers))
 }
 
 /// What the head of a response says that matters here.
