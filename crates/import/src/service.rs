@@ -23,6 +23,18 @@ const LONGEST: &[(&str, u64)] = &[
     ("read_timeout", 86_400),
 ];
 
+/// How a service is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    #[default]
+    Http,
+    Https,
+}
+
+/// What is said where the certificate of a service was not verified.
+pub(crate) const VERIFIED: &str = "the certificate of the service is verified here: it has to be \
+    of an authority that the system trusts, or of `tls_ca`, and to name the service";
+
 /// What the server knows of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
@@ -57,34 +69,31 @@ pub(crate) enum Told<'a> {
     Other,
 }
 
-/// What of the URL of a service follows its scheme. Other ways to ask a service than HTTP/1.1 in
-/// the clear are refused here, and nowhere else.
+/// How the service of a URL is asked, and what of the URL follows its scheme. Other ways to ask a
+/// service than HTTP/1.1 are refused here, and nowhere else.
 ///
 /// # Errors
 /// Fails with the reason if services are not asked in that way.
-pub(crate) fn without_scheme(url: &str) -> Result<&str, &'static str> {
+pub(crate) fn split_scheme(url: &str) -> Result<(Scheme, &str), &'static str> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     match &*scheme.to_ascii_lowercase() {
-        "http" => Ok(rest),
-        "https" => Err(
-            "services over TLS are not translated; write one with `address = \"https://…\"`, whose \
-                certificate has to be one that is trusted",
-        ),
+        "http" => Ok((Scheme::Http, rest)),
+        "https" => Ok((Scheme::Https, rest)),
         "ws" | "wss" => Err("WebSockets need no line: they pass to services of `http://`"),
         "h2c" | "h2" => Err("services are asked over HTTP/1.1, and not over HTTP/2"),
-        _ => Err("services are asked by `http://` alone"),
+        _ => Err("services are asked by `http://` or `https://`"),
     }
 }
 
-/// The address of `[[upstream]]` for a host, with a port if it is not 80, or for `unix:` and a
-/// path.
-pub(crate) fn address(text: &str) -> Option<String> {
+/// The address of `[[upstream]]` for a host, with a port if it is not that of the scheme, or for
+/// `unix:` and a path.
+pub(crate) fn address(scheme: Scheme, text: &str) -> Option<String> {
     if let Some(path) = text.strip_prefix("unix:") {
         let is_path = path.starts_with('/') && !path.chars().any(char::is_control);
-        return is_path.then(|| format!("http+unix:{path}"));
+        return (is_path && scheme == Scheme::Http).then(|| format!("http+unix:{path}"));
     }
     let has_port = text.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
-    let whole = if has_port { text.to_owned() } else { format!("{text}:80") };
+    let whole = if has_port { text.to_owned() } else { format!("{text}:{}", scheme.port()) };
     let (host, port) = whole.rsplit_once(':')?;
     let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
     let is_label = |label: &str| {
@@ -93,14 +102,33 @@ pub(crate) fn address(text: &str) -> Option<String> {
     };
     let is_host = (host.len() <= 253 && host.split('.').all(is_label))
         || whole.parse::<std::net::SocketAddr>().is_ok();
-    (is_port && is_host).then(|| format!("http://{whole}"))
+    (is_port && is_host).then(|| format!("{}://{whole}", scheme.name()))
+}
+
+impl Scheme {
+    fn name(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+
+    fn port(self) -> u16 {
+        match self {
+            Scheme::Http => 80,
+            Scheme::Https => 443,
+        }
+    }
 }
 
 /// What a service is told as `Host` if that is the host of its URL.
-pub(crate) fn host(server: &str) -> String {
+pub(crate) fn host(scheme: Scheme, server: &str) -> String {
     match server.starts_with("unix:") {
         true => "localhost".to_owned(),
-        false => server.strip_suffix(":80").unwrap_or(server).to_owned(),
+        false => {
+            let port = format!(":{}", scheme.port());
+            server.strip_suffix(&*port).unwrap_or(server).to_owned()
+        }
     }
 }
 
@@ -205,11 +233,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn services_are_asked_over_plain_http() {
-        assert_eq!(without_scheme("http://app/x"), Ok("app/x"));
-        assert_eq!(without_scheme("HTTP://app"), Ok("app"));
-        for url in ["https://a", "ws://a", "wss://a", "h2c://a", "fcgi://a", "a", ""] {
-            assert!(without_scheme(url).is_err(), "{url}");
+    fn services_are_asked_over_http_1() {
+        assert_eq!(split_scheme("http://app/x"), Ok((Scheme::Http, "app/x")));
+        assert_eq!(split_scheme("HTTPS://app"), Ok((Scheme::Https, "app")));
+        for url in ["ws://a", "wss://a", "h2c://a", "fcgi://a", "a", ""] {
+            assert!(split_scheme(url).is_err(), "{url}");
         }
     }
 
@@ -226,8 +254,17 @@ mod tests {
             ("a b", None),
             ("", None),
         ] {
-            assert_eq!(address(text).as_deref(), expected, "{text}");
+            assert_eq!(address(Scheme::Http, text).as_deref(), expected, "{text}");
         }
+        for (text, expected) in [
+            ("app", Some("https://app:443")),
+            ("app:80", Some("https://app:80")),
+            ("unix:/run/a.sock", None),
+        ] {
+            assert_eq!(address(Scheme::Https, text).as_deref(), expected, "{text}");
+        }
+        assert_eq!(host(Scheme::Https, "app:443"), "app");
+        assert_eq!(host(Scheme::Https, "app:80"), "app:80");
     }
 
     #[test]

@@ -138,6 +138,9 @@ fn upstream(upstream: &Upstream) -> Table {
     }
     text(&mut table, "affinity", upstream.affinity.as_ref());
     text(&mut table, "check", upstream.check.as_ref());
+    for (key, own) in &upstream.tls {
+        table.insert(key, value(own));
+    }
     for (key, number) in &upstream.numbers {
         table.insert(key, value(i64::from(*number)));
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::directive::Directive;
 use crate::model::Upstream;
-use crate::service::{self, Known, Told};
+use crate::service::{self, Known, Scheme, Told};
 
 use super::Reader;
 use super::lines::{lines_for, lines_within};
@@ -40,6 +40,7 @@ const SILENT: &[&str] = &[
 /// Where a URL leads.
 #[derive(Debug)]
 pub(super) struct Target {
+    scheme: Scheme,
     /// A host with a port if it says one, `unix:` and a path, or the name of a balancer.
     pub server: String,
     /// What the service is told as `Host`, if the client's is not passed on.
@@ -67,8 +68,9 @@ impl Target {
             let members = members.ok_or_else(|| format!("`balancer://{name}` has no members"))?;
             let first = members.iter().find(|it| it.name == "balancermember");
             let first = first.map_or("", |it| it.arg(0));
-            let host = of_url(first)?.1;
+            let Service { scheme, host, .. } = of_url(first)?;
             return plain(Target {
+                scheme,
                 server: name.to_owned(),
                 host,
                 url: url.to_owned(),
@@ -76,8 +78,8 @@ impl Target {
                 members: Some(members),
             });
         }
-        let (server, host, path) = of_url(url)?;
-        plain(Target { server, host, url: url.to_owned(), path, members: None })
+        let Service { scheme, server, host, path } = of_url(url)?;
+        plain(Target { scheme, server, host, url: url.to_owned(), path, members: None })
     }
 }
 
@@ -88,8 +90,17 @@ fn plain(target: Target) -> Result<Target, String> {
     }
 }
 
-/// The server, the name of the host and the path of a URL.
-fn of_url(url: &str) -> Result<(String, String, String), String> {
+/// What a URL says of a service.
+struct Service {
+    scheme: Scheme,
+    /// A host with a port if it says one, or `unix:` and a path.
+    server: String,
+    /// What the service is told as `Host`, if the client's is not passed on.
+    host: String,
+    path: String,
+}
+
+fn of_url(url: &str) -> Result<Service, String> {
     let (socket, url) = match url.strip_prefix("unix:").and_then(|rest| rest.split_once('|')) {
         Some((socket, url)) => (Some(socket), url),
         None => (None, url),
@@ -97,11 +108,11 @@ fn of_url(url: &str) -> Result<(String, String, String), String> {
     if url.starts_with("fcgi://") {
         return Err("applications of FastCGI have an [[upstream]] without a scheme".to_owned());
     }
-    let rest = service::without_scheme(url)?;
+    let (scheme, rest) = service::split_scheme(url)?;
     let (server, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let host = service::host(server);
+    let host = service::host(scheme, server);
     let server = socket.map_or_else(|| server.to_owned(), |socket| format!("unix:{socket}"));
-    Ok((server, host, path.to_owned()))
+    Ok(Service { scheme, server, host, path: path.to_owned() })
 }
 
 /// The members of balancers by their names, and what is set of these.
@@ -159,9 +170,12 @@ impl Reader<'_> {
         }
         upstream.hides_clients = !is_on("proxyaddheaders", true);
         self.patience(&lines, &mut upstream);
+        if target.scheme == Scheme::Https {
+            self.service_tls(pass, &lines, &mut upstream);
+        }
         let made = match &target.members {
             Some(members) => self.members(members, &mut upstream),
-            None => service::address(&target.server)
+            None => service::address(target.scheme, &target.server)
                 .map(|own| upstream.add(own, 1))
                 .ok_or_else(|| "it names no address".to_owned()),
         };
@@ -200,6 +214,32 @@ impl Reader<'_> {
         made.map(|()| upstream)
     }
 
+    /// Whom a service over TLS has to be, and what it is shown.
+    fn service_tls(&mut self, pass: &Directive, lines: &[&Directive], upstream: &mut Upstream) {
+        let last = |name: &str| lines.iter().rfind(|it| it.name == name);
+        let is_verified = last("sslproxyverify")
+            .is_some_and(|line| line.arg(0).eq_ignore_ascii_case("require"));
+        if !is_verified {
+            self.notes.differs(&pass.place, &pass.line(), service::VERIFIED);
+        }
+        for (name, key) in [
+            ("sslproxycacertificatefile", "tls_ca"),
+            ("sslproxymachinecertificatefile", "tls_certificate"),
+        ] {
+            upstream.tls.extend(last(name).map(|line| (key, self.path(line.arg(0)))));
+        }
+        for (name, reason) in [
+            ("sslproxycacertificatepath", "authorities are named in one file; see `tls_ca`"),
+            ("sslproxycarevocationfile", "no list of revoked certificates is read"),
+            ("sslproxycheckpeername", "a certificate always has to name the service"),
+        ] {
+            let is_as_here = |line: &&&Directive| line.arg(0).eq_ignore_ascii_case("on");
+            if let Some(line) = last(name).filter(|line| !is_as_here(line)) {
+                self.notes.left(&line.place, &line.line(), reason);
+            }
+        }
+    }
+
     /// `Timeout` and `ProxyTimeout`.
     fn patience(&mut self, lines: &[&Directive], upstream: &mut Upstream) {
         for name in ["timeout", "proxytimeout"] {
@@ -214,12 +254,12 @@ impl Reader<'_> {
     fn members(&mut self, lines: &[Directive], upstream: &mut Upstream) -> Result<(), String> {
         let mut hosts = Vec::new();
         for line in lines.iter().filter(|it| it.name == "balancermember") {
-            let (server, host, path) = of_url(line.arg(0))?;
+            let Service { scheme, server, host, path } = of_url(line.arg(0))?;
             if !matches!(&*path, "" | "/") {
                 return Err(format!("`{}` has a path of its own", line.arg(0)));
             }
             if let Some(weight) = self.weight(line) {
-                let own = service::address(&server);
+                let own = service::address(scheme, &server);
                 upstream.add(own.ok_or(format!("`{server}` is no address"))?, weight);
                 hosts.push(host);
             }
@@ -411,7 +451,6 @@ mod tests {
             assert_eq!(found, (server, host, path), "{url}");
         }
         for url in [
-            "https://a/",
             "ws://a/",
             "ajp://a/",
             "fcgi://a/",

@@ -3,7 +3,7 @@
 
 use crate::directive::Directive;
 use crate::model::Upstream;
-use crate::service::{self, Known, Told};
+use crate::service::{self, Known, Scheme, Told};
 use crate::unit;
 
 use super::Reader;
@@ -68,21 +68,25 @@ impl Reader<'_> {
         args: &[String],
     ) -> Result<(Upstream, String), String> {
         let mut upstream = Upstream { place: directive.place.clone(), ..Upstream::default() };
-        let mut servers = Vec::new();
+        let (mut scheme, mut servers) = (Scheme::Http, Vec::new());
         let to = directive.inner().iter().filter(|it| it.name == "to");
         for text in args.iter().chain(to.flat_map(|it| &it.args)) {
-            servers.extend(dialled(text)?);
+            let (own, dialled) = dialled(text)?;
+            if own == Scheme::Https {
+                scheme = own;
+            }
+            servers.extend(dialled);
         }
         for line in directive.inner() {
             match &*line.name {
                 "dynamic" => servers.push(looked_up(line)?),
-                "transport" => self.transport(line, &mut upstream)?,
+                "transport" => self.transport(line, &mut scheme, &mut upstream)?,
                 "header_up" => {}
                 _ => self.setting(line, &mut upstream)?,
             }
         }
         for server in &servers {
-            let own = service::address(server);
+            let own = service::address(scheme, server);
             upstream.add(own.ok_or_else(|| format!("`{server}` is no address"))?, 1);
         }
         let first = servers.first().cloned().ok_or("it names no address")?;
@@ -178,7 +182,12 @@ impl Reader<'_> {
     }
 
     /// `transport http`.
-    fn transport(&mut self, line: &Directive, upstream: &mut Upstream) -> Result<(), String> {
+    fn transport(
+        &mut self,
+        line: &Directive,
+        scheme: &mut Scheme,
+        upstream: &mut Upstream,
+    ) -> Result<(), String> {
         if line.arg(0) != "http" {
             return Err(format!("`{}` is not translated; see `php_fastcgi`", line.line()));
         }
@@ -187,14 +196,13 @@ impl Reader<'_> {
             let key = match &*own.name {
                 name if SILENT_TRANSPORT.contains(&name) => continue,
                 name if name.starts_with("tls") => {
-                    return Err(service::without_scheme("https://")
-                        .map_or_else(str::to_owned, |_| {
-                            format!("`{}` is not translated", own.line())
-                        }));
+                    *scheme = Scheme::Https;
+                    self.service_tls(own, upstream)?;
+                    continue;
                 }
                 "versions" if own.args.iter().all(|it| it == "1.1") => continue,
                 "versions" => {
-                    return Err(service::without_scheme("h2c://")
+                    return Err(service::split_scheme("h2c://")
                         .map_or_else(str::to_owned, |_| {
                             format!("`{}` is not translated", own.line())
                         }));
@@ -224,6 +232,28 @@ impl Reader<'_> {
             if let Err(reason) = upstream.wait(&[key], unit::go_time(value)) {
                 self.notes.left(&own.place, &own.line(), reason);
             }
+        }
+        Ok(())
+    }
+
+    /// A line of `transport http` about TLS.
+    fn service_tls(&mut self, line: &Directive, upstream: &mut Upstream) -> Result<(), String> {
+        let words: Vec<&str> = line.args.iter().map(String::as_str).collect();
+        let mut set = |key, text: &str| drop(upstream.tls.insert(key, text.to_owned()));
+        match (&*line.name, &words[..]) {
+            ("tls" | "tls_timeout" | "tls_renegotiation" | "tls_curves", _) => {}
+            ("tls_server_name", [name]) if !name.contains('{') => set("tls_name", name),
+            ("tls_trusted_ca_certs", [file]) | ("tls_trust_pool", ["file", file]) => {
+                set("tls_ca", file);
+            }
+            ("tls_client_auth", [certificate, key]) => {
+                set("tls_certificate", certificate);
+                set("tls_key", key);
+            }
+            ("tls_insecure_skip_verify", _) => {
+                self.notes.differs(&line.place, &line.line(), service::VERIFIED);
+            }
+            _ => return Err(format!("`{}` is not translated; see `tls_ca`", line.line())),
         }
         Ok(())
     }
@@ -303,29 +333,31 @@ fn told<'a>(name: &str, value: &'a str) -> Told<'a> {
 }
 
 /// The servers of an address, as [`service::address`] takes them.
-fn dialled(text: &str) -> Result<Vec<String>, String> {
+fn dialled(text: &str) -> Result<(Scheme, Vec<String>), String> {
     if text.contains(['{', '}']) {
         return Err("where it leads depends on placeholders".to_owned());
     }
     if let Some(path) = text.strip_prefix("unix/") {
-        return Ok(vec![format!("unix:{path}")]);
+        return Ok((Scheme::Http, vec![format!("unix:{path}")]));
     }
-    let rest = match text.contains("://") {
-        true => service::without_scheme(text)?,
-        false => text.strip_prefix("tcp/").unwrap_or(text),
+    let (scheme, rest) = match text.contains("://") {
+        true => service::split_scheme(text)?,
+        false => (Scheme::Http, text.strip_prefix("tcp/").unwrap_or(text)),
     };
     let rest = match rest.strip_prefix(':') {
         Some(port) => format!("localhost:{port}"),
         None => rest.to_owned(),
     };
     let Some((host, ports)) = rest.rsplit_once(':').filter(|(_, it)| it.contains('-')) else {
-        return Ok(vec![rest]);
+        return Ok((scheme, vec![rest]));
     };
     let range = ports
         .split_once('-')
         .and_then(|(from, to)| Some((from.parse::<u16>().ok()?, to.parse::<u16>().ok()?)));
     match range.filter(|(from, to)| from <= to && to - from < MOST_PORTS) {
-        Some((from, to)) => Ok((from..=to).map(|port| format!("{host}:{port}")).collect()),
+        Some((from, to)) => {
+            Ok((scheme, (from..=to).map(|port| format!("{host}:{port}")).collect()))
+        }
         None => Err(format!("`{ports}` is no range of at most {MOST_PORTS} ports")),
     }
 }
@@ -355,9 +387,10 @@ mod tests {
             ("unix//run/a.sock", &["unix:/run/a.sock"]),
             ("app:1-3", &["app:1", "app:2", "app:3"]),
         ] {
-            assert_eq!(dialled(text).unwrap(), expected, "{text}");
+            assert_eq!(dialled(text).unwrap().1, expected, "{text}");
         }
-        for text in ["https://a", "h2c://a", "{env.A}", "a:1-9999", "ws://a"] {
+        assert_eq!(dialled("https://a").unwrap(), (Scheme::Https, vec!["a".to_owned()]));
+        for text in ["h2c://a", "{env.A}", "a:1-9999", "ws://a"] {
             assert!(dialled(text).is_err(), "{text}");
         }
     }

@@ -26,6 +26,8 @@ pub(crate) struct Upstream {
     pub gets_bodies_at_once: bool,
     /// The path that each address is asked for every now and then.
     pub check: Option<String>,
+    /// Whom it believes and what it shows over TLS, by the keys of `[[upstream]]`.
+    pub tls: BTreeMap<&'static str, String>,
     /// Numbers, by the keys of `[[upstream]]`.
     pub numbers: BTreeMap<&'static str, u32>,
     /// Durations, by the keys of `[[upstream]]`.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::directive::Directive;
 use crate::model::{Site, Upstream};
-use crate::service::{self, Known, Told};
+use crate::service::{self, Known, Scheme, Told};
 use crate::unit;
 
 use super::block::Block;
@@ -51,9 +51,18 @@ const TIMEOUTS: &[(&str, &[&str])] = &[
     ("proxy_read_timeout", &["first_byte_timeout", "read_timeout"]),
 ];
 
+/// Texts about TLS: the directive, and its key of `[[upstream]]`.
+const TLS: &[(&str, &str)] = &[
+    ("proxy_ssl_certificate", "tls_certificate"),
+    ("proxy_ssl_certificate_key", "tls_key"),
+    ("proxy_ssl_name", "tls_name"),
+    ("proxy_ssl_trusted_certificate", "tls_ca"),
+];
+
 /// Where `proxy_pass` leads.
 #[derive(Debug, PartialEq)]
 pub(super) struct Target {
+    pub scheme: Scheme,
     /// A host with a port if it says one, `unix:` and a path, or the name of an `upstream`.
     pub server: String,
     /// What it puts in place of the path of the location.
@@ -77,7 +86,7 @@ pub(super) fn target(url: &str) -> Result<Target, &'static str> {
     if url.contains('$') {
         return Err("where it leads depends on variables");
     }
-    let rest = service::without_scheme(url)?;
+    let (scheme, rest) = service::split_scheme(url)?;
     let (server, path) = match rest.strip_prefix("unix:") {
         Some(socket) => {
             let (socket, path) = socket.split_once(':').unwrap_or((socket, ""));
@@ -91,7 +100,8 @@ pub(super) fn target(url: &str) -> Result<Target, &'static str> {
     if !service::is_path(path) {
         return Err("its path is none that can stand in place of another one");
     }
-    Ok(Target { server, path: Some(path.to_owned()).filter(|path| !path.is_empty()) })
+    let path = Some(path.to_owned()).filter(|path| !path.is_empty());
+    Ok(Target { scheme, server, path })
 }
 
 impl Reader<'_> {
@@ -104,33 +114,74 @@ impl Reader<'_> {
         site: &Site,
     ) -> Result<Upstream, String> {
         let mut upstream = Upstream { place: pass.place.clone(), ..Upstream::default() };
-        match self.upstreams.get(&target.server).cloned() {
-            Some(lines) => self.group(&lines, &mut upstream),
+        let group = self.upstreams.get(&target.server).cloned();
+        let is_group = group.is_some();
+        match group {
+            Some(lines) => self.group(&lines, target.scheme, &mut upstream),
             None => {
-                let own = service::address(&target.server).ok_or("it names no address")?;
-                upstream.add(own, 1);
+                let own = service::address(target.scheme, &target.server);
+                upstream.add(own.ok_or("it names no address")?, 1);
             }
         }
         if upstream.addresses.is_empty() {
             return Err("its `upstream` has no address that is translated".to_owned());
         }
-        upstream.host = Some(service::host(&target.server));
+        upstream.host = Some(service::host(target.scheme, &target.server));
         for line in &block.service_fields {
             self.service_field(line, &mut upstream, site);
         }
         let settings: BTreeMap<&str, &Directive> =
             block.service_settings.iter().map(|line| (&*line.name, line)).collect();
-        for line in settings.into_values() {
+        for line in settings.values() {
             self.service_setting(line, &mut upstream)?;
+        }
+        if target.scheme == Scheme::Https {
+            self.service_tls(pass, &settings, &mut upstream);
+            if is_group {
+                let name = || service::host(target.scheme, &target.server);
+                upstream.tls.entry("tls_name").or_insert_with(name);
+            }
         }
         Ok(upstream)
     }
 
+    /// Whom a service over TLS has to be, and what it is shown.
+    fn service_tls(
+        &mut self,
+        pass: &Directive,
+        settings: &BTreeMap<&str, &Directive>,
+        upstream: &mut Upstream,
+    ) {
+        if settings.get("proxy_ssl_verify").is_none_or(|line| line.arg(0) != "on") {
+            self.notes.differs(&pass.place, &pass.line(), service::VERIFIED);
+        }
+        for (name, line) in settings {
+            let key = TLS.iter().find(|(own, _)| own == name).map(|(_, key)| *key);
+            let reason = match (key, line.arg(0)) {
+                (_, value) if value.contains('$') => "it depends on the request",
+                (Some(key), value) => {
+                    let is_file = key != "tls_name";
+                    let value = if is_file { self.path(value) } else { value.to_owned() };
+                    upstream.tls.insert(key, value);
+                    continue;
+                }
+                (None, _) if *name == "proxy_ssl_crl" => "no list of revoked certificates is read",
+                (None, _) if *name == "proxy_ssl_password_file" => {
+                    "the key of `tls_certificate` has to be without a password"
+                }
+                (None, _) => continue,
+            };
+            if name.starts_with("proxy_ssl_") {
+                self.notes.left(&line.place, &line.line(), reason);
+            }
+        }
+    }
+
     /// The lines of a block `upstream`.
-    fn group(&mut self, lines: &[Directive], upstream: &mut Upstream) {
+    fn group(&mut self, lines: &[Directive], scheme: Scheme, upstream: &mut Upstream) {
         for line in lines {
             match &*line.name {
-                "server" => self.server_of_group(line, upstream),
+                "server" => self.server_of_group(line, scheme, upstream),
                 "least_conn" => upstream.asks_least_busy = true,
                 "ip_hash" => upstream.affinity = Some("client".to_owned()),
                 // Connections are kept, and each process knows the state of all addresses.
@@ -144,7 +195,7 @@ impl Reader<'_> {
         }
     }
 
-    fn server_of_group(&mut self, line: &Directive, upstream: &mut Upstream) {
+    fn server_of_group(&mut self, line: &Directive, scheme: Scheme, upstream: &mut Upstream) {
         let (place, text) = (&line.place, line.line());
         let flags = &line.args[1.min(line.args.len())..];
         if flags.iter().any(|flag| flag == "down") {
@@ -166,7 +217,7 @@ impl Reader<'_> {
                 }
             }
         }
-        match service::address(line.arg(0)) {
+        match service::address(scheme, line.arg(0)) {
             Some(own) => upstream.add(own, weight),
             None => self.notes.left(place, &text, "no address of a service"),
         }
@@ -227,7 +278,7 @@ impl Reader<'_> {
         if SILENT.contains(&name)
             || AS_HERE.iter().any(is_as_here)
             || name == "proxy_hide_header"
-            // Settings of connections over TLS, which are refused with their `proxy_pass`.
+            // Read apart; others say how TLS is spoken.
             || name.starts_with("proxy_ssl_")
             // Details of `proxy_cache`, whose own line has a note.
             || name.starts_with("proxy_cache_")
@@ -259,17 +310,19 @@ mod tests {
 
     #[test]
     fn targets_have_a_server_and_perhaps_a_path() {
-        for (url, server, path) in [
-            ("http://app", "app", None),
-            ("http://127.0.0.1:3000/", "127.0.0.1:3000", Some("/")),
-            ("http://[::1]:3000/a/b/", "[::1]:3000", Some("/a/b/")),
-            ("http://unix:/run/a.sock", "unix:/run/a.sock", None),
-            ("http://unix:/run/a.sock:/a/", "unix:/run/a.sock", Some("/a/")),
+        use Scheme::{Http, Https};
+        for (url, scheme, server, path) in [
+            ("http://app", Http, "app", None),
+            ("https://app/", Https, "app", Some("/")),
+            ("http://127.0.0.1:3000/", Http, "127.0.0.1:3000", Some("/")),
+            ("http://[::1]:3000/a/b/", Http, "[::1]:3000", Some("/a/b/")),
+            ("http://unix:/run/a.sock", Http, "unix:/run/a.sock", None),
+            ("http://unix:/run/a.sock:/a/", Http, "unix:/run/a.sock", Some("/a/")),
         ] {
-            let expected = Target { server: server.to_owned(), path: path.map(str::to_owned) };
-            assert_eq!(target(url), Ok(expected), "{url}");
+            let (server, path) = (server.to_owned(), path.map(str::to_owned));
+            assert_eq!(target(url), Ok(Target { scheme, server, path }), "{url}");
         }
-        for url in ["https://app", "http://$host", "app:80", "http://app/?a", "http://unix:/a:b"] {
+        for url in ["http://$host", "app:80", "http://app/?a", "http://unix:/a:b"] {
             assert!(target(url).is_err(), "{url}");
         }
     }

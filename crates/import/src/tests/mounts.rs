@@ -43,7 +43,7 @@ fn what_is_more_than_files_under_another_path_is_refused() {
     let own = "handle_path /a/* {\nfile_server\n}";
     for lines in [
         "handle_path /a/* {\nphp_fastcgi x\nfile_server\n}",
-        "handle_path /a/* {\nreverse_proxy https://x\n}",
+        "handle_path /a/* {\nreverse_proxy h2c://x\n}",
         "handle_path /a/* {\nbasic_auth {\na b\n}\nfile_server\n}",
         "handle_path /a/* {\nroot * {x}\nfile_server\n}",
         "handle_path /a/* {\nroot /b/* /c\nfile_server\n}",

@@ -64,11 +64,46 @@ fn beside_php_only_the_path_is_left_out() {
     assert!(import.notes.is_empty(), "{:?}", import.notes);
 }
 
+/// The certificate is verified, whatever nginx did, and the import says so.
+#[test]
+fn services_over_tls_are_verified() {
+    let lines = "proxy_ssl_verify on; proxy_ssl_trusted_certificate $TOP/ca.pem; \
+        proxy_ssl_name inner.test; proxy_ssl_server_name on; proxy_ssl_certificate $TOP/own.pem; \
+        proxy_ssl_certificate_key $TOP/own.key; proxy_ssl_session_reuse off;";
+    for (lines, pass, address, texts, is_noted) in [
+        ("", "https://app/", "https://app:443", &["host = \"app\""][..], true),
+        ("", "https://app:8443", "https://app:8443", &["host = \"app:8443\""], true),
+        ("", "https://group", "https://10.0.0.1:8443", &["tls_name = \"group\""], true),
+        (
+            lines,
+            "https://app",
+            "https://app:443",
+            &["ca.pem\"", "tls_name = \"inner.test\"", "own.pem\"", "tls_key = \""],
+            false,
+        ),
+    ] {
+        let folder = folder();
+        for name in ["ca.pem", "own.pem", "own.key"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let text = format!(
+            "upstream group {{ server 10.0.0.1:8443; }} server {{ listen 80; server_name a.test; \
+             root $TOP/site; location / {{ {lines} proxy_pass {pass}; }} }}"
+        );
+        let import = imported(&folder, Language::Nginx, &text).unwrap();
+        check(&folder, &import.toml).unwrap();
+        assert_has(&import, &format!("address = \"{address}\""));
+        texts.iter().for_each(|text| assert_has(&import, text));
+        let noted = import.notes.iter().filter(|it| it.reason.contains("is verified here"));
+        assert_eq!(noted.count(), usize::from(is_noted), "{pass}: {:?}", import.notes);
+    }
+}
+
 #[test]
 fn what_a_route_cannot_say_is_refused() {
     for lines in [
         "location ~ ^/a/ { proxy_pass http://127.0.0.1:3000; }",
-        "location /a/ { proxy_pass https://127.0.0.1:3000; }",
+        "location /a/ { proxy_pass https://unix:/run/a.sock; }",
         "location /a/ { proxy_pass http://$host; }",
         "location /a/ { proxy_pass http://127.0.0.1:3000/base; }",
         "location /a/ { proxy_pass http://127.0.0.1:3000/?a; }",

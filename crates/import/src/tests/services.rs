@@ -82,9 +82,45 @@ fn a_line_of_apache_is_a_route() {
 }
 
 #[test]
+fn services_over_tls_are_verified() {
+    let noted = |import: &Import| {
+        import.notes.iter().filter(|it| it.reason.contains("is verified here")).count()
+    };
+    let import = apache("SSLProxyEngine on\nProxyPass /a/ https://b/");
+    assert_has(&import, "address = \"https://b:443\"");
+    assert_has(&import, "host = \"b\"");
+    assert_eq!(noted(&import), 1, "{:?}", import.notes);
+    let import = apache(
+        "SSLProxyEngine on\nSSLProxyVerify require\nSSLProxyCACertificateFile $TOP/site/index.php\n\
+         SSLProxyCheckPeerName off\nProxyPass /a/ https://b:8443/",
+    );
+    assert_has(&import, "address = \"https://b:8443\"");
+    assert_has(&import, "/index.php\"");
+    let reasons: Vec<_> = import.notes.iter().map(|note| &*note.reason).collect();
+    assert_eq!(reasons, ["a certificate always has to name the service"]);
+    for (lines, text, count) in [
+        ("reverse_proxy /a/* https://b", "address = \"https://b:443\"", 0),
+        ("reverse_proxy /a/* b:1 {\ntransport http {\ntls\n}\n}", "https://b:1", 0),
+        (
+            "reverse_proxy /a/* b:1 {\ntransport http {\ntls_server_name c\n}\n}",
+            "tls_name = \"c\"",
+            0,
+        ),
+        (
+            "reverse_proxy /a/* b {\ntransport http {\ntls_insecure_skip_verify\n}\n}",
+            "https://b:443",
+            1,
+        ),
+    ] {
+        let import = caddy(lines);
+        assert_has(&import, text);
+        assert_eq!(noted(&import), count, "{lines}: {:?}", import.notes);
+    }
+}
+
+#[test]
 fn what_a_route_cannot_say_of_apache_is_refused() {
     for lines in [
-        "ProxyPass /a https://b/",
         "ProxyPass /a ws://b/",
         "ProxyPass /a ajp://b/",
         "ProxyPass /a fcgi://b/",
@@ -101,7 +137,7 @@ fn what_a_route_cannot_say_of_apache_is_refused() {
         "RewriteCond %{QUERY_STRING} x\nRewriteRule ^/a/(.*)$ http://b/$1 [P]",
         "RewriteRule ^/a/(.*)$ http://b/?x=$1 [P]",
         "RewriteRule ^/a/(.*)$ http://b/$1 [P,QSD]",
-        "<Proxy balancer://p>\nBalancerMember https://b\n</Proxy>\nProxyPass /a balancer://p",
+        "<Proxy balancer://p>\nBalancerMember ws://b\n</Proxy>\nProxyPass /a balancer://p",
         "<Proxy balancer://p>\nBalancerMember http://b/c\n</Proxy>\nProxyPass /a balancer://p",
         "Alias /a $TOP/other\nProxyPass /a/b http://c",
     ] {
@@ -283,7 +319,7 @@ fn a_directive_of_caddy_is_a_route() {
 #[test]
 fn what_a_route_cannot_say_of_caddy_is_refused() {
     for lines in [
-        "reverse_proxy /a/* https://b",
+        "reverse_proxy /a/* h2c://b",
         "reverse_proxy /a/* h2c://b",
         "reverse_proxy /a/* {env.B}",
         "reverse_proxy /a/*",
@@ -291,7 +327,7 @@ fn what_a_route_cannot_say_of_caddy_is_refused() {
         "@a header X b\nreverse_proxy @a b",
         "@a {\npath /a/*\nmethod GET\n}\nreverse_proxy @a b",
         "@a path_regexp ^/a\nreverse_proxy @a b",
-        "reverse_proxy /a/* b {\ntransport http {\ntls\n}\n}",
+        "reverse_proxy /a/* b {\ntransport http {\ntls_except_ports 80\n}\n}",
         "reverse_proxy /a/* b {\ntransport http {\nversions h2c 2\n}\n}",
         "reverse_proxy /a/* b {\ntransport fastcgi\n}",
         "reverse_proxy /a/* b {\nhandle_response {\nrespond x\n}\n}",
