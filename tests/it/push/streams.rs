@@ -62,7 +62,8 @@ fn streams_are_compressed_for_those_who_take_gzip() {
         assert!(data(&mut other) == expected);
     }
     let samples = metrics::samples(&server);
-    let bytes = |side| samples[&format!("tokamak_compression_{side}_bytes_total{{encoding=\"gzip\"}}")];
+    let bytes =
+        |side| samples[&format!("tokamak_compression_{side}_bytes_total{{encoding=\"gzip\"}}")];
     assert!(bytes("input") > 2.0 * long.len() as f64, "{samples:?}");
     assert!(bytes("output") < 0.1 * bytes("input"), "{samples:?}");
 }

@@ -217,8 +217,8 @@ impl Reader<'_> {
     /// Whom a service over TLS has to be, and what it is shown.
     fn service_tls(&mut self, pass: &Directive, lines: &[&Directive], upstream: &mut Upstream) {
         let last = |name: &str| lines.iter().rfind(|it| it.name == name);
-        let is_verified = last("sslproxyverify")
-            .is_some_and(|line| line.arg(0).eq_ignore_ascii_case("require"));
+        let is_verified =
+            last("sslproxyverify").is_some_and(|line| line.arg(0).eq_ignore_ascii_case("require"));
         if !is_verified {
             self.notes.differs(&pass.place, &pass.line(), service::VERIFIED);
         }

@@ -202,10 +202,9 @@ impl Reader<'_> {
                 }
                 "versions" if own.args.iter().all(|it| it == "1.1") => continue,
                 "versions" => {
-                    return Err(service::split_scheme("h2c://")
-                        .map_or_else(str::to_owned, |_| {
-                            format!("`{}` is not translated", own.line())
-                        }));
+                    return Err(service::split_scheme("h2c://").map_or_else(str::to_owned, |_| {
+                        format!("`{}` is not translated", own.line())
+                    }));
                 }
                 "dial_timeout" => "connect_timeout",
                 "response_header_timeout" => "first_byte_timeout",
