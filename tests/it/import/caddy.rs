@@ -72,7 +72,7 @@ fn an_application_with_refusals_and_moved_pages() {
 	basicauth /private/* {
 		max $2y$05$sAUVDeawl8IUyF6tAJT5FOdZlvYCNziyyum9Pwxla1r4SVpqfx/JG
 	}
-	reverse_proxy /api/* https://127.0.0.1:1";
+	reverse_proxy /api/* h2c://127.0.0.1:1";
     let written = serve(&mut desk, site, 3);
     assert!(written.contains("REFUSED: `reverse_proxy /api/*"), "{written}");
     // Hashes of passwords are for nobody else.
@@ -127,7 +127,7 @@ fn files_alone_and_what_each_handle_answers() {
 		respond 403
 	}
 	handle /api/* {
-		reverse_proxy https://127.0.0.1:1
+		reverse_proxy h2c://127.0.0.1:1
 	}
 	handle_path /manual/* {
 		root * $TOP/docs
@@ -139,7 +139,7 @@ fn files_alone_and_what_each_handle_answers() {
 		file_server
 	}";
     let written = serve(&mut desk, site, 3);
-    assert!(written.contains("REFUSED: `reverse_proxy https://127.0.0.1:1`"), "{written}");
+    assert!(written.contains("REFUSED: `reverse_proxy h2c://127.0.0.1:1`"), "{written}");
     desk.compare(&[
         status(200, "/"),
         status(200, "/a/b.txt"),

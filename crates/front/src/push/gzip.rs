@@ -23,8 +23,8 @@ const LAST: [u8; 2] = [3, 0];
 /// As for other bodies: see `docs/compression.md`.
 const LEVEL: u32 = 4;
 
-/// Bytes of the shortest text for which an encoder is asked: what it begins with and ends with takes
-/// more than it saves of a shorter one.
+/// Bytes of the shortest text for which an encoder is asked: what it begins with and ends with
+/// takes more than it saves of a shorter one.
 const LEAST: usize = 128;
 
 /// Most bytes of a block that is not compressed (RFC 1951 section 3.2.4).
