@@ -13,8 +13,10 @@ const LIMITS: Limits = Limits {
     window: 1000,
     connection_window: 100_000,
     head: 1000,
+    trailers: 200,
     continuations: 4,
     errors: 10,
+    control: 100,
 };
 
 const STATUS: Field<'_> = Field { name: b":status", value: b"200", is_secret: false };

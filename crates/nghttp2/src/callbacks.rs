@@ -27,6 +27,11 @@ const STREAM_BYTES: usize = 4;
 /// Bytes of a frame's head.
 const FRAME_HEAD: usize = 9;
 
+/// Frames that belong to no request which a server may send for each one that does: an answer to a
+/// PING, a new window. With a tenth, windows alone would be too many; ten times more would be work
+/// for nothing.
+const FOR_EACH_FRAME: u32 = 10;
+
 /// The largest part of a GOAWAY's debug data that is of use in a log.
 const LONGEST_TEXT: usize = 200;
 
@@ -37,6 +42,7 @@ const LONGEST_TEXT: usize = 200;
 pub unsafe fn session<T: Default>(
     state: NonNull<State<T>>,
     limits: Limits,
+    is_client: bool,
 ) -> Result<NonNull<ffi::Session>, c_int> {
     let (mut session, mut callbacks, mut options) =
         (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
@@ -52,7 +58,13 @@ pub unsafe fn session<T: Default>(
             set_callbacks::<T>(callbacks);
             set_options(options, limits);
             let state = state.as_ptr().cast();
-            code = ffi::nghttp2_session_server_new2(&mut session, callbacks, state, options);
+            code = if is_client {
+                ffi::nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, begun::<T>);
+                ffi::nghttp2_session_client_new2(&mut session, callbacks, state, options)
+            } else {
+                ffi::nghttp2_option_set_user_recv_extension_type(options, ffi::PRIORITY_UPDATE);
+                ffi::nghttp2_session_server_new2(&mut session, callbacks, state, options)
+            };
         }
         // Both take null.
         ffi::nghttp2_option_del(options);
@@ -95,7 +107,6 @@ unsafe fn set_options(options: *mut ffi::Options, limits: Limits) {
         ffi::nghttp2_option_set_no_auto_window_update(options, 1);
         // They are kept for the tree of priorities, which is out of use.
         ffi::nghttp2_option_set_no_closed_streams(options, 1);
-        ffi::nghttp2_option_set_user_recv_extension_type(options, ffi::PRIORITY_UPDATE);
         // The rules for PRIORITY frames hold for clients that may send them.
         ffi::nghttp2_option_set_server_fallback_rfc7540_priorities(options, 1);
         // They are counted before they come here.
@@ -126,19 +137,56 @@ unsafe fn bytes<'a>(pointer: *const u8, length: usize) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(pointer, length) }
 }
 
-/// A head begins: of a request, or of trailers.
+/// The head of any frame of a server has come.
+unsafe extern "C" fn begun<T: Default>(
+    session: *mut ffi::Session,
+    frame: *const ffi::FrameHead,
+    user_data: *mut c_void,
+) -> c_int {
+    // SAFETY: the library gives the head of a frame, and our state.
+    let (frame, state) = unsafe { (&*frame, state::<T>(user_data)) };
+    let is_response = frame.kind == ffi::HEADERS || frame.kind == ffi::DATA && frame.length > 0;
+    state.control = match is_response {
+        true => state.control.saturating_sub(FOR_EACH_FRAME),
+        false => state.control.saturating_add(1),
+    };
+    let fault = if frame.kind == ffi::PUSH_PROMISE {
+        // The library refuses it only behind the answer to our settings.
+        Some(Reason::PROTOCOL_ERROR)
+    } else if state.control > state.limits.control {
+        Some(Reason::ENHANCE_YOUR_CALM)
+    } else {
+        None
+    };
+    if let Some(fault) = fault {
+        // SAFETY: the state is not used after this.
+        unsafe { ffi::nghttp2_session_terminate_session(session, fault.0) };
+    }
+    0
+}
+
+/// A head begins: of a request, of a response, or of trailers.
 unsafe extern "C" fn begin_head<T: Default>(
     session: *mut ffi::Session,
     frame: *const ffi::FrameHead,
     user_data: *mut c_void,
 ) -> c_int {
-    // SAFETY: the library gives a frame of the kind HEADERS, and our state.
-    let (frame, state) = unsafe { (&*frame.cast::<ffi::Headers>(), state::<T>(user_data)) };
+    // SAFETY: the library gives a frame, and our state.
+    let (frame_head, state) = unsafe { (&*frame, state::<T>(user_data)) };
     state.head = None;
-    if frame.category != ffi::CATEGORY_REQUEST {
+    if frame_head.kind != ffi::HEADERS {
         return 0;
     }
+    // SAFETY: the kind says which frame it is.
+    let frame = unsafe { &*frame.cast::<ffi::Headers>() };
     let stream = frame.head.stream as u32;
+    if state.is_client || frame.category != ffi::CATEGORY_REQUEST {
+        // Those of refused requests are left out, and those of requests that are given up.
+        if state.streams.get(&stream).is_some_and(|stream| stream.closed.is_none()) {
+            state.head = Some(Building::new(stream, true));
+        }
+        return 0;
+    }
     if state.open >= state.limits.streams {
         state.open += 1;
         state.events.push_back(Event::Refused);
@@ -151,8 +199,7 @@ unsafe extern "C" fn begin_head<T: Default>(
     }
     state.open += 1;
     state.streams.insert(stream, Box::new(Stream::new()));
-    let (text, lengths) = (Vec::with_capacity(512), Vec::with_capacity(16));
-    state.head = Some(Building { stream, text, lengths, size: 0, is_cut: false });
+    state.head = Some(Building::new(stream, false));
     // Frames of all responses take turns here: which one comes first its user decides, before the
     // bytes come to the library.
     let same = ffi::Priority { urgency: 3, is_incremental: 1 };
@@ -178,11 +225,14 @@ unsafe extern "C" fn field<T: Default>(
     // SAFETY: the library gives names and values, and our state.
     let (name, value, state) =
         unsafe { (bytes(name, name_length), bytes(value, value_length), state::<T>(user_data)) };
-    let limit = u64::from(state.limits.head);
-    // Trailers are dropped, and so are fields of refused requests.
+    let (largest, trailers) = (u64::from(state.limits.head), u64::from(state.limits.trailers));
+    // Fields of refused requests are dropped.
     let Some(head) = &mut state.head else { return 0 };
+    // Behind a body there is no status: the library has refused that.
+    head.is_trailers &= name != b":status";
+    let limit = if head.is_trailers { trailers } else { largest };
     head.size += name.len() as u64 + value.len() as u64 + FIELD_COST;
-    if head.size > CUT_TIMES * limit {
+    if head.size > CUT_TIMES * largest {
         // SAFETY: the state is not used after this.
         unsafe {
             ffi::nghttp2_session_terminate_session(session, Reason::ENHANCE_YOUR_CALM.0);
@@ -230,12 +280,19 @@ unsafe extern "C" fn received<T: Default>(
     }
     match frame.kind {
         ffi::HEADERS if state.head.is_some() => {
-            if let Some(head) = state.head.take() {
+            if let Some(head) = state.head.take()
+                && let Some(known) = state.streams.get_mut(&head.stream)
+            {
                 let stream = head.stream;
-                if let Some(known) = state.streams.get_mut(&stream) {
+                if head.is_trailers {
+                    known.trailers = Some(head.finish());
+                    state.events.push_back(Event::Body(stream));
+                } else if state.is_client {
+                    state.events.push_back(Event::Response { stream, head: head.finish() });
+                } else {
                     known.is_released = false;
+                    state.events.push_back(Event::Request { stream, head: head.finish() });
                 }
-                state.events.push_back(Event::Request { stream, head: head.finish() });
             }
         }
         ffi::DATA | ffi::HEADERS if is_end => state.events.push_back(Event::Body(id)),
@@ -245,6 +302,7 @@ unsafe extern "C" fn received<T: Default>(
             state.events.push_back(Event::Window(0));
         }
         ffi::PING if frame.flags & ffi::FLAG_ACK != 0 => state.events.push_back(Event::Answered),
+        ffi::GOAWAY if state.is_client => state.events.push_back(Event::Leaving),
         _ => {}
     }
     0
@@ -258,6 +316,9 @@ unsafe extern "C" fn sent<T: Default>(
 ) -> c_int {
     // SAFETY: the library gives a frame, and our state.
     let (head, state) = unsafe { (&*frame, state::<T>(user_data)) };
+    if state.is_client {
+        sent_by_client(head, state);
+    }
     match head.kind {
         ffi::DATA | ffi::HEADERS if head.flags & ffi::FLAG_END_STREAM != 0 => {
             let Some(stream) = state.streams.get_mut(&(head.stream as u32)) else { return 0 };
@@ -277,6 +338,9 @@ unsafe extern "C" fn sent<T: Default>(
             let is_ours =
                 [Reason::NO_ERROR, Reason::INTERNAL_ERROR, Reason::REFUSED_STREAM, Reason::CANCEL];
             if !is_ours.contains(&code) {
+                if let Some(stream) = state.streams.get_mut(&(head.stream as u32)) {
+                    stream.is_wrong = true;
+                }
                 state.errors += 1;
                 if state.errors > state.limits.errors {
                     // SAFETY: the state is not used after this.
@@ -302,6 +366,23 @@ unsafe extern "C" fn sent<T: Default>(
     0
 }
 
+/// A frame for a server has been written.
+fn sent_by_client<T>(frame: &ffi::FrameHead, state: &mut State<T>) {
+    let id = frame.stream as u32;
+    match frame.kind {
+        ffi::DATA => state.control = state.control.saturating_sub(FOR_EACH_FRAME),
+        ffi::HEADERS => {
+            if let Some(stream) = state.streams.get_mut(&id)
+                && !std::mem::replace(&mut stream.has_begun, true)
+            {
+                // Before that it has no window.
+                state.events.push_back(Event::Window(id));
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Bytes of a body have come.
 unsafe extern "C" fn chunk<T: Default>(
     session: *mut ffi::Session,
@@ -321,6 +402,13 @@ unsafe extern "C" fn chunk<T: Default>(
                 state.events.push_back(Event::Body(id));
             }
             stream.incoming.extend_from_slice(data);
+            // What is held of a response bounds its own window. It does not hold up others.
+            if state.is_client {
+                // SAFETY: the state is not used after this.
+                unsafe {
+                    ffi::nghttp2_session_consume_connection(session, length);
+                }
+            }
         }
         // The body is not read; other bodies get its share of the connection's window.
         // SAFETY: the state is not used after this.
@@ -354,7 +442,7 @@ unsafe extern "C" fn closed<T: Default>(
     0
 }
 
-/// How many bytes of a response go into the next frame, and whether it is the last one.
+/// How many bytes of our body go into the next frame, and whether it is the last one.
 pub unsafe extern "C" fn read<T: Default>(
     session: *mut ffi::Session,
     stream: i32,

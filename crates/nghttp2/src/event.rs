@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::ffi;
 
-/// Something that a client has done.
+/// Something that the peer has done.
 #[derive(Debug)]
 pub enum Event {
     /// It sends a request.
@@ -17,7 +17,17 @@ pub enum Event {
         /// Its head.
         head: Head,
     },
-    /// It has sent one request more than it may have at the same time.
+    /// A server sends the head of a response, or of an interim one.
+    Response {
+        /// The stream of the request.
+        stream: u32,
+        /// Its head.
+        head: Head,
+    },
+    /// A server takes no more requests on the connection. Those that it has not looked at are
+    /// closed with [`Reason::REFUSED_STREAM`].
+    Leaving,
+    /// A client has sent one request more than it may have at the same time.
     Refused,
     /// Some of a body has come, or its end.
     Body(u32),
@@ -32,12 +42,12 @@ pub enum Event {
         /// The value, as of the field `Priority`.
         value: Bytes,
     },
-    /// It has answered the PING that follows the first GOAWAY.
+    /// It has answered a PING.
     Answered,
 }
 
-/// The head of a request, as the client has sent it: names are lower case, and the rules of HTTP/2
-/// hold.
+/// The head of a request or a response, or the fields behind a body, as the peer has sent them:
+/// names are lower case, and the rules of HTTP/2 hold.
 #[derive(Clone, Debug, Default)]
 pub struct Head {
     /// All names and values, one behind the other.
@@ -90,7 +100,7 @@ impl Reason {
     pub const NO_ERROR: Reason = Reason(0);
     /// A rule of the protocol is broken.
     pub const PROTOCOL_ERROR: Reason = Reason(1);
-    /// The server has failed.
+    /// The peer has failed.
     pub const INTERNAL_ERROR: Reason = Reason(2);
     /// The stream has ended before.
     pub const STREAM_CLOSED: Reason = Reason(5);

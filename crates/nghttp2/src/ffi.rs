@@ -132,6 +132,7 @@ pub const DATA: u8 = 0;
 pub const HEADERS: u8 = 1;
 pub const RST_STREAM: u8 = 3;
 pub const SETTINGS: u8 = 4;
+pub const PUSH_PROMISE: u8 = 5;
 pub const PING: u8 = 6;
 pub const GOAWAY: u8 = 7;
 pub const WINDOW_UPDATE: u8 = 8;
@@ -145,6 +146,7 @@ pub const FLAG_END_STREAM: u8 = 1;
 /// The category of a HEADERS frame that opens a stream.
 pub const CATEGORY_REQUEST: c_int = 0;
 
+pub const SETTINGS_ENABLE_PUSH: i32 = 2;
 pub const SETTINGS_MAX_CONCURRENT_STREAMS: i32 = 3;
 pub const SETTINGS_INITIAL_WINDOW_SIZE: i32 = 4;
 pub const SETTINGS_MAX_HEADER_LIST_SIZE: i32 = 6;
@@ -186,6 +188,10 @@ unsafe extern "C" {
     pub fn nghttp2_session_callbacks_set_on_invalid_header_callback(
         callbacks: *mut Callbacks,
         callback: HeaderCallback,
+    );
+    pub fn nghttp2_session_callbacks_set_on_begin_frame_callback(
+        callbacks: *mut Callbacks,
+        callback: FrameCallback,
     );
     pub fn nghttp2_session_callbacks_set_on_frame_recv_callback(
         callbacks: *mut Callbacks,
@@ -235,6 +241,12 @@ unsafe extern "C" {
         user_data: *mut c_void,
         options: *const Options,
     ) -> c_int;
+    pub fn nghttp2_session_client_new2(
+        session: *mut *mut Session,
+        callbacks: *const Callbacks,
+        user_data: *mut c_void,
+        options: *const Options,
+    ) -> c_int;
     pub fn nghttp2_session_del(session: *mut Session);
     pub fn nghttp2_session_mem_recv(
         session: *mut Session,
@@ -246,7 +258,10 @@ unsafe extern "C" {
     pub fn nghttp2_session_want_write(session: *mut Session) -> c_int;
     pub fn nghttp2_session_resume_data(session: *mut Session, stream: i32) -> c_int;
     pub fn nghttp2_session_consume(session: *mut Session, stream: i32, size: usize) -> c_int;
+    pub fn nghttp2_session_consume_stream(session: *mut Session, stream: i32, size: usize)
+    -> c_int;
     pub fn nghttp2_session_consume_connection(session: *mut Session, size: usize) -> c_int;
+    pub fn nghttp2_session_get_remote_settings(session: *mut Session, id: i32) -> u32;
     pub fn nghttp2_session_get_remote_window_size(session: *mut Session) -> i32;
     pub fn nghttp2_session_get_stream_remote_window_size(session: *mut Session, stream: i32)
     -> i32;
@@ -271,6 +286,14 @@ unsafe extern "C" {
         settings: *const Setting,
         count: usize,
     ) -> c_int;
+    pub fn nghttp2_submit_request(
+        session: *mut Session,
+        priority: *const PrioritySpec,
+        fields: *const Field,
+        count: usize,
+        provider: *const DataProvider,
+        stream_data: *mut c_void,
+    ) -> i32;
     pub fn nghttp2_submit_response(
         session: *mut Session,
         stream: i32,

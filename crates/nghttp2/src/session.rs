@@ -9,7 +9,7 @@ use std::ptr::{self, NonNull};
 use bytes::{Bytes, BytesMut};
 
 use crate::callbacks;
-use crate::event::{Event, Reason};
+use crate::event::{Event, Head, Reason};
 use crate::ffi;
 use crate::state::{Limits, State};
 use crate::stream::End;
@@ -58,7 +58,7 @@ impl fmt::Debug for Broken {
     }
 }
 
-/// One connection with a client; `T` is kept with each stream.
+/// One connection; `T` is kept with each stream.
 pub struct Session<T: Default> {
     pub(crate) raw: NonNull<ffi::Session>,
     state: NonNull<State<T>>,
@@ -69,14 +69,21 @@ pub struct Session<T: Default> {
 unsafe impl<T: Default + Send> Send for Session<T> {}
 
 impl<T: Default> Session<T> {
-    /// A connection that begins.
+    /// A connection with a client, which begins.
     ///
     /// # Errors
     /// Fails if there is no memory.
     pub fn new(limits: Limits) -> Result<Session<T>, Broken> {
-        let state = NonNull::from(Box::leak(Box::new(State::new(limits))));
+        let mut session = Session::with(limits, false)?;
+        session.begin(limits)?;
+        Ok(session)
+    }
+
+    /// A session of either side, which has said nothing.
+    pub(crate) fn with(limits: Limits, is_client: bool) -> Result<Session<T>, Broken> {
+        let state = NonNull::from(Box::leak(Box::new(State::new(limits, is_client))));
         // SAFETY: the state lives until `drop` of the session, which is made next or not at all.
-        let raw = match unsafe { callbacks::session(state, limits) } {
+        let raw = match unsafe { callbacks::session(state, limits, is_client) } {
             Ok(raw) => raw,
             Err(code) => {
                 // SAFETY: it comes from a box, and there is no session that knows it.
@@ -84,9 +91,7 @@ impl<T: Default> Session<T> {
                 return Err(Broken(code));
             }
         };
-        let mut session = Session { raw, state, owned: PhantomData };
-        session.begin(limits)?;
-        Ok(session)
+        Ok(Session { raw, state, owned: PhantomData })
     }
 
     /// Writes the settings.
@@ -117,6 +122,11 @@ impl<T: Default> Session<T> {
             value.copy_from_slice(&limits.streams.to_be_bytes());
         }
         self.state().output = output;
+        self.widen(limits)
+    }
+
+    /// Lets the peer send more on the whole connection than HTTP/2 begins with.
+    pub(crate) fn widen(&mut self, limits: Limits) -> Result<(), Broken> {
         // Little more than HTTP/2 begins with is not worth a frame.
         if limits.connection_window > FIRST_WINDOW + FIRST_WINDOW / 2 {
             let size = limits.connection_window.min(NO_LIMIT) as i32;
@@ -135,18 +145,18 @@ impl<T: Default> Session<T> {
     }
 
     /// What the callbacks see. There is no other reference: see the invariants of the crate.
-    fn state(&mut self) -> &mut State<T> {
+    pub(crate) fn state(&mut self) -> &mut State<T> {
         // SAFETY: it lives as long as the session, and `&mut self` is the only way to it but for
         // the callbacks, which run only while a function of the library does.
         unsafe { self.state.as_mut() }
     }
 
-    fn shared(&self) -> &State<T> {
+    pub(crate) fn shared(&self) -> &State<T> {
         // SAFETY: as above; nothing changes it while `self` is borrowed.
         unsafe { self.state.as_ref() }
     }
 
-    /// Takes bytes of the client. [`Session::next_event`] returns what they mean.
+    /// Takes bytes of the peer. [`Session::next_event`] returns what they mean.
     ///
     /// # Errors
     /// Fails if the connection cannot go on.
@@ -159,7 +169,7 @@ impl<T: Default> Session<T> {
         check(count.min(0) as c_int)
     }
 
-    /// The next thing that the client has done.
+    /// The next thing that the peer has done.
     pub fn next_event(&mut self) -> Option<Event> {
         let events = &mut self.state().events;
         let event = events.pop_front();
@@ -218,7 +228,7 @@ impl<T: Default> Session<T> {
         self.shared().ended.as_ref()
     }
 
-    /// Requests whose stream is open.
+    /// Requests whose stream is open, or is going to be.
     pub fn open(&self) -> u32 {
         self.shared().open
     }
@@ -280,8 +290,8 @@ impl<T: Default> Session<T> {
         };
     }
 
-    /// How many bytes of a response the client and the session take now; at most `most` are held of
-    /// one response.
+    /// How many bytes of our body the peer and the session take now; at most `most` are held of one
+    /// stream.
     pub fn capacity(&self, stream: u32, most: usize) -> usize {
         let state = self.shared();
         let Some(known) = state.streams.get(&stream) else { return 0 };
@@ -300,13 +310,13 @@ impl<T: Default> Session<T> {
         of_all.min(of_stream).min(most.saturating_sub(held))
     }
 
-    /// Sends bytes of a response, and its end if nothing follows. Returns whether it could.
+    /// Sends bytes of our body, and its end if nothing follows. Returns whether it could.
     pub fn send_data(&mut self, stream: u32, bytes: Bytes, is_end: bool) -> bool {
         let end = if is_end { End::Bytes } else { End::Open };
         self.push(stream, bytes, end)
     }
 
-    /// Ends a response with fields, names and values.
+    /// Ends our body with fields, names and values.
     pub fn send_trailers(&mut self, stream: u32, fields: Vec<(Bytes, Bytes)>) -> bool {
         self.push(stream, Bytes::new(), End::Trailers(fields))
     }
@@ -375,14 +385,34 @@ impl<T: Default> Session<T> {
 
     /// Takes the bytes of a body that have come; the client may send as many again.
     pub fn take_body(&mut self, id: u32) -> Bytes {
-        let Some(stream) = self.state().streams.get_mut(&id) else { return Bytes::new() };
+        let state = self.state();
+        let is_client = state.is_client;
+        let Some(stream) = state.streams.get_mut(&id) else { return Bytes::new() };
         let bytes = std::mem::take(&mut stream.incoming);
         if !bytes.is_empty() {
-            // It fails if the stream has gone, and then there is nothing to send.
+            let (raw, id) = (self.raw.as_ptr(), id as i32);
+            // They fail if the stream has gone, and then there is nothing to send.
             // SAFETY: the session is alive.
-            unsafe { ffi::nghttp2_session_consume(self.raw.as_ptr(), id as i32, bytes.len()) };
+            unsafe {
+                // Bytes of a server have been counted for the connection when they came.
+                if is_client {
+                    ffi::nghttp2_session_consume_stream(raw, id, bytes.len());
+                } else {
+                    ffi::nghttp2_session_consume(raw, id, bytes.len());
+                }
+            }
         }
         bytes.freeze()
+    }
+
+    /// Whether there are fields behind a body that were not taken.
+    pub fn has_trailers(&self, stream: u32) -> bool {
+        self.shared().streams.get(&stream).is_some_and(|stream| stream.trailers.is_some())
+    }
+
+    /// Takes the fields behind a body, if there are any.
+    pub fn take_trailers(&mut self, stream: u32) -> Option<Head> {
+        self.state().streams.get_mut(&stream)?.trailers.take()
     }
 
     /// Whether the whole body has been taken.
@@ -411,12 +441,14 @@ impl<T: Default> Session<T> {
         }
     }
 
-    /// The stream is not looked at any more. A response that is not complete is cancelled.
+    /// The stream is not looked at any more. A response that is not complete is cancelled, ours or
+    /// the server's.
     pub fn release(&mut self, id: u32) {
         let state = self.state();
+        let is_client = state.is_client;
         let Some(stream) = state.streams.get_mut(&id) else { return };
         stream.is_released = true;
-        let is_unended = stream.end == End::Open && stream.closed.is_none();
+        let is_unended = (is_client || stream.end == End::Open) && stream.closed.is_none();
         if stream.closed.is_some() {
             state.streams.remove(&id);
         }
@@ -471,7 +503,7 @@ impl<T: Default> Drop for Session<T> {
     }
 }
 
-/// A field of a response.
+/// A field of a head.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
     /// Its name in lower case.
@@ -483,7 +515,7 @@ pub struct Field<'a> {
 }
 
 /// The same for the library. The fields must live as long as it.
-fn raw(fields: &[Field<'_>]) -> Vec<ffi::Field> {
+pub(crate) fn raw(fields: &[Field<'_>]) -> Vec<ffi::Field> {
     let raw = |field: &Field<'_>| ffi::Field {
         name: field.name.as_ptr(),
         value: field.value.as_ptr(),
@@ -494,6 +526,6 @@ fn raw(fields: &[Field<'_>]) -> Vec<ffi::Field> {
     fields.iter().map(raw).collect()
 }
 
-fn check(code: c_int) -> Result<(), Broken> {
+pub(crate) fn check(code: c_int) -> Result<(), Broken> {
     if code < 0 { Err(Broken(code)) } else { Ok(()) }
 }

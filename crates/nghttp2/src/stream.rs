@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::event::Reason;
+use crate::event::{Head, Reason};
 
-/// How a response ends.
+/// How what we send ends.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
     /// More bytes may follow.
@@ -26,16 +26,22 @@ pub struct Stream<T> {
     pub incoming: BytesMut,
     /// Whether the body is complete.
     pub has_come: bool,
+    /// The fields behind it, until they are taken.
+    pub trailers: Option<Head>,
     /// Whether somebody takes the body.
     pub is_read: bool,
-    /// Pieces of the response that are not in frames yet.
+    /// Whether the head of a request is in a frame.
+    pub has_begun: bool,
+    /// Whether the library has ended the stream for an error of the peer.
+    pub is_wrong: bool,
+    /// Pieces of our body that are not in frames yet.
     pub outgoing: VecDeque<Bytes>,
     /// The bytes of `outgoing`.
     pub queued: usize,
     pub end: End,
-    /// Whether the library waits for more of the response.
+    /// Whether the library waits for more of our body.
     pub is_deferred: bool,
-    /// Whether the end of the response is in a frame.
+    /// Whether the end of our body is in a frame.
     pub has_ended: bool,
     /// Why the stream is closed, once it is.
     pub closed: Option<Reason>,
@@ -49,7 +55,10 @@ impl<T: Default> Stream<T> {
             data: T::default(),
             incoming: BytesMut::new(),
             has_come: false,
+            trailers: None,
             is_read: true,
+            has_begun: false,
+            is_wrong: false,
             outgoing: VecDeque::new(),
             queued: 0,
             end: End::Open,
@@ -62,7 +71,7 @@ impl<T: Default> Stream<T> {
 }
 
 impl<T> Stream<T> {
-    /// Writes so many bytes of the response, or all that are there.
+    /// Writes so many bytes of our body, or all that are there.
     pub fn write(&mut self, mut count: usize, output: &mut Vec<u8>) {
         while count > 0
             && let Some(piece) = self.outgoing.front_mut()

@@ -1,5 +1,7 @@
 //! A client's bytes go in by hand, and the bytes that come out are read by hand.
 
+mod client;
+
 use super::*;
 use bytes::Bytes;
 
@@ -9,8 +11,10 @@ const LIMITS: Limits = Limits {
     window: 65_536,
     connection_window: 65_535,
     head: 1000,
+    trailers: 200,
     continuations: 5,
     errors: 10,
+    control: 20,
 };
 
 type Kept = Session<()>;

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Body, Frame, SizeHint};
+
+use tokamak_nghttp2::Head;
 
 use super::shared::Shared;
 use super::stream::Stream;
@@ -55,12 +58,12 @@ impl Body for StreamBody {
         // What is taken is in memory or in a file, so the client may send as much again.
         let bytes = this.session.change(|session| session.take_body(id));
         let mut inner = this.session.lock();
-        let is_read = inner.session.is_body_taken(id);
+        let is_read = inner.session.is_body_taken(id)
+            && (bytes.is_empty() || !inner.session.has_trailers(id));
         let polled = if !bytes.is_empty() {
             Poll::Ready(Some(Ok(Frame::data(bytes))))
         } else if is_read {
-            // Trailers are left out, as those of HTTP/1 are: nothing behind this reads them.
-            Poll::Ready(None)
+            Poll::Ready(inner.session.take_trailers(id).map(trailers))
         } else if inner.end_of(id).is_some() {
             Poll::Ready(Some(Err(Cut::Lost)))
         } else {
@@ -89,6 +92,23 @@ impl Body for StreamBody {
         }
         self.length.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
+}
+
+/// The fields behind a body, as a frame of it.
+fn trailers(head: Head) -> Result<Frame<Bytes>, Cut> {
+    if head.is_cut {
+        return Err(Cut::TooLarge);
+    }
+    let mut fields = HeaderMap::with_capacity(head.len());
+    for (name, value) in head.fields() {
+        // The library has refused what cannot be a field.
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name), HeaderValue::from_maybe_shared(value))
+        {
+            fields.append(name, value);
+        }
+    }
+    Ok(Frame::trailers(fields))
 }
 
 impl Drop for StreamBody {

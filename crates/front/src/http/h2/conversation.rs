@@ -44,6 +44,9 @@ const AT_ONCE: u32 = 16;
 /// requests is a visitor behind a balancer; more are an attack, since each costs a little.
 const ERRORS: u32 = 1024;
 
+/// Bytes of the fields behind a request's body: as many as over HTTP/1.
+const TRAILERS: u32 = 8192;
+
 /// Bytes of a head in one frame: what clients may send without being asked.
 const FRAME: usize = 16 * 1024;
 
@@ -115,8 +118,10 @@ fn limits(config: &config::Server) -> Limits {
         window: size(http2.window),
         connection_window: size(http2.connection_window),
         head: size(head),
+        trailers: TRAILERS,
         continuations: head / FRAME + SHORT_FRAMES,
         errors: ERRORS,
+        control: u32::MAX,
     }
 }
 
@@ -291,7 +296,8 @@ where
             Event::Priority { stream, value } if !self.is_from_proxy => {
                 self.prioritise(stream, Priority::of_update(&value));
             }
-            Event::Priority { .. } => {}
+            // Only servers do the other two.
+            Event::Priority { .. } | Event::Response { .. } | Event::Leaving => {}
             Event::Answered => self.end(),
         }
     }
