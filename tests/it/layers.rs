@@ -67,9 +67,11 @@ const RULES: &[Rule] = &[
         ours: &[],
         never: &["tokio", "tokio-rustls", "hyper", "http", "libc", "serde", "toml_edit"],
     },
+    // HTTP/2 by the C library: bytes in, events out. It knows no sockets and no time.
+    Rule { name: "nghttp2", ours: &[], never: REACTOR },
     Rule {
         name: "upstream",
-        ours: &["cost", "fastcgi", "http1", "sys", "tls"],
+        ours: &["cost", "fastcgi", "http1", "nghttp2", "sys", "tls"],
         never: &["hyper", "http", "toml_edit", "libc"],
     },
     // It judges heads and keeps bodies; who asks, and what time it is, is the front's.
@@ -125,8 +127,6 @@ const RULES: &[Rule] = &[
         ours: &["observe"],
         never: &["tokio", "hyper", "http", "libc", "serde"],
     },
-    // HTTP/2 by the C library: bytes in, events out. It knows no sockets and no time.
-    Rule { name: "nghttp2", ours: &[], never: REACTOR },
     Rule {
         name: "front",
         ours: &[

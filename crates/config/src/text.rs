@@ -345,7 +345,7 @@ fn raise_upstream(upstream: &Upstream) -> Repeated<option::Upstream> {
     let values = option::Upstream {
         name: plain(Some(Text(upstream.name.clone()))),
         address: plain(upstream.addresses.clone()),
-        protocol: plain(Auto::Is(upstream.protocol.scheme())),
+        protocol: plain(Auto::Is(upstream.protocol.name())),
         host: plain(proxy.and_then(|proxy| proxy.host.clone()).map(Text)),
         headers: plain(proxy.map(|proxy| proxy.headers.clone()).unwrap_or_default()),
         forwarded: plain(proxy.map(|proxy| proxy.forwarded).unwrap_or_default()),

@@ -179,9 +179,11 @@ impl From<&remote::UpstreamError> for Failure {
             UpstreamError::SendSlow | UpstreamError::Silent | UpstreamError::Stalled => {
                 Failure::WorkerSlow
             }
-            UpstreamError::Closed { .. } => Failure::WorkerGone,
+            UpstreamError::Closed { .. } | UpstreamError::Cancelled(_) => Failure::WorkerGone,
             UpstreamError::Malformed(_)
             | UpstreamError::NotHttp(_)
+            | UpstreamError::NotHttp2(_)
+            | UpstreamError::NotTaken
             | UpstreamError::Unexpected(_)
             | UpstreamError::Refused(_) => Failure::WorkerBroken,
             UpstreamError::Spool => Failure::Internal,

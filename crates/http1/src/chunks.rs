@@ -14,9 +14,13 @@ const MALFORMED: Malformed = Malformed("its chunks are malformed");
 #[derive(Debug, Default)]
 pub struct Chunks {
     state: ChunkState,
-    /// Bytes of the trailer fields so far, which say nothing to us.
-    trailer: usize,
+    /// The trailer fields so far.
+    trailers: Option<Box<Trailers>>,
 }
+
+/// The lines of trailer fields, as they have come. Few bodies have any.
+#[derive(Debug, Default)]
+pub struct Trailers(pub Vec<u8>);
 
 /// What comes next in a chunked body.
 #[derive(Debug, Default)]
@@ -74,7 +78,8 @@ impl Chunks {
             },
             ChunkState::Trailer => {
                 let end = bytes.iter().position(|byte| *byte == b'\n');
-                if self.trailer + end.unwrap_or(bytes.len()) > LARGEST_TRAILER {
+                let before = self.trailers.as_ref().map_or(0, |trailers| trailers.0.len());
+                if before + end.unwrap_or(bytes.len()) > LARGEST_TRAILER {
                     return Err(MALFORMED);
                 }
                 let Some(end) = end else { return Ok(Chunk::Partial) };
@@ -82,10 +87,15 @@ impl Chunks {
                 if line.is_empty() {
                     return Ok(Chunk::End(end + 1));
                 }
-                self.trailer += end + 1;
+                self.trailers.get_or_insert_default().0.extend_from_slice(&bytes[..=end]);
                 Chunk::Framing(end + 1)
             }
         })
+    }
+
+    /// Takes the fields behind the body.
+    pub fn take_trailers(&mut self) -> Option<Box<Trailers>> {
+        self.trailers.take()
     }
 
     /// Bytes that are known to come.

@@ -6,7 +6,7 @@
 use std::mem::MaybeUninit;
 
 use super::Malformed;
-use super::chunks::{Chunk, Chunks};
+use super::chunks::{Chunk, Chunks, Trailers};
 
 /// Header fields that a head may have: the parser's table is on the stack, so ten times more would
 /// be a frame of 32 KiB in each call. Usual responses have 10 to 30.
@@ -73,7 +73,8 @@ enum ReadState {
     Rest,
     /// What follows is no HTTP.
     Tunnel,
-    Done,
+    /// With the fields behind the body.
+    Done(Option<Box<Trailers>>),
 }
 
 impl Decoder {
@@ -111,7 +112,7 @@ impl Decoder {
                     Some((length, part)) => (framing + length, part),
                     None => (framing, Part::Partial),
                 },
-                ReadState::Done => (framing, Part::End),
+                ReadState::Done(_) => (framing, Part::End),
                 ReadState::Tunnel => (framing, Part::Partial),
                 ReadState::Length(_) | ReadState::Rest if rest.is_empty() => {
                     (framing, Part::Partial)
@@ -121,7 +122,7 @@ impl Decoder {
                         usize::try_from(*left).map_or(rest.len(), |left| left.min(rest.len()));
                     *left -= count as u64;
                     if *left == 0 {
-                        self.state = ReadState::Done;
+                        self.state = ReadState::Done(None);
                     }
                     (framing, Part::Body(count))
                 }
@@ -134,7 +135,7 @@ impl Decoder {
                         continue;
                     }
                     Chunk::End(count) => {
-                        self.state = ReadState::Done;
+                        self.state = ReadState::Done(chunks.take_trailers());
                         (framing + count, Part::End)
                     }
                 },
@@ -148,16 +149,25 @@ impl Decoder {
     /// Fails if the response is not complete.
     pub fn close(&mut self) -> Result<(), Malformed> {
         match self.state {
-            ReadState::Rest => self.state = ReadState::Done,
-            ReadState::Done => {}
+            ReadState::Rest => self.state = ReadState::Done(None),
+            ReadState::Done(_) => {}
             _ => return Err(Malformed("it breaks off")),
         }
         Ok(())
     }
 
+    /// Takes the fields behind the body, once it has ended: lines `name: value CR LF`, which the
+    /// peer may have written in any way.
+    pub fn take_trailers(&mut self) -> Vec<u8> {
+        match &mut self.state {
+            ReadState::Done(trailers) => trailers.take().map(|lines| lines.0).unwrap_or_default(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether all is here.
     pub fn is_done(&self) -> bool {
-        matches!(self.state, ReadState::Done)
+        matches!(self.state, ReadState::Done(_))
     }
 
     /// Whether the peer takes another request behind this one.
@@ -254,9 +264,9 @@ impl Decoder {
             _ => return Err(MALFORMED),
         }
         self.state = match announced {
-            _ if self.is_for_head || matches!(head.status, 204 | 304) => ReadState::Done,
+            _ if self.is_for_head || matches!(head.status, 204 | 304) => ReadState::Done(None),
             _ if is_chunked => ReadState::Chunks(Chunks::default()),
-            Some(0) => ReadState::Done,
+            Some(0) => ReadState::Done(None),
             Some(length) => ReadState::Length(length),
             None => ReadState::Rest,
         };

@@ -13,6 +13,9 @@ use crate::credentials::PairFiles;
 use crate::pair::{Pair, authorities};
 use crate::provider;
 
+/// The name of HTTP/2 in handshakes.
+const HTTP2: &[u8] = b"h2";
+
 /// What all sessions with the addresses of a server have in common.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
@@ -22,7 +25,8 @@ pub struct ClientSettings {
 
 impl ClientSettings {
     /// With these files; `system` has the authorities of the system. With a `name`, it is what
-    /// certificates have to be for, whatever the address is. The protocol inside is HTTP/1.1.
+    /// certificates have to be for, whatever the address is. The protocol inside is HTTP/2, or
+    /// HTTP/1.1.
     ///
     /// # Errors
     /// Fails if a file is invalid, or the name is none that a certificate can be for.
@@ -30,6 +34,7 @@ impl ClientSettings {
         files: &ClientFiles,
         system: impl FnOnce() -> Result<RootCertStore, String>,
         name: Option<&str>,
+        is_http2: bool,
     ) -> Result<ClientSettings, String> {
         let authorities = match &files.authorities {
             Some(file) => authorities(file)?,
@@ -48,7 +53,7 @@ impl ClientSettings {
                 builder.with_client_cert_resolver(Arc::new(shown))
             }
         };
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![if is_http2 { HTTP2.to_vec() } else { b"http/1.1".to_vec() }];
         let name = name.map(server_name).transpose()?;
         Ok(ClientSettings { config: Arc::new(config), name })
     }
@@ -77,6 +82,8 @@ pub struct ClientSession {
     wire: BytesMut,
     /// The peer has said that nothing follows.
     has_ended: bool,
+    /// Whether the protocol inside is HTTP/2.
+    is_http2: bool,
 }
 
 impl ClientSession {
@@ -92,7 +99,8 @@ impl ClientSession {
         };
         let tls = ClientConnection::new(settings.config.clone(), name).map_err(io::Error::other)?;
         let (plain, wire) = (BytesMut::new(), BytesMut::new());
-        let mut session = ClientSession { tls, plain, wire, has_ended: false };
+        let is_http2 = settings.config.alpn_protocols.iter().any(|name| name == HTTP2);
+        let mut session = ClientSession { tls, plain, wire, has_ended: false, is_http2 };
         session.collect();
         Ok(session)
     }
@@ -100,6 +108,12 @@ impl ClientSession {
     /// Whether the handshake is under way.
     pub fn is_handshaking(&self) -> bool {
         self.tls.is_handshaking()
+    }
+
+    /// Whether the peer has agreed to the protocol inside. Where that is HTTP/2 it has to say so;
+    /// HTTP/1.1 it may speak without a word.
+    pub fn is_agreed(&self) -> bool {
+        !self.is_http2 || self.tls.alpn_protocol() == Some(HTTP2)
     }
 
     /// Takes bytes that the socket has brought; none means that it has ended.

@@ -140,6 +140,14 @@ impl Client {
         Some(self.input.drain(..length).collect())
     }
 
+    /// What has come, or comes next.
+    pub fn take_some(&mut self) -> Option<Vec<u8>> {
+        if self.input.is_empty() {
+            self.read()?;
+        }
+        Some(std::mem::take(&mut self.input))
+    }
+
     fn read(&mut self) -> Option<()> {
         let mut bytes = [0; 16 * 1024];
         let count = self.stream.read(&mut bytes).ok().filter(|count| *count > 0)?;

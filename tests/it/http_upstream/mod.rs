@@ -8,6 +8,8 @@ mod backend;
 mod connections;
 /// Responses that lie.
 mod hostile;
+/// Applications of HTTP/2, and gRPC.
+mod http2;
 /// What an application is asked.
 mod requests;
 /// What becomes of its answers.

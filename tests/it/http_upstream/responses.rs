@@ -5,9 +5,12 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use http::HeaderValue;
+
 use super::backend::{Backend, text};
 use super::in_front_of;
 use crate::harness::{Request, Response, get};
+use crate::http2::client::{Target, request, runtime};
 
 /// An application that always answers so, and closes the connection if that ends the answer.
 fn saying(answer: &str, closes: bool) -> Backend {
@@ -41,6 +44,38 @@ fn bodies_end_where_their_framing_says() {
         let response = answer(said, closes, "GET");
         assert_eq!((response.status(), response.text()), (200, "hello".into()), "{said}");
         assert!(response.header("x").is_none(), "{said}");
+    }
+}
+
+/// Fields behind the body reach clients of HTTP/2, and those of HTTP/1.1 that say that they take
+/// them; not those that belong in the head.
+#[test]
+fn trailers_reach_clients_that_take_them() {
+    let head =
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, Set-Cookie\r\n\r\n";
+    let rest = "0\r\nX-Sum: 7\r\nSet-Cookie: a=b\r\nno field\r\nUnnamed: 1\r\n\r\n";
+    for body in ["5\r\nhello\r\n", ""] {
+        let backend = saying(&format!("{head}{body}{rest}"), false);
+        let server = in_front_of(&backend, "").start();
+        let answer = server.send(&get("/app").header("TE", "trailers")).expect(200);
+        assert_eq!(answer.header("trailer"), Some("X-Sum, Set-Cookie"), "{body:?}");
+        assert_eq!(answer.trailers, ["x-sum: 7"], "{body:?}");
+        assert!(server.get("/app").expect(200).trailers.is_empty());
+        let asked = async {
+            let client = Target::plain(server.address).connect().await.expect("a connection");
+            let mut client = client.ready().await?;
+            let (response, _) =
+                client.send_request(request("GET", "/app").body(()).unwrap(), true)?;
+            let mut body = response.await?.into_body();
+            let mut length = 0;
+            while let Some(piece) = body.data().await {
+                length += piece?.len();
+            }
+            Ok::<_, h2::Error>((length, body.trailers().await?.expect("they follow")))
+        };
+        let (length, fields) = runtime().block_on(asked).expect("an answer");
+        assert_eq!(length, if body.is_empty() { 0 } else { 5 });
+        assert_eq!((fields.len(), &fields["x-sum"]), (2, &HeaderValue::from_static("7")));
     }
 }
 

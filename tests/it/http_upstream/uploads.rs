@@ -58,7 +58,9 @@ fn a_body_goes_on_while_it_comes() {
     let length = ("content-length", "6");
     sends_half_first("Content-Length: 6", ["abc", "def"], ["abc", "def"], length);
     let chunks = ["3\r\nabc\r\n", "3;x=y\r\ndef\r\n0\r\nX: y\r\n\r\n"];
-    let expected = [chunks[0], "3\r\ndef\r\n0\r\n\r\n"];
+    // Fields behind the body are passed on, but for those that only proxies may write.
+    let chunks = [chunks[0], &chunks[1].replace("X: y", "X: y\r\nX-Real-IP: 1.2.3.4")];
+    let expected = [chunks[0], "3\r\ndef\r\n0\r\nx: y\r\n\r\n"];
     let chunked = ("transfer-encoding", "chunked");
     sends_half_first("Transfer-Encoding: chunked", chunks, expected, chunked);
 }
@@ -180,16 +182,16 @@ fn an_impatient_application_is_not_left_out() {
     assert!(!server.log().contains("left out"), "{}", server.log());
 }
 
-/// The client takes no answer before its body is sent, and there is no room for the answer: that
+/// The client takes nothing of the answer while it sends, and there is no room for more of it: that
 /// ends, and does not hold the connection for ever.
 #[test]
 fn an_answer_without_room_ends_the_request() {
-    let backend = Backend::start(|client| {
+    let (backend, reports) = reporting(|client| {
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 900000000\r\n\r\n";
-        if client.head().is_some() {
-            client.send(answer.as_bytes());
-            while client.try_send(&[b'x'; 65536]) {}
-        }
+        client.head()?;
+        client.send(answer.as_bytes());
+        while client.try_send(&[b'x'; 65536]) {}
+        None
     });
     let lines = "request_buffering = false\nread_timeout = \"1s\"";
     let server = Setup::new(Kind::Fastcgi)
@@ -199,8 +201,39 @@ fn an_answer_without_room_ends_the_request() {
         .start();
     let mut connection = server.connect();
     connection.send("POST /app HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nabc");
+    reports.recv_timeout(PATIENCE).expect("the application is stopped");
     assert!(connection.try_response("POST").is_err(), "it breaks off");
     server.log_line(&["the application stopped in the middle of its response"]);
+}
+
+/// The answer reaches the client while it sends, and the rest of its body reaches the application.
+#[test]
+fn both_talk_at_the_same_time() {
+    let backend = Backend::start(|client| {
+        if client.head().is_some() {
+            client.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+            for _ in 0..3 {
+                let Some(word) = client.take(9) else { return };
+                client.send(&word);
+            }
+            client.send(b"0\r\n\r\n");
+        }
+    });
+    let server = in_front_of(&backend, "request_buffering = false").start();
+    let mut connection = server.connect();
+    connection.send("POST /app HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for number in 0..3 {
+        let word = format!("4\r\nabc{number}\r\n");
+        connection.send(&word);
+        if number == 0 {
+            assert_eq!(connection.head().expect("an answer").status, 200);
+        }
+        let mut heard = Vec::new();
+        while heard.len() < word.len() {
+            heard.extend(connection.take(word.len() - heard.len()).expect("more"));
+        }
+        assert_eq!(text_of(heard), word);
+    }
 }
 
 /// A client that pauses is not the application's fault.

@@ -61,12 +61,22 @@ pub struct Upstream {
 pub enum Protocol {
     /// FastCGI.
     FastCgi,
-    /// HTTP/1.1.
+    /// HTTP.
     Http(HttpProxy),
 }
 
 impl Protocol {
     /// Its name.
+    pub fn name(&self) -> ProtocolName {
+        match self {
+            Protocol::Http(HttpProxy { http2: true, .. }) => ProtocolName::Http2,
+            Protocol::FastCgi => ProtocolName::FastCgi,
+            Protocol::Http(HttpProxy { tls: None, .. }) => ProtocolName::Http,
+            Protocol::Http(HttpProxy { tls: Some(_), .. }) => ProtocolName::Https,
+        }
+    }
+
+    /// What its addresses begin with.
     pub fn scheme(&self) -> Scheme {
         match self {
             Protocol::FastCgi => Scheme::FastCgi,
@@ -76,12 +86,25 @@ impl Protocol {
     }
 }
 
-/// What an application speaks, by its name.
+/// What an application speaks, by its name in the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtocolName {
+    /// FastCGI.
+    FastCgi,
+    /// HTTP/1.1.
+    Http,
+    /// The same over TLS.
+    Https,
+    /// HTTP/2, over TLS if the addresses say so.
+    Http2,
+}
+
+/// What is spoken at an address, as it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// FastCGI.
     FastCgi,
-    /// HTTP/1.1.
+    /// HTTP.
     Http,
     /// The same over TLS.
     Https,
@@ -90,6 +113,8 @@ pub enum Scheme {
 /// What requests over HTTP tell an application.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HttpProxy {
+    /// Whether HTTP/2 is spoken, and not HTTP/1.1.
+    pub http2: bool,
     /// Its name in `Host`; absent: that which the client has sent.
     pub host: Option<String>,
     /// Fields that are set, by their names in small letters; an empty value removes one.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{Address, Affinity, Balance, Forwarded, Reuse, Scheme, Secret, StopSignal};
+use crate::model::{
+    Address, Affinity, Balance, Forwarded, ProtocolName, Reuse, Secret, StopSignal,
+};
 use crate::unit::{HOUR, KIB, MIB, SECOND};
 use crate::value::{ANY, Auto, Count, Size, Text, within};
 
@@ -23,8 +25,9 @@ section! {
         /// weights.
         address: Vec<Address> = "", ANY, Live;
         /// What the application speaks; `"auto"` is what its addresses say, and `"fastcgi"` for
-        /// `spawn`.
-        protocol: Auto<Scheme> = "auto", ANY, Live;
+        /// `spawn`. Over HTTP that is HTTP/1.1; `"http2"` is HTTP/2, over TLS where the addresses
+        /// begin with `https://`.
+        protocol: Auto<ProtocolName> = "auto", ANY, Live;
         /// Starts the application: a program and its arguments, as in `["python3", "app.py"]`. It
         /// finds its listening socket on descriptor 0, as the FastCGI specification says, and is
         /// started again when it ends. Not beside `address`.
@@ -96,7 +99,8 @@ section! {
         check_params: BTreeMap<String, Secret> = "", ANY, Live;
         /// Most connections to each address: as many as the application has processes or threads
         /// there. They are kept open between requests; the next request waits for a free one.
-        /// `"auto"` is 16, and 256 for HTTP; with `spawn` it is one for each process.
+        /// `"auto"` is 16, and 256 for HTTP/1.1; with `spawn` it is one for each process. In HTTP/2
+        /// 100 requests share one, or as many as the application takes.
         connections: Auto<Count> = "auto", within(1, 10_000), Live;
         /// Whether several requests share a connection, if the application says that it can
         /// (`FCGI_MPXS_CONNS`). It is asked once, on a connection of its own; not by default, since
@@ -108,7 +112,8 @@ section! {
         idle: Duration = "60s", within(1, 24 * HOUR), Live;
         /// Which requests may go over a kept connection, which the application may close just then:
         /// those that can be repeated (`GET` and `HEAD` without a body), or all. The others get a
-        /// new one.
+        /// new one; in HTTP/2 they share one whose application has just been heard, or has answered
+        /// a `PING`.
         reuse: Reuse = "repeatable", ANY, Live;
         /// Requests that may wait for a connection; one more is answered 503.
         queue: Count = "1024", within(1, 1_000_000), Live;
@@ -136,6 +141,7 @@ section! {
         forwarded: Forwarded = "x_forwarded", ANY, Live;
         /// Whether a request's body is read completely before an application of HTTP gets the
         /// request. If not, it gets the body as it comes: a slow client then holds a connection.
+        /// Over HTTP/2, bodies of gRPC (`Content-Type: application/grpc`) are never kept back.
         request_buffering: bool = "true", ANY, Live;
         /// File of the authorities whose certificates an application behind `https://` may have
         /// (PEM); if not set, those of the system.

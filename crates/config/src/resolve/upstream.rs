@@ -7,7 +7,8 @@ use super::pool::or;
 use super::{Reader, header_fields, number};
 use crate::model::{
     Address, Caching, CertificateFiles, Check, Compression, Endpoint, Filter, Health, HttpProxy,
-    Mode, Protocol, Route, Scheme, Scripts, Split, Upstream, UpstreamTimeouts, UpstreamTls,
+    Mode, Protocol, ProtocolName, Route, Scheme, Scripts, Split, Upstream, UpstreamTimeouts,
+    UpstreamTls,
 };
 use crate::option;
 use crate::origin::{Given, Origin};
@@ -75,7 +76,7 @@ impl Reader<'_> {
         let connections = match &spawn {
             Some(spawn) if spawn.shared => spawn.processes,
             Some(_) => 1,
-            None if scheme != Scheme::FastCgi => HTTP_CONNECTIONS,
+            None if scheme != Scheme::FastCgi && !speaks_http2(values) => HTTP_CONNECTIONS,
             None => CONNECTIONS,
         };
         Upstream {
@@ -195,6 +196,7 @@ impl Reader<'_> {
         let headers =
             headers.map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect();
         Protocol::Http(HttpProxy {
+            http2: speaks_http2(values),
             host,
             headers,
             forwarded: forwarded.value,
@@ -546,9 +548,17 @@ fn inherit(routes: Vec<(Route, bool)>, site: Option<usize>) -> Vec<Route> {
 fn scheme(values: &option::Upstream) -> Scheme {
     let first = values.address.value.first().map(|address| address.scheme);
     match values.protocol.value {
-        Auto::Is(scheme) => scheme,
+        Auto::Is(ProtocolName::FastCgi) => Scheme::FastCgi,
+        Auto::Is(ProtocolName::Https) => Scheme::Https,
+        Auto::Is(ProtocolName::Http2) if first == Some(Scheme::Https) => Scheme::Https,
+        Auto::Is(ProtocolName::Http | ProtocolName::Http2) => Scheme::Http,
         Auto::Word => first.unwrap_or(Scheme::FastCgi),
     }
+}
+
+/// Whether it speaks HTTP/2.
+fn speaks_http2(values: &option::Upstream) -> bool {
+    values.protocol.value == Auto::Is(ProtocolName::Http2)
 }
 
 /// Whether a text may be a `Host`.

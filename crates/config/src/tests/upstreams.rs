@@ -405,6 +405,35 @@ fn what_one_protocol_does_not_have_is_refused() {
 }
 
 #[test]
+fn http_2_is_spoken_where_it_is_said() {
+    let place = Place::with(&["index.html"]);
+    let text = |lines: &str| format!("[[upstream]]\nname = \"a\"\nprotocol = \"http2\"\n{lines}\n");
+    for (lines, scheme, connections) in [
+        ("address = \"http://a\"", Scheme::Http, 16),
+        ("address = \"a:8080\"", Scheme::Http, 16),
+        ("address = \"http+unix:/a\"", Scheme::Http, 16),
+        ("address = [\"https://a\", \"https://b\"]", Scheme::Https, 16),
+        ("address = \"http://a\"\nconnections = 7", Scheme::Http, 7),
+    ] {
+        let text = format!("{}[[site]]\nupstream = \"a\"", text(lines));
+        let server = place.load(&text).unwrap();
+        let upstream = &server.upstreams[0];
+        let Protocol::Http(proxy) = &upstream.protocol else { panic!("it speaks HTTP") };
+        assert!(proxy.http2 && proxy.tls.is_some() == (scheme == Scheme::Https), "{lines}");
+        assert!(upstream.addresses.iter().all(|address| address.scheme == scheme), "{lines}");
+        assert_eq!(upstream.connections, connections, "{lines}");
+        assert_eq!(place.load(&server.to_toml()).unwrap(), server, "{lines}");
+    }
+    let problems = |lines: &str| place.load(&format!("{}[[site]]", text(lines))).unwrap_err();
+    for (lines, expected) in [
+        ("address = [\"https://a\", \"http://b\"]", "is of another protocol than the others"),
+        ("address = \"http://a\"\nmultiplex = true", "multiplex: is for FastCGI"),
+    ] {
+        assert!(problems(lines).to_string().contains(expected), "{lines}");
+    }
+}
+
+#[test]
 fn an_application_behind_tls_has_its_files() {
     let place = Place::with(&["ca.pem", "own.pem", "index.html"]);
     let text = r#"

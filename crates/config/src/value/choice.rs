@@ -3,8 +3,8 @@
 use super::{Bounds, Kind, Value, ValueError, quote, quoted, wrong};
 use crate::literal::Literal;
 use crate::model::{
-    AcmeChallenge, Balance, ClientAuth, EarlyHints, Forwarded, Ignored, Leftover, Mode, Reset,
-    Reuse, Satisfy, Scheme, Serve, StopSignal, TlsVersion, TokenAlgorithm, TraceMode,
+    AcmeChallenge, Balance, ClientAuth, EarlyHints, Forwarded, Ignored, Leftover, Mode,
+    ProtocolName, Reset, Reuse, Satisfy, Serve, StopSignal, TlsVersion, TokenAlgorithm, TraceMode,
     TrustedHeader, UnknownName,
 };
 
@@ -144,9 +144,10 @@ impl Choice for Balance {
     const ALL: &'static [Balance] = &[Balance::RoundRobin, Balance::LeastBusy];
 }
 
-impl Choice for Scheme {
-    const NAMES: &'static [&'static str] = &["fastcgi", "http", "https"];
-    const ALL: &'static [Scheme] = &[Scheme::FastCgi, Scheme::Http, Scheme::Https];
+impl Choice for ProtocolName {
+    const NAMES: &'static [&'static str] = &["fastcgi", "http", "https", "http2"];
+    const ALL: &'static [ProtocolName] =
+        &[ProtocolName::FastCgi, ProtocolName::Http, ProtocolName::Https, ProtocolName::Http2];
 }
 
 impl Choice for Forwarded {

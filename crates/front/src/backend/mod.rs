@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response, header};
 use tokamak_config::Protocol;
 use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
@@ -27,6 +27,8 @@ use crate::route::Script;
 use crate::site::{Handler, Site};
 use cgi::Variables;
 use upstream::Authorization;
+
+pub use upstream::request_trailers;
 
 /// Where a request came in.
 #[derive(Clone, Copy)]
@@ -141,13 +143,21 @@ pub async fn filter(
         .map_err(|error| arrival.log_failure(error, request))
 }
 
-/// Whether this handler wants bodies as they come.
-pub fn takes_live_bodies(arrival: Arrival<'_>, handler: &Handler) -> bool {
+/// Whether this handler wants the body of the request as it comes.
+pub fn takes_live_bodies(arrival: Arrival<'_>, request: &Request<()>, handler: &Handler) -> bool {
     let Handler::Upstream(index) = handler else { return false };
     match &arrival.context.config.upstreams[*index].protocol {
-        Protocol::Http(proxy) => !proxy.request_buffering,
+        Protocol::Http(proxy) => !proxy.request_buffering || proxy.http2 && is_grpc(request),
         Protocol::FastCgi => false,
     }
+}
+
+/// Whether the request is one of gRPC. Its client may wait for an answer before it ends the body.
+fn is_grpc<B>(request: &Request<B>) -> bool {
+    const TYPE: &[u8] = b"application/grpc";
+    let kind = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    kind.and_then(|kind| kind.strip_prefix(TYPE))
+        .is_some_and(|rest| rest.is_empty() || matches!(rest[0], b'+' | b';' | b' '))
 }
 
 /// Whether the request may be repeated without harm if it has no body.

@@ -1,21 +1,26 @@
 //! Reads a request's body: the whole of it before an application gets the request, so that a slow
 //! client does not occupy a worker, or piece by piece for an application that wants it so.
 
+use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, Write};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
 use http_body::{Frame, SizeHint};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Empty};
 use tokamak_config as config;
 use tokamak_upstream::body::Body;
 use tokamak_upstream::live::LiveSender;
 use tokamak_upstream::unopened::{Explained, Unopened};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use crate::backend;
 use crate::caller::Caller;
 use crate::failure::Failure;
 use crate::log;
@@ -65,6 +70,11 @@ impl Pace {
 
 /// A body of any protocol that has not been read.
 pub type Incoming = dyn http_body::Body<Data = Bytes, Error = Cut> + Send + Unpin;
+
+/// No body, or one that has been taken. It needs no memory.
+pub fn no_body() -> Box<Incoming> {
+    Box::new(Empty::new().map_err(|never: Infallible| -> Cut { match never {} }))
+}
 
 /// Why the rest of a body cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,21 +171,33 @@ where
 }
 
 /// Sends a body on while it comes. Returns when all of it has come, or nobody reads it any more.
+/// When the answer has begun (`answered`) the two talk: then the client may pause for as long as on
+/// a WebSocket.
 ///
 /// # Errors
 /// As [`gather`].
 pub async fn send_on(
-    config: &config::Server,
-    caller: &Caller,
-    body: &mut Incoming,
+    config: Arc<config::Server>,
+    caller: Caller,
+    mut body: Box<Incoming>,
     to: LiveSender,
+    mut answered: oneshot::Receiver<()>,
 ) -> Result<(), Failure> {
     let sent = async {
-        let mut pieces = Pieces::new(body, config.timeouts.body);
+        let mut pieces = Pieces::new(&mut *body, config.timeouts.body);
+        let mut is_answered = false;
         loop {
             let piece = tokio::select! {
                 piece = pieces.next() => piece?,
                 () = to.closed() => return Ok(()),
+                told = &mut answered, if !is_answered => {
+                    is_answered = true;
+                    if told.is_ok() {
+                        pieces.limit = config.timeouts.tunnel;
+                        pieces.is_paced = false;
+                    }
+                    continue;
+                }
             };
             let Some(piece) = piece else { break };
             let since = tokamak_cost::now();
@@ -184,7 +206,7 @@ pub async fn send_on(
             }
             pieces.pace.paused(tokamak_cost::now().saturating_sub(since));
         }
-        to.end().await;
+        to.end(backend::request_trailers(&pieces.trailers)).await;
         Ok(())
     };
     sent.await.map_err(|failure| caller.violation().unwrap_or(failure))
@@ -195,6 +217,10 @@ struct Pieces<'a, B: ?Sized> {
     body: &'a mut B,
     limit: Duration,
     pace: Pace,
+    /// Whether single bytes renew its timeout for a while only.
+    is_paced: bool,
+    /// The fields that follow the body, once it has ended.
+    trailers: HeaderMap,
 }
 
 impl<'a, B> Pieces<'a, B>
@@ -202,13 +228,15 @@ where
     B: http_body::Body<Data = Bytes, Error = Cut> + Send + Unpin + ?Sized,
 {
     fn new(body: &'a mut B, limit: Duration) -> Pieces<'a, B> {
-        Pieces { body, limit, pace: Pace::new(tokamak_cost::now()) }
+        let pace = Pace::new(tokamak_cost::now());
+        Pieces { body, limit, pace, is_paced: true, trailers: HeaderMap::new() }
     }
 
     async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
-        let Pieces { body, limit, pace } = self;
+        let Pieces { body, limit, pace, is_paced, trailers } = self;
         loop {
-            let passed = tokamak_cost::now().saturating_sub(pace.since(*limit));
+            let since = if *is_paced { pace.since(*limit) } else { pace.last };
+            let passed = tokamak_cost::now().saturating_sub(since);
             let left = limit.saturating_sub(Duration::from_nanos(passed));
             let frame = match timeout(left, body.frame()).await {
                 Err(_) => return Err(Failure::BodySlow),
@@ -218,9 +246,12 @@ where
                 Ok(Some(Ok(frame))) => frame,
             };
             let now = tokamak_cost::now();
-            if let Ok(data) = frame.into_data() {
-                pace.received(data.len(), now);
-                return Ok(Some(data));
+            match frame.into_data() {
+                Ok(data) => {
+                    pace.received(data.len(), now);
+                    return Ok(Some(data));
+                }
+                Err(frame) => *trailers = frame.into_trailers().unwrap_or_default(),
             }
         }
     }

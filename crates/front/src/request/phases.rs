@@ -10,8 +10,9 @@ use tokamak_cache::Overrides;
 use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
 use tokamak_upstream::live::LiveBody;
+use tokio::sync::oneshot;
 
-use super::body::{Incoming, gather, send_on};
+use super::body::{Incoming, gather, no_body, send_on};
 use super::error_page::{self, Refusal};
 use super::{hub, listing, login};
 use crate::backend::cgi::Variables;
@@ -347,11 +348,12 @@ async fn ask_backend(
     let body = match (body, incoming) {
         (Some(body), _) => body,
         (None, None) => Body::Empty,
-        (None, Some(incoming)) if backend::takes_live_bodies(arrival, &handler) => {
+        (None, Some(incoming)) if backend::takes_live_bodies(arrival, request, &handler) => {
             let ask = |live, ledger| {
                 let body = RequestBody::Live(live);
                 backend::serve(arrival, request, body, &variables, script, &handler, ledger)
             };
+            let incoming = std::mem::replace(incoming, no_body());
             return Box::pin(ask_meanwhile(arrival, request, incoming, ask, ledger)).await;
         }
         (None, Some(incoming)) => {
@@ -364,12 +366,12 @@ async fn ask_backend(
     backend::serve(arrival, request, body, &variables, script, &handler, ledger).await
 }
 
-/// Asks the application while the client sends the body. The client gets the answer when it has
-/// sent all, or when the application reads no more of it.
+/// Asks the application while the client sends the body. The client gets the answer as soon as it
+/// begins; the rest of the body follows meanwhile, as long as the application reads it.
 async fn ask_meanwhile<'a, F>(
     arrival: Arrival<'_>,
     request: &Request<()>,
-    incoming: &mut Incoming,
+    incoming: Box<Incoming>,
     ask: impl FnOnce(Arc<LiveBody>, &'a mut Ledger) -> F,
     ledger: &'a mut Ledger,
 ) -> Result<Response<Source>, Failure>
@@ -377,7 +379,9 @@ where
     F: Future<Output = Result<Response<Source>, Failure>>,
 {
     let (sender, live) = LiveBody::new(incoming.size_hint().exact());
-    let mut sent = pin!(send_on(&arrival.context.config, arrival.caller, incoming, sender));
+    let (config, caller) = (arrival.context.config.clone(), arrival.caller.clone());
+    let (answers, answered) = oneshot::channel();
+    let mut sent = Box::pin(send_on(config, caller, incoming, sender, answered));
     let mut answer = pin!(ask(live, ledger));
     let failed = |failure: Failure| arrival.log_failure(failure.into(), request);
     tokio::select! {
@@ -388,7 +392,10 @@ where
         }
         answered = &mut answer => {
             let response = answered?;
-            sent.await.map_err(failed)?;
+            // Nobody needs to be told that has all of the body already.
+            let _ = answers.send(());
+            // If the rest does not come, the application's answer breaks off, and the log says so.
+            tokio::spawn(sent);
             Ok(response)
         }
     }
@@ -400,7 +407,7 @@ pub struct RequestParts<'a> {
     /// Its body, if it has been read.
     pub body: Option<Body>,
     /// Where its body is read from otherwise; `None` if it has no body.
-    pub incoming: Option<&'a mut Incoming>,
+    pub incoming: Option<&'a mut Box<Incoming>>,
     /// Variables for the application.
     pub variables: Variables,
     /// The overrides of scripts for the content cache; `None` if the cache has been asked already.

@@ -32,7 +32,7 @@ use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
 
 use super::account::{self, Moments};
-use super::body::{Bounded, Cut, Incoming};
+use super::body::{Bounded, Cut, Incoming, no_body};
 use super::direct::{Direct, Plain, is_direct};
 use super::error_page::{self, Refusal};
 use super::login::{self, Checked};
@@ -94,7 +94,7 @@ where
     }
     let (parts, incoming) = request.into_parts();
     let body = incoming.is_end_stream().then_some(Body::Empty);
-    let length = incoming.size_hint().exact();
+    let (is_empty, length) = (body.is_some(), incoming.size_hint().exact());
     let most = if body.is_some() { 0 } else { body_limit(context, site, &parts) };
     let incoming = Bounded::new(incoming, most);
     let caller = Caller::Client { client, takes_interim };
@@ -121,6 +121,10 @@ where
         }
         Err(pending) => {
             let context = context.clone();
+            let incoming: Box<Incoming> = match is_empty {
+                true => no_body(),
+                false => Box::new(incoming),
+            };
             Serving::Later(Box::pin(wait(context, caller, pending, incoming, guard)))
         }
     }
@@ -163,16 +167,13 @@ impl Future for Serving {
 }
 
 /// Waits for the answer to a client's request. Gives up if the client goes before.
-async fn wait<B>(
+async fn wait(
     context: Arc<Context>,
     caller: Caller,
     pending: Pending,
-    mut incoming: B,
+    mut incoming: Box<Incoming>,
     mut guard: Box<RequestGuard>,
-) -> Result<Response<Reply>, Gone>
-where
-    B: http_body::Body<Data = Bytes, Error = Cut> + Send + Unpin + 'static,
-{
+) -> Result<Response<Reply>, Gone> {
     let response = {
         let answer = pending.answer(&context, &caller, Some(&mut incoming), &mut guard.ledger);
         let mut answer = pin!(answer);
@@ -304,7 +305,7 @@ impl Pending {
         self,
         context: &Arc<Context>,
         caller: &Caller,
-        incoming: Option<&mut Incoming>,
+        incoming: Option<&mut Box<Incoming>>,
         ledger: &mut Ledger,
     ) -> Response<Source> {
         match self {

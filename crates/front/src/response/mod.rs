@@ -13,7 +13,7 @@ pub mod pages;
 mod series;
 mod source;
 mod tee;
-mod trailers;
+pub mod trailers;
 
 pub use guard::{Reply, RequestGuard};
 pub use series::{Pieces, Series};

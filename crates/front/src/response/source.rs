@@ -97,6 +97,10 @@ impl Source {
                 let lines = exchange.take_trailers();
                 (!lines.is_empty()).then(|| trailers::parse(&lines))
             }
+            Source::Application(relay, _) => {
+                let lines = relay.take_trailers();
+                if lines.is_empty() { None } else { trailers::of_application(&lines) }
+            }
             Source::Measured(measured) => measured.take_trailers(),
             Source::Tee(tee) => tee.take_trailers(),
             Source::Compressed(compressed) => compressed.take_trailers(),
@@ -105,8 +109,7 @@ impl Source {
             | Source::Stored(_)
             | Source::Files(_)
             | Source::Series(_)
-            | Source::Events(_)
-            | Source::Application(..) => None,
+            | Source::Events(_) => None,
         }
     }
 

@@ -1,6 +1,51 @@
-//! The fields that follow a response's body (RFC 9110 section 6.5), as a worker writes them.
+//! The fields that follow a body (RFC 9110 section 6.5), as workers and applications write them.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+/// Fields that frame a message, or that must be known before its body (RFC 9110 section 6.5.1). For
+/// scripts, the extension refuses the same.
+const OF_THE_HEAD: [&str; 25] = [
+    "age",
+    "authorization",
+    "cache-control",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "content-type",
+    "cookie",
+    "date",
+    "expires",
+    "host",
+    "keep-alive",
+    "location",
+    "max-forwards",
+    "proxy-connection",
+    "retry-after",
+    "set-cookie",
+    "status",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "vary",
+    "www-authenticate",
+];
+
+/// Whether a field of this name may not follow a body.
+pub fn belongs_in_the_head(name: &str) -> bool {
+    OF_THE_HEAD.binary_search(&name).is_ok()
+}
+
+/// Reads the lines of an application behind a connection, which may write anything. Fields that
+/// belong in the head are left out. `None`: nothing is left.
+pub fn of_application(lines: &[u8]) -> Option<HeaderMap> {
+    let mut fields = parse(lines);
+    for name in OF_THE_HEAD {
+        fields.remove(name);
+    }
+    (!fields.is_empty()).then_some(fields)
+}
 
 /// Reads lines `name: value CR LF`. What is no field is left out: PHP's side refuses it, so only a
 /// worker that is spoiled sends it.
@@ -32,6 +77,17 @@ mod tests {
         let wanted: [(&str, &[u8]); 4] =
             [("empty", b""), ("grpc-status", b"0"), ("x-sum", b"a: b"), ("x-sum", b"c")];
         assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn fields_of_the_head_do_not_follow_a_body() {
+        let fields = of_application(b"Content-Length: 5\r\nset-cookie: a=b\r\nX-Sum: 7\r\n");
+        let fields = fields.expect("one is left");
+        assert_eq!((fields.len(), &fields["x-sum"]), (1, &HeaderValue::from_static("7")));
+        assert!(of_application(b"Host: a\r\n").is_none() && of_application(b"").is_none());
+        assert!(
+            OF_THE_HEAD.is_sorted() && OF_THE_HEAD.iter().all(|name| belongs_in_the_head(name))
+        );
     }
 
     #[test]

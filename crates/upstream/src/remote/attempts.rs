@@ -11,6 +11,7 @@ use super::event::Event;
 use super::exchange::Exchange;
 use super::exclusive::ExclusiveStream;
 use super::member::{Admission, Member};
+use super::pool::Permit;
 use super::request::Call;
 use super::settings::Settings;
 use super::upstream::Upstream;
@@ -50,8 +51,9 @@ impl Upstream {
         call: &Arc<Call>,
         mut avoid_kept: bool,
     ) -> Result<ResponseStart, UpstreamError> {
-        let (pool, mux) = (&member.pool, &member.mux_connections);
-        let is_at_risk = !call.is_repeatable && !self.settings.bounds.reuse_for_all;
+        let (pool, bounds) = (&member.pool, self.settings.bounds);
+        let is_at_risk = !call.is_repeatable && !bounds.reuse_for_all;
+        let mut was_refused = false;
         loop {
             let tell = |news: &str| self.log(&format!("{} {news}", member.name));
             let is_shared = member.is_shared(tell).await.map_err(UpstreamError::Unreachable)?;
@@ -65,38 +67,64 @@ impl Upstream {
             }
             let permitted = tokamak_cost::now();
             let wants_new = is_at_risk || avoid_kept;
-            // Where connections are shared, a new one is for this request alone.
-            let place = if is_shared && wants_new { mux.place() } else { None };
-            let (mut exchange, is_reused) = if is_shared && place.is_none() {
-                let begun = mux.begin(permit, call, wants_new).await;
+            let (mut exchange, is_reused) = if let Some(limits) = bounds.http2 {
+                let begun = member.http2.begin(limits, permit, call, wants_new).await;
                 let (stream, is_reused) = begun.map_err(UpstreamError::Unreachable)?;
-                // The lost one is not used again; once more is enough, though, whatever becomes of
-                // the next.
-                (Exchange::shared(stream), is_reused && !avoid_kept)
+                (Exchange::http2(stream), is_reused && !avoid_kept)
             } else {
-                let reused =
-                    if wants_new { Err(permit) } else { pool.reuse(permit, !call.is_repeatable) };
-                let lease = match reused {
-                    Ok(lease) => lease,
-                    Err(permit) => {
-                        pool.connect(permit).await.map_err(UpstreamError::Unreachable)?.apart(place)
-                    }
-                };
-                let is_reused = lease.is_reused();
-                let stream = ExclusiveStream::new(lease, call.clone(), self.settings.bounds);
-                (Exchange::exclusive(stream), is_reused)
+                self.connect(member, permit, call, is_shared, wants_new, avoid_kept).await?
             };
             let connected = tokamak_cost::now();
             match exchange.next().await {
                 Ok(event) => return Ok(ResponseStart { exchange, event, permitted, connected }),
                 Err(UpstreamError::Closed { answered: false })
-                    if is_reused && (call.is_repeatable || !exchange.has_written()) =>
+                    if is_reused
+                        && (call.is_repeatable || !exchange.has_written())
+                        && call.can_begin_again() =>
                 {
                     avoid_kept = true;
+                }
+                // It was on its way when the application said that it takes no more on this
+                // connection. The next one may have room.
+                Err(UpstreamError::NotTaken) if !was_refused && call.can_begin_again() => {
+                    was_refused = true;
                 }
                 Err(fault) => return Err(fault),
             }
         }
+    }
+
+    /// A connection for a request, which begins on it, in FastCGI or HTTP/1.1. `true`: it had one
+    /// before.
+    async fn connect(
+        &self,
+        member: &Member,
+        permit: Permit,
+        call: &Arc<Call>,
+        is_shared: bool,
+        wants_new: bool,
+        avoid_kept: bool,
+    ) -> Result<(Exchange, bool), UpstreamError> {
+        let (pool, mux) = (&member.pool, &member.mux_connections);
+        // Where connections are shared, a new one is for this request alone.
+        let place = if is_shared && wants_new { mux.place() } else { None };
+        if is_shared && place.is_none() {
+            let begun = mux.begin(permit, call, wants_new).await;
+            let (stream, is_reused) = begun.map_err(UpstreamError::Unreachable)?;
+            // The lost one is not used again; once more is enough, though, whatever becomes of the
+            // next.
+            return Ok((Exchange::shared(stream), is_reused && !avoid_kept));
+        }
+        let reused = if wants_new { Err(permit) } else { pool.reuse(permit, !call.is_repeatable) };
+        let lease = match reused {
+            Ok(lease) => lease,
+            Err(permit) => {
+                pool.connect(permit).await.map_err(UpstreamError::Unreachable)?.apart(place)
+            }
+        };
+        let is_reused = lease.is_reused();
+        let stream = ExclusiveStream::new(lease, call.clone(), self.settings.bounds);
+        Ok((Exchange::exclusive(stream), is_reused))
     }
 
     /// What a fault says about an address.
@@ -109,6 +137,7 @@ impl Upstream {
             | UpstreamError::Stalled
             | UpstreamError::Malformed(_)
             | UpstreamError::NotHttp(_)
+            | UpstreamError::NotHttp2(_)
             | UpstreamError::Unexpected(_) => Severity::Unanswered,
             // It is busy, or it is not its fault.
             UpstreamError::Full
@@ -116,6 +145,8 @@ impl Upstream {
             | UpstreamError::Withdrawn
             | UpstreamError::NoAddress
             | UpstreamError::Refused(_)
+            | UpstreamError::NotTaken
+            | UpstreamError::Cancelled(_)
             | UpstreamError::Spool
             | UpstreamError::Cut
             | UpstreamError::Impatient => return,
@@ -222,11 +253,14 @@ impl<'a> Attempts<'a> {
     ) -> Result<(), UpstreamError> {
         self.upstream.note_failure(&member, &fault);
         match fault {
+            // What the client has sent of the body is gone.
+            fault if !self.call.can_begin_again() => return Err(fault),
             UpstreamError::Closed { .. } if self.call.is_repeatable => self.lost += 1,
             // It has not been served (§5.5), so another address may be asked.
             UpstreamError::Refused(
                 ProtocolStatus::Overloaded | ProtocolStatus::CannotMultiplex,
             )
+            | UpstreamError::NotTaken
             | UpstreamError::Unreachable(_)
             | UpstreamError::Full
             | UpstreamError::Withdrawn => {}

@@ -26,7 +26,8 @@ impl Decoder {
             Protocol::FastCgi => {
                 Decoder::FastCgi { messages: Messages::new(), stdout_ended: false }
             }
-            Protocol::Http(Expected { is_head, largest_head, websocket }) => {
+            Protocol::Http(expected) | Protocol::Http2(expected) => {
+                let Expected { is_head, largest_head, websocket } = expected;
                 Decoder::Http(http1::Decoder::new(is_head, largest_head).upgrading(websocket))
             }
         }
@@ -47,7 +48,7 @@ impl Decoder {
                     Part::Interim(head) => Some(Event::Interim(head)),
                     Part::Head(head) => Some(Event::Head(head)),
                     Part::Body(count) => Some(Event::Output(input.split_to(count))),
-                    Part::End => Some(Event::End),
+                    Part::End => Some(Event::End(decoder.take_trailers())),
                 })
             }
         }
@@ -104,7 +105,7 @@ fn understand(
             Some(Message::StreamEnd { stream: Kind::Stdout, .. }) => *stdout_ended = true,
             Some(Message::StreamEnd { stream: Kind::Stderr, .. }) => {}
             Some(Message::End { status: ProtocolStatus::Complete, .. }) => {
-                return Ok(Some(Event::End));
+                return Ok(Some(Event::End(Vec::new())));
             }
             Some(Message::End { status, .. }) => return Err(UpstreamError::Refused(status)),
             Some(_) => {

@@ -6,6 +6,7 @@ use std::io;
 use tokamak_cost::Phase;
 use tokamak_fastcgi::{Error, ProtocolStatus};
 use tokamak_http1 as http1;
+use tokamak_nghttp2::Reason;
 
 /// Why there is no response, or no more of it.
 #[derive(Debug)]
@@ -37,8 +38,14 @@ pub enum UpstreamError {
     NotHttp(http1::Malformed),
     /// What it sent is FastCGI, but nothing that may come here.
     Unexpected(&'static str),
+    /// What it sent is no HTTP/2, for this reason.
+    NotHttp2(Box<str>),
     /// It refused the request.
     Refused(ProtocolStatus),
+    /// It has not looked at the request, in HTTP/2: it may be asked again.
+    NotTaken,
+    /// It cancelled the request, in HTTP/2.
+    Cancelled(Reason),
     /// The file with the request body cannot be read.
     Spool,
     /// The client does not send the rest of the request's body.
@@ -62,8 +69,11 @@ impl UpstreamError {
             | UpstreamError::Closed { .. }
             | UpstreamError::Malformed(_)
             | UpstreamError::NotHttp(_)
+            | UpstreamError::NotHttp2(_)
             | UpstreamError::Unexpected(_)
             | UpstreamError::Refused(_)
+            | UpstreamError::NotTaken
+            | UpstreamError::Cancelled(_)
             | UpstreamError::Spool
             | UpstreamError::Cut
             | UpstreamError::Impatient => Phase::Upstream,
@@ -103,6 +113,15 @@ impl fmt::Display for UpstreamError {
             UpstreamError::Malformed(error) => write!(f, "the application sent {error}"),
             UpstreamError::NotHttp(error) => {
                 write!(f, "the application sent no valid response: {error}")
+            }
+            UpstreamError::NotHttp2(why) => {
+                write!(f, "the application sent no valid HTTP/2: {why}")
+            }
+            UpstreamError::NotTaken => {
+                f.write_str("the application did not take the request (REFUSED_STREAM or GOAWAY)")
+            }
+            UpstreamError::Cancelled(reason) => {
+                write!(f, "the application cancelled the request: {reason}")
             }
             UpstreamError::Unexpected(what) => write!(f, "the application sent {what}"),
             UpstreamError::Refused(ProtocolStatus::CannotMultiplex) => {

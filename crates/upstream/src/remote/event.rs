@@ -14,6 +14,7 @@ pub enum Event {
     Output(Bytes),
     /// Some of its complaints, cut anywhere; only in FastCGI.
     Complaint(Bytes),
-    /// The response is complete.
-    End,
+    /// The response is complete. These are the fields behind its body, as lines `name: value CR
+    /// LF` that nobody has judged; only in HTTP.
+    End(Vec<u8>),
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::error::UpstreamError;
 use super::event::Event;
 use super::exclusive::ExclusiveStream;
+use super::http2::Http2Stream;
 use super::mux_stream::MuxStream;
 use super::tunnel::Tunnel;
 
@@ -18,6 +19,7 @@ pub struct Exchange(Kind);
 enum Kind {
     Exclusive(Box<ExclusiveStream>),
     Shared(MuxStream),
+    Http2(Box<Http2Stream>),
 }
 
 impl Exchange {
@@ -27,6 +29,10 @@ impl Exchange {
 
     pub(super) fn shared(stream: MuxStream) -> Exchange {
         Exchange(Kind::Shared(stream))
+    }
+
+    pub(super) fn http2(stream: Http2Stream) -> Exchange {
+        Exchange(Kind::Http2(Box::new(stream)))
     }
 
     /// The next thing that the application says.
@@ -53,6 +59,7 @@ impl Exchange {
         match &self.0 {
             Kind::Exclusive(exclusive) => exclusive.has_written(),
             Kind::Shared(stream) => stream.has_written(),
+            Kind::Http2(stream) => stream.has_written(),
         }
     }
 
@@ -60,6 +67,7 @@ impl Exchange {
     pub(super) fn patience(&self) -> Option<Duration> {
         match &self.0 {
             Kind::Exclusive(exclusive) => exclusive.patience(),
+            Kind::Http2(stream) => stream.patience(),
             Kind::Shared(_) => None,
         }
     }
@@ -68,7 +76,7 @@ impl Exchange {
     pub fn into_tunnel(self) -> Option<Tunnel> {
         match self.0 {
             Kind::Exclusive(exclusive) => exclusive.into_tunnel(),
-            Kind::Shared(_) => None,
+            Kind::Shared(_) | Kind::Http2(_) => None,
         }
     }
 
@@ -76,6 +84,7 @@ impl Exchange {
         match &mut self.0 {
             Kind::Exclusive(exclusive) => exclusive.poll_next(context),
             Kind::Shared(stream) => stream.poll_next(context),
+            Kind::Http2(stream) => stream.poll_next(context),
         }
     }
 }

@@ -92,7 +92,7 @@ impl ExclusiveStream {
                 return Poll::Ready(Ok(event));
             }
             if self.lease.is_none() {
-                return Poll::Ready(Ok(Event::End));
+                return Poll::Ready(Ok(Event::End(Vec::new())));
             }
             self.poll_send(context)?;
             match self.poll_receive(context) {
@@ -106,7 +106,7 @@ impl ExclusiveStream {
     /// Reads the next thing off the input.
     fn understand(&mut self) -> Result<Option<Event>, UpstreamError> {
         let event = self.decoder.next(&mut self.input)?;
-        if matches!(event, Some(Event::End)) {
+        if matches!(event, Some(Event::End(_))) {
             self.end();
         }
         Ok(event)

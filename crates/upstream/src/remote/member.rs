@@ -10,6 +10,7 @@ use tokamak_sys::control::{AddressState, AddressStatus, Connections};
 use super::balance::health::{Health, HealthState, Rules, Severity};
 use super::balance::{Candidate, hash};
 use super::connector::Connector;
+use super::http2::{EACH, Http2Connections};
 use super::mux_connections::{Capacity, MuxConnections};
 use super::pool::Pool;
 use super::settings::Bounds;
@@ -35,6 +36,8 @@ pub(super) struct Member {
     pub pool: Arc<Pool>,
     /// Its connections, where several requests share one.
     pub mux_connections: MuxConnections,
+    /// Its connections in HTTP/2.
+    pub http2: Http2Connections,
     bounds: Bounds,
     weight: AtomicU32,
     identity: u64,
@@ -56,12 +59,13 @@ impl Member {
         rules: Rules,
     ) -> Member {
         let name = connector.endpoint.to_string();
-        Member {
+        let member = Member {
             identity: hash::hash(name.as_bytes()),
             name,
             source,
             pool: Arc::new(Pool::new(connector.clone(), bounds)),
             mux_connections: MuxConnections::new(connector.clone(), bounds),
+            http2: Http2Connections::new(connector.clone(), bounds),
             bounds,
             endpoint: connector.endpoint,
             weight: AtomicU32::new(weight),
@@ -70,7 +74,11 @@ impl Member {
             left: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             failures: AtomicU64::new(0),
+        };
+        if bounds.http2.is_some() {
+            member.pool.resize(bounds.connections * EACH);
         }
+        member
     }
 
     /// Whether it is worth asking now.
@@ -103,6 +111,7 @@ impl Member {
         );
         self.pool.close();
         self.mux_connections.retire();
+        self.http2.retire();
     }
 
     /// Whether requests share connections. It may have to be asked first; `tell` gets a no.
@@ -125,6 +134,7 @@ impl Member {
     /// Looks after the connections of an event loop.
     pub fn tick(&self, loop_index: usize, now: u64) {
         self.mux_connections.tick(loop_index);
+        self.http2.tick(loop_index);
         self.pool.tick(loop_index, now);
     }
 
@@ -132,6 +142,7 @@ impl Member {
     pub fn keep_none(&self) {
         self.pool.keep_none();
         self.mux_connections.retire();
+        self.http2.retire();
     }
 
     /// The right to ask it. While an address that was out is on trial, no other request gets it.
@@ -185,7 +196,7 @@ impl Member {
             in_use: count(in_use),
             idle: count(self.pool.idle_count()),
             waiting: count(self.pool.waiting()),
-            connections: if self.mux_connections.is_shared() {
+            connections: if self.bounds.http2.is_some() || self.mux_connections.is_shared() {
                 Connections::Shared
             } else {
                 self.pool.connections()

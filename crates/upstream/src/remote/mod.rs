@@ -1,4 +1,4 @@
-//! The client of applications that speak FastCGI or HTTP/1.1: connections that are kept and shared,
+//! The client of applications that speak FastCGI or HTTP: connections that are kept and shared,
 //! requests, responses.
 //!
 //! [`Upstream`] is one application with all its addresses, which may come and go; `balance` chooses
@@ -9,13 +9,15 @@
 //!
 //! A request has a connection to itself (`exclusive`), but where the application says that it takes
 //! several at once on one (in FastCGI): there it is a stream (`mux_stream`) of a shared connection
-//! (`mux_connection`). What is written for a request is in `request`, what the answer means in
-//! `decoder`; all else is the same for both protocols.
+//! (`mux_connection`). In HTTP/2 all connections are shared (`http2`). What is written for a
+//! request is in `request`, what the answer means in `decoder`; all else is the same for both
+//! protocols.
 
 mod attempts;
 mod backlog;
 mod balance;
 mod checkup;
+mod connection_set;
 mod connector;
 mod decoder;
 mod error;
@@ -24,6 +26,7 @@ mod exchange;
 mod exclusive;
 mod fair_semaphore;
 mod follow;
+mod http2;
 mod keeping;
 mod member;
 mod members;
@@ -52,7 +55,7 @@ pub use member::Address;
 pub use names::{Name, Names, Source};
 pub use relay::Relay;
 pub use request::{Call, Expected};
-pub use settings::{Bounds, LogSink, Settings};
+pub use settings::{Bounds, Http2Bounds, LogSink, Settings};
 pub use stream::Endpoint;
 pub use tokamak_fastcgi::Role;
 pub use tokamak_fastcgi::encode::Params;

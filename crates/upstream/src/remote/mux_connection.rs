@@ -29,6 +29,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
 use super::backlog::{Backlog, Said};
+use super::connection_set::SharedConnection;
 use super::error::UpstreamError;
 use super::pool::Permit;
 use super::request::{Call, Written};
@@ -39,6 +40,11 @@ use super::stream::Stream;
 /// milliseconds. One that does not may stay silent, and the first request waits for this long: ten
 /// times more would be felt.
 pub(super) const ASKING: Duration = Duration::from_secs(1);
+
+/// Requests that a connection has before another one is opened. With a tenth, sharing would hardly
+/// save connections; with ten times more, one lost connection would lose hundreds of requests, and
+/// a single process of the application would have to read them all.
+pub(super) const EACH: usize = 32;
 
 /// How much is written at once, if there is so much.
 const PIECE: usize = 32 * 1024;
@@ -58,7 +64,7 @@ const MOST_ABORTED: usize = 64;
 #[derive(Debug)]
 pub(super) struct MuxConnection {
     /// The event loop in which its task runs.
-    pub loop_index: usize,
+    loop_index: usize,
     bounds: Bounds,
     state: Mutex<MuxState>,
 }
@@ -211,35 +217,6 @@ impl MuxConnection {
         is_proved
     }
 
-    /// Requests that it has, if it takes more.
-    pub fn load(&self) -> Option<usize> {
-        let state = self.state();
-        state.is_open().then_some(state.requests.len())
-    }
-
-    /// Closes it if it is not needed any more, or if the application does not end what nobody
-    /// wants.
-    pub fn tick(&self) {
-        let mut state = self.state();
-        let late =
-            |request: &Request| request.unwanted.is_some_and(|since| since.elapsed() > ABORTING);
-        if state.requests.values().any(late) {
-            state.left = 0;
-        }
-        let is_idle = state.requests.is_empty() && state.idle_since.elapsed() > self.bounds.idle;
-        if is_idle {
-            state.left = 0;
-        }
-        state.close_if_done();
-    }
-
-    /// No more requests; it is closed behind the last one.
-    pub fn retire(&self) {
-        let mut state = self.state();
-        state.left = 0;
-        state.close_if_done();
-    }
-
     /// The request's client is gone.
     pub fn drop_request(&self, id: u16) {
         let mut state = self.state();
@@ -278,6 +255,45 @@ impl MuxConnection {
         state.requests.retain(|_, request| request.unwanted.is_none());
         drop(state);
         drop(permits);
+    }
+}
+
+impl SharedConnection for MuxConnection {
+    fn loop_index(&self) -> usize {
+        self.loop_index
+    }
+
+    fn most(&self) -> usize {
+        EACH
+    }
+
+    /// Requests that it has, if it takes more.
+    fn load(&self) -> Option<usize> {
+        let state = self.state();
+        state.is_open().then_some(state.requests.len())
+    }
+
+    /// Closes it if it is not needed any more, or if the application does not end what nobody
+    /// wants.
+    fn tick(&self) {
+        let mut state = self.state();
+        let late =
+            |request: &Request| request.unwanted.is_some_and(|since| since.elapsed() > ABORTING);
+        if state.requests.values().any(late) {
+            state.left = 0;
+        }
+        let is_idle = state.requests.is_empty() && state.idle_since.elapsed() > self.bounds.idle;
+        if is_idle {
+            state.left = 0;
+        }
+        state.close_if_done();
+    }
+
+    /// No more requests; it is closed behind the last one.
+    fn retire(&self) {
+        let mut state = self.state();
+        state.left = 0;
+        state.close_if_done();
     }
 }
 

@@ -8,37 +8,28 @@
 //! be, it shares one on which the application has just shown that it reads.
 
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokamak_fastcgi::{Message, Messages, Values, ValuesQuery, encode};
 use tokio::sync::OnceCell;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
+use super::connection_set::ConnectionSet;
 use super::connector::Connector;
-use super::mux_connection::{ASKING, MuxConnection};
+use super::mux_connection::{ASKING, EACH, MuxConnection};
 use super::mux_stream::MuxStream;
 use super::pool::{ExclusiveCount, Permit};
 use super::request::Call;
 use super::settings::Bounds;
-
-/// Requests that a connection has before another one is opened. With a tenth, sharing would hardly
-/// save connections; with ten times more, one lost connection would lose hundreds of requests, and
-/// a single process of the application would have to read them all.
-const EACH: usize = 32;
 
 /// The shared connections to an address.
 #[derive(Debug)]
 pub(super) struct MuxConnections {
     connector: Connector,
     bounds: Bounds,
-    open: Mutex<Vec<Arc<MuxConnection>>>,
-    /// Held while a connection is opened; when and why that failed the last time.
-    opening: tokio::sync::Mutex<Option<(Instant, io::ErrorKind)>>,
+    set: ConnectionSet<MuxConnection>,
     /// What the application takes; nothing if one request a connection.
     capacity: OnceCell<Option<Capacity>>,
-    /// Connections that are not shared.
-    apart: Arc<AtomicUsize>,
 }
 
 /// What an application takes at once.
@@ -50,23 +41,14 @@ pub(super) struct Capacity {
 
 impl MuxConnections {
     pub fn new(connector: Connector, bounds: Bounds) -> MuxConnections {
-        MuxConnections {
-            connector,
-            bounds,
-            open: Mutex::default(),
-            opening: Default::default(),
-            capacity: OnceCell::new(),
-            apart: Arc::default(),
-        }
+        let set = ConnectionSet::default();
+        MuxConnections { connector, bounds, set, capacity: OnceCell::new() }
     }
 
     /// The right to a connection for one request, if there may be one more, and another that is
     /// shared.
     pub fn place(&self) -> Option<ExclusiveCount> {
-        let open = self.open();
-        let shared = open.iter().filter(|connection| connection.load().is_some()).count();
-        let taken = shared.max(1) + self.apart.load(Ordering::Relaxed);
-        (taken < self.most()).then(|| ExclusiveCount::taken(&self.apart))
+        self.set.place(self.most())
     }
 
     /// Whether the application has said that requests may share its connections.
@@ -107,12 +89,18 @@ impl MuxConnections {
         call: &Arc<Call>,
         proved: bool,
     ) -> io::Result<(MuxStream, bool)> {
-        let loop_index = permit.loop_index();
+        let (loop_index, most) = (permit.loop_index(), self.most());
         loop {
-            let connection = match self.choose(loop_index) {
+            let connection = match self.set.choose(loop_index, most) {
                 Some(connection) if proved && !connection.prove().await => continue,
                 Some(connection) => connection,
-                None => self.open_one(loop_index).await?,
+                None => {
+                    let connect = async {
+                        let stream = self.connector.connect().await?;
+                        Ok(MuxConnection::start(stream, loop_index, self.bounds))
+                    };
+                    self.set.open_one(loop_index, most, connect).await?
+                }
             };
             match connection.begin(call.clone(), permit) {
                 Ok((id, was_used)) => {
@@ -124,70 +112,14 @@ impl MuxConnections {
         }
     }
 
-    /// Opens a connection, unless another request does so meanwhile.
-    async fn open_one(&self, loop_index: usize) -> io::Result<Arc<MuxConnection>> {
-        let waiting = Instant::now();
-        let mut failed = self.opening.lock().await;
-        if let Some(connection) = self.choose(loop_index) {
-            return Ok(connection);
-        }
-        // The requests that waited share the result; they need not all try.
-        if let Some((when, why)) = *failed
-            && when >= waiting
-        {
-            return Err(why.into());
-        }
-        match self.connector.connect().await {
-            Ok(stream) => {
-                let connection = MuxConnection::start(stream, loop_index, self.bounds);
-                self.open().push(connection.clone());
-                Ok(connection)
-            }
-            Err(error) => {
-                *failed = Some((Instant::now(), error.kind()));
-                Err(error)
-            }
-        }
-    }
-
-    /// The connection for the next request in the event loop of this index; none if a new one
-    /// should be opened. Those that take no more requests are not counted.
-    fn choose(&self, loop_index: usize) -> Option<Arc<MuxConnection>> {
-        let most = self.most();
-        let mut open = self.open();
-        open.retain(|connection| connection.load().is_some());
-        let count = open.len() + self.apart.load(Ordering::Relaxed);
-        let least = |is_own: bool| {
-            let those =
-                open.iter().filter(|connection| !is_own || connection.loop_index == loop_index);
-            those
-                .filter_map(|connection| Some((connection.load()?, connection)))
-                .min_by_key(|(load, _)| *load)
-        };
-        match least(true) {
-            Some((load, connection)) if load < EACH || count >= most => Some(connection.clone()),
-            _ if count < most => None,
-            _ => least(false).map(|(_, connection)| connection.clone()),
-        }
-    }
-
     /// Looks after those of an event loop.
     pub fn tick(&self, loop_index: usize) {
-        let mut open = self.open();
-        open.iter()
-            .filter(|connection| connection.loop_index == loop_index)
-            .for_each(|connection| connection.tick());
-        open.retain(|connection| connection.load().is_some());
+        self.set.tick(loop_index);
     }
 
     /// They take no more requests.
     pub fn retire(&self) {
-        self.open().drain(..).for_each(|connection| connection.retire());
-    }
-
-    fn open(&self) -> MutexGuard<'_, Vec<Arc<MuxConnection>>> {
-        // A panic elsewhere cannot leave it half changed.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.set.retire();
     }
 }
 
@@ -234,6 +166,7 @@ mod tests {
         let bounds = Bounds {
             connections: 4,
             multiplex: true,
+            http2: None,
             requests: 0,
             idle: second,
             reuse_for_all: false,

@@ -49,7 +49,7 @@ impl MuxStream {
                     Err(_) => return Poll::Ready(Err(UpstreamError::Spool)),
                 }
                 match request.ended {
-                    Some(Ok(())) => return Poll::Ready(Ok(Event::End)),
+                    Some(Ok(())) => return Poll::Ready(Ok(Event::End(Vec::new()))),
                     Some(Err(death)) => return Poll::Ready(Err(death.fault(request.answered))),
                     None => {}
                 }

@@ -30,8 +30,8 @@ use crate::spool::{self, PATIENCE, RETRY, Spool, SpoolQuota};
 /// response byte by byte.
 const PIECE: usize = 128;
 
-/// How a response ends.
-type End = Result<(), UpstreamError>;
+/// How a response ends; with the fields behind its body.
+type End = Result<Vec<u8>, UpstreamError>;
 
 /// The reading end. Dropping it ends the exchange.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub struct Relay {
     shared: Arc<Shared>,
     /// The next bytes, on their way from the file.
     reading: Option<JoinHandle<io::Result<Bytes>>>,
+    /// The fields behind the body, once it has ended.
+    trailers: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -74,19 +76,28 @@ impl Relay {
         quota: Arc<SpoolQuota>,
         complaints: impl FnMut(&[u8]) + Send + 'static,
     ) -> Relay {
-        let held = Unread {
-            memory: VecDeque::new(),
-            weight: 0,
-            most,
-            spool: Spool::new(quota),
-            is_writing: false,
-            end: None,
-            reader: None,
-            is_unwanted: false,
-        };
+        let relay = Relay::of(Unread::new(most, quota));
+        tokio::spawn(pump(exchange, first, Pump(relay.shared.clone()), complaints));
+        relay
+    }
+
+    /// A response that is complete: its body, and the fields behind it.
+    pub fn whole(body: Vec<Bytes>, trailers: Vec<u8>, quota: Arc<SpoolQuota>) -> Relay {
+        let mut held = Unread::new(0, quota);
+        held.weight = body.iter().map(weight).sum();
+        held.memory = body.into();
+        held.end = Some(Ok(trailers));
+        Relay::of(held)
+    }
+
+    fn of(held: Unread) -> Relay {
         let shared = Arc::new(Shared { held: Mutex::new(held), taken: Notify::new() });
-        tokio::spawn(pump(exchange, first, Pump(shared.clone()), complaints));
-        Relay { shared, reading: None }
+        Relay { shared, reading: None, trailers: Vec::new() }
+    }
+
+    /// Takes the fields behind the body, once it has ended: lines as in [`Event::End`].
+    pub fn take_trailers(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.trailers)
     }
 
     /// The next piece; nothing at the end of the response.
@@ -119,8 +130,13 @@ impl Relay {
                 self.reading = Some(spawn_blocking(|| read.run()));
                 continue;
             }
-            if let Some(end) = held.end.take() {
-                return Poll::Ready(end.err().map(Err));
+            match held.end.take() {
+                Some(Ok(trailers)) => {
+                    self.trailers = trailers;
+                    return Poll::Ready(None);
+                }
+                Some(Err(fault)) => return Poll::Ready(Some(Err(fault))),
+                None => {}
             }
             held.reader = Some(context.waker().clone());
             return Poll::Pending;
@@ -150,6 +166,19 @@ impl Shared {
 }
 
 impl Unread {
+    fn new(most: usize, quota: Arc<SpoolQuota>) -> Unread {
+        Unread {
+            memory: VecDeque::new(),
+            weight: 0,
+            most,
+            spool: Spool::new(quota),
+            is_writing: false,
+            end: None,
+            reader: None,
+            is_unwanted: false,
+        }
+    }
+
     /// Puts a piece into memory. `false`: it has no room, or the file is not empty.
     fn keep(&mut self, bytes: &Bytes) -> bool {
         let weight = weight(bytes);
@@ -251,7 +280,7 @@ async fn pump(
             Ok(Event::Complaint(bytes)) => complaints(&bytes),
             // The decoder gives heads before the body.
             Ok(Event::Interim(_) | Event::Head(_)) => {}
-            Ok(Event::End) => break Ok(()),
+            Ok(Event::End(trailers)) => break Ok(trailers),
             Err(fault) => break Err(fault),
         }
     };

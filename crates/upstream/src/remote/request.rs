@@ -49,6 +49,7 @@ pub struct Call {
 pub(super) enum Protocol {
     FastCgi,
     Http(Expected),
+    Http2(Expected),
 }
 
 /// What a request of HTTP expects.
@@ -106,6 +107,34 @@ impl Call {
         Call::of(protocol, head, is_repeatable).with(Stream::Stdin, body)
     }
 
+    /// A request of HTTP/2 with these fields, pseudo-header fields first: names in small letters
+    /// and values in turn, each with a line feed behind it.
+    pub fn http2(fields: Vec<u8>, expected: Expected, is_repeatable: bool, body: Body) -> Call {
+        let protocol = Protocol::Http2(expected);
+        Call::of(protocol, fields, is_repeatable).with(Stream::Stdin, body)
+    }
+
+    /// The fields of a request of HTTP/2, by name and value.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut lines = self.head.split(|byte| *byte == b'\n');
+        std::iter::from_fn(move || Some((lines.next()?, lines.next()?)))
+    }
+
+    /// The whole body of a request of HTTP/2, if it has one that the client does not send still.
+    pub(super) fn whole_body(&self) -> Option<&Body> {
+        self.streams.first().map(|(_, body)| body)
+    }
+
+    /// The body that the client still sends.
+    pub(super) fn live(&self) -> Option<&LiveBody> {
+        self.live.as_deref()
+    }
+
+    /// Whether the request can be made from its beginning.
+    pub(super) fn can_begin_again(&self) -> bool {
+        self.live.as_ref().is_none_or(|live| live.can_be_read_again())
+    }
+
     /// The same with a body that the client still sends: in chunks, if it has no length.
     pub fn with_live(self, live: Option<Arc<LiveBody>>) -> Call {
         Call { live, ..self }
@@ -145,8 +174,10 @@ impl Call {
     }
 
     fn with(mut self, stream: Stream, body: Body) -> Call {
-        let is_next = self.streams.is_empty();
+        let is_http2 = matches!(self.protocol, Protocol::Http2(_));
+        let is_next = self.streams.is_empty() && !is_http2;
         match body {
+            Body::Empty if is_http2 => {}
             Body::Empty if is_next => self.protocol.put(&mut self.head, stream, &[], true),
             Body::Memory(bytes) if bytes.len() <= PIECE && is_next => {
                 self.protocol.put(&mut self.head, stream, &bytes, true);
@@ -193,12 +224,15 @@ impl Call {
                     written.records.extend_from_slice(b"\r\n");
                 }
             }
-            (Next::End, None) => {
+            (Next::End(trailers), None) => {
                 written.has_ended = true;
-                written.records.extend_from_slice(b"0\r\n\r\n");
+                for part in [b"0\r\n", &trailers[..], b"\r\n"] {
+                    written.records.extend_from_slice(part);
+                }
             }
-            (Next::End, Some(length)) if length == written.live => written.has_ended = true,
-            (Next::End, Some(_)) | (Next::Cut, _) => {
+            // Behind a body of a known length there is no place for trailers.
+            (Next::End(_), Some(length)) if length == written.live => written.has_ended = true,
+            (Next::End(_), Some(_)) | (Next::Cut, _) => {
                 return Poll::Ready(Err(UpstreamError::Cut));
             }
         }
@@ -235,7 +269,7 @@ impl Protocol {
     /// Puts bytes of a stream behind others; `is_last`: they are the last ones.
     fn put(self, out: &mut Vec<u8>, stream: Stream, bytes: &[u8], is_last: bool) {
         match self {
-            Protocol::Http(_) => out.extend_from_slice(bytes),
+            Protocol::Http(_) | Protocol::Http2(_) => out.extend_from_slice(bytes),
             Protocol::FastCgi => {
                 encode::stream(out, ID, stream, bytes);
                 if is_last {

@@ -13,6 +13,8 @@ pub struct Bounds {
     pub connections: usize,
     /// Whether it is asked if it takes several requests on a connection.
     pub multiplex: bool,
+    /// How HTTP/2 is spoken with it, if it is: then all its connections are shared.
+    pub http2: Option<Http2Bounds>,
     /// Requests after which a connection is closed; 0: never.
     pub requests: u64,
     /// How long an idle connection is kept.
@@ -32,6 +34,13 @@ pub struct Bounds {
     pub first_byte_timeout: Duration,
     /// Longest time between two reads of the response.
     pub read_timeout: Duration,
+}
+
+/// Limits of an application that speaks HTTP/2.
+#[derive(Clone, Copy, Debug)]
+pub struct Http2Bounds {
+    /// Most bytes of a response's head.
+    pub largest_head: usize,
 }
 
 /// How one application is asked.

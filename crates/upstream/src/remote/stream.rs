@@ -100,7 +100,8 @@ impl Stream {
     /// The same with this session, whose handshake is done then.
     ///
     /// # Errors
-    /// Fails if the peer is not to be trusted, or the connection is lost.
+    /// Fails if the peer is not to be trusted, does not speak the protocol inside, or the
+    /// connection is lost.
     pub async fn secured(mut self, session: ClientSession) -> io::Result<Stream> {
         self.socket.get_mut().tls = Some(Box::new(session));
         poll_fn(|context| {
@@ -111,6 +112,9 @@ impl Stream {
             self.poll_flush(context)
         })
         .await?;
+        if self.socket.get_ref().tls.as_ref().is_some_and(|tls| !tls.is_agreed()) {
+            return Err(io::Error::other("it does not offer HTTP/2 in the handshake (ALPN)"));
+        }
         Ok(self)
     }
 

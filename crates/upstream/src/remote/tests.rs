@@ -45,6 +45,7 @@ fn bounds(connections: usize) -> Bounds {
     Bounds {
         connections,
         multiplex: false,
+        http2: None,
         requests: 0,
         idle: second,
         reuse_for_all: false,
@@ -109,7 +110,7 @@ async fn served(
         stream
     });
     let mut exchange = asked.unwrap().exchange;
-    while !matches!(exchange.next().await.unwrap(), Event::End) {}
+    while !matches!(exchange.next().await.unwrap(), Event::End(_)) {}
     stream
 }
 
@@ -217,7 +218,7 @@ fn an_address_that_leaves_answers_what_it_has() {
         );
         for asked in [first, waiting] {
             let mut exchange = asked.unwrap().exchange;
-            while !matches!(exchange.next().await.unwrap(), Event::End) {}
+            while !matches!(exchange.next().await.unwrap(), Event::End(_)) {}
         }
         assert_eq!(
             status(&upstream, 0),

@@ -32,7 +32,7 @@ pub(super) async fn allowed(begun: Begun, most: usize) -> Result<Variables, Back
         match exchange.next().await? {
             Event::Output(bytes) => length += bytes.len(),
             Event::Complaint(bytes) => complaints.receive(&bytes),
-            Event::End => return Ok(variables(&head.headers)),
+            Event::End(_) => return Ok(variables(&head.headers)),
             // The decoder gives heads before the body.
             Event::Interim(_) | Event::Head(_) => {}
         }

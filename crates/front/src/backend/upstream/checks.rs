@@ -13,7 +13,7 @@ use tokamak_upstream::remote::{
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::head::Block;
-use super::http1;
+use super::http_messages;
 use super::params::CONSTANT;
 
 /// Checks the application at this index of `upstreams` as long as the returned future is polled.
@@ -28,7 +28,7 @@ pub async fn run(
     let keep = upstreams[index].keeps();
     let call = match &config.protocol {
         Protocol::FastCgi => call(&check, &config.params, keep),
-        Protocol::Http(proxy) => Ok(http1::check(&check, proxy, config.head, keep)),
+        Protocol::Http(proxy) => Ok(http_messages::check(&check, proxy, config.head, keep)),
     };
     // Parameters that do not fit into a record cannot be sent. Every request fails with that
     // message, so the check does not repeat it.
@@ -107,7 +107,7 @@ async fn status(answer: Result<ResponseStart, UpstreamError>, most: usize) -> Re
             }
             Event::Head(head) => status = Some(head.status),
             Event::Interim(_) | Event::Output(_) | Event::Complaint(_) => {}
-            Event::End => return status.ok_or_else(|| block.unfinished().to_owned()),
+            Event::End(_) => return status.ok_or_else(|| block.unfinished().to_owned()),
         }
         event = exchange.next().await.map_err(text)?;
     }

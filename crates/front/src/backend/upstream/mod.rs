@@ -1,5 +1,5 @@
 //! Sends a request to an application behind connections: over FastCGI as CGI variables, whose
-//! answer is read as that of a CGI program (RFC 3875), or over HTTP/1.1.
+//! answer is read as that of a CGI program (RFC 3875), or over HTTP.
 
 mod affinity;
 mod authorizer;
@@ -7,11 +7,13 @@ mod checks;
 mod complaints;
 pub mod errand;
 pub mod head;
-mod http1;
+mod http_messages;
 mod params;
+mod request_head;
 mod setup;
 
 pub use authorizer::Authorization;
+pub use http_messages::request_trailers;
 pub use setup::{attend, resolve, upstreams};
 
 use std::sync::Arc;
@@ -60,7 +62,7 @@ pub async fn ask(
     );
     let request = match &config.protocol {
         Protocol::FastCgi => params::responder(call, config, keeps, body)?,
-        Protocol::Http(proxy) => http1::request(call, proxy, config.head, keeps, body),
+        Protocol::Http(proxy) => http_messages::request(call, proxy, config.head, keeps, body),
     };
     begin(index, call, request, Some(ledger)).await?.respond(call, config)
 }
@@ -109,8 +111,8 @@ struct Begun {
     head: Head,
     /// The bytes behind them that have come already.
     pieces: Vec<Bytes>,
-    /// Whether the response is complete.
-    is_whole: bool,
+    /// The fields behind those, if the response is complete: see [`Event::End`].
+    end: Option<Vec<u8>>,
     /// An error behind headers that name a file. It does no harm, because the file is sent instead.
     fault: Option<UpstreamError>,
     exchange: Exchange,
@@ -182,8 +184,8 @@ async fn read(
     let mut complaints = Complaints::new(&call.arrival.site.config, call.request);
     let (head, rest) = read_head(call, config.head, &mut exchange, event, &mut complaints).await?;
     if head.status == StatusCode::SWITCHING_PROTOCOLS {
-        let (pieces, is_whole, fault) = (Vec::new(), true, None);
-        return Ok(Begun { head, pieces, is_whole, fault, exchange, complaints });
+        let (pieces, end, fault) = (Vec::new(), Some(Vec::new()), None);
+        return Ok(Begun { head, pieces, end, fault, exchange, complaints });
     }
     let first = if rest.is_empty() { Vec::new() } else { vec![rest] };
     let most = call.arrival.context.config.limits.buffer;
@@ -194,13 +196,13 @@ async fn read(
         }
         _ => take(&mut exchange, first, most, &mut complaints),
     };
-    let ((pieces, is_whole), fault) = match taken {
+    let ((pieces, end), fault) = match taken {
         Err(fault) if internal::redirect_of(&head.headers).is_some() => {
-            ((Vec::new(), true), Some(fault))
+            ((Vec::new(), Some(Vec::new())), Some(fault))
         }
         taken => (taken?, None),
     };
-    Ok(Begun { head, pieces, is_whole, fault, exchange, complaints })
+    Ok(Begun { head, pieces, end, fault, exchange, complaints })
 }
 
 impl Begun {
@@ -268,12 +270,14 @@ async fn read_head(
             // 100 answers `Expect`, which no application gets: it has the body, or gets it unasked.
             Event::Interim(head) if head.status == StatusCode::CONTINUE.as_u16() => {}
             Event::Interim(head) => {
-                let head = http1::head(&head).map_err(invalid)?;
+                let head = http_messages::head(&head).map_err(invalid)?;
                 call.arrival.caller.send_interim(head.status, &head.headers);
             }
-            Event::Head(head) => return Ok((http1::head(&head).map_err(invalid)?, Bytes::new())),
+            Event::Head(head) => {
+                return Ok((http_messages::head(&head).map_err(invalid)?, Bytes::new()));
+            }
             Event::Complaint(bytes) => complaints.receive(&bytes),
-            Event::End => return Err(invalid(block.unfinished())),
+            Event::End(_) => return Err(invalid(block.unfinished())),
         }
         event = exchange.next().await?;
     }
@@ -285,30 +289,31 @@ async fn take_soon(
     exchange: &mut Exchange,
     mut pieces: Vec<Bytes>,
     complaints: &mut Complaints,
-) -> Result<(Vec<Bytes>, bool), UpstreamError> {
+) -> Result<(Vec<Bytes>, Option<Vec<u8>>), UpstreamError> {
     let rest = async {
         loop {
             match exchange.next().await? {
                 Event::Output(bytes) => pieces.push(bytes),
                 Event::Complaint(bytes) => complaints.receive(&bytes),
-                Event::End => return Ok::<(), UpstreamError>(()),
+                Event::End(trailers) => return Ok::<_, UpstreamError>(trailers),
                 // The decoder gives heads before the body.
                 Event::Interim(_) | Event::Head(_) => {}
             }
         }
     };
     // A rest that comes later goes to the client piece by piece, through a relay.
-    let is_whole = timeout(SOON, rest).await.ok().transpose()?.is_some();
-    Ok((pieces, is_whole))
+    let end = timeout(SOON, rest).await.ok().transpose()?;
+    Ok((pieces, end))
 }
 
-/// Appends to `pieces` what the application has sent already. `true`: the response is complete.
+/// Appends to `pieces` what the application has sent already. Also gives the fields behind the
+/// body, if the response is complete.
 fn take(
     exchange: &mut Exchange,
     mut pieces: Vec<Bytes>,
     most: usize,
     complaints: &mut Complaints,
-) -> Result<(Vec<Bytes>, bool), UpstreamError> {
+) -> Result<(Vec<Bytes>, Option<Vec<u8>>), UpstreamError> {
     let mut held: usize = pieces.iter().map(Bytes::len).sum();
     while held < most {
         match exchange.next_now()? {
@@ -317,13 +322,13 @@ fn take(
                 pieces.push(bytes);
             }
             Some(Event::Complaint(bytes)) => complaints.receive(&bytes),
-            Some(Event::End) => return Ok((pieces, true)),
+            Some(Event::End(trailers)) => return Ok((pieces, Some(trailers))),
             // The decoder gives heads before the body.
             Some(Event::Interim(_) | Event::Head(_)) => {}
             None => break,
         }
     }
-    Ok((pieces, false))
+    Ok((pieces, None))
 }
 
 /// The answer behind which the application speaks WebSocket.
@@ -341,12 +346,7 @@ fn switched(head: Head, exchange: Exchange) -> Result<Response<Source>, BackendE
 
 fn respond(call: &BackendRequest<'_>, begun: Begun) -> Result<Response<Source>, BackendError> {
     let Begun {
-        head: Head { status, reason, headers },
-        pieces,
-        is_whole,
-        exchange,
-        mut complaints,
-        ..
+        head: Head { status, reason, headers }, pieces, end, exchange, mut complaints, ..
     } = begun;
     let mut response = Response::new(Source::Empty);
     *response.status_mut() = status;
@@ -354,15 +354,18 @@ fn respond(call: &BackendRequest<'_>, begun: Begun) -> Result<Response<Source>, 
     if let Some(reason) = reason {
         response.extensions_mut().insert(reason);
     }
-    let source = if is_whole {
-        Source::Whole(join(pieces))
-    } else {
-        let context = complaints.context.clone();
-        let Arrival { context: server, site, .. } = call.arrival;
-        let (most, quota) = (server.config.limits.buffer, site.quota.clone());
-        let write = move |bytes: &[u8]| complaints.receive(bytes);
-        let relay = Relay::start(exchange, pieces, most, quota, write);
-        Source::Application(relay, Box::new(context))
+    let Arrival { context: server, site, .. } = call.arrival;
+    let (context, quota) = (complaints.context.clone(), site.quota.clone());
+    let source = match end {
+        Some(trailers) if trailers.is_empty() => Source::Whole(join(pieces)),
+        Some(trailers) => {
+            Source::Application(Relay::whole(pieces, trailers, quota), Box::new(context))
+        }
+        None => {
+            let write = move |bytes: &[u8]| complaints.receive(bytes);
+            let relay = Relay::start(exchange, pieces, server.config.limits.buffer, quota, write);
+            Source::Application(relay, Box::new(context))
+        }
     };
     length::give(&call.arrival.site.config, call.request, &mut response, source).map_err(broken)?;
     Ok(response)

@@ -7,7 +7,8 @@ use tokamak_config::{self as config, HttpProxy, Protocol};
 use tokamak_outbound::http::system_authorities;
 use tokamak_tls::{ClientFiles, ClientSettings};
 use tokamak_upstream::remote::{
-    Address, Balancing, Bounds, Endpoint, LogSink, Name, Names, Rules, Settings, Source, Upstream,
+    Address, Balancing, Bounds, Endpoint, Http2Bounds, LogSink, Name, Names, Rules, Settings,
+    Source, Upstream,
 };
 
 use super::checks;
@@ -30,11 +31,11 @@ pub fn upstreams(config: &config::Server, files: &[ClientFiles]) -> io::Result<A
 
 /// How an application is asked over TLS, if it is.
 fn tls(config: &config::Upstream, files: &ClientFiles) -> Result<Option<ClientSettings>, String> {
-    let Protocol::Http(HttpProxy { tls: Some(tls), .. }) = &config.protocol else {
+    let Protocol::Http(HttpProxy { tls: Some(tls), http2, .. }) = &config.protocol else {
         return Ok(None);
     };
     let system = || system_authorities().map_err(|error| error.to_string());
-    ClientSettings::new(files, system, tls.name.as_deref()).map(Some)
+    ClientSettings::new(files, system, tls.name.as_deref(), *http2).map(Some)
 }
 
 fn upstream(config: &config::Upstream, tls: Option<ClientSettings>) -> Upstream {
@@ -77,6 +78,12 @@ fn upstream(config: &config::Upstream, tls: Option<ClientSettings>) -> Upstream 
         bounds: Bounds {
             connections: config.connections,
             multiplex: config.multiplex,
+            http2: match &config.protocol {
+                Protocol::Http(HttpProxy { http2: true, .. }) => {
+                    Some(Http2Bounds { largest_head: config.head })
+                }
+                Protocol::Http(_) | Protocol::FastCgi => None,
+            },
             requests: config.requests,
             idle: config.idle,
             reuse_for_all: config.reuse == config::Reuse::All,

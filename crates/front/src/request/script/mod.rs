@@ -51,7 +51,7 @@ enum StageResult {
 struct ScriptedRequest<'a> {
     arrival: Arrival<'a>,
     /// Where the request's body is read from.
-    incoming: Option<&'a mut Incoming>,
+    incoming: Option<&'a mut Box<Incoming>>,
     /// The scripts for the request's path.
     hooks: &'a Hooks,
     /// `None` only while a script has it.
@@ -121,7 +121,7 @@ pub async fn serve(
     context: &Arc<Context>,
     caller: &Caller,
     begun: Begun,
-    incoming: Option<&mut Incoming>,
+    incoming: Option<&mut Box<Incoming>>,
     ledger: &mut Ledger,
 ) -> Result<Response<Source>, Failure> {
     let Begun { site_index, route, work, first } = begun;

@@ -1,4 +1,4 @@
-//! Writes requests for applications that speak HTTP/1.1, and reads the heads of their responses.
+//! Writes requests for applications that speak HTTP, and reads the heads of their responses.
 //!
 //! The application sees the request as the client made it: the same target, where the server found
 //! the same path in it, and the same fields. Not passed on are the fields of the client's
@@ -14,16 +14,15 @@ use tokamak_upstream::body::Body;
 use tokamak_upstream::remote::{self, Expected};
 
 use super::head::Head;
+use super::request_head::{RequestHead, put_all, put_line};
 use crate::backend::response_head::{
     Decimal, connection_names, drop_connection_fields, put_header, reason_phrase,
 };
 use crate::backend::{Arrival, BackendRequest};
 use crate::header_list::has_word;
+use crate::response::trailers;
 use crate::route::{REDIRECT_PATH, Script};
 use crate::websocket;
-
-/// Room for the head of most requests.
-const ROOM: usize = 1024;
 
 /// The fields by which proxies describe their clients: nobody else's are passed on.
 const OF_PROXIES: [&str; 6] = [
@@ -45,10 +44,6 @@ pub fn request(
 ) -> remote::Call {
     let BackendRequest { arrival: Arrival { caller, .. }, request, script, .. } = *call;
     let (method, headers) = (request.method(), request.headers());
-    let mut head = Vec::with_capacity(ROOM);
-    put_all(&mut head, &[method.as_str().as_bytes(), b" "]);
-    put_target(&mut head, request.uri(), script);
-    head.extend_from_slice(b" HTTP/1.1\r\n");
     let own_host = headers.get(header::HOST).map_or(&b""[..], HeaderValue::as_bytes);
     let host = match &proxy.host {
         Some(host) => host.as_bytes(),
@@ -56,40 +51,41 @@ pub fn request(
         None if own_host.is_empty() => caller.addresses().text().local.as_bytes(),
         None => own_host,
     };
-    put(&mut head, b"host", host);
+    let target = |out: &mut Vec<u8>| put_target(out, request.uri(), script);
+    let mut head = RequestHead::new(proxy, method.as_str(), host, target);
     let named = connection_names(headers);
     for (name, value) in headers {
         let text = name.as_str();
         if !is_of_connection(text) && !is_of_proxies(text) && !named.contains(name) {
-            put_unless_changed(&mut head, proxy, text, value.as_bytes());
+            head.put_unless_changed(text, value.as_bytes());
         }
     }
     if headers.get_all(header::TE).iter().any(|value| has_word(value, b"trailers")) {
-        put(&mut head, b"te", b"trailers");
+        head.put("te", b"trailers");
     }
     let has_body = call.live.is_some() || body.left() > 0;
-    let websocket = websocket::is_asked(caller, request) && !has_body;
+    let websocket = !proxy.http2 && websocket::is_asked(caller, request) && !has_body;
     if websocket {
-        put(&mut head, b"upgrade", b"websocket");
+        head.put("upgrade", b"websocket");
     }
-    put_forwarded(&mut head, proxy, &caller.addresses().text().peer, caller.scheme(), own_host);
+    put_forwarded(&mut head, &caller.addresses().text().peer, caller.scheme(), own_host);
     let length = call.live.map_or(Some(body.left()), |live| live.length());
-    // A request without a length has no body (RFC 9112 section 6.3). Some applications refuse a
-    // POST that does not say so itself.
+    // In HTTP/1.1 a request without a length has no body (RFC 9112 section 6.3). Some applications
+    // refuse a POST that does not say so itself.
     let is_usual = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
     match length {
         Some(0) if !is_usual && !headers.contains_key(header::CONTENT_LENGTH) => {}
-        Some(length) => put(&mut head, b"content-length", Decimal::default().text(length)),
-        None => put(&mut head, b"transfer-encoding", b"chunked"),
+        Some(length) => head.put("content-length", Decimal::default().text(length)),
+        None if proxy.http2 => {}
+        None => head.put("transfer-encoding", b"chunked"),
     }
     let connection = match (websocket, keep) {
         (true, _) => Some("upgrade"),
         (false, false) => Some("close"),
         (false, true) => None,
     };
-    finish(&mut head, proxy, connection);
     let expected = Expected { is_head: method == Method::HEAD, largest_head, websocket };
-    remote::Call::http(head, expected, call.is_repeatable, body).with_live(call.live.cloned())
+    called(head, connection, expected, call.is_repeatable, body).with_live(call.live.cloned())
 }
 
 /// A check of an address: what a client on this machine would send for the path.
@@ -99,13 +95,29 @@ pub fn check(
     largest_head: usize,
     keep: bool,
 ) -> remote::Call {
-    let mut head = Vec::with_capacity(ROOM);
-    put_all(&mut head, &[b"GET ", check.path.as_bytes(), b" HTTP/1.1\r\n"]);
-    put(&mut head, b"host", proxy.host.as_deref().unwrap_or("localhost").as_bytes());
-    put(&mut head, b"user-agent", concat!("Tokamak/", env!("CARGO_PKG_VERSION")).as_bytes());
-    finish(&mut head, proxy, if keep { None } else { Some("close") });
+    let host = proxy.host.as_deref().unwrap_or("localhost").as_bytes();
+    let target = |out: &mut Vec<u8>| out.extend_from_slice(check.path.as_bytes());
+    let mut head = RequestHead::new(proxy, "GET", host, target);
+    head.put("user-agent", concat!("Tokamak/", env!("CARGO_PKG_VERSION")).as_bytes());
+    let connection = if keep { None } else { Some("close") };
     let expected = Expected { is_head: false, largest_head, websocket: false };
-    remote::Call::http(head, expected, true, Body::Empty)
+    called(head, connection, expected, true, Body::Empty)
+}
+
+/// The request with this head, in the protocol of the application.
+fn called(
+    head: RequestHead<'_>,
+    connection: Option<&str>,
+    expected: Expected,
+    is_repeatable: bool,
+    body: Body,
+) -> remote::Call {
+    let is_http2 = head.is_http2();
+    let head = head.finish(connection);
+    match is_http2 {
+        true => remote::Call::http2(head, expected, is_repeatable, body),
+        false => remote::Call::http(head, expected, is_repeatable, body),
+    }
 }
 
 /// Reads the head of a response.
@@ -119,11 +131,17 @@ pub fn head(head: &remote::Head) -> Result<Head, &'static str> {
     let mut is_chunked = false;
     for (name, value) in head.pairs() {
         is_chunked |= name == b"transfer-encoding";
+        let is_trailer = name == b"trailer";
         let name = HeaderName::from_bytes(name)
             .map_err(|_| "the application sent an invalid header name")?;
         let value = HeaderValue::from_bytes(value)
             .map_err(|_| "the application sent a header value with control characters")?;
-        put_header(&mut headers, name, value);
+        if is_trailer {
+            // What it names goes to the client, too.
+            headers.append(name, value);
+        } else {
+            put_header(&mut headers, name, value);
+        }
     }
     // Others might believe the length (RFC 9112 section 6.3); nginx refuses it, too.
     if is_chunked && headers.contains_key(header::CONTENT_LENGTH) {
@@ -132,6 +150,19 @@ pub fn head(head: &remote::Head) -> Result<Head, &'static str> {
     drop_connection_fields(&mut headers);
     let reason = reason_phrase(status, head.reason.as_bytes());
     Ok(Head { status, reason, headers })
+}
+
+/// The fields that follow a request's body, as lines for the application. What only a head may have
+/// is left out, and so is what only proxies may write.
+pub fn request_trailers(fields: &HeaderMap) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for (name, value) in fields {
+        let text = name.as_str();
+        if !is_of_connection(text) && !is_of_proxies(text) && !trailers::belongs_in_the_head(text) {
+            put_line(&mut lines, text, value.as_bytes());
+        }
+    }
+    lines
 }
 
 /// Writes path and query. The client's own text is sent if it says what the server has read in it;
@@ -168,14 +199,14 @@ fn put_target(head: &mut Vec<u8>, uri: &Uri, script: &Script) {
 }
 
 /// Says for whom the request is made.
-fn put_forwarded(head: &mut Vec<u8>, proxy: &HttpProxy, client: &str, scheme: &str, host: &[u8]) {
-    match proxy.forwarded {
+fn put_forwarded(head: &mut RequestHead<'_>, client: &str, scheme: &str, host: &[u8]) {
+    match head.forwarded() {
         Forwarded::None => {}
         Forwarded::Fields => {
-            put_unless_changed(head, proxy, "x-forwarded-for", client.as_bytes());
-            put_unless_changed(head, proxy, "x-forwarded-proto", scheme.as_bytes());
-            put_unless_changed(head, proxy, "x-forwarded-host", host);
-            put_unless_changed(head, proxy, "x-real-ip", client.as_bytes());
+            head.put_unless_changed("x-forwarded-for", client.as_bytes());
+            head.put_unless_changed("x-forwarded-proto", scheme.as_bytes());
+            head.put_unless_changed("x-forwarded-host", host);
+            head.put_unless_changed("x-real-ip", client.as_bytes());
         }
         Forwarded::Standard => {
             // An IPv6 address has colons, so it is quoted (RFC 7239 section 6).
@@ -187,38 +218,9 @@ fn put_forwarded(head: &mut Vec<u8>, proxy: &HttpProxy, client: &str, scheme: &s
             if !host.is_empty() {
                 put_all(&mut value, &[b";host=\"", host, b"\""]);
             }
-            put_unless_changed(head, proxy, "forwarded", &value);
+            head.put_unless_changed("forwarded", &value);
         }
     }
-}
-
-/// Ends a head with the operator's fields, and what is to become of the connection.
-fn finish(head: &mut Vec<u8>, proxy: &HttpProxy, connection: Option<&str>) {
-    for (name, value) in &proxy.headers {
-        let value = value.reveal();
-        if !value.is_empty() {
-            put(head, name.as_bytes(), value.as_bytes());
-        }
-    }
-    if let Some(connection) = connection {
-        put(head, b"connection", connection.as_bytes());
-    }
-    head.extend_from_slice(b"\r\n");
-}
-
-/// Writes a field, unless the operator has set or removed it.
-fn put_unless_changed(head: &mut Vec<u8>, proxy: &HttpProxy, name: &str, value: &[u8]) {
-    if proxy.headers.is_empty() || !proxy.headers.contains_key(name) {
-        put(head, name.as_bytes(), value);
-    }
-}
-
-fn put(head: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    put_all(head, &[name, b": ", value, b"\r\n"]);
-}
-
-fn put_all(head: &mut Vec<u8>, parts: &[&[u8]]) {
-    parts.iter().for_each(|part| head.extend_from_slice(part));
 }
 
 /// Whether a field is of the client's connection (RFC 9110 section 7.6.1), or says how its body was
