@@ -241,8 +241,8 @@ impl Http2Connection {
     }
 
     /// A request has waited in vain for so long. If the application was not heard at all meanwhile,
-    /// it may be gone, and the connection gets no more requests. What has come since the request was
-    /// written may be an answer to that, so half of the time counts.
+    /// it may be gone, and the connection gets no more requests. What has come just behind the
+    /// request may be an answer to that, so half of the time counts.
     pub fn doubt(&self, waited: Duration) {
         let since = self.state().heard.elapsed();
         if since > waited / 2 {
