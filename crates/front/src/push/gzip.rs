@@ -9,10 +9,7 @@ use std::cell::RefCell;
 
 use bytes::Bytes;
 use flate2::{Compress, Compression, Crc, FlushCompress};
-use tokamak_config::Coding;
 use tokamak_mercure::Update;
-
-use crate::response::compression;
 
 /// A head without time and name, of an unknown system.
 const HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
@@ -37,10 +34,18 @@ thread_local! {
 }
 
 /// What one subscriber has got.
-#[derive(Default)]
-pub struct Gzip(Crc);
+pub struct Gzip {
+    sum: Crc,
+    count: fn(usize, usize),
+}
 
 impl Gzip {
+    /// The coding of a stream. `count` is told of each update that is compressed: its length before
+    /// and after.
+    pub fn new(count: fn(usize, usize)) -> Gzip {
+        Gzip { sum: Crc::new(), count }
+    }
+
     /// The beginning of the stream, with a first text.
     pub fn begin(&mut self, text: &[u8]) -> Bytes {
         [&HEAD[..], &self.text(text)].concat().into()
@@ -48,16 +53,16 @@ impl Gzip {
 
     /// A text of its own.
     pub fn text(&mut self, text: &[u8]) -> Bytes {
-        self.0.update(text);
+        self.sum.update(text);
         stored(text).into()
     }
 
     /// An update.
     pub fn update(&mut self, update: &Update) -> Bytes {
-        self.0.update(&update.text);
+        self.sum.update(&update.text);
         let pack = |text: &[u8]| {
             let packed = deflated(text).unwrap_or_else(|| stored(text));
-            compression::count(Coding::Gzip, text.len(), packed.len());
+            (self.count)(text.len(), packed.len());
             packed.into()
         };
         update.packed(pack).clone()
@@ -65,7 +70,7 @@ impl Gzip {
 
     /// The end of the stream.
     pub fn end(self) -> Bytes {
-        let (sum, length) = (self.0.sum().to_le_bytes(), self.0.amount().to_le_bytes());
+        let (sum, length) = (self.sum.sum().to_le_bytes(), self.sum.amount().to_le_bytes());
         [&LAST[..], &sum, &length].concat().into()
     }
 }
@@ -115,6 +120,10 @@ mod tests {
         Update::new(Draft { topics, data: data.into(), ..Draft::default() }, || "1".into())
     }
 
+    fn gzip() -> Gzip {
+        Gzip::new(|_, _| {})
+    }
+
     fn unpacked(stream: &[Bytes]) -> String {
         let mut text = String::new();
         GzDecoder::new(&stream.concat()[..]).read_to_string(&mut text).unwrap();
@@ -125,7 +134,7 @@ mod tests {
     fn pieces_make_one_stream_in_any_order() {
         let updates = [update(&"long ".repeat(1000)), update("short"), update(&"x".repeat(200))];
         for order in [[0, 1, 2], [2, 0, 0], [1, 2, 1]] {
-            let mut gzip = Gzip::default();
+            let mut gzip = gzip();
             let mut stream = vec![gzip.begin(b":\n\n")];
             stream.extend(order.map(|index| gzip.update(&updates[index])));
             stream.push(gzip.text(b"retry: 5\n\n"));
@@ -137,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_is_long_becomes_shorter() {
-        let mut gzip = Gzip::default();
+        let mut gzip = gzip();
         let long = update(&"the same again, ".repeat(100));
         assert!(gzip.update(&long).len() * 10 < long.text.len());
         let short = update("a");
@@ -148,7 +157,7 @@ mod tests {
         #[test]
         fn every_text_comes_back(texts in prop::collection::vec("[ -~]{0,2000}", 0..5)) {
             let updates: Vec<_> = texts.iter().map(|text| update(text)).collect();
-            let mut gzip = Gzip::default();
+            let mut gzip = gzip();
             let mut stream = vec![gzip.begin(b"")];
             stream.extend(updates.iter().map(|update| gzip.update(update)));
             stream.push(gzip.end());
@@ -161,8 +170,8 @@ mod tests {
             let blocks = deflated(&bytes).unwrap_or_else(|| stored(&bytes));
             let mut stream = HEAD.to_vec();
             stream.extend(&blocks);
-            let mut gzip = Gzip::default();
-            gzip.0.update(&bytes);
+            let mut gzip = gzip();
+            gzip.sum.update(&bytes);
             stream.extend(gzip.end());
             let mut back = Vec::new();
             GzDecoder::new(&stream[..]).read_to_end(&mut back).unwrap();

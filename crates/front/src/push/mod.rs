@@ -22,6 +22,7 @@ use tokamak_sys::channel::Channel;
 use tokio::task::yield_now;
 use tokio::time::{MissedTickBehavior, interval};
 
+pub use gzip::Gzip;
 pub use line::HubThread;
 use nodes::Nodes;
 pub use stream::Events;

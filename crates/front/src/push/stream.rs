@@ -46,14 +46,13 @@ pub struct Events {
 }
 
 impl Events {
-    /// The events of this subscription; `is_packed`: in gzip.
+    /// The events of this subscription, as they are or in gzip.
     pub fn new(
         subscription: Subscription,
-        is_packed: bool,
+        gzip: Option<Gzip>,
         site: Arc<config::Site>,
         client: Arc<Addresses>,
     ) -> Events {
-        let gzip = is_packed.then(Gzip::default);
         Events { subscription, gzip, state: State::Begins, site, client }
     }
 

@@ -10,6 +10,7 @@ use http::header::{
     HeaderValue, ORIGIN, REFERER, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
 use http::{Method, Request, Response, StatusCode};
+use tokamak_config::Coding;
 use tokamak_cost::{Ledger, Phase};
 use tokamak_mercure::{Claims, Key, Selector, Wanted, pairs, publication};
 use tokamak_upstream::body::Body;
@@ -20,9 +21,9 @@ use crate::backend::Arrival;
 use crate::clock::epoch;
 use crate::failure::{Failure, Retry};
 use crate::log;
-use crate::push::{Events, SiteHub, token_of};
+use crate::push::{Events, Gzip, SiteHub, token_of};
 use crate::response::Source;
-use crate::response::compression::takes_gzip;
+use crate::response::compression::{count, takes_gzip};
 use crate::route::hosts;
 
 /// The methods that a hub knows.
@@ -254,7 +255,8 @@ fn subscribe(
         response.headers_mut().insert(LAST_EVENT_ID, before);
     }
     let (site, client) = (arrival.site.config.clone(), client.addresses().clone());
-    let events = Events::new(subscription, is_packed, site, client);
+    let gzip = is_packed.then(|| Gzip::new(|before, after| count(Coding::Gzip, before, after)));
+    let events = Events::new(subscription, gzip, site, client);
     *response.body_mut() = Source::Events(Box::new(events));
     Ok(response)
 }
