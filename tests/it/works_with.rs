@@ -2,7 +2,8 @@
 //! `tests/works-with` has a row for each extension, which is used as a page would: by five
 //! visitors, by six at once, and by another. Each extension is alone with those that it needs.
 //!
-//! `scripts/works-with` tries all of Debian's; a change tries some of those that are installed.
+//! `scripts/works-with` tries all of Debian's, or the rows of one; a change tries some of those
+//! that are installed.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,9 @@ use crate::services::mariadb::{MariaDb, PASSWORD};
 use crate::services::postgresql::PostgreSql;
 use crate::services::redis::Redis;
 use crate::services::unpacked::{self, Unpacked};
+
+/// The one extension whose rows are tried, if it is only one.
+const ALONE: &str = "WORKS_WITH_ALONE";
 
 /// Of how many installed extensions a change tries one.
 const ONE_OF: usize = 4;
@@ -375,7 +379,9 @@ fn extensions_work_as_the_page_says() {
     let all = std::env::var_os(unpacked::FOLDER).is_some();
     let is_unpacked =
         |row: &Row| unpacked::ALL.iter().any(|(names, _)| names.contains(&row.service.as_str()));
-    let is_there = |row: &&Row| all || !is_unpacked(row);
+    let alone = std::env::var(ALONE).ok();
+    let is_meant = |row: &Row| alone.as_ref().is_none_or(|module| *module == row.module);
+    let is_there = |row: &&Row| is_meant(row) && (all || !is_unpacked(row));
     let present = php.rows.iter().filter(is_there).filter_map(|row| {
         let settings = php.settings(row);
         assert!(
@@ -400,6 +406,13 @@ fn extensions_work_as_the_page_says() {
             format!("| {} | {} | {} |\n", trial.row.name, trial.version, cells.join(" | "))
         };
         let mut lines: Vec<_> = trials.iter().zip(&found).map(row).collect();
+        let is_tried = |line: &str| {
+            trials.iter().any(|trial| line.starts_with(&format!("| {} |", trial.row.name)))
+        };
+        if alone.is_some() {
+            let others = rows.lines().filter(|line| !is_tried(line));
+            lines.extend(others.map(|line| format!("{line}\n")));
+        }
         lines.sort();
         fs::write(&path, format!("{introduction}{}{rest}", lines.concat()))
             .expect("docs/ is there");
