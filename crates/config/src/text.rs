@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use crate::model::{
     Cache, CertificateFiles, Condition, Conditions, FileCharset, HeaderChanges, Mercure, Mode,
-    Pool, PoolSize, Protocol, Route, Rule, Satisfy, Server, Site, Spawn, Template, Tls, TokenKey,
-    Trace, Upstream,
+    Multiplex, Pool, PoolSize, Protocol, Route, Rule, Satisfy, Server, Site, Spawn, Template, Tls,
+    TokenKey, Trace, Upstream,
 };
 use crate::option::{self, GROUPS, Manager, Reload, Row, Section, Values};
 use crate::origin::{Given, Origin};
@@ -378,8 +378,14 @@ fn raise_upstream(upstream: &Upstream) -> Repeated<option::Upstream> {
         check_rise: check.map_or(unset.check_rise, |check| plain(Count(check.rise.into()))),
         check_fall: check.map_or(unset.check_fall, |check| plain(Count(check.fall.into()))),
         check_params: plain(check.map(|check| check.params.clone()).unwrap_or_default()),
-        connections: plain(Auto::Is(count(upstream.connections))),
-        multiplex: plain(upstream.multiplex),
+        connections: plain(match upstream.multiplex {
+            Multiplex::WhenKept => Auto::Word,
+            _ => Auto::Is(count(upstream.connections)),
+        }),
+        multiplex: plain(match upstream.multiplex {
+            Multiplex::WhenKept => Auto::Word,
+            asked => Auto::Is(asked == Multiplex::First),
+        }),
         requests: plain(Count(upstream.requests)),
         idle: plain(upstream.idle),
         reuse: plain(upstream.reuse),

@@ -176,6 +176,12 @@ impl Client {
         let _ = self.stream.write_all(bytes);
     }
 
+    /// The same connection, for another thread.
+    pub fn another(&self) -> Client {
+        let stream = self.stream.try_clone().expect("another descriptor");
+        Client { stream, requests: self.requests.clone() }
+    }
+
     /// Closes the connection.
     pub fn close(&mut self) {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);

@@ -35,8 +35,11 @@ use crate::harness::{Kind, Setup};
 use backend::Backend;
 
 /// A server that sends everything below `/app` to a backend; `lines` are more lines of its
-/// upstream.
+/// upstream. The backend is not asked whether it takes several requests on a connection, unless
+/// they say so: it would count that connection, too.
 pub fn in_front_of(backend: &Backend, lines: &str) -> Setup {
+    let never = if lines.contains("multiplex") { "" } else { "\nmultiplex = false" };
+    let lines = &format!("{lines}{never}");
     Setup::new(Kind::Fastcgi)
         .upstream(&format!("address = \"{}\"\n{lines}", backend.address))
         .site_line("[[site.route]]\npath = \"/app\"\nupstream = \"app\"")

@@ -3,16 +3,18 @@
 use std::io::Read;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use tokamak_fastcgi::{Values, encode};
+use tokamak_fastcgi::{ProtocolStatus, Values, encode};
 
 use super::applications::{Application, answers, example};
 use super::backend::{Asked, Backend, Client, Conversation, Heard, about, end, stdout, text};
 use super::connections::connections;
 use super::in_front_of;
-use crate::harness::{Kind, Setup, crc32, eventually, get, in_parallel, numbered, post};
+use crate::harness::{
+    Kind, Server, Setup, crc32, eventually, get, in_parallel, in_threads, numbered, post,
+};
 
 /// Above what a loaded machine needs for something that takes no time.
 const SOON: Duration = Duration::from_secs(20);
@@ -196,6 +198,161 @@ fn a_slow_client_does_not_hold_up_others() {
     let response = server.get("/app/large").expect(200);
     assert_eq!((response.body.len(), crc32(&response.body)), (body.len(), crc32(&body)));
     assert_eq!(backend.connections(), 2);
+}
+
+/// What is written in front of an application that is to be found out.
+const BY_ITSELF: &str = "multiplex = \"auto\"";
+
+/// As many connections to an address as there are where nobody says how many.
+const CONNECTIONS: usize = 16;
+
+/// Asks, one request after the other, until the status says this of the connections.
+fn ask_until(server: &Server, word: &str) {
+    let found = || {
+        assert_eq!(server.text("/app"), "served");
+        (connections(server) == word).then_some(())
+    };
+    eventually(SOON, found).unwrap_or_else(|| panic!("{word}: {}", server.log()));
+}
+
+/// More requests are there than there may be connections, and all before the first is answered:
+/// those that wait for a connection go on as soon as it is known that they may share one.
+#[test]
+fn requests_share_connections_by_themselves() {
+    let all = CONNECTIONS + 4;
+    let held = Arc::new((Mutex::new(0), Condvar::new()));
+    let backend = shared(says(None), move |client, heard, _| {
+        let Heard::Request(id, asked) = heard else { panic!("{heard:?}") };
+        if asked.path() != "/held" {
+            client.send(&about(id, text("served")));
+            return;
+        }
+        let (held, mut client) = (held.clone(), client.another());
+        std::thread::spawn(move || {
+            let (count, more) = &*held;
+            *count.lock().unwrap() += 1;
+            more.notify_all();
+            let is_waited_for = |count: &mut usize| *count < all;
+            let waited = more.wait_timeout_while(count.lock().unwrap(), SOON, is_waited_for);
+            if !waited.unwrap().1.timed_out() {
+                client.send(&about(id, text("served")));
+            }
+        });
+    });
+    let server = in_front_of(&backend, BY_ITSELF).start();
+    (0..2).for_each(|_| assert_eq!(server.text("/app"), "served"));
+    in_threads(all, all, |_| assert_eq!(server.text("/app/held"), "served"));
+    ask_until(&server, "shared");
+    server.log_line(&["says that it takes several requests on a connection"]);
+    for _ in 0..3 {
+        in_parallel(40, |_| assert_eq!(server.text("/app"), "served"));
+    }
+    assert!(backend.connections() <= 2 * CONNECTIONS + 1, "{}", backend.connections());
+    let log = server.log();
+    assert!(!log.contains("ERROR"), "{log}");
+    assert_eq!(log.matches("says that it takes several").count(), 1, "{log}");
+}
+
+/// An application that closes each connection is not asked, and would say yes: what else were under
+/// way on that connection would be lost.
+#[test]
+fn an_application_that_closes_its_connections_is_not_asked() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let backend = Backend::start(move |client| {
+        let mut conversation = Conversation::default();
+        while let Some(heard) = client.hear(&mut conversation) {
+            match heard {
+                Heard::Question => {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    client.send(&answer_to_the_question(says(None)));
+                }
+                Heard::Request(id, _) => {
+                    client.send(&about(id, text("served")));
+                    return;
+                }
+                Heard::Abort(_) => {}
+            }
+        }
+    });
+    let server = in_front_of(&backend, BY_ITSELF).line("loops = 1").start();
+    ask_until(&server, "closed");
+    in_parallel(40, |_| assert_eq!(server.text("/app"), "served"));
+    assert_eq!((connections(&server).as_str(), asked.load(Ordering::SeqCst)), ("closed", 0));
+}
+
+/// What an application answers to the request of this id.
+type Answer = fn(u16) -> Vec<u8>;
+
+/// One that says yes and cannot is found out by its first answer that shows it. What it has refused
+/// is asked again, alone. On a connection that is shared, the id of a request whose client has left
+/// is not used again, so the next one has another than 1.
+#[test]
+fn an_application_that_says_so_and_cannot_is_found_out() {
+    let refuses = |id: u16| {
+        let mut out = Vec::new();
+        encode::end(&mut out, id, 0, ProtocolStatus::CannotMultiplex);
+        out
+    };
+    let confuses = |id: u16| about(id + 70, text("for another"));
+    let cannot: [(Answer, usize); 2] = [(refuses, 0), (confuses, 1)];
+    for (answer, lost) in cannot {
+        let (sender, aborted) = mpsc::channel();
+        let backend = shared(says(None), move |client, heard, _| match heard {
+            Heard::Request(1, asked) if asked.path() == "/waiting" => {}
+            Heard::Request(1, _) => client.send(&text("served")),
+            Heard::Request(id, _) => client.send(&answer(id)),
+            Heard::Abort(id) => {
+                client.send(&about(id, end()));
+                sender.send(id).unwrap();
+            }
+            Heard::Question => {}
+        });
+        let server = in_front_of(&backend, BY_ITSELF).line("loops = 1").start();
+        ask_until(&server, "shared");
+        let before = backend.requests();
+        let mut connection = server.connect();
+        connection.send(get("/app/waiting").bytes());
+        eventually(SOON, || (backend.requests() > before).then_some(())).expect("it is asked");
+        drop(connection);
+        assert_eq!(aborted.recv_timeout(SOON), Ok(1));
+        let mut failed = 0;
+        let found = || {
+            failed += usize::from(server.get("/app").status() != 200);
+            (connections(&server) == "kept").then_some(())
+        };
+        eventually(SOON, found).unwrap_or_else(|| panic!("{}", server.log()));
+        assert_eq!(failed, lost);
+        in_parallel(40, |_| assert_eq!(server.text("/app"), "served"));
+        assert_eq!(connections(&server), "kept", "it is not asked again");
+        let line = "cannot have several requests on a connection, though it says so";
+        server.log_line(&[line]);
+        assert_eq!(server.log().matches(line).count(), 1);
+    }
+}
+
+/// A process that is started with one connection gets several requests at once, if it says that it
+/// takes them.
+#[test]
+fn a_process_that_is_started_gets_what_it_takes() {
+    let server = Setup::new(Kind::Fastcgi)
+        .site("../examples/fastcgi")
+        // A user's own may name programs that the application's user may not start.
+        .server_env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .upstream("spawn = [\"python3\", \"-B\", \"python/multiplex.py\"]\ndirectory = \"site\"")
+        .site_line("[[site.route]]\npath = \"/app\"\nupstream = \"app\"")
+        .start();
+    let found = || {
+        server.get("/app/count").expect(200);
+        (connections(&server) == "shared").then_some(())
+    };
+    eventually(SOON, found).unwrap_or_else(|| panic!("{}", server.log()));
+    answers(&server, "/app");
+    in_parallel(50, |number| {
+        let body = numbered(number * 1000);
+        let sent = post("/app/echo", "text/plain", body.clone());
+        assert!(server.send(&sent).expect(200).body == body);
+    });
 }
 
 /// Large bodies take turns, so that a small request need not wait for their end.

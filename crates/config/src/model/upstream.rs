@@ -36,7 +36,7 @@ pub struct Upstream {
     /// Most connections to each address.
     pub connections: usize,
     /// Whether it is asked if it takes several requests on a connection.
-    pub multiplex: bool,
+    pub multiplex: Multiplex,
     /// Requests after which a connection is closed; 0: never, 1: none is kept.
     pub requests: u64,
     /// How long an unused connection is kept.
@@ -54,6 +54,17 @@ pub struct Upstream {
     /// Directories whose files the application may have sent, by the URL path under which it names
     /// them.
     pub internal: BTreeMap<String, PathBuf>,
+}
+
+/// Whether an application is asked if it takes several requests on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Multiplex {
+    /// It is not.
+    Never,
+    /// Before the first request.
+    First,
+    /// When it has kept a connection. The number of connections is then that of its kind.
+    WhenKept,
 }
 
 /// What an application speaks.

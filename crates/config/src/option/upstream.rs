@@ -103,9 +103,10 @@ section! {
         /// 100 requests share one, or as many as the application takes.
         connections: Auto<Count> = "auto", within(1, 10_000), Live;
         /// Whether several requests share a connection, if the application says that it can
-        /// (`FCGI_MPXS_CONNS`). It is asked once, on a connection of its own; not by default, since
-        /// few can and some do not know the question.
-        multiplex: bool = "false", ANY, Live;
+        /// (`FCGI_MPXS_CONNS`). With `true` it is asked before the first request, and with `"auto"`
+        /// beside requests, as soon as it has kept a connection; `"auto"` asks only where
+        /// `connections` is `"auto"`, too.
+        multiplex: Auto<bool> = "auto", ANY, Live;
         /// Requests after which a connection is closed; 1 opens one for each request.
         requests: Count = "0", within(1, u32::MAX as u64).or_zero("never"), Live;
         /// How long an unused connection is kept.

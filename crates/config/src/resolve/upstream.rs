@@ -7,8 +7,8 @@ use super::pool::or;
 use super::{Reader, header_fields, number};
 use crate::model::{
     Address, Caching, CertificateFiles, Check, Compression, Endpoint, Filter, Health, HttpProxy,
-    Mode, Protocol, ProtocolName, Route, Scheme, Scripts, Split, Upstream, UpstreamTimeouts,
-    UpstreamTls,
+    Mode, Multiplex, Protocol, ProtocolName, Route, Scheme, Scripts, Split, Upstream,
+    UpstreamTimeouts, UpstreamTls,
 };
 use crate::option;
 use crate::origin::{Given, Origin};
@@ -98,7 +98,13 @@ impl Reader<'_> {
             check: self.check(values),
             connections: or(&values.connections, connections),
             spawn,
-            multiplex: values.multiplex.value,
+            multiplex: match (&values.multiplex.value, &values.connections.value) {
+                _ if scheme != Scheme::FastCgi => Multiplex::Never,
+                (Auto::Is(true), _) => Multiplex::First,
+                (Auto::Word, Auto::Word) => Multiplex::WhenKept,
+                // A number of connections is how many requests it is to have at once.
+                (Auto::Is(false), _) | (Auto::Word, Auto::Is(_)) => Multiplex::Never,
+            },
             requests: values.requests.value.0,
             idle: values.idle.value,
             reuse: values.reuse.value,
@@ -153,7 +159,7 @@ impl Reader<'_> {
             ..
         } = values;
         let of_fastcgi = [
-            ("multiplex", multiplex.value, multiplex.origin),
+            ("multiplex", multiplex.value == Auto::Is(true), multiplex.origin),
             ("params", !params.value.is_empty(), params.origin),
             ("check_params", !check_params.value.is_empty(), check_params.origin),
         ];

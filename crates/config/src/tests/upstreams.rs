@@ -460,3 +460,29 @@ fn an_application_behind_tls_has_its_files() {
     };
     assert_eq!(proxy.tls, Some(tls));
 }
+
+/// Who says how many connections there may be says how many requests there are at once.
+#[test]
+fn an_application_is_asked_by_itself_unless_its_connections_are_counted() {
+    let place = Place::with(&["public/index.php"]);
+    for (lines, expected, connections) in [
+        ("address = 'a:1'", Multiplex::WhenKept, 16),
+        ("address = 'a:1'\nmultiplex = 'auto'\nconnections = 'auto'", Multiplex::WhenKept, 16),
+        ("spawn = ['/bin/true']\nprocesses = 3", Multiplex::WhenKept, 1),
+        ("spawn = ['/bin/true']\nprocesses = 3\nshared = true", Multiplex::WhenKept, 3),
+        ("address = 'a:1'\nconnections = 16", Multiplex::Never, 16),
+        ("address = 'a:1'\nmultiplex = false", Multiplex::Never, 16),
+        ("address = 'a:1'\nmultiplex = true", Multiplex::First, 16),
+        ("address = 'a:1'\nmultiplex = true\nconnections = 4", Multiplex::First, 4),
+        ("address = 'http://a'", Multiplex::Never, 256),
+    ] {
+        let text = format!(
+            "[[upstream]]\nname = 'app'\n{lines}\n[[site]]\nroot = 'public'\nupstream = 'app'\n"
+        );
+        let server = place.load(&text).unwrap();
+        let upstream = &server.upstreams[0];
+        assert_eq!((upstream.multiplex, upstream.connections), (expected, connections), "{lines}");
+        let printed = server.to_toml();
+        assert_eq!(Place::with(&[]).load(&printed).unwrap(), server, "{printed}");
+    }
+}

@@ -11,6 +11,7 @@ use super::event::Event;
 use super::exchange::Exchange;
 use super::exclusive::ExclusiveStream;
 use super::member::{Admission, Member};
+use super::mux_connection::STRANGE_REQUEST;
 use super::pool::Permit;
 use super::request::Call;
 use super::settings::Settings;
@@ -56,8 +57,10 @@ impl Upstream {
         let mut was_refused = false;
         loop {
             let tell = |news: &str| self.log(&format!("{} {news}", member.name));
-            let is_shared = member.is_shared(tell).await.map_err(UpstreamError::Unreachable)?;
+            member.learn(tell).await.map_err(UpstreamError::Unreachable)?;
             let permit = pool.permit(loop_index, call.flow).await?;
+            // It may have been found while the request waited.
+            let is_shared = member.mux_connections.is_shared();
             if pool.has_news() {
                 self.log(&format!(
                     "{} closes each connection after its response, though it is asked to keep it: \
@@ -89,7 +92,22 @@ impl Upstream {
                 Err(UpstreamError::NotTaken) if !was_refused && call.can_begin_again() => {
                     was_refused = true;
                 }
-                Err(fault) => return Err(fault),
+                Err(fault) => {
+                    if exchange.is_shared() && is_of_sharing(&fault) && member.stop_sharing() {
+                        self.log(&format!(
+                            "{} cannot have several requests on a connection, though it says so: \
+                             each has one from now on: {fault}",
+                            member.name
+                        ));
+                    }
+                    // It has not been served (§5.5).
+                    let is_unserved =
+                        matches!(fault, UpstreamError::Refused(ProtocolStatus::CannotMultiplex));
+                    if !(exchange.is_shared() && is_unserved && !member.mux_connections.is_shared())
+                    {
+                        return Err(fault);
+                    }
+                }
             }
         }
     }
@@ -289,4 +307,14 @@ impl<'a> Attempts<'a> {
         }
         chosen.ok_or_else(|| self.fault.take().unwrap_or(UpstreamError::NoAddress))
     }
+}
+
+/// Whether a fault of a request that shared its connection may come from that.
+fn is_of_sharing(fault: &UpstreamError) -> bool {
+    matches!(
+        fault,
+        UpstreamError::Malformed(_)
+            | UpstreamError::Unexpected(STRANGE_REQUEST)
+            | UpstreamError::Refused(ProtocolStatus::CannotMultiplex)
+    )
 }

@@ -31,6 +31,11 @@ impl Exchange {
         Exchange(Kind::Shared(stream))
     }
 
+    /// Whether it shares its connection with others of FastCGI.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self.0, Kind::Shared(_))
+    }
+
     pub(super) fn http2(stream: Http2Stream) -> Exchange {
         Exchange(Kind::Http2(Box::new(stream)))
     }

@@ -25,6 +25,8 @@ const PREFERENCE: u64 = 1_000_000;
 pub(super) struct FairSemaphore<P> {
     all: usize,
     free: usize,
+    /// Permits that were in use when it became smaller, beyond what it has now.
+    excess: usize,
     /// Requests that wait in each event loop.
     loops: Vec<WaitQueue<P>>,
     is_closed: bool,
@@ -32,19 +34,27 @@ pub(super) struct FairSemaphore<P> {
 
 impl<P> FairSemaphore<P> {
     pub fn new(permits: usize) -> FairSemaphore<P> {
-        FairSemaphore { all: permits, free: permits, loops: Vec::new(), is_closed: false }
+        FairSemaphore {
+            all: permits,
+            free: permits,
+            excess: 0,
+            loops: Vec::new(),
+            is_closed: false,
+        }
     }
 
-    /// Changes the number of permits, as long as none is in use.
+    /// Changes the number of permits. If more are in use, no request gets one until enough of them
+    /// have been given back.
     pub fn resize(&mut self, permits: usize) {
-        if self.held() == 0 {
-            (self.all, self.free) = (permits, permits);
-        }
+        let held = self.held();
+        self.all = permits;
+        self.free = permits.saturating_sub(held);
+        self.excess = held.saturating_sub(permits);
     }
 
     /// Permits in use.
     pub fn held(&self) -> usize {
-        self.all - self.free
+        self.all - self.free + self.excess
     }
 
     /// Free permits. While there is one, no request waits.
@@ -102,6 +112,10 @@ impl<P> FairSemaphore<P> {
     /// A permit was given back in the event loop of this index: whose turn it is, and where;
     /// nobody, and it is free.
     pub fn give(&mut self, loop_index: usize, now: u64) -> Option<(Sender<P>, usize)> {
+        if self.excess > 0 {
+            self.excess -= 1;
+            return None;
+        }
         for line in &mut self.loops {
             while line.first().is_some_and(|waiter| waiter.sender.is_closed()) {
                 line.pop();
@@ -144,6 +158,24 @@ mod tests {
         assert_eq!(give(&mut semaphore, 0, 0), None);
         assert_eq!(semaphore.free(), 1);
         assert!(semaphore.take() && !semaphore.take());
+    }
+
+    #[test]
+    fn what_is_in_use_counts_when_it_becomes_larger_or_smaller() {
+        let mut semaphore: FairSemaphore<()> = FairSemaphore::new(1);
+        assert!(semaphore.take());
+        semaphore.resize(4);
+        assert_eq!((semaphore.held(), semaphore.free()), (1, 3));
+        assert!(semaphore.take() && semaphore.take() && semaphore.take() && !semaphore.take());
+        semaphore.resize(2);
+        assert_eq!((semaphore.held(), semaphore.free()), (4, 0));
+        let mut waiting = [semaphore.wait(0, None, 0, 9).unwrap()];
+        assert_eq!((give(&mut semaphore, 0, 0), give(&mut semaphore, 0, 0)), (None, None));
+        assert_eq!((semaphore.held(), served(&mut waiting)), (2, Vec::new()));
+        assert_eq!(give(&mut semaphore, 0, 0), Some(0));
+        assert_eq!((semaphore.held(), served(&mut waiting)), (2, vec![0]));
+        give(&mut semaphore, 0, 0);
+        assert_eq!((semaphore.held(), semaphore.free()), (1, 1));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One address of an application: its connections, its health, and what it has been asked.
 
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::connector::Connector;
 use super::http2::{EACH, Http2Connections};
 use super::mux_connections::{Capacity, MuxConnections};
 use super::pool::Pool;
-use super::settings::Bounds;
+use super::settings::{Bounds, Multiplex};
 use super::stream::Endpoint;
 
 /// An address and its share of the requests.
@@ -38,6 +38,8 @@ pub(super) struct Member {
     pub mux_connections: MuxConnections,
     /// Its connections in HTTP/2.
     pub http2: Http2Connections,
+    /// Requests share connections, and nobody has asked yet.
+    has_news: AtomicBool,
     bounds: Bounds,
     weight: AtomicU32,
     identity: u64,
@@ -66,6 +68,7 @@ impl Member {
             pool: Arc::new(Pool::new(connector.clone(), bounds)),
             mux_connections: MuxConnections::new(connector.clone(), bounds),
             http2: Http2Connections::new(connector.clone(), bounds),
+            has_news: AtomicBool::new(false),
             bounds,
             endpoint: connector.endpoint,
             weight: AtomicU32::new(weight),
@@ -76,7 +79,7 @@ impl Member {
             failures: AtomicU64::new(0),
         };
         if bounds.http2.is_some() {
-            member.pool.resize(bounds.connections * EACH);
+            member.pool.resize(bounds.connections * EACH, true);
         }
         member
     }
@@ -114,28 +117,61 @@ impl Member {
         self.http2.retire();
     }
 
-    /// Whether requests share connections. It may have to be asked first; `tell` gets a no.
+    /// Asks the application whether requests may share connections, if that comes first and has not
+    /// been done; `tell` gets a no.
     ///
     /// # Errors
     /// Fails if the address cannot be reached.
-    pub async fn is_shared(&self, tell: impl Fn(&str)) -> io::Result<bool> {
-        if !self.bounds.multiplex || self.bounds.requests == 1 {
-            return Ok(false);
+    pub async fn learn(&self, tell: impl Fn(&str)) -> io::Result<()> {
+        if self.bounds.multiplex != Multiplex::First || self.bounds.requests == 1 {
+            return Ok(());
         }
         let learned = |capacity: Option<Capacity>| match capacity {
-            Some(capacity) => self.pool.resize(capacity.requests),
+            Some(capacity) => self.share(capacity),
             None => {
                 tell("does not say that it takes several requests on a connection: each has one")
             }
         };
-        Ok(self.mux_connections.capacity(learned).await?.is_some())
+        self.mux_connections.capacity(learned).await.map(drop)
+    }
+
+    /// Requests share connections from now on.
+    fn share(&self, capacity: Capacity) {
+        self.pool.resize(capacity.requests, true);
+        self.mux_connections.set_shared(true);
+    }
+
+    /// What the application has done on a shared connection shows that requests cannot share one.
+    /// Returns whether they do not any more, and did until now.
+    pub fn stop_sharing(&self) -> bool {
+        let stops =
+            self.bounds.multiplex == Multiplex::WhenKept && self.mux_connections.set_shared(false);
+        if stops {
+            self.mux_connections.retire();
+            self.pool.resize(self.bounds.connections, false);
+        }
+        stops
     }
 
     /// Looks after the connections of an event loop.
-    pub fn tick(&self, loop_index: usize, now: u64) {
+    pub fn tick(self: &Arc<Self>, loop_index: usize, now: u64) {
         self.mux_connections.tick(loop_index);
         self.http2.tick(loop_index);
         self.pool.tick(loop_index, now);
+        if self.mux_connections.is_to_be_asked() && self.pool.connections() == Connections::Kept {
+            let member = self.clone();
+            tokio::spawn(async move {
+                if let Some(capacity) = member.mux_connections.ask_aside().await {
+                    member.share(capacity);
+                    member.has_news.store(true, Ordering::Relaxed);
+                }
+            });
+        }
+    }
+
+    /// Whether it has just been found that requests may share connections, which they do.
+    pub fn has_news(&self) -> bool {
+        self.has_news.load(Ordering::Relaxed) && self.has_news.swap(false, Ordering::Relaxed)
     }
 
     /// No connection is kept from now on.

@@ -55,7 +55,7 @@ pub use member::Address;
 pub use names::{Name, Names, Source};
 pub use relay::Relay;
 pub use request::{Call, Expected};
-pub use settings::{Bounds, Http2Bounds, LogSink, Settings};
+pub use settings::{Bounds, Http2Bounds, LogSink, Multiplex, Settings};
 pub use stream::Endpoint;
 pub use tokamak_fastcgi::Role;
 pub use tokamak_fastcgi::encode::Params;

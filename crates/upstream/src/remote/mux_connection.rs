@@ -33,7 +33,7 @@ use super::connection_set::SharedConnection;
 use super::error::UpstreamError;
 use super::pool::Permit;
 use super::request::{Call, Written};
-use super::settings::Bounds;
+use super::settings::{Bounds, Multiplex};
 use super::stream::Stream;
 
 /// How long an application may take to say what it can. One that knows the question answers within
@@ -59,6 +59,9 @@ const ABORTING: Duration = Duration::from_secs(10);
 /// requests. With a tenth, clients that leave would cost connections; with ten times more, ids
 /// would grow beyond what applications are used to.
 const MOST_ABORTED: usize = 64;
+
+/// What an application sends that mixes up requests.
+pub(super) const STRANGE_REQUEST: &str = "a record of a request that it does not have";
 
 /// A shared connection.
 #[derive(Debug)]
@@ -263,8 +266,10 @@ impl SharedConnection for MuxConnection {
         self.loop_index
     }
 
+    /// If sharing was not configured, there may be several processes behind the address, so requests
+    /// are spread over connections as long as there may be more.
     fn most(&self) -> usize {
-        EACH
+        if self.bounds.multiplex == Multiplex::WhenKept { 1 } else { EACH }
     }
 
     /// Requests that it has, if it takes more.
@@ -490,7 +495,7 @@ impl Driver {
                 if state.aborted.contains(&id) {
                     continue;
                 }
-                return Err(Death::Unexpected("a record of a request that it does not have"));
+                return Err(Death::Unexpected(STRANGE_REQUEST));
             };
             match message {
                 Message::Stream { stream: Kind::Stdout, bytes, .. } => {

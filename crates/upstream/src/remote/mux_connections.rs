@@ -1,7 +1,8 @@
 //! The shared connections to an address, if its application takes several requests on one.
 //!
-//! Whether it does it is asked once (FCGI_GET_VALUES, §4.1), on the first connection and before any
-//! request. No answer in time, or another than "yes", means no.
+//! Whether it does it is asked once (FCGI_GET_VALUES, §4.1), on a connection of its own: before any
+//! request, or beside them when the application has kept a connection. No answer in time, or
+//! another than "yes", means no.
 //!
 //! A request that may not be repeated gets a connection of its own that is closed behind it, since
 //! a shared one may be closed by the application at any moment. If there are as many as there may
@@ -9,6 +10,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokamak_fastcgi::{Message, Messages, Values, ValuesQuery, encode};
 use tokio::sync::OnceCell;
@@ -20,7 +22,7 @@ use super::mux_connection::{ASKING, EACH, MuxConnection};
 use super::mux_stream::MuxStream;
 use super::pool::{ExclusiveCount, Permit};
 use super::request::Call;
-use super::settings::Bounds;
+use super::settings::{Bounds, Multiplex};
 
 /// The shared connections to an address.
 #[derive(Debug)]
@@ -30,6 +32,12 @@ pub(super) struct MuxConnections {
     set: ConnectionSet<MuxConnection>,
     /// What the application takes; nothing if one request a connection.
     capacity: OnceCell<Option<Capacity>>,
+    /// Requests share connections.
+    is_shared: AtomicBool,
+    /// It is being asked beside requests, or need not be asked any more.
+    is_asked: AtomicBool,
+    /// The address is left, or none of its connections is kept any more.
+    is_retired: AtomicBool,
 }
 
 /// What an application takes at once.
@@ -41,8 +49,15 @@ pub(super) struct Capacity {
 
 impl MuxConnections {
     pub fn new(connector: Connector, bounds: Bounds) -> MuxConnections {
-        let set = ConnectionSet::default();
-        MuxConnections { connector, bounds, set, capacity: OnceCell::new() }
+        MuxConnections {
+            connector,
+            bounds,
+            set: ConnectionSet::default(),
+            capacity: OnceCell::new(),
+            is_shared: AtomicBool::new(false),
+            is_asked: AtomicBool::new(bounds.multiplex != Multiplex::WhenKept),
+            is_retired: AtomicBool::new(false),
+        }
     }
 
     /// The right to a connection for one request, if there may be one more, and another that is
@@ -51,9 +66,36 @@ impl MuxConnections {
         self.set.place(self.most())
     }
 
-    /// Whether the application has said that requests may share its connections.
+    /// Whether requests share connections.
     pub fn is_shared(&self) -> bool {
-        self.capacity.get().is_some_and(Option::is_some)
+        self.is_shared.load(Ordering::Relaxed)
+    }
+
+    /// They do from now on, or do not any more; whether that is news.
+    pub fn set_shared(&self, is_shared: bool) -> bool {
+        self.is_shared.swap(is_shared, Ordering::Relaxed) != is_shared
+    }
+
+    /// Whether the application is still to be asked beside requests.
+    pub fn is_to_be_asked(&self) -> bool {
+        !self.is_asked.load(Ordering::Relaxed)
+    }
+
+    /// Asks it beside requests, unless that is being done, and returns what it takes if it takes
+    /// several.
+    pub async fn ask_aside(&self) -> Option<Capacity> {
+        if self.is_asked.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        match self.capacity(|_| ()).await {
+            Ok(capacity) => capacity.filter(|_| !self.is_retired.load(Ordering::Relaxed)),
+            // It may be on its way to another process, and is asked again.
+            Err(_) => {
+                let is_retired = self.is_retired.load(Ordering::Relaxed);
+                self.is_asked.store(is_retired, Ordering::Relaxed);
+                None
+            }
+        }
     }
 
     /// Most connections.
@@ -117,8 +159,10 @@ impl MuxConnections {
         self.set.tick(loop_index);
     }
 
-    /// They take no more requests.
+    /// They take no more requests, and the application is not asked any more.
     pub fn retire(&self) {
+        self.is_asked.store(true, Ordering::Relaxed);
+        self.is_retired.store(true, Ordering::Relaxed);
         self.set.retire();
     }
 }
@@ -165,7 +209,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let bounds = Bounds {
             connections: 4,
-            multiplex: true,
+            multiplex: Multiplex::First,
             http2: None,
             requests: 0,
             idle: second,

@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use tokamak_sys::control::Connections;
+use tokio::sync::oneshot::Sender;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::connector::Connector;
@@ -63,6 +64,8 @@ struct PoolState {
     idle: VecDeque<Idle>,
     /// Requests that may be waiting for a process which waits for us.
     starving: usize,
+    /// Requests share connections, which are not the pool's, so it keeps none.
+    is_shared: bool,
     keeping: Keeping,
 }
 
@@ -120,6 +123,7 @@ impl Pool {
             semaphore,
             idle: VecDeque::new(),
             starving: 0,
+            is_shared: false,
             keeping: Keeping::default(),
         });
         Pool { connector, bounds, state, has_news: AtomicBool::new(false) }
@@ -150,9 +154,26 @@ impl Pool {
         drop(closed);
     }
 
-    /// The application has said how many requests it takes at once. No permit is in use yet.
-    pub fn resize(&self, requests: usize) {
-        self.state().semaphore.resize(requests);
+    /// How many requests the application takes at once from now on. `is_shared`: on connections
+    /// that they share.
+    pub fn resize(self: &Arc<Self>, requests: usize, is_shared: bool) {
+        let mut state = self.state();
+        state.is_shared = is_shared;
+        state.semaphore.resize(requests);
+        let closed = if is_shared { std::mem::take(&mut state.idle) } else { VecDeque::new() };
+        let mut turns = Vec::new();
+        while state.semaphore.waiting() > 0 && state.semaphore.take() {
+            turns.extend(state.semaphore.give(0, tokamak_cost::now()));
+        }
+        drop(state);
+        drop(closed);
+        turns.into_iter().for_each(|turn| self.hand_over(turn));
+    }
+
+    /// Gives a permit to a request that waits for one.
+    fn hand_over(self: &Arc<Self>, (waiter, loop_index): (Sender<Permit>, usize)) {
+        // A request that is dropped this very moment does not take it, and it is given back again.
+        drop(waiter.send(Permit { pool: self.clone(), loop_index }));
     }
 
     /// The right to use a connection.
@@ -278,7 +299,8 @@ impl Pool {
         if connection.requests > 1 {
             state.keeping.used_again();
         }
-        let may_stay = !is_used_up && state.starving == 0 && !state.semaphore.is_closed();
+        let may_stay =
+            !is_used_up && !state.is_shared && state.starving == 0 && !state.semaphore.is_closed();
         if may_stay && state.keeping.is_worth_it(now) {
             state.idle.push_back(Idle { connection, loop_index, since: now });
         }
@@ -326,10 +348,8 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         let next = self.pool.state().semaphore.give(self.loop_index, tokamak_cost::now());
-        if let Some((waiter, loop_index)) = next {
-            // A request that is dropped this very moment does not take it, and it is given back
-            // again.
-            drop(waiter.send(Permit { pool: self.pool.clone(), loop_index }));
+        if let Some(turn) = next {
+            self.pool.hand_over(turn);
         }
     }
 }

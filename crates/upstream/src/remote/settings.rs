@@ -12,7 +12,7 @@ pub struct Bounds {
     /// Connections to each address.
     pub connections: usize,
     /// Whether it is asked if it takes several requests on a connection.
-    pub multiplex: bool,
+    pub multiplex: Multiplex,
     /// How HTTP/2 is spoken with it, if it is: then all its connections are shared.
     pub http2: Option<Http2Bounds>,
     /// Requests after which a connection is closed; 0: never.
@@ -34,6 +34,18 @@ pub struct Bounds {
     pub first_byte_timeout: Duration,
     /// Longest time between two reads of the response.
     pub read_timeout: Duration,
+}
+
+/// Whether an application is asked if it takes several requests on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Multiplex {
+    /// It is not.
+    Never,
+    /// Before the first request, which waits for the answer.
+    First,
+    /// Beside requests, as soon as it has kept a connection. Those that close each connection are
+    /// not asked: some say yes all the same, and lose requests.
+    WhenKept,
 }
 
 /// Limits of an application that speaks HTTP/2.

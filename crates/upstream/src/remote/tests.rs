@@ -44,7 +44,7 @@ fn bounds(connections: usize) -> Bounds {
     let second = Duration::from_secs(10);
     Bounds {
         connections,
-        multiplex: false,
+        multiplex: Multiplex::Never,
         http2: None,
         requests: 0,
         idle: second,

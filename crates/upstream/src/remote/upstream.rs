@@ -117,7 +117,16 @@ impl Upstream {
 
     /// Closes what one event loop has kept for too long.
     pub fn tick(&self, loop_index: usize, now: u64) {
-        self.members().all().iter().for_each(|member| member.tick(loop_index, now));
+        for member in self.members().all() {
+            member.tick(loop_index, now);
+            if member.has_news() {
+                self.log(&format!(
+                    "{} says that it takes several requests on a connection: they share \
+                     connections from now on",
+                    member.name
+                ));
+            }
+        }
     }
 
     /// No connection is kept from now on, so that the application's processes are free for other

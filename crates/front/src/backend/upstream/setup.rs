@@ -7,8 +7,8 @@ use tokamak_config::{self as config, HttpProxy, Protocol};
 use tokamak_outbound::http::system_authorities;
 use tokamak_tls::{ClientFiles, ClientSettings};
 use tokamak_upstream::remote::{
-    Address, Balancing, Bounds, Endpoint, Http2Bounds, LogSink, Name, Names, Rules, Settings,
-    Source, Upstream,
+    Address, Balancing, Bounds, Endpoint, Http2Bounds, LogSink, Multiplex, Name, Names, Rules,
+    Settings, Source, Upstream,
 };
 
 use super::checks;
@@ -77,7 +77,11 @@ fn upstream(config: &config::Upstream, tls: Option<ClientSettings>) -> Upstream 
         },
         bounds: Bounds {
             connections: config.connections,
-            multiplex: config.multiplex,
+            multiplex: match config.multiplex {
+                config::Multiplex::Never => Multiplex::Never,
+                config::Multiplex::First => Multiplex::First,
+                config::Multiplex::WhenKept => Multiplex::WhenKept,
+            },
             http2: match &config.protocol {
                 Protocol::Http(HttpProxy { http2: true, .. }) => {
                     Some(Http2Bounds { largest_head: config.head })
