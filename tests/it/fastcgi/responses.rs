@@ -179,6 +179,8 @@ fn parameters_are_those_of_nginx() {
                 .json("/CONTENT_TYPE", "text/x"),
             row("a body in chunks", post("/app", "text/x", "12345").chunked(2))
                 .json("/CONTENT_LENGTH", "5"),
+            row("an empty body in chunks", post("/app", "text/x", "").chunked(2))
+                .json("/CONTENT_LENGTH", "0"),
             row(
                 "headers",
                 get("/app")

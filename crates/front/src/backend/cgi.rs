@@ -86,9 +86,11 @@ pub fn describe(sink: &mut impl ParamSink, call: &BackendRequest<'_>, length: u6
     sink.field(Field::Protocol, protocol(request.version()).as_bytes());
     sink.field(Field::Scheme, caller.scheme().as_bytes());
     sink.field(Field::ContentType, headers.get(header::CONTENT_TYPE).map_or(b"", |v| v.as_bytes()));
-    // Without a body CONTENT_LENGTH is left out, unless the client sent a length of 0 itself.
+    // Without a body CONTENT_LENGTH is left out, unless the client sent a length of 0 itself, or a
+    // body in chunks that has none: some applications take a POST without a length for an error.
     let said = headers.contains_key(header::CONTENT_LENGTH);
-    let text = if length > 0 || said { number.text(length) } else { b"" };
+    let is_chunked = headers.contains_key(header::TRANSFER_ENCODING);
+    let text = if length > 0 || said || is_chunked { number.text(length) } else { b"" };
     sink.field(Field::ContentLength, text);
     for (name, value) in headers {
         // The body has been read whole, so the framing that the client used no longer holds.
