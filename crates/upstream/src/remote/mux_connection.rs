@@ -266,8 +266,8 @@ impl SharedConnection for MuxConnection {
         self.loop_index
     }
 
-    /// If sharing was not configured, there may be several processes behind the address, so requests
-    /// are spread over connections as long as there may be more.
+    /// If sharing was not configured, there may be several processes behind the address, so
+    /// requests are spread over connections as long as there may be more.
     fn most(&self) -> usize {
         if self.bounds.multiplex == Multiplex::WhenKept { 1 } else { EACH }
     }
