@@ -40,8 +40,9 @@ fn guarded(kind: Kind, app: &str, guard: &str) -> Setup {
 
 /// The same, with these lines for `guard`.
 fn guarded_with(kind: Kind, app: &str, guard: &str) -> Setup {
-    Setup::new(kind)
-        .upstream(&format!("address = \"{app}\"\n[[upstream]]\nname = \"guard\"\n{guard}"))
+    Setup::new(kind).upstream(&format!(
+        "address = \"{app}\"\n[[upstream]]\nname = \"guard\"\n{guard}\nmultiplex = false"
+    ))
 }
 
 #[test]
@@ -234,7 +235,7 @@ fn an_authorizer_in_perl() {
 /// that route.
 fn filtering(filter: &str, lines: &str) -> Setup {
     Setup::new(Kind::Fastcgi)
-        .upstream(filter)
+        .upstream(&format!("{filter}\nmultiplex = false"))
         .site_line(&format!("[[site.route]]\npath = \"/dir\"\nfilter = \"app\"\n{lines}"))
 }
 
