@@ -80,7 +80,7 @@ pub(crate) fn split_scheme(url: &str) -> Result<(Scheme, &str), &'static str> {
         "http" => Ok((Scheme::Http, rest)),
         "https" => Ok((Scheme::Https, rest)),
         "ws" | "wss" => Err("WebSockets need no line: they pass to services of `http://`"),
-        "h2c" | "h2" => Err("services are asked over HTTP/1.1, and not over HTTP/2"),
+        "h2c" | "h2" => Err("services of HTTP/2 are not translated; see `protocol = \"http2\"`"),
         _ => Err("services are asked by `http://` or `https://`"),
     }
 }

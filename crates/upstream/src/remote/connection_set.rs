@@ -4,8 +4,10 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
 
 use super::pool::ExclusiveCount;
 
@@ -25,6 +27,63 @@ pub(super) trait SharedConnection {
 
     /// No more requests; it is closed behind the last one.
     fn retire(&self);
+}
+
+/// How long an application may take to say what it can, or that it is there. One that knows the
+/// question answers within milliseconds. One that does not may stay silent, and the first request
+/// waits for this long: ten times more would be felt.
+pub(super) const ASKING: Duration = Duration::from_secs(1);
+
+/// Who wants to know whether the application reads what is sent on a connection.
+#[derive(Debug, Default)]
+pub(super) struct Doubters {
+    /// Before the next question.
+    waiting: Vec<oneshot::Sender<()>>,
+    /// Since the last one, which is not answered yet.
+    asking: Vec<oneshot::Sender<()>>,
+}
+
+/// The answer for one of them.
+#[derive(Debug)]
+pub(super) struct Proof(oneshot::Receiver<()>);
+
+impl Doubters {
+    /// One more.
+    pub fn add(&mut self) -> Proof {
+        let (sender, answered) = oneshot::channel();
+        self.waiting.push(sender);
+        Proof(answered)
+    }
+
+    /// Whether a question is to be sent now; not while one is under way.
+    pub fn ask(&mut self) -> bool {
+        let asks = self.asking.is_empty() && !self.waiting.is_empty();
+        if asks {
+            self.asking = std::mem::take(&mut self.waiting);
+        }
+        asks
+    }
+
+    /// The application has answered. Returns whether others wait for the next question.
+    pub fn answered(&mut self) -> bool {
+        for doubter in self.asking.drain(..) {
+            // One that has gone meanwhile does not matter.
+            let _ = doubter.send(());
+        }
+        !self.waiting.is_empty()
+    }
+
+    /// The connection is lost.
+    pub fn clear(&mut self) {
+        *self = Doubters::default();
+    }
+}
+
+impl Proof {
+    /// Whether it comes in time.
+    pub async fn comes(self) -> bool {
+        matches!(timeout(ASKING, self.0).await, Ok(Ok(())))
+    }
 }
 
 /// Those to one address.

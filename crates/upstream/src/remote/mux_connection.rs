@@ -25,21 +25,15 @@ use std::time::Duration;
 use tokamak_fastcgi::{
     Error, Message, Messages, ProtocolStatus, Stream as Kind, ValuesQuery, encode,
 };
-use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::backlog::{Backlog, Said};
-use super::connection_set::SharedConnection;
+use super::connection_set::{Doubters, SharedConnection};
 use super::error::UpstreamError;
 use super::pool::Permit;
 use super::request::{Call, Written};
 use super::settings::{Bounds, Multiplex};
 use super::stream::Stream;
-
-/// How long an application may take to say what it can. One that knows the question answers within
-/// milliseconds. One that does not may stay silent, and the first request waits for this long: ten
-/// times more would be felt.
-pub(super) const ASKING: Duration = Duration::from_secs(1);
 
 /// Requests that a connection has before another one is opened. With a tenth, sharing would hardly
 /// save connections; with ten times more, one lost connection would lose hundreds of requests, and
@@ -80,10 +74,7 @@ pub(super) struct MuxState {
     /// Ids of requests whose abort has been written. The application may have ended them before it
     /// read that, and may end them again, so nothing that it says of them counts.
     aborted: BTreeSet<u16>,
-    /// Who wants to know whether the application reads: before the next question, and since the
-    /// last one, which is not answered yet.
-    doubting: Vec<oneshot::Sender<()>>,
-    asking: Vec<oneshot::Sender<()>>,
+    doubters: Doubters,
     /// Requests that it still takes.
     left: u64,
     /// Whether it had a request.
@@ -147,8 +138,7 @@ impl MuxConnection {
             requests: BTreeMap::new(),
             line: VecDeque::new(),
             aborted: BTreeSet::new(),
-            doubting: Vec::new(),
-            asking: Vec::new(),
+            doubters: Doubters::default(),
             left: if bounds.requests == 0 { u64::MAX } else { bounds.requests },
             was_used: false,
             is_closing: false,
@@ -204,16 +194,15 @@ impl MuxConnection {
     /// Whether the application reads what is sent on it, as an answer to a question shows that is
     /// sent now. If it does not answer in time, the connection takes no more requests.
     pub async fn prove(&self) -> bool {
-        let (sender, answered) = oneshot::channel();
-        {
+        let proof = {
             let mut state = self.state();
             if !state.is_open() {
                 return false;
             }
-            state.doubting.push(sender);
             state.wake_task();
-        }
-        let is_proved = matches!(timeout(ASKING, answered).await, Ok(Ok(())));
+            state.doubters.add()
+        };
+        let is_proved = proof.comes().await;
         if !is_proved {
             self.retire();
         }
@@ -249,8 +238,7 @@ impl MuxConnection {
     fn end_all(&self, death: Death) {
         let mut state = self.state();
         state.is_closing = true;
-        state.doubting.clear();
-        state.asking.clear();
+        state.doubters.clear();
         let mut permits = Vec::new();
         for request in state.requests.values_mut() {
             permits.extend(request.over(Err(death)));
@@ -331,8 +319,7 @@ impl MuxState {
 
     /// The next records to be written, a piece of each request in turn.
     fn records(&mut self, out: &mut Vec<u8>) {
-        if self.asking.is_empty() && !self.doubting.is_empty() {
-            self.asking = std::mem::take(&mut self.doubting);
+        if self.doubters.ask() {
             encode::probe_values(out, ValuesQuery::ALL);
         }
         while out.len() < PIECE
@@ -478,11 +465,7 @@ impl Driver {
                 | Message::StreamEnd { id, stream: Kind::Stdout | Kind::Stderr }
                 | Message::End { id, .. } => id,
                 Message::Values(_) => {
-                    for doubter in state.asking.drain(..) {
-                        // One that has gone meanwhile does not matter.
-                        let _ = doubter.send(());
-                    }
-                    if !state.doubting.is_empty() {
+                    if state.doubters.answered() {
                         state.wake_task();
                     }
                     continue;

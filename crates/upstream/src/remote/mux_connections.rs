@@ -16,9 +16,9 @@ use tokamak_fastcgi::{Message, Messages, Values, ValuesQuery, encode};
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
-use super::connection_set::ConnectionSet;
+use super::connection_set::{ASKING, ConnectionSet};
 use super::connector::Connector;
-use super::mux_connection::{ASKING, EACH, MuxConnection};
+use super::mux_connection::{EACH, MuxConnection};
 use super::mux_stream::MuxStream;
 use super::pool::{ExclusiveCount, Permit};
 use super::request::Call;

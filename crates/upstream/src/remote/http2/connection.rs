@@ -18,12 +18,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokamak_nghttp2::{Event, Field, Head, Limits, Reason, Session};
-use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use crate::remote::connection_set::SharedConnection;
+use crate::remote::connection_set::{Doubters, SharedConnection};
 use crate::remote::error::UpstreamError;
-use crate::remote::mux_connection::ASKING;
 use crate::remote::pool::Permit;
 use crate::remote::request::Call;
 use crate::remote::settings::{Bounds, Http2Bounds};
@@ -96,10 +94,7 @@ pub(super) struct State {
     left: u64,
     /// Whether it had a request.
     was_used: bool,
-    /// Who wants to know whether the application reads: before the next question, and since the
-    /// last one, which is not answered yet.
-    doubting: Vec<oneshot::Sender<()>>,
-    asking: Vec<oneshot::Sender<()>>,
+    doubters: Doubters,
     /// Since when it has had no new request.
     idle_since: Instant,
     task: Option<Waker>,
@@ -177,8 +172,7 @@ impl Http2Connection {
             heard: Instant::now(),
             left: if bounds.requests == 0 { u64::MAX } else { bounds.requests },
             was_used: false,
-            doubting: Vec::new(),
-            asking: Vec::new(),
+            doubters: Doubters::default(),
             idle_since: Instant::now(),
             task: None,
         };
@@ -220,8 +214,7 @@ impl Http2Connection {
     /// Whether the application reads what is sent on it: it was heard a moment ago, or answers a
     /// PING that is sent now. If it does not in time, the connection takes no more requests.
     pub async fn prove(&self) -> bool {
-        let (sender, answered) = oneshot::channel();
-        {
+        let proof = {
             let mut state = self.state();
             if !state.is_open() {
                 return false;
@@ -229,11 +222,12 @@ impl Http2Connection {
             if state.heard.elapsed() < FRESH {
                 return true;
             }
-            state.doubting.push(sender);
+            let proof = state.doubters.add();
             state.ask();
             state.wake_task();
-        }
-        let is_proved = matches!(timeout(ASKING, answered).await, Ok(Ok(())));
+            proof
+        };
+        let is_proved = proof.comes().await;
         if !is_proved {
             self.retire();
         }
@@ -271,8 +265,7 @@ impl Http2Connection {
     fn end_all(&self, death: Death) {
         let mut state = self.state();
         state.death.get_or_insert(death);
-        state.doubting.clear();
-        state.asking.clear();
+        state.doubters.clear();
         let permits: Vec<Permit> = state.session.all_data().filter_map(Kept::end).collect();
         drop(state);
         drop(permits);
@@ -327,8 +320,7 @@ impl State {
 
     /// Sends a PING for those who doubt, unless one is under way that is not theirs.
     fn ask(&mut self) {
-        if self.asking.is_empty() && !self.doubting.is_empty() {
-            self.asking = std::mem::take(&mut self.doubting);
+        if self.doubters.ask() {
             self.session.ping();
         }
     }
@@ -350,10 +342,7 @@ impl State {
                     }
                 }
                 Event::Answered => {
-                    for doubter in self.asking.drain(..) {
-                        // One that has gone meanwhile does not matter.
-                        let _ = doubter.send(());
-                    }
+                    self.doubters.answered();
                     self.ask();
                 }
                 Event::Leaving => self.leave(),
