@@ -96,6 +96,15 @@ struct mysql_statistics {
 #define COMPAT_OWN_ROWS(ROW)
 #endif
 
+/* Destructors at a request's end may switch Fibers since 8.4. */
+#if PHP_VERSION_ID >= 80400
+#define COMPAT_BEGIN_DESTRUCTORS() ((void)0)
+#define COMPAT_END_DESTRUCTORS() ((void)0)
+#else
+#define COMPAT_BEGIN_DESTRUCTORS() zend_fiber_switch_block()
+#define COMPAT_END_DESTRUCTORS() zend_fiber_switch_unblock()
+#endif
+
 /* What mb_output_handler() keeps from call to call: a converter in 8.2, two numbers in 8.4. */
 #if PHP_VERSION_ID >= 80300
 #define COMPAT_MB_OUTPUT_ROW(globals)                                                    \

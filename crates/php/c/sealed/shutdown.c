@@ -58,7 +58,7 @@ static void destroy_objects(void)
     zend_objects_store *store = &EG(objects_store);
 
     EG(flags) |= EG_FLAGS_OBJECT_STORE_NO_REUSE;
-    zend_fiber_switch_block();
+    COMPAT_BEGIN_DESTRUCTORS();
     /* A destructor may make new objects, and the store may move. */
     for (uint32_t i = boot_objects; i < store->top; i++) {
         zend_object *object = store->object_buckets[i];
@@ -72,7 +72,7 @@ static void destroy_objects(void)
             GC_DELREF(object);
         }
     }
-    zend_fiber_switch_unblock();
+    COMPAT_END_DESTRUCTORS();
 }
 
 /* The store without the boot's objects, for functions of PHP, which begin at its second place. */
