@@ -3,7 +3,7 @@
 
 use super::backend::{Backend, text};
 use super::in_front_of;
-use crate::harness::{Failure, get};
+use crate::harness::{Failure, Server, get};
 
 /// What an application says, and what the log says to that.
 struct Lie {
@@ -123,22 +123,25 @@ fn a_lie_is_answered_502_and_logged_once() {
     }
 }
 
+/// The answer is 502, or the connection is closed within it; the log says why.
+pub fn is_cut_off(server: &Server, target: &str, log: &str) {
+    let mut connection = server.connect();
+    connection.send(get(target).bytes());
+    match connection.try_response("GET") {
+        Ok(response) => assert_eq!(response.status(), 502, "{target}"),
+        Err(failure) => assert!(matches!(failure, Failure::Closed(_)), "{target}: {failure}"),
+    }
+    let line = server.log_line(&[target]);
+    assert!(line.contains(log), "{target}: {line}");
+}
+
 #[test]
 fn what_breaks_off_is_not_taken_for_the_whole() {
     let backend = liar(broken_off());
     let server = in_front_of(&backend, "").start();
     for lie in broken_off() {
         let target = format!("/app/{}", lie.name);
-        let mut connection = server.connect();
-        connection.send(get(&target).bytes());
-        match connection.try_response("GET") {
-            Ok(response) => assert_eq!(response.status(), 502, "{}", lie.name),
-            Err(failure) => {
-                assert!(matches!(failure, Failure::Closed(_)), "{}: {failure}", lie.name)
-            }
-        }
-        let line = server.log_line(&[&target]);
-        assert!(line.contains(lie.log), "{}: {line}", lie.name);
+        is_cut_off(&server, &target, lie.log);
         assert_eq!(server.text("/app/true"), "the truth", "after {}", lie.name);
     }
 }

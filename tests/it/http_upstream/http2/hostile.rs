@@ -7,6 +7,7 @@ use super::backend::{PATIENCE, Wire, raw, status};
 use super::in_front_of;
 use crate::harness::{Failure, Kind, Setup, get};
 use crate::http_upstream::backend::Backend;
+use crate::http_upstream::hostile::is_cut_off;
 use crate::http2::client::{field, frame};
 
 /// What an application sends in answer to a request, and what the log says to that.
@@ -176,16 +177,7 @@ fn what_breaks_off_is_not_taken_for_the_whole() {
     let server = in_front_of(&backend.url, "failures = 0").start();
     for lie in &BROKEN_OFF {
         let target = target(lie.name);
-        let mut connection = server.connect();
-        connection.send(get(&target).bytes());
-        match connection.try_response("GET") {
-            Ok(response) => assert_eq!(response.status(), 502, "{}", lie.name),
-            Err(failure) => {
-                assert!(matches!(failure, Failure::Closed(_)), "{}: {failure}", lie.name)
-            }
-        }
-        let line = server.log_line(&[&target]);
-        assert!(line.contains(lie.log), "{}: {line}", lie.name);
+        is_cut_off(&server, &target, lie.log);
         assert_eq!(server.text("/app"), "the truth", "after {}", lie.name);
     }
 }
