@@ -300,12 +300,12 @@ static void learn(void)
         return;
     }
     life->looked_at = life->served;
-    life->learn_at = life->extensions < MOST_EXTENSIONS ? life->served + LOOK_AGAIN : UINT64_MAX;
     if (patterns_compile(requests) + (is_first ? paths_learn() : 0) > 0) {
         heap_give_back(); /* what compiling took: the image's own chunks are full, and stay so */
         image_extend();   /* on failure without them, or with a taint */
         life->extensions++;
     }
+    life->learn_at = life->extensions < MOST_EXTENSIONS ? life->served + LOOK_AGAIN : UINT64_MAX;
     roll_back();
 }
 
