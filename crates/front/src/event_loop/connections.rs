@@ -6,7 +6,8 @@ use tokio::task::AbortHandle;
 
 use super::{EventLoop, Message};
 use crate::client::activity::Activity;
-use crate::http::{h1, h2};
+use crate::http::h1;
+use crate::http::multiplex::ConnState;
 
 /// A connection whose timeouts are watched.
 pub enum Watched {
@@ -15,7 +16,7 @@ pub enum Watched {
     /// A client's, with HTTP/1.
     Http(Arc<h1::ConnState>),
     /// A client's, with HTTP/2.
-    Http2(Arc<h2::ConnState>),
+    Http2(Arc<ConnState>),
     /// Of a proxy, before its PROXY header.
     Proxied(Arc<Activity>),
     /// A web server's.

@@ -24,6 +24,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::fastcgi_server;
 use crate::http::h1::{self, ConnHistory, H1Io, Next, screen};
+use crate::http::multiplex::ConnState;
 use crate::http::{h2, proxy_protocol, transport};
 use crate::log;
 use crate::site::Handler;
@@ -164,7 +165,7 @@ impl EventLoop {
 
     /// Goes on with a connection whose client began with HTTP/2.
     async fn http2(self: Arc<Self>, io: H1Io, come: Bytes, open: OpenConnection) {
-        let state = Arc::new(h2::ConnState::new(io.addresses().clone()));
+        let state = Arc::new(ConnState::new(io.addresses().clone()));
         // What was watched has a half of the socket.
         self.connections().replace(open.position, Watched::Http2(state.clone()));
         if let Some((stream, _)) = io.leave() {
@@ -310,7 +311,7 @@ impl EventLoop {
                 Box::pin(async move { drop(h1::serve_connection(context, io, state).await) })
             }
             Protocol::Http2 => {
-                let state = Arc::new(h2::ConnState::new(addresses));
+                let state = Arc::new(ConnState::new(addresses));
                 self.connections().replace(open.position, Watched::Http2(state.clone()));
                 h2::bound_unsent(secured.stream.get_ref().0);
                 let transport = (secured.stream, secured.fragment);

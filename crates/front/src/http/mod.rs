@@ -3,5 +3,6 @@
 
 pub mod h1;
 pub mod h2;
+pub mod multiplex;
 pub mod proxy_protocol;
 pub mod transport;

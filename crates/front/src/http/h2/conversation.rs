@@ -21,15 +21,14 @@ use super::body::StreamBody;
 use super::head;
 use super::io::{COLLECTED, H2Io, ReadResult};
 use super::meter::{Http2Violation, Meter};
-use super::priority::Priority;
-use super::send::{Pace, Sending};
+use super::send::Sending;
 use super::shared::Shared;
-use super::state::ConnState;
 use super::stream::Stream;
 use crate::client::activity::DRAIN_IDLE;
 use crate::context::Context;
 use crate::counters::{Http2Counters, Http2Fault};
 use crate::http::h1::screen::Violation;
+use crate::http::multiplex::{ConnState, Pace, Priority};
 use crate::log;
 use crate::request::account::Moments;
 use crate::request::pipeline::{self, Serving};
@@ -84,9 +83,10 @@ where
     let is_from_proxy =
         addresses.is_for_unnamed || context.config.proxies.trusts(addresses.peer.ip());
     let session = Session::new(limits(&context.config)).map(Shared::new);
-    let io = H2Io::new(transport, first, state.clone(), meter);
     // It fails only without memory.
     let mut serving = session.ok().map(|session| {
+        let scheduler = session.scheduler.clone();
+        let io = H2Io::new(transport, first, state.clone(), scheduler, meter);
         let (counted, pending_priorities, left) = (Reported::default(), VecDeque::new(), None);
         Conversation {
             context,
@@ -311,7 +311,7 @@ where
         {
             if !kept.is_final {
                 kept.priority = priority;
-                self.state.scheduler.change(kept.number, priority);
+                self.session.scheduler.change(kept.number, priority);
             }
             return;
         }
@@ -406,7 +406,7 @@ where
             }
             ready!(self.io.poll_send(cx))?;
         }
-        self.state.scheduler.sent_all();
+        self.session.scheduler.sent_all();
         Poll::Ready(Ok(()))
     }
 
@@ -462,7 +462,7 @@ where
 impl<T> Drop for Conversation<T> {
     fn drop(&mut self) {
         self.session.close();
-        self.state.scheduler.close();
+        self.session.scheduler.close();
     }
 }
 

@@ -1,40 +1,30 @@
-//! The same rules for the head of a request as for one of HTTP/1, where the HTTP library has none,
-//! and the same shape: behind this module a request looks as if it had come over HTTP/1.
+//! Reads the head of a request.
 //!
 //! The library has refused what HTTP/2 itself forbids: pseudo-header fields that are missing,
 //! doubled or out of place, fields of connections, names and values with bytes that may not stand
 //! in them, and a body whose length differs from its `Content-Length`. It ends such a stream, and
 //! the client gets no page.
 
-use std::borrow::Cow;
-
-use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, COOKIE, HOST, HeaderName, HeaderValue};
-use http::{HeaderMap, Method, Request, Uri, Version};
+use http::header::{HeaderName, HeaderValue};
+use http::{HeaderMap, Request, Version};
 use tokamak_config::Limits;
 use tokamak_nghttp2::Head;
 
-use crate::http::h1::screen::{Violation, rules};
-
-/// What stands around a name and its value in HTTP/1: `: ` and the line end. Counted, so that the
-/// limit of a head is the same.
-const AROUND_FIELD: usize = 4;
+use crate::http::h1::screen::Violation;
+use crate::http::multiplex::{Pseudo, shape};
 
 /// Whether the response to this request has no body, whatever its head says.
 pub fn is_head(head: &Head) -> bool {
     head.fields().any(|(name, value)| name == b":method" && value == "HEAD")
 }
 
-/// Makes a request of its head, in the shape that it has in HTTP/1: the target in origin form, the
-/// authority in `Host`, all cookies in one field. Returns the length of its body, too, if the
-/// client says it.
+/// Makes a request of its head. Returns the length of its body, too, if the client says it.
 ///
 /// # Errors
 /// Fails with the first rule that the head breaks.
 pub fn request(limits: &Limits, head: &Head) -> Result<(Request<()>, Option<u64>), Violation> {
     let mut pseudo = Pseudo::default();
     let mut headers = HeaderMap::with_capacity(head.len());
-    let mut size = 0;
     for (name, value) in head.fields() {
         match name {
             b":method" => pseudo.method = value,
@@ -42,106 +32,22 @@ pub fn request(limits: &Limits, head: &Head) -> Result<(Request<()>, Option<u64>
             b":authority" => pseudo.authority = Some(value),
             b":path" => pseudo.path = value,
             _ => {
-                size += name.len() + value.len() + AROUND_FIELD;
                 let name = HeaderName::from_bytes(name).map_err(|_| Violation::BadFieldName)?;
                 let value = HeaderValue::from_maybe_shared(value);
                 headers.append(name, value.map_err(|_| Violation::ControlByte)?);
             }
         }
     }
-    let method = rules::method(&pseudo.method)?;
-    let line = pseudo.method.len() + pseudo.path.len() + " HTTP/1.1".len();
-    if line > limits.head {
-        return Err(Violation::TargetTooLong);
-    }
-    if head.is_cut || line + pseudo.authority.as_ref().map_or(0, Bytes::len) + size > limits.head {
-        return Err(Violation::HeadTooLarge);
-    }
-    join_cookies(&mut headers);
-    if headers.len() > limits.headers {
-        return Err(Violation::TooManyFields);
-    }
-    let is_known = |scheme| pseudo.scheme.eq_ignore_ascii_case(scheme);
-    if !is_known(b"http") && !is_known(b"https") {
-        return Err(Violation::BadTarget);
-    }
-    set_host(pseudo.authority, &mut headers)?;
-    let length = length(&headers)?;
-    // A whole URL is no path.
-    if !pseudo.path.starts_with(b"/") && pseudo.path != "*" {
-        return Err(Violation::BadTarget);
-    }
-    rules::target(&pseudo.path, method)?;
-    let target = match rules::encoded(&pseudo.path) {
-        Cow::Borrowed(_) => Uri::from_maybe_shared(pseudo.path),
-        Cow::Owned(encoded) => Uri::from_maybe_shared(encoded),
-    };
-    let mut request = Request::new(());
-    *request.method_mut() = Method::from_bytes(&pseudo.method).map_err(|_| Violation::BadMethod)?;
-    *request.uri_mut() = target.map_err(|_| Violation::BadTarget)?;
-    *request.version_mut() = Version::HTTP_2;
-    *request.headers_mut() = headers;
-    Ok((request, length))
-}
-
-/// The pseudo-header fields of a request.
-#[derive(Default)]
-struct Pseudo {
-    method: Bytes,
-    scheme: Bytes,
-    authority: Option<Bytes>,
-    path: Bytes,
-}
-
-/// Joins the cookies that browsers send in many fields (RFC 9113 section 8.2.3).
-fn join_cookies(headers: &mut HeaderMap) {
-    let mut cookies = headers.get_all(COOKIE).iter();
-    let (Some(first), Some(second)) = (cookies.next(), cookies.next()) else { return };
-    let mut joined = first.as_bytes().to_vec();
-    for cookie in std::iter::once(second).chain(cookies) {
-        joined.extend_from_slice(b"; ");
-        joined.extend_from_slice(cookie.as_bytes());
-    }
-    // Joined values are a valid value.
-    if let Ok(joined) = HeaderValue::from_bytes(&joined) {
-        headers.insert(COOKIE, joined);
-    }
-}
-
-/// Puts the authority of the request into `Host`, as HTTP/1 has it.
-fn set_host(authority: Option<Bytes>, headers: &mut HeaderMap) -> Result<(), Violation> {
-    let mut hosts = headers.get_all(HOST).iter();
-    let host = hosts.next();
-    if hosts.next().is_some() {
-        return Err(Violation::TwoHosts);
-    }
-    let Some(authority) = authority else {
-        return rules::host(host.ok_or(Violation::NoHost)?.as_bytes());
-    };
-    rules::host(&authority)?;
-    if host.is_some_and(|host| !host.as_bytes().eq_ignore_ascii_case(&authority)) {
-        return Err(Violation::OtherHost);
-    }
-    let value = HeaderValue::from_maybe_shared(authority).map_err(|_| Violation::BadHost)?;
-    headers.insert(HOST, value);
-    Ok(())
-}
-
-/// The length that the client says the body has.
-fn length(headers: &HeaderMap) -> Result<Option<u64>, Violation> {
-    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
-    let Some(value) = lengths.next() else { return Ok(None) };
-    if lengths.next().is_some() {
-        return Err(Violation::TwoLengths);
-    }
-    rules::length(value.as_bytes()).map(Some)
+    shape(limits, pseudo, headers, Version::HTTP_2, head.is_cut)
 }
 
 #[cfg(test)]
 mod tests {
+    use http::header::{COOKIE, HOST};
     use proptest::prelude::*;
 
     use super::*;
+    use crate::http::h1::screen::rules;
 
     const LIMITS: Limits = Limits {
         head: 1000,

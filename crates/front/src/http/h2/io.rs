@@ -14,7 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use super::meter::{Http2Violation, Meter};
-use super::state::ConnState;
+use super::scheduler::Scheduler;
+use crate::http::multiplex::ConnState;
 
 /// Bytes of frames that are collected before they are sent. Ten times more would hold as much for a
 /// client that takes nothing; a tenth would take a system call for each frame.
@@ -38,6 +39,7 @@ thread_local! {
 pub struct H2Io<T> {
     transport: T,
     state: Arc<ConnState>,
+    scheduler: Arc<Scheduler>,
     meter: Meter,
     /// The most bytes that are written at once, which become one record of TLS.
     most: usize,
@@ -72,11 +74,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> H2Io<T> {
         (transport, fragment): (T, Option<usize>),
         first: Bytes,
         state: Arc<ConnState>,
+        scheduler: Arc<Scheduler>,
         meter: Meter,
     ) -> H2Io<T> {
         H2Io {
             transport,
             state,
+            scheduler,
             meter,
             most: fragment.unwrap_or(usize::MAX),
             first,
@@ -191,7 +195,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> H2Io<T> {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.sent += count;
-            self.state.scheduler.sent(count);
+            self.scheduler.sent(count);
             self.is_unflushed = true;
             moved += count as u64;
         }
@@ -297,7 +301,8 @@ mod tests {
         let address = SocketAddr::from(([127, 0, 0, 1], 80));
         let state = ConnState::new(Arc::new(Addresses::new(address, address, 0)));
         let transport = Slow { each, has_taken: false };
-        H2Io::new((transport, None), Bytes::new(), Arc::new(state), Meter::new(9, 9, 9, 0))
+        let meter = Meter::new(9, 9, 9, 0);
+        H2Io::new((transport, None), Bytes::new(), Arc::new(state), Arc::default(), meter)
     }
 
     #[test]

@@ -11,16 +11,13 @@ mod head;
 mod io;
 mod meter;
 mod order;
-mod priority;
 mod scheduler;
 mod send;
 mod shared;
-mod state;
 mod stream;
 
 pub use conversation::serve_connection;
 pub use meter::Meter;
-pub use state::ConnState;
 
 use socket2::SockRef;
 use tokio::net::TcpStream;

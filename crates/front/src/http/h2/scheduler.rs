@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use super::priority::Priority;
+use crate::http::multiplex::Priority;
 
 /// Bytes of a connection's responses with which the library gets no more. One response may be all
 /// of it. With a tenth, a fast client would wait for the responses' tasks again and again; with ten

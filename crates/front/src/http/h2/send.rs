@@ -1,18 +1,13 @@
 //! Sends a response over HTTP/2, as fast as the client takes it.
 
-use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING,
-    UPGRADE,
-};
-use http::{Response, StatusCode};
+use http::Response;
 use http_body::Body;
 use tokamak_nghttp2::Reason;
 use tokio::time::{Instant, Sleep, sleep};
@@ -20,6 +15,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::scheduler::SEND_BUFFER;
 use super::stream::Stream;
 use crate::client::activity::time_of;
+use crate::http::multiplex::{Pace, complete};
 use crate::response::Reply;
 
 /// A response on its way to the client.
@@ -36,15 +32,6 @@ pub struct Sending {
     excused: Option<Instant>,
 }
 
-/// What a client has to take of a response.
-#[derive(Clone, Copy, Debug)]
-pub struct Pace {
-    /// How long it may take nothing.
-    pub patience: Duration,
-    /// The lowest rate in bytes a second, for all requests of the connection together.
-    pub rate: u64,
-}
-
 impl Sending {
     /// Begins a response: sends its head. `None`: that was all of it.
     pub fn begin(
@@ -53,21 +40,9 @@ impl Sending {
         is_head: bool,
         pace: Pace,
     ) -> Option<Sending> {
-        let (mut parts, body) = response.into_parts();
-        remove_connection_fields(&mut parts.headers);
-        parts.headers.entry(DATE).or_insert_with(date);
-        let is_bodiless =
-            is_head || matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-        let is_end = is_bodiless || body.is_end_stream();
-        // The response to a HEAD says the length that a GET would get, if it is known.
-        if (is_head || !is_end)
-            && let Some(length) = body.size_hint().exact()
-            && (length > 0 || !is_head)
-        {
-            parts.headers.entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
-        }
-        stream.set_response_priority(&parts.headers);
-        let has_body = stream.respond(&Response::from_parts(parts, ()), is_end);
+        let (head, body, is_end) = complete(response, is_head);
+        stream.set_response_priority(head.headers());
+        let has_body = stream.respond(&head, is_end);
         has_body.then(|| Sending {
             stream,
             body,
@@ -160,31 +135,4 @@ impl Drop for Sending {
     fn drop(&mut self) {
         self.stream.leave();
     }
-}
-
-/// Removes the fields that say something about an HTTP/1 connection (RFC 9113 section 8.2.2).
-pub fn remove_connection_fields(headers: &mut HeaderMap) {
-    const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-    const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-    for name in [CONNECTION, KEEP_ALIVE, PROXY_CONNECTION, TRANSFER_ENCODING, UPGRADE, TE] {
-        headers.remove(name);
-    }
-}
-
-/// The value of `Date`, written once a second for all responses of an event loop.
-fn date() -> HeaderValue {
-    thread_local! {
-        static LAST: RefCell<(u64, HeaderValue)> =
-            const { RefCell::new((0, HeaderValue::from_static(""))) };
-    }
-    let now = SystemTime::now();
-    let second = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    LAST.with_borrow_mut(|(written, value)| {
-        if *written != second
-            && let Ok(text) = HeaderValue::from_str(&httpdate::fmt_http_date(now))
-        {
-            (*written, *value) = (second, text);
-        }
-        value.clone()
-    })
 }

@@ -5,7 +5,8 @@ use std::task::Waker;
 
 use tokamak_nghttp2::{Reason, Session};
 
-use super::priority::Priority;
+use super::scheduler::Scheduler;
+use crate::http::multiplex::Priority;
 
 /// How far the response to a request is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,8 +54,12 @@ pub fn wake(waker: &mut Option<Waker>) {
     }
 }
 
-/// A session.
-pub struct Shared(Mutex<Inner>);
+/// A session, and the order of its responses.
+pub struct Shared {
+    inner: Mutex<Inner>,
+    /// Which of the responses may be sent next.
+    pub scheduler: Arc<Scheduler>,
+}
 
 /// What the lock is for.
 pub struct Inner {
@@ -69,13 +74,14 @@ pub struct Inner {
 impl Shared {
     /// Shares a new session.
     pub fn new(session: Session<StreamState>) -> Arc<Shared> {
-        Arc::new(Shared(Mutex::new(Inner { session, task: None, is_over: false })))
+        let inner = Mutex::new(Inner { session, task: None, is_over: false });
+        Arc::new(Shared { inner, scheduler: Arc::default() })
     }
 
     /// The session. All tasks of a connection run in one event loop, so the lock is always free.
     pub fn lock(&self) -> MutexGuard<'_, Inner> {
         // A panic under the lock is one of ours, between two calls of the library.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes something, and has sent what is to be sent because of it.

@@ -10,12 +10,11 @@ use smallvec::SmallVec;
 use tokamak_nghttp2::{Field, Reason};
 use tokamak_upstream::Flow;
 
-use super::priority::Priority;
 use super::scheduler::SEND_BUFFER;
 use super::shared::{Half, Shared, StreamState};
-use super::state::ConnState;
 use crate::client::{Addresses, Client};
 use crate::failure::Failure;
+use crate::http::multiplex::{ConnState, Priority, remove_connection_fields};
 
 /// Fields of a response for which there is room without an allocation: most have fewer.
 const USUAL_FIELDS: usize = 24;
@@ -76,12 +75,12 @@ impl Stream {
     pub fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<()> {
         let priority = self.session.lock().session.data(self.id).map(|kept| kept.priority);
         let priority = priority.unwrap_or(Priority::UNKNOWN);
-        self.connection.scheduler.poll_turn(self.number, priority, cx)
+        self.session.scheduler.poll_turn(self.number, priority, cx)
     }
 
     /// The response has no more to send, or is given up.
     pub fn leave(&self) {
-        self.connection.scheduler.leave(self.number);
+        self.session.scheduler.leave(self.number);
     }
 
     /// Sends the head of the response, and the end of the response if it has no body. Returns
@@ -127,14 +126,14 @@ impl Stream {
         let is_sent =
             self.while_sending(is_end, |session| session.send_data(self.id, bytes, is_end));
         if is_sent {
-            self.connection.scheduler.handed_over(count);
+            self.session.scheduler.handed_over(count);
         }
         is_sent && !is_end
     }
 
     /// Ends the response with fields that follow its body.
     pub fn send_trailers(&self, mut trailers: HeaderMap) {
-        super::send::remove_connection_fields(&mut trailers);
+        remove_connection_fields(&mut trailers);
         let own = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
             (Bytes::copy_from_slice(name.as_ref()), Bytes::copy_from_slice(value.as_bytes()))
         };
@@ -229,7 +228,7 @@ impl Client for Stream {
 
     fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         let mut headers = headers.clone();
-        super::send::remove_connection_fields(&mut headers);
+        remove_connection_fields(&mut headers);
         let fields = fields(status.as_str(), &headers);
         self.session.change(|session| {
             if session.closed(self.id).is_none()

@@ -1,11 +1,10 @@
-//! The state of one HTTP/2 connection, shared by its task, its requests and the timeouts.
+//! The state of a connection, shared by its task, its requests and the timeouts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use tokamak_upstream::Flow;
 
-use super::scheduler::Scheduler;
 use crate::client::Addresses;
 use crate::client::activity::{Activity, Waiting};
 
@@ -15,8 +14,6 @@ pub struct ConnState {
     pub addresses: Arc<Addresses>,
     /// Its requests, for whom applications take turns.
     pub flow: Flow,
-    /// Which of its responses may be sent next.
-    pub scheduler: Scheduler,
     /// What the connection waits for.
     pub activity: Activity,
     /// Requests so far.
@@ -39,7 +36,6 @@ impl ConnState {
         ConnState {
             addresses,
             flow: Flow::fresh(),
-            scheduler: Scheduler::default(),
             activity: Activity::new(),
             requests: AtomicU32::new(0),
             open: AtomicU32::new(0),

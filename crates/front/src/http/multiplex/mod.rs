@@ -1,0 +1,11 @@
+//! What the protocols share on whose connections several requests are under way at the same time.
+
+mod head;
+mod priority;
+mod response;
+mod state;
+
+pub use head::{Pseudo, shape};
+pub use priority::Priority;
+pub use response::{Pace, complete, remove_connection_fields};
+pub use state::ConnState;
