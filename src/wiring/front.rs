@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use tokamak_auth::UserFiles;
 use tokamak_config::PoolSize;
-use tokamak_front::{Alarm, Death, Front, PoolLink, Purge, Start, Want, WantName, lost_lines};
+use tokamak_front::{
+    Alarm, Death, Front, PoolLink, Purge, QuicStart, Start, Want, WantName, lost_lines,
+};
 use tokamak_supervisor::FrontStart;
 use tokamak_sys::channel::Channel;
 use tokamak_sys::control::{self, FromFront, Heard, ToFront, Why};
@@ -32,6 +34,17 @@ const FAILED: u8 = 1;
 /// waiting for an answer after two seconds, so a longer wait would be useless; with a tenth, a
 /// supervisor that is busy with a reload would miss answers.
 const PATIENCE: usize = 1000;
+
+fn quic(start: tokamak_supervisor::QuicStart) -> QuicStart {
+    let sockets = start.sockets.into_iter();
+    QuicStart {
+        number: start.number,
+        secret: start.secret,
+        sockets: sockets.map(|socket| socket.map(UdpSocket::from)).collect(),
+        line: start.inbox,
+        others: start.others,
+    }
+}
 
 /// Runs the front in this process until the supervisor drains it or is gone.
 pub fn main(start: FrontStart) -> u8 {
@@ -60,6 +73,7 @@ pub fn main(start: FrontStart) -> u8 {
         tls: start.tls.map(|(listeners, credentials)| {
             (listeners.into_iter().map(TcpListener::from).collect(), credentials)
         }),
+        quic: start.quic.map(quic),
         want_name: Some(want_name(channel.clone())),
         users: start.users,
         upstream_tls: start.upstream_tls,

@@ -69,6 +69,7 @@ pub fn serve(request: Request) -> Result<(), String> {
         users: UserFiles::default(),
         upstream_tls: Vec::new(),
         tls: None,
+        quic: None,
         want_name: None,
         server,
         listeners: Vec::new(),

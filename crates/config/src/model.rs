@@ -85,6 +85,8 @@ pub struct Server {
     pub limits: Limits,
     /// What a client may do on one HTTP/2 connection.
     pub http2: Http2,
+    /// What a client may do on one HTTP/3 connection.
+    pub http3: Http3,
     /// How long the server waits, for whom.
     pub timeouts: Timeouts,
     /// Where the log lines go.
@@ -127,6 +129,7 @@ impl Server {
             pid_file: None,
             limits,
             http2: Http2::default(),
+            http3: Http3::default(),
             timeouts,
             log: Log { access: None, error: None },
             resolver: Vec::new(),
@@ -197,6 +200,27 @@ pub struct Http2 {
     pub window: usize,
     /// The same for all requests of a connection together.
     pub connection_window: usize,
+}
+
+/// What a client may do on one HTTP/3 connection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Http3 {
+    /// Whether clients may use HTTP/3.
+    pub enabled: bool,
+    /// Requests that may be open at the same time.
+    pub streams: usize,
+    /// Requests after which the connection ends.
+    pub requests: usize,
+    /// Requests that may be cancelled within ten seconds.
+    pub resets: usize,
+    /// Frames of no request that may come within ten seconds.
+    pub control_frames: usize,
+    /// Part of one request's body that may come before the server has taken it.
+    pub window: usize,
+    /// The same for all requests of a connection together.
+    pub connection_window: usize,
+    /// Bytes of responses that may be under way without an acknowledgement.
+    pub send_window: usize,
 }
 
 /// How long the server waits, for whom.

@@ -200,7 +200,7 @@ mod upstream;
 
 pub(crate) use mercure::Mercure;
 pub(crate) use rule::Rule;
-pub(crate) use server::{Acme, Cache, Http2, Limits, Log, Lua, Timeouts, Tls, Top, Trace};
+pub(crate) use server::{Acme, Cache, Http2, Http3, Limits, Log, Lua, Timeouts, Tls, Top, Trace};
 pub(crate) use site::{Manager, Pool, Route, Site};
 pub(crate) use upstream::Upstream;
 
@@ -211,6 +211,7 @@ pub const GROUPS: &[Group] = &[
     group::<Acme>("[acme]"),
     group::<Limits>("[limits]"),
     group::<Http2>("[http2]"),
+    group::<Http3>("[http3]"),
     group::<Timeouts>("[timeouts]"),
     group::<Log>("[log]"),
     group::<Lua>("[lua]"),

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::Errors;
-use crate::model::{Http2, Limits, Lua, Secret, Server, Site, Tier, Timeouts};
+use crate::model::{Http2, Http3, Limits, Lua, Secret, Server, Site, Tier, Timeouts};
 use crate::option;
 use crate::origin::{Given, Origin};
 use crate::raw::Raw;
@@ -86,6 +86,7 @@ pub(crate) fn server(raw: &Raw, around: &Surroundings, errors: &mut Errors) -> S
             client: reader.client_limits(&raw.limits),
         },
         http2: http2(&raw.http2),
+        http3: reader.http3(),
         timeouts: Timeouts {
             head: raw.timeouts.head.value,
             body: raw.timeouts.body.value,
@@ -122,6 +123,37 @@ fn http2(raw: &option::Http2) -> Http2 {
 impl Default for Http2 {
     fn default() -> Http2 {
         http2(&option::Section::defaults())
+    }
+}
+
+fn http3(raw: &option::Http3) -> Http3 {
+    Http3 {
+        enabled: raw.enabled.value,
+        streams: number(raw.streams.value.0),
+        requests: number(raw.requests.value.0),
+        resets: number(raw.resets.value.0),
+        control_frames: number(raw.control_frames.value.0),
+        window: number(raw.window.value.0),
+        connection_window: number(raw.connection_window.value.0),
+        send_window: number(raw.send_window.value.0),
+    }
+}
+
+impl Reader<'_> {
+    fn http3(&mut self) -> Http3 {
+        let (top, given) = (&self.raw.top, &self.raw.http3.enabled);
+        if given.value && top.listen_tls.value.is_empty() {
+            let problem = "is for `listen_tls`, which is not set; `listen_tls = [\":443\"]` \
+                accepts connections with TLS, and HTTP/3 on the UDP port of the same number";
+            self.report("http3", "enabled", given.origin, problem.into());
+        }
+        http3(&self.raw.http3)
+    }
+}
+
+impl Default for Http3 {
+    fn default() -> Http3 {
+        http3(&option::Section::defaults())
     }
 }
 

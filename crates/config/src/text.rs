@@ -215,6 +215,16 @@ fn to_raw(server: &Server) -> Raw {
             window: plain(Size(server.http2.window as u64)),
             connection_window: plain(Size(server.http2.connection_window as u64)),
         },
+        http3: option::Http3 {
+            enabled: plain(server.http3.enabled),
+            streams: plain(count(server.http3.streams)),
+            requests: plain(count(server.http3.requests)),
+            resets: plain(count(server.http3.resets)),
+            control_frames: plain(count(server.http3.control_frames)),
+            window: plain(Size(server.http3.window as u64)),
+            connection_window: plain(Size(server.http3.connection_window as u64)),
+            send_window: plain(Size(server.http3.send_window as u64)),
+        },
         timeouts: option::Timeouts {
             head: plain(server.timeouts.head),
             body: plain(server.timeouts.body),

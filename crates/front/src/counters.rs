@@ -12,9 +12,9 @@ use tokamak_trace::TraceContext;
 use crate::last_errors::LastErrors;
 use crate::slowest::Slowest;
 
-/// What a client of HTTP/2 has done, so that its connection is closed.
+/// What a client of HTTP/2 or HTTP/3 has done, so that its connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Http2Fault {
+pub enum ProtocolFault {
     /// It cancels too many requests.
     Resets = 0,
     /// It sends too many frames of no request.
@@ -23,32 +23,32 @@ pub enum Http2Fault {
     Protocol = 2,
 }
 
-impl Http2Fault {
+impl ProtocolFault {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Http2Fault; 3] =
-        [Http2Fault::Resets, Http2Fault::ControlFrames, Http2Fault::Protocol];
+    pub const ALL: [ProtocolFault; 3] =
+        [ProtocolFault::Resets, ProtocolFault::ControlFrames, ProtocolFault::Protocol];
 
     /// The name in metrics.
     pub fn name(self) -> &'static str {
         match self {
-            Http2Fault::Resets => "resets",
-            Http2Fault::ControlFrames => "control_frames",
-            Http2Fault::Protocol => "protocol",
+            ProtocolFault::Resets => "resets",
+            ProtocolFault::ControlFrames => "control_frames",
+            ProtocolFault::Protocol => "protocol",
         }
     }
 }
 
-/// What one event loop has counted of HTTP/2.
+/// What one event loop has counted of HTTP/2 or of HTTP/3.
 #[derive(Debug, Default)]
-pub struct Http2Counters {
+pub struct MultiplexCounters {
     /// Connections that have begun.
     pub connections: Counter,
     /// Requests on them.
     pub requests: Counter,
     /// Requests that came after their client had been told to open another connection.
     pub refused: Counter,
-    /// Connections that were closed, in the order of [`Http2Fault::ALL`].
-    pub closed: [Counter; Http2Fault::ALL.len()],
+    /// Connections that were closed, in the order of [`ProtocolFault::ALL`].
+    pub closed: [Counter; ProtocolFault::ALL.len()],
 }
 
 /// What one event loop has counted of WebSockets.
@@ -79,7 +79,9 @@ pub struct LoopCounters {
     /// Those of them that it has turned away.
     pub refused: Counter,
     /// What it has counted of HTTP/2.
-    pub http2: Http2Counters,
+    pub http2: MultiplexCounters,
+    /// What it has counted of HTTP/3.
+    pub http3: MultiplexCounters,
     /// What it has counted of WebSockets.
     pub websockets: WebSocketCounters,
     /// The slowest requests of late.
@@ -130,7 +132,8 @@ impl LoopCounters {
         let site = |routes| (0..=routes).map(|_| OnceLock::new()).collect();
         let (accepted, refused) = (Counter::default(), Counter::default());
         let sites = sites.map(site).collect();
-        let (http2, slowest) = (Http2Counters::default(), Slowest::default());
+        let (http2, http3) = (MultiplexCounters::default(), MultiplexCounters::default());
+        let slowest = Slowest::default();
         let last_errors = LastErrors::default();
         let websockets = WebSocketCounters::default();
         LoopCounters {
@@ -139,6 +142,7 @@ impl LoopCounters {
             accepted,
             refused,
             http2,
+            http3,
             websockets,
             slowest,
             last_errors,

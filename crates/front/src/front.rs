@@ -4,7 +4,7 @@ mod start;
 
 use std::fs::File;
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +18,8 @@ use tokamak_config as config;
 use tokamak_fpm::log::Style;
 use tokamak_lua::Engine;
 use tokamak_metrics::CacheFigures;
+use tokamak_quic::{Exchange, Inbox, Secret};
+use tokamak_sys::channel::Channel;
 use tokamak_tls::{ClientFiles, Credentials};
 use tokamak_upstream::remote::{AddressChange, AddressStatus, Upstream};
 use tokamak_upstream::shm::{Death, OnLastDrop};
@@ -27,7 +29,7 @@ use crate::admin::{Admin, AdminStart};
 use crate::backend::upstream;
 use crate::balancer::Balancer;
 use crate::cache::Content;
-use crate::event_loop::{self, EventLoop, Message, Sockets};
+use crate::event_loop::{self, EventLoop, Message, QuicSockets, Sockets};
 use crate::export::Exporter;
 use crate::log;
 use crate::login::Passwords;
@@ -55,6 +57,8 @@ pub struct Start {
     /// Listening sockets for clients with TLS, and what handshakes need; absent without such
     /// sockets.
     pub tls: Option<(Vec<TcpListener>, Credentials)>,
+    /// What HTTP/3 needs beside them, if it is wanted.
+    pub quic: Option<QuicStart>,
     /// Has a certificate ordered for a name that a handshake is the first to name.
     pub want_name: Option<WantName>,
     /// The files of users that rules name.
@@ -75,6 +79,20 @@ pub struct Start {
     /// Whether another front serves until this one is ready. Then names that cannot be resolved are
     /// an error.
     pub is_successor: bool,
+}
+
+/// What HTTP/3 needs beside the listening sockets for TLS.
+pub struct QuicStart {
+    /// The number of this front.
+    pub number: u8,
+    /// What all fronts of the server know.
+    pub secret: [u8; 32],
+    /// The UDP sockets, in the order of the listening sockets for TLS.
+    pub sockets: Vec<Option<UdpSocket>>,
+    /// On it comes what other fronts have read for this one.
+    pub line: Channel,
+    /// The lines to other fronts, by their numbers.
+    pub others: Vec<(u8, Channel)>,
 }
 
 /// A running front.
@@ -123,6 +141,7 @@ impl Front {
         let shared = Shared::new(server, &mut start)?;
         let (senders, receivers): (Vec<_>, Vec<_>) =
             (0..shared.config.loops).map(|_| unbounded_channel()).unzip();
+        let mut quic = quic_sockets(&mut start, shared.config.loops)?.into_iter();
         let turns: Arc<[AtomicU64]> = senders.iter().map(|_| AtomicU64::new(0)).collect();
         let mut threads = Vec::new();
         for (index, inbox) in receivers.into_iter().enumerate() {
@@ -136,6 +155,7 @@ impl Front {
             let sockets = Sockets {
                 http: http.collect::<io::Result<_>>()?,
                 tls: tls.collect::<io::Result<_>>()?,
+                quic: quic.next(),
                 fastcgi: fastcgi.collect::<io::Result<_>>()?,
             };
             let thread =
@@ -330,6 +350,30 @@ impl Front {
             let _ = event_loop.send(message());
         }
     }
+}
+
+/// What each event loop needs for HTTP/3; none if there is none.
+fn quic_sockets(start: &mut Start, loops: usize) -> io::Result<Vec<QuicSockets>> {
+    let Some(QuicStart { number, secret, sockets, line, others }) = start.quic.take() else {
+        return Ok(Vec::new());
+    };
+    let first = start.listeners.len();
+    let sockets = sockets.into_iter().enumerate();
+    let sockets = sockets.filter_map(|(index, socket)| Some((first + index, socket?)));
+    let sockets: Vec<_> = sockets.collect();
+    let addresses = sockets.iter().map(|(_, socket)| socket.local_addr());
+    let addresses = addresses.collect::<io::Result<Vec<_>>>()?;
+    let (exchange, inboxes) =
+        Exchange::new(Arc::new(Secret::of(secret)), number, loops, &addresses, others);
+    let (exchange, mut line) = (Arc::new(exchange), Some(line));
+    let of_loop = |inboxes: Vec<Inbox>| {
+        let sockets = sockets.iter().zip(inboxes);
+        let sockets = sockets
+            .map(|((listener, socket), inbox)| Ok((*listener, socket.try_clone()?, inbox)))
+            .collect::<io::Result<_>>()?;
+        Ok(QuicSockets { exchange: exchange.clone(), sockets, line: line.take() })
+    };
+    inboxes.into_iter().map(of_loop).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -56,7 +56,7 @@ mod websocket;
 
 pub use admin::{Access, AdminStart, Answer, Reply};
 pub use client::forwarded::chain;
-pub use front::{Front, Start};
+pub use front::{Front, QuicStart, Start};
 pub use http::h1::screen;
 pub use http::h2::Meter;
 pub use http::proxy_protocol::{

@@ -137,6 +137,14 @@ rows! {
         "HTTP/2 connections that were closed for what the client did: `resets` or \
         `control_frames`, more than the limit of that name; `protocol`, a rule of HTTP/2 or a \
         limit on heads and small frames"
+    Http3Connections Counter "http3_connections" "" []
+        "Connections of clients over QUIC whose handshake was over"
+    Http3Requests Counter "http3_requests" "" []
+        "Requests that came over HTTP/3"
+    Http3Closed Counter "http3_connections_closed" "" ["reason"]
+        "HTTP/3 connections that were closed for what the client did: `resets` or \
+        `control_frames`, more than the limit of that name; `protocol`, a rule of HTTP/3 or a \
+        limit on frames"
     WebSockets Counter "websockets" "" []
         "WebSockets between clients and HTTP applications that have begun"
     WebSocketsOpen Gauge "websockets_open" "" []

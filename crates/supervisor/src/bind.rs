@@ -21,6 +21,16 @@ pub fn tcp(address: SocketAddr, only_v6: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
+/// A UDP socket. `[::]` does not take `0.0.0.0` as well.
+pub fn udp(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&SockAddr::from(address))?;
+    Ok(socket)
+}
+
 /// A Unix socket whose file is for its owner alone from the start: between binding and a later
 /// change of mode any user could connect. On Linux the file takes over the mode of the socket.
 pub fn file(path: &Path) -> io::Result<Socket> {

@@ -20,6 +20,7 @@ use tokamak_tls::{ClientFiles, Credentials};
 use crate::endpoint::Endpoint;
 use crate::liveness::Liveness;
 use crate::means::{FrontPlan, PoolPlan, Process, Started};
+use crate::quic::QuicStart;
 
 /// What a front starts with. It runs in a child of its own that holds no other descriptors than
 /// these and 0, 1, 2 (2 is the error log), as the configured user.
@@ -32,6 +33,8 @@ pub struct FrontStart {
     /// The listening sockets for TLS, in the order of `server.listen_tls`, and what handshakes on
     /// them need. Absent without such sockets.
     pub tls: Option<(Vec<OwnedFd>, Credentials)>,
+    /// What HTTP/3 needs beside them, if it is wanted.
+    pub quic: Option<QuicStart>,
     /// The files of users that its rules name.
     pub users: UserFiles,
     /// The files for TLS with applications, in the order of `server.upstreams`.
@@ -79,6 +82,8 @@ pub struct FrontSockets {
     pub tls_listeners: Vec<(SocketAddr, OwnedFd)>,
     /// What handshakes need, if there are such sockets.
     pub credentials: Option<Credentials>,
+    /// What HTTP/3 needs beside them, if it is wanted.
+    pub quic: Option<QuicStart>,
     /// The files of users.
     pub users: UserFiles,
     /// The files for TLS with applications, in the order of the configuration.
@@ -242,6 +247,7 @@ pub fn fork(
         server: server.clone(),
         listeners: sockets(front_sockets.listeners).collect(),
         tls: front_sockets.credentials.map(|credentials| (tls_listeners, credentials)),
+        quic: front_sockets.quic,
         users: front_sockets.users,
         upstream_tls: front_sockets.upstream_tls,
         sockets: front_sockets.sockets,
@@ -295,6 +301,7 @@ fn descriptors(start: &FrontStart) -> Vec<RawFd> {
         .chain(hubs)
         .chain(segments)
         .chain(listeners)
+        .chain(start.quic.iter().flat_map(QuicStart::descriptors))
         .chain([start.channel.as_fd().as_raw_fd()])
         .collect()
 }

@@ -15,6 +15,7 @@ use crate::listen::Listeners;
 use crate::log;
 use crate::means::{FrontPlan, Means, Started, ZygoteStart};
 use crate::programs::Programs;
+use crate::quic::Quic;
 use crate::settings;
 use crate::sockets::Sockets;
 use crate::upstream_tls;
@@ -27,6 +28,8 @@ pub struct System<'a> {
     pub programs: &'a Programs,
     /// The listening sockets.
     pub listeners: &'a Listeners,
+    /// What HTTP/3 needs beside them.
+    pub quic: &'a Quic,
     /// The certificates.
     pub certificates: &'a Certificates,
     /// The files of users.
@@ -51,7 +54,9 @@ impl Means for System<'_> {
     }
 
     fn front(&self, plan: FrontPlan<'_>) -> io::Result<Started> {
+        let server = self.listeners.with_real_addresses(plan.server)?;
         let front_sockets = front::FrontSockets {
+            quic: self.quic.for_front(&server)?,
             listeners: self.listeners.duplicate_plain(plan.server)?,
             tls_listeners: self.listeners.duplicate_tls(plan.server)?,
             credentials: self.certificates.of(plan.server),
@@ -60,7 +65,6 @@ impl Means for System<'_> {
             sockets: self.sockets.duplicate(plan.server)?,
             admin: self.admin.duplicate()?,
         };
-        let server = self.listeners.with_real_addresses(plan.server)?;
         front::fork(FrontPlan { server: &server, ..plan }, front_sockets, self.front)
     }
 }

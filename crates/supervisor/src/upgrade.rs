@@ -33,6 +33,8 @@ pub const PASSED: &str = "passed ";
 pub const CONTROL: &str = "control ";
 /// Begins the name of the admin listener; its address follows.
 pub const ADMIN: &str = "admin ";
+/// Begins the names of what HTTP/3 needs; an address follows, or other words.
+pub const QUIC: &str = "quic ";
 /// The name of standard error as it was before `log.error` has put a file in its place.
 pub const STDERR: &str = "stderr";
 
@@ -215,14 +217,23 @@ impl Predecessor {
         Some(self.sockets.swap_remove(at).1)
     }
 
-    /// All sockets that are for clients, with their names.
+    /// All that is for HTTP/3, with their names.
+    pub fn take_quic(&mut self) -> Vec<(String, OwnedFd)> {
+        self.take_all(|name| name.starts_with(QUIC))
+    }
+
+    /// All other sockets that are for clients, with their names.
     pub fn take_listeners(&mut self) -> Vec<(String, OwnedFd)> {
-        let is_other =
-            |name: &str| name.starts_with(CONTROL) || name.starts_with(ADMIN) || name == STDERR;
-        let (others, listeners) =
-            std::mem::take(&mut self.sockets).into_iter().partition(|(name, _)| is_other(name));
+        self.take_all(|name| {
+            !name.starts_with(CONTROL) && !name.starts_with(ADMIN) && name != STDERR
+        })
+    }
+
+    fn take_all(&mut self, is_one: impl Fn(&str) -> bool) -> Vec<(String, OwnedFd)> {
+        let all = std::mem::take(&mut self.sockets).into_iter();
+        let (taken, others) = all.partition(|(name, _)| is_one(name));
         self.sockets = others;
-        listeners
+        taken
     }
 
     /// Tells it that this version serves, and which of its sockets it has no use for.

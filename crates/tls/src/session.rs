@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use rustls::pki_types::CertificateDer;
 use rustls::{CipherSuite, HandshakeKind, ProtocolVersion, ServerConnection};
 
 use crate::certificate::Certificate;
@@ -13,7 +14,7 @@ use crate::certificate::Certificate;
 pub struct Session {
     /// The version of TLS, as OpenSSL names it.
     pub protocol: &'static str,
-    /// The cipher suite, as OpenSSL names it.
+    /// The cipher suite, as OpenSSL names it; empty if it is not known.
     pub cipher: &'static str,
     /// The name that the client asked for (SNI).
     pub name: Option<String>,
@@ -34,16 +35,20 @@ pub struct ClientCertificate {
     pub pem: String,
 }
 
+impl ClientCertificate {
+    fn of(der: &CertificateDer<'_>) -> Option<Box<ClientCertificate>> {
+        let certificate = Certificate::read(der).ok()?;
+        Some(Box::new(ClientCertificate { certificate, pem: pem(der) }))
+    }
+}
+
 impl Session {
     /// What this connection's handshake has negotiated. `asks_client`: whether clients are asked
     /// for certificates.
     pub fn of(connection: &ServerConnection, asks_client: bool) -> Session {
         let suite = connection.negotiated_cipher_suite();
         let client = connection.peer_certificates().and_then(<[_]>::first);
-        let client = client.and_then(|der| {
-            let certificate = Certificate::read(der).ok()?;
-            Some(Box::new(ClientCertificate { certificate, pem: pem(der) }))
-        });
+        let client = client.and_then(ClientCertificate::of);
         Session {
             protocol: protocol_name(connection.protocol_version()),
             cipher: suite.map_or("", |suite| cipher_name(suite.suite())),
@@ -54,10 +59,24 @@ impl Session {
         }
     }
 
+    /// What the handshake of a QUIC connection has negotiated, as far as its library tells: not the
+    /// cipher suite, and not whether it was resumed. `client` is the client's certificate.
+    pub fn of_quic(
+        name: Option<String>,
+        client: Option<&CertificateDer<'_>>,
+        asks_client: bool,
+    ) -> Session {
+        let protocol = protocol_name(Some(ProtocolVersion::TLSv1_3));
+        let client = client.and_then(ClientCertificate::of);
+        Session { protocol, cipher: "", name, is_resumed: false, asks_client, client }
+    }
+
     /// Gives the session as the variables that Apache has (`SSL_PROTOCOL` and so on).
     pub fn variables(&self, mut give: impl FnMut(&'static str, &str)) {
         give("SSL_PROTOCOL", self.protocol);
-        give("SSL_CIPHER", self.cipher);
+        if !self.cipher.is_empty() {
+            give("SSL_CIPHER", self.cipher);
+        }
         if let Some(name) = &self.name {
             give("SSL_TLS_SNI", name);
         }

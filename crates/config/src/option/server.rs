@@ -220,6 +220,32 @@ section! {
 }
 
 section! {
+    /// HTTP/3: HTTP over QUIC, on the UDP port of each address of `listen_tls`.
+    Http3 "http3" {
+        /// Whether clients may use HTTP/3. Responses over TLS tell them so (`Alt-Svc`).
+        enabled: bool = "false", ANY, Live, env "TOKAMAK_HTTP3_ENABLED";
+        /// Requests that a connection may have open at the same time; the client waits with more.
+        streams: Count = "128", within(1, 10_000), Live, env "TOKAMAK_HTTP3_STREAMS";
+        /// Requests after which a connection ends, once all of them are answered; clients go on
+        /// with a new one.
+        requests: Count = "10000", within(1, 1_000_000_000), Live, env "TOKAMAK_HTTP3_REQUESTS";
+        /// Requests that a client may cancel within ten seconds; after more the connection is
+        /// closed.
+        resets: Count = "200", within(1, 1_000_000), Live, env "TOKAMAK_HTTP3_RESETS";
+        /// Frames of no request that a client may send within ten seconds; after more the
+        /// connection is closed.
+        control_frames: Count = "2000", within(10, 1_000_000), Live, env "TOKAMAK_HTTP3_CONTROL_FRAMES";
+        /// Bytes of one request's body that a client may send before the server has taken them.
+        window: Size = "256KiB", within(64 * KIB, GIB), Live, env "TOKAMAK_HTTP3_WINDOW";
+        /// As `window`, for all requests of a connection together.
+        connection_window: Size = "1MiB", within(64 * KIB, GIB), Live, env "TOKAMAK_HTTP3_CONNECTION_WINDOW";
+        /// Bytes of responses that may be on their way on a connection and are not acknowledged;
+        /// a connection is no faster than this in each round trip.
+        send_window: Size = "1MiB", within(64 * KIB, GIB), Live, env "TOKAMAK_HTTP3_SEND_WINDOW";
+    }
+}
+
+section! {
     /// How long the server waits for a client, and for its own processes.
     Timeouts "timeouts" {
         /// From the first byte of a request to the end of its headers.

@@ -13,9 +13,7 @@ use tokamak_upstream::remote::{AddressState, Upstream};
 use crate::balancer::Balancer;
 use crate::cache::Content;
 use crate::clock::epoch;
-use crate::counters::{
-    Http2Counters, Http2Fault, LoopCounters, RouteCounts, STATUSES, WebSocketCounters,
-};
+use crate::counters::{LoopCounters, ProtocolFault, RouteCounts, STATUSES, WebSocketCounters};
 use crate::export::{Fate, SpanQueue};
 use crate::failure::{Failure, Side};
 use crate::push::SiteHub;
@@ -85,7 +83,7 @@ impl Figures {
         }
         self.add_limits(&mut samples);
         self.add_hubs(&mut samples);
-        self.add_http2(&mut samples);
+        self.add_multiplexed(&mut samples);
         self.add_websockets(&mut samples);
         self.add_tls(&mut samples);
         for coding in Coding::ALL {
@@ -187,15 +185,19 @@ impl Figures {
         }
     }
 
-    fn add_http2(&self, samples: &mut Samples) {
-        let sum = |of: &dyn Fn(&Http2Counters) -> &Counter| -> f64 {
-            self.loops.iter().map(|counters| of(&counters.http2).get()).sum::<u64>() as f64
+    fn add_multiplexed(&self, samples: &mut Samples) {
+        let sum = |of: &dyn Fn(&LoopCounters) -> &Counter| -> f64 {
+            self.loops.iter().map(|counters| of(counters).get()).sum::<u64>() as f64
         };
-        samples.add(Row::Http2Connections, &[], sum(&|it| &it.connections));
-        samples.add(Row::Http2Requests, &[], sum(&|it| &it.requests));
-        samples.add(Row::Http2Refused, &[], sum(&|it| &it.refused));
-        for fault in Http2Fault::ALL {
-            samples.add(Row::Http2Closed, &[fault.name()], sum(&|it| &it.closed[fault as usize]));
+        samples.add(Row::Http2Connections, &[], sum(&|it| &it.http2.connections));
+        samples.add(Row::Http2Requests, &[], sum(&|it| &it.http2.requests));
+        samples.add(Row::Http2Refused, &[], sum(&|it| &it.http2.refused));
+        samples.add(Row::Http3Connections, &[], sum(&|it| &it.http3.connections));
+        samples.add(Row::Http3Requests, &[], sum(&|it| &it.http3.requests));
+        for fault in ProtocolFault::ALL {
+            let (name, fault) = (fault.name(), fault as usize);
+            samples.add(Row::Http2Closed, &[name], sum(&|it| &it.http2.closed[fault]));
+            samples.add(Row::Http3Closed, &[name], sum(&|it| &it.http3.closed[fault]));
         }
     }
 

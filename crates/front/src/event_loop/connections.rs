@@ -15,8 +15,8 @@ pub enum Watched {
     Handshake(Arc<Activity>),
     /// A client's, with HTTP/1.
     Http(Arc<h1::ConnState>),
-    /// A client's, with HTTP/2.
-    Http2(Arc<ConnState>),
+    /// A client's, with HTTP/2 or HTTP/3.
+    Multiplexed(Arc<ConnState>),
     /// Of a proxy, before its PROXY header.
     Proxied(Arc<Activity>),
     /// A web server's.
@@ -28,7 +28,7 @@ impl Watched {
     pub fn activity(&self) -> &Activity {
         match self {
             Watched::Http(state) => &state.activity,
-            Watched::Http2(state) => &state.activity,
+            Watched::Multiplexed(state) => &state.activity,
             Watched::Proxied(activity)
             | Watched::Handshake(activity)
             | Watched::Fastcgi(activity) => activity,
@@ -38,12 +38,12 @@ impl Watched {
     /// Has a connection that serves several requests at the same time ended by its own task, which
     /// tells the client first. Returns whether the task has to do that now.
     pub fn leave(&self, now: u64) -> bool {
-        matches!(self, Watched::Http2(state) if state.leave(now))
+        matches!(self, Watched::Multiplexed(state) if state.leave(now))
     }
 
     /// Whether its task is ending the connection.
     pub fn is_leaving(&self) -> bool {
-        matches!(self, Watched::Http2(state) if state.is_leaving())
+        matches!(self, Watched::Multiplexed(state) if state.is_leaving())
     }
 }
 

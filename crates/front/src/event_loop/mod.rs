@@ -3,6 +3,7 @@
 
 pub mod accept;
 mod connections;
+mod quic;
 mod run;
 mod timeouts;
 
@@ -32,6 +33,7 @@ use crate::tls::{NotSecured, Protocol};
 use accept::{Accepted, Handoff};
 use connections::{Connections, OpenConnection, Watched};
 
+pub use quic::QuicSockets;
 pub use run::{Sockets, run};
 
 /// How often timeouts are checked while there are connections. A connection may exceed its timeout
@@ -62,6 +64,9 @@ pub enum Message {
     /// A connection of a draining loop has closed; it may have been the last one.
     Closed,
 }
+
+/// Why a connection is turned away when there are too many.
+const OPEN_CONNECTIONS: &str = "too many connections (limits.connections)";
 
 /// Why a connection is turned away when too many files are open.
 const OPEN_FILES: &str = "too many connections (RLIMIT_NOFILE, of open files)";
@@ -142,7 +147,7 @@ impl EventLoop {
     /// Why there is no room for this connection, if there is none.
     fn bound_reached(&self, accepted: &Accepted) -> Option<&'static str> {
         if self.context.connections() >= self.context.config.limits.connections {
-            return Some("too many connections (limits.connections)");
+            return Some(OPEN_CONNECTIONS);
         }
         // The kernel gives the lowest number that is free.
         let number = u64::try_from(accepted.stream()?.as_raw_fd()).ok()?;
@@ -167,7 +172,7 @@ impl EventLoop {
     async fn http2(self: Arc<Self>, io: H1Io, come: Bytes, open: OpenConnection) {
         let state = Arc::new(ConnState::new(io.addresses().clone()));
         // What was watched has a half of the socket.
-        self.connections().replace(open.position, Watched::Http2(state.clone()));
+        self.connections().replace(open.position, Watched::Multiplexed(state.clone()));
         if let Some((stream, _)) = io.leave() {
             h2::bound_unsent(&stream);
             h2::serve_connection(self.context.clone(), (stream, None), come, state).await;
@@ -312,7 +317,7 @@ impl EventLoop {
             }
             Protocol::Http2 => {
                 let state = Arc::new(ConnState::new(addresses));
-                self.connections().replace(open.position, Watched::Http2(state.clone()));
+                self.connections().replace(open.position, Watched::Multiplexed(state.clone()));
                 h2::bound_unsent(secured.stream.get_ref().0);
                 let transport = (secured.stream, secured.fragment);
                 Box::pin(h2::serve_connection(context, transport, Bytes::new(), state))

@@ -10,6 +10,7 @@ use tokamak_upstream::shm::{Gate, Notifier};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::accept::{Layers, Listener};
+use super::quic::{Quic, QuicSockets};
 use super::{EventLoop, Message, TICK};
 use crate::balancer::Record;
 use crate::{backend, log};
@@ -20,6 +21,8 @@ pub struct Sockets {
     pub http: Vec<TcpListener>,
     /// For HTTP clients with TLS.
     pub tls: Vec<TcpListener>,
+    /// For clients with HTTP/3, if there are to be any.
+    pub quic: Option<QuicSockets>,
     /// For web servers, in the order of the configuration.
     pub fastcgi: Vec<OwnedFd>,
 }
@@ -77,13 +80,15 @@ fn give_up(this: &EventLoop, error: &io::Error) -> ! {
 
 async fn live(
     this: &Arc<EventLoop>,
-    sockets: Sockets,
+    mut sockets: Sockets,
     bells: Vec<OwnedFd>,
     mut inbox: UnboundedReceiver<Message>,
 ) -> io::Result<()> {
     let EventLoop { context, .. } = &**this;
     let _bells = Notifier::listen(bells)?;
     let mut accepting = Vec::new();
+    let quic = sockets.quic.take();
+    let mut quic = quic.map(|quic| Quic::open(this, quic)).transpose()?;
     for listener in sockets.listeners(this)? {
         accepting.push(tokio::spawn(accept(this.clone(), listener)));
     }
@@ -114,6 +119,7 @@ async fn live(
                     for task in accepting.drain(..) {
                         task.abort();
                     }
+                    quic.iter_mut().for_each(Quic::drain);
                     context.draining.store(tokamak_cost::now(), Ordering::Relaxed);
                     // Their clients come back to the loops that accept now.
                     for hub in context.hubs() {
@@ -138,6 +144,9 @@ async fn live(
         if let Some(until) = drain_until
             && (context.balancer.connections(context.index) == 0 || tokamak_cost::now() > until)
         {
+            if let Some(quic) = quic.take() {
+                quic.close().await;
+            }
             context.flush_logs();
             return Ok(());
         }

@@ -38,7 +38,9 @@ impl EventLoop {
                 }
                 Waiting::Sending => limits.send,
                 // Its requests notice by themselves that their client has gone.
-                Waiting::Serving if matches!(watched, Watched::Http(_) | Watched::Http2(_)) => {
+                Waiting::Serving
+                    if matches!(watched, Watched::Http(_) | Watched::Multiplexed(_)) =>
+                {
                     continue;
                 }
                 Waiting::Serving => {

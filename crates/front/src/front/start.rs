@@ -10,6 +10,7 @@ use std::time::Instant;
 use tokamak_config::{self as config, TraceMode};
 use tokamak_lua::Engine;
 use tokamak_metrics::Counter;
+use tokamak_quic::Secret;
 use tokamak_sys::channel::Channel;
 use tokamak_upstream::remote::Upstream;
 use tokamak_upstream::shm::{Bounds, Gate};
@@ -126,7 +127,8 @@ impl Shared {
             upstream::resolve(&upstreams, &config)?;
         }
         let want = start.want_name.take();
-        let tls = start.tls.as_ref().map(|(_, all)| Tls::new(&config, all, want));
+        let secret = start.quic.as_ref().map(|quic| Arc::new(Secret::of(quic.secret)));
+        let tls = start.tls.as_ref().map(|(_, all)| Tls::new(&config, all, want, secret));
         let tls = tls.transpose().map_err(io::Error::other)?.map(Arc::new);
         let mut lines: BTreeMap<usize, Channel> = BTreeMap::new();
         for pool in &mut start.pools {

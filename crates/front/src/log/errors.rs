@@ -88,10 +88,10 @@ pub fn refused(client: &SocketAddr, status: u16, reason: &str) {
     of_client(&REQUESTS, client, message, &[("status", status.as_bytes())]);
 }
 
-/// Logs an HTTP/2 connection that was closed because the client broke a rule; limited as
+/// Logs a connection of this protocol that was closed because the client broke a rule; limited as
 /// [`refused`] is.
-pub fn closed(client: &SocketAddr, reason: &str) {
-    of_client(&CONNECTIONS, client, format_args!("HTTP/2 connection closed: {reason}"), &[]);
+pub fn closed(client: &SocketAddr, protocol: &str, reason: &str) {
+    of_client(&CONNECTIONS, client, format_args!("{protocol} connection closed: {reason}"), &[]);
 }
 
 /// Logs a client with which no handshake was possible; limited as [`refused`] is.

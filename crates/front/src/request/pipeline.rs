@@ -26,8 +26,9 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use tokamak_cache::Overrides;
+use tokamak_config as config;
 use tokamak_cost::{Ledger, Phase};
 use tokamak_upstream::body::Body;
 
@@ -69,6 +70,7 @@ where
     B: http_body::Body<Data = Bytes, Error = Cut> + Send + Unpin + 'static,
 {
     let takes_interim = takes_interim(&context.config, &*client, &request);
+    let could_use_http3 = could_use_http3(&context.config, &*client, request.version());
     let client = match &context.forwarding {
         Some(forwarding) => forwarding.resolve(client, &mut request),
         None => client,
@@ -78,6 +80,9 @@ where
         push::hide_token(&mut request);
     }
     let mut guard = account::open(context, site, &client, &mut request, moments);
+    if could_use_http3 {
+        guard.edits.offer_http3(&site.edits);
+    }
     // Before the limits: an authority that is refused gives no certificate.
     let tls = context.tls.as_ref();
     if let Some(answer) = tls.and_then(|tls| tls.challenge_answer(request.uri().path())) {
@@ -128,6 +133,17 @@ where
             Serving::Later(Box::pin(wait(context, caller, pending, incoming, guard)))
         }
     }
+}
+
+/// Whether the client is to be told of HTTP/3: it speaks TLS with this server itself, and is no
+/// proxy, whose own clients would be told.
+fn could_use_http3(config: &config::Server, client: &dyn Client, version: Version) -> bool {
+    let addresses = client.addresses();
+    config.http3.enabled
+        && version != Version::HTTP_3
+        && addresses.tls.is_some()
+        && !addresses.is_proxied
+        && !config.proxies.trusts(addresses.peer.ip())
 }
 
 /// Most bytes of a request's body.

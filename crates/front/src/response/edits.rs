@@ -3,7 +3,7 @@
 //! What depends on the site alone is made once, in [`SiteEdits`]; what a request asks for is chosen
 //! when it comes, in [`Edits`], and done when its response is there, by [`Edits::apply`].
 
-use http::header::HeaderValue;
+use http::header::{ALT_SVC, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use http::{Request, Response};
 use tokamak_config as config;
 use tokamak_cost::Ledger;
@@ -21,6 +21,8 @@ pub struct SiteEdits {
     compression: SiteCompression,
     /// Their `Strict-Transport-Security`.
     hsts: Option<HeaderValue>,
+    /// Their `Alt-Svc`, for clients that could use HTTP/3.
+    alt_svc: Option<HeaderValue>,
     /// Whether they have the names of their requests.
     names_requests: bool,
 }
@@ -31,6 +33,7 @@ impl SiteEdits {
         SiteEdits {
             compression: SiteCompression::new(site),
             hsts: https::hsts(site),
+            alt_svc: https::alt_svc(server, site),
             names_requests: server.request_ids,
         }
     }
@@ -52,6 +55,8 @@ pub struct Edits {
     pub is_timed: bool,
     /// Its `Strict-Transport-Security`.
     hsts: Option<HeaderValue>,
+    /// Its `Alt-Svc`.
+    alt_svc: Option<HeaderValue>,
     /// The request's name, if the response has it.
     request_id: Option<RequestId>,
 }
@@ -75,6 +80,11 @@ impl Edits {
         }
     }
 
+    /// Tells the client that it may use HTTP/3 from now on.
+    pub fn offer_http3(&mut self, site: &SiteEdits) {
+        self.alt_svc.clone_from(&site.alt_svc);
+    }
+
     /// Changes the response.
     pub fn apply(&mut self, response: &mut Response<Source>, ledger: &mut Ledger) {
         if let Some(changes) = &self.changes {
@@ -87,7 +97,10 @@ impl Edits {
             timing::add_header(ledger, response.headers_mut());
         }
         if let Some(hsts) = self.hsts.take() {
-            https::add_header(hsts, response.headers_mut());
+            response.headers_mut().entry(STRICT_TRANSPORT_SECURITY).or_insert(hsts);
+        }
+        if let Some(alt_svc) = self.alt_svc.take() {
+            response.headers_mut().entry(ALT_SVC).or_insert(alt_svc);
         }
         if let Some(id) = self.request_id.take() {
             id.add_header(response.headers_mut());

@@ -3,9 +3,9 @@
 
 use std::net::SocketAddr;
 
-use http::header::{CONTENT_TYPE, HeaderValue, LOCATION, STRICT_TRANSPORT_SECURITY};
+use http::header::{CONTENT_TYPE, HeaderValue, LOCATION};
 use http::request::Parts;
-use http::{HeaderMap, Response, StatusCode};
+use http::{Response, StatusCode};
 use tokamak_config as config;
 
 use super::pages;
@@ -77,9 +77,11 @@ pub fn hsts(site: &config::Site) -> Option<HeaderValue> {
     (seconds > 0).then(|| HeaderValue::try_from(value).ok()).flatten()
 }
 
-/// Adds that to a response, unless the application has its own.
-pub fn add_header(hsts: HeaderValue, headers: &mut HeaderMap) {
-    headers.entry(STRICT_TRANSPORT_SECURITY).or_insert(hsts);
+/// The value of `Alt-Svc` (RFC 7838) that tells the clients of a site of HTTP/3, if there is any. A
+/// browser believes it for a day; when it cannot connect, it goes on without.
+pub fn alt_svc(server: &config::Server, site: &config::Site) -> Option<HeaderValue> {
+    let port = server.http3.enabled.then(|| port(server, site))?;
+    HeaderValue::try_from(format!("h3=\":{port}\"; ma=86400")).ok()
 }
 
 #[cfg(test)]

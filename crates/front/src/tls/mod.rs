@@ -3,6 +3,7 @@
 mod challenges;
 mod counters;
 mod on_demand;
+mod quic;
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -13,6 +14,7 @@ use std::task::{Poll, ready};
 
 use bytes::Bytes;
 use tokamak_config::{self as config, ClientAuth, TlsVersion, UnknownName};
+use tokamak_quic::Secret;
 use tokamak_tls::{Credentials, Names, ServerConfig, Session, Settings};
 use tokio::io::ReadBuf;
 use tokio::net::TcpStream;
@@ -26,6 +28,7 @@ use challenges::Challenges;
 pub use counters::{Failed, HandshakeCounters};
 use on_demand::OnDemand;
 pub use on_demand::WantName;
+pub use quic::QuicTls;
 
 /// The first byte of a client that speaks TLS: a record with its ClientHello.
 const HANDSHAKE: u8 = 0x16;
@@ -48,6 +51,8 @@ pub struct Tls {
     /// When the certificates end, by their first names: seconds since 1970.
     ends: RwLock<BTreeMap<String, u64>>,
     challenges: Challenges,
+    /// What handshakes of QUIC need, if there is HTTP/3.
+    pub quic: Option<QuicTls>,
     /// How handshakes end.
     pub counters: HandshakeCounters,
 }
@@ -103,7 +108,7 @@ pub enum NotSecured {
 
 impl Tls {
     /// With these settings and credentials. `want` has certificates ordered for further names, if
-    /// the settings allow that.
+    /// the settings allow that. `secret` is what the fronts of the server share, if there is HTTP/3.
     ///
     /// # Errors
     /// Fails with what is wrong with the credentials.
@@ -111,6 +116,7 @@ impl Tls {
         server: &Arc<config::Server>,
         credentials: &Credentials,
         want: Option<WantName>,
+        secret: Option<Arc<Secret>>,
     ) -> Result<Tls, String> {
         let config = &server.tls;
         let settings = Settings {
@@ -131,8 +137,10 @@ impl Tls {
         let challenges = Challenges::new(&credentials.challenges)?;
         let want = want.filter(|_| server.acme.on_demand.is_some());
         let on_demand = want.map(|want| OnDemand::new(server.clone(), want)).transpose()?;
+        let quic = secret.map(|secret| QuicTls::new(&server.http3, &settings, secret, credentials));
+        let quic = quic.transpose()?;
         let counters = HandshakeCounters::default();
-        Ok(Tls { settings, config, on_demand, ends, challenges, counters })
+        Ok(Tls { settings, config, on_demand, ends, challenges, quic, counters })
     }
 
     /// Uses these credentials for the next connections. On an error the old ones stay in use.
@@ -141,6 +149,9 @@ impl Tls {
     /// As [`Tls::new`].
     pub fn renew(&self, credentials: &Credentials) -> Result<(), String> {
         let config = tokamak_tls::server_config(&self.settings, credentials)?;
+        if let Some(quic) = &self.quic {
+            quic.renew(credentials)?;
+        }
         self.challenges.renew(&credentials.challenges)?;
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
         *self.ends.write().unwrap_or_else(PoisonError::into_inner) = credentials.ends();

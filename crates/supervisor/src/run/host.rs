@@ -20,6 +20,7 @@ use crate::listen::Listeners;
 use crate::log::{self, Level};
 use crate::notify::{self, Notice};
 use crate::programs::Programs;
+use crate::quic::Quic;
 use crate::settings;
 use crate::sockets::Sockets;
 use crate::system::System;
@@ -36,6 +37,7 @@ pub(super) struct Host {
     /// Standard error as it was at the start; `log.error` may have put a file in its place.
     pub stderr: OwnedFd,
     pub listeners: Listeners,
+    pub quic: Quic,
     pub certificates: Certificates,
     pub users: UserFilesWatch,
     pub sockets: Sockets,
@@ -53,6 +55,7 @@ impl Host {
         System {
             programs: &self.programs,
             listeners: &self.listeners,
+            quic: &self.quic,
             certificates: &self.certificates,
             users: &self.users,
             sockets: &self.sockets,
@@ -93,6 +96,8 @@ impl Outside for Host {
         let addresses = [&server.listen[..], &server.listen_tls].concat();
         self.programs.open(server, &*self.setup.php)?;
         self.listeners.open(&addresses).map_err(|wrong| wrong.to_string())?;
+        let real = self.with_real_addresses(server);
+        self.quic.open(&real).map_err(|wrong| wrong.to_string())?;
         self.sockets.open(server).map_err(|wrong| wrong.to_string())?;
         self.certificates.load(server)?;
         upstream_tls::read(server)?;
@@ -102,6 +107,8 @@ impl Outside for Host {
     fn keep(&mut self, servers: &[&Server]) {
         let listens = servers.iter().flat_map(|server| [&server.listen[..], &server.listen_tls]);
         self.listeners.keep(&listens.collect::<Vec<_>>());
+        let real = servers.iter().map(|server| self.with_real_addresses(server));
+        self.quic.keep(&real.collect::<Vec<_>>());
         self.programs.keep(servers);
         self.certificates.keep(servers);
         self.users.keep(servers);

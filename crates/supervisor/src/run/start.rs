@@ -24,6 +24,7 @@ use crate::listen::Listeners;
 use crate::log::{self, Level};
 use crate::notify;
 use crate::programs::Programs;
+use crate::quic::{Quic, is_udp};
 use crate::settings;
 use crate::shared_tickets::SharedTickets;
 use crate::sockets::Sockets;
@@ -59,11 +60,17 @@ fn start(setup: Setup, mut predecessor: Option<Predecessor>) -> Result<(), Failu
     // Before the sockets for clients: who can connect there can ask the admin listener, too.
     let admin = AdminSocket::open(setup.server.admin.as_ref(), predecessor.as_mut());
     let admin = admin.map_err(failure)?;
-    let listeners = match &mut predecessor {
-        Some(predecessor) => Listeners::adopt(predecessor.take_listeners()),
-        None => Listeners::with_passed(process::passed_sockets()),
+    let (quic, listeners) = match &mut predecessor {
+        Some(predecessor) => {
+            let quic = Quic::adopt(predecessor.take_quic());
+            (quic, Listeners::adopt(predecessor.take_listeners()))
+        }
+        None => {
+            let (udp, others) = process::passed_sockets().into_iter().partition(is_udp);
+            (Quic::with_passed(udp), Listeners::with_passed(others))
+        }
     };
-    let mut listeners = listeners.map_err(failure)?;
+    let (mut quic, mut listeners) = (quic.map_err(failure)?, listeners.map_err(failure)?);
     let addresses = [&setup.server.listen[..], &setup.server.listen_tls].concat();
     listeners.open(&addresses).map_err(failure)?;
     let mut sockets = Sockets::default();
@@ -71,6 +78,7 @@ fn start(setup: Setup, mut predecessor: Option<Predecessor>) -> Result<(), Failu
     let resolved = settings::resolve(&setup.server).map_err(failure)?;
     let identities = Identities::of(&resolved).map_err(failure)?;
     let server = listeners.with_real_addresses(&setup.server).map_err(failure)?;
+    quic.open(&server).map_err(failure)?;
     let default_path = match server.listen.iter().chain(&server.listen_tls).next() {
         Some(address) => client::default_path(*address),
         None if setup.server.fpm.is_some() => client::fpm_path(),
@@ -130,6 +138,7 @@ fn start(setup: Setup, mut predecessor: Option<Predecessor>) -> Result<(), Failu
         programs,
         stderr,
         listeners,
+        quic,
         certificates,
         users,
         sockets,

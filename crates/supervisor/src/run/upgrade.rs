@@ -61,6 +61,7 @@ impl Supervisor {
         };
         let origin = self.host.origin.as_ref().map_err(unknown)?;
         let mut sockets: Vec<(String, OwnedFd)> = self.host.listeners.for_successor()?;
+        sockets.extend(self.host.quic.for_successor()?);
         sockets.extend(self.host.control.for_successor()?);
         sockets.extend(self.host.admin.for_successor()?);
         sockets.push((STDERR.to_owned(), self.host.stderr.try_clone()?));

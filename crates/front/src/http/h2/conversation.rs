@@ -11,7 +11,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::EXPECT;
 use tokamak_config as config;
-use tokamak_cost::Ledger;
 use tokamak_metrics::Counter;
 use tokamak_nghttp2::{Broken, Event, Head, Limits, Reason, Session};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -26,13 +25,12 @@ use super::shared::Shared;
 use super::stream::Stream;
 use crate::client::activity::DRAIN_IDLE;
 use crate::context::Context;
-use crate::counters::{Http2Counters, Http2Fault};
-use crate::http::h1::screen::Violation;
-use crate::http::multiplex::{ConnState, Pace, Priority};
+use crate::counters::{MultiplexCounters, ProtocolFault};
+use crate::http::multiplex::{ConnState, Pace, Priority, refuse};
 use crate::log;
 use crate::request::account::Moments;
 use crate::request::pipeline::{self, Serving};
-use crate::response::{Reply, RequestGuard, pages};
+use crate::response::Reply;
 
 /// Requests that a connection begins before other tasks of the event loop get their turn. Ten times
 /// more would let one connection hold up all others for as long; a tenth would poll the connection
@@ -126,7 +124,7 @@ fn limits(config: &config::Server) -> Limits {
 }
 
 /// Counts one, if anybody can see the number.
-fn count(context: &Context, of: impl Fn(&Http2Counters) -> &Counter) {
+fn count(context: &Context, of: impl Fn(&MultiplexCounters) -> &Counter) {
     if let Some(counters) = &context.counters {
         of(&counters.http2).add(1);
     }
@@ -262,15 +260,15 @@ where
     /// The library cannot go on.
     fn give_up(&mut self, broken: Broken) {
         let reason = broken.reason().unwrap_or(Reason::PROTOCOL_ERROR);
-        self.fault(Http2Fault::Protocol, &format!("{reason} ({broken})"));
+        self.fault(ProtocolFault::Protocol, &format!("{reason} ({broken})"));
         self.session.lock().session.abort(reason);
     }
 
     /// Logs once why the connection ends, if the client is to blame.
-    fn fault(&mut self, fault: Http2Fault, reason: &str) {
+    fn fault(&mut self, fault: ProtocolFault, reason: &str) {
         if !std::mem::replace(&mut self.counted.fault, true) {
             count(&self.context, |http2| &http2.closed[fault as usize]);
-            log::closed(&self.state.addresses.peer, reason);
+            log::closed(&self.state.addresses.peer, "HTTP/2", reason);
         }
     }
 
@@ -282,7 +280,7 @@ where
         {
             let reason =
                 if text.is_empty() { reason.to_string() } else { format!("{reason} ({text})") };
-            self.fault(Http2Fault::Protocol, &reason);
+            self.fault(ProtocolFault::Protocol, &reason);
         }
     }
 
@@ -445,7 +443,7 @@ where
             }
             Err(violation) => {
                 session.change(|session| session.drop_body(id));
-                refuse(&client, violation, now)
+                refuse(client.clone(), violation, now)
             }
         };
         let mut answer = Answer { client, serving, is_head, context: context.clone() };
@@ -464,16 +462,6 @@ impl<T> Drop for Conversation<T> {
         self.session.close();
         self.session.scheduler.close();
     }
-}
-
-/// The page for a request that breaks a rule. It is not written into the access log, as one of
-/// HTTP/1 is not.
-fn refuse(client: &Arc<Stream>, violation: Violation, now: u64) -> Serving {
-    let failure = violation.failure();
-    let peer = &client.peer();
-    log::refused(peer, failure.status().as_u16(), violation.reason());
-    let guard = RequestGuard::new(Some(client.clone()), Ledger::unread(now));
-    Serving::Now(Some(Reply::respond(pages::failed(failure), guard)))
 }
 
 /// The answer to a request.

@@ -7,15 +7,11 @@
 use tokamak_nghttp2::Reason;
 
 use super::order::Order;
-use crate::counters::Http2Fault;
+use crate::counters::ProtocolFault;
+use crate::http::multiplex::Budget;
 
 /// The bytes that begin a connection (RFC 9113 section 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// The time for which the limits hold, in nanoseconds: ten seconds. A tenth would count a page's
-/// images that a visitor does not wait for as an attack; ten times more would let an attack go on
-/// for ten times as long after a calm time.
-const WINDOW: u64 = 10_000_000_000;
 
 /// Control frames that are due with a request: its CONTINUATION and PRIORITY frames, and window
 /// updates for what it is answered.
@@ -72,14 +68,14 @@ pub enum Http2Violation {
 
 impl Http2Violation {
     /// What it counts as.
-    pub fn fault(self) -> Http2Fault {
+    pub fn fault(self) -> ProtocolFault {
         match self {
-            Http2Violation::Resets => Http2Fault::Resets,
-            Http2Violation::ControlFrames => Http2Fault::ControlFrames,
+            Http2Violation::Resets => ProtocolFault::Resets,
+            Http2Violation::ControlFrames => ProtocolFault::ControlFrames,
             Http2Violation::EmptyPieces
             | Http2Violation::Ended(_)
             | Http2Violation::NoIncrement(_)
-            | Http2Violation::Backwards => Http2Fault::Protocol,
+            | Http2Violation::Backwards => ProtocolFault::Protocol,
         }
     }
 
@@ -108,39 +104,6 @@ impl Http2Violation {
             }
             Http2Violation::Backwards => "PROTOCOL_ERROR (the streams are not in their order)",
         }
-    }
-}
-
-/// A number that may be spent within [`WINDOW`].
-#[derive(Debug)]
-struct Budget {
-    limit: u64,
-    left: u64,
-    /// When `left` last grew with the time.
-    since: u64,
-}
-
-impl Budget {
-    fn new(limit: usize, now: u64) -> Budget {
-        Budget { limit: limit as u64, left: limit as u64, since: now }
-    }
-
-    /// Takes one. Returns whether there was one.
-    fn spend(&mut self, now: u64) -> bool {
-        let passed = now.saturating_sub(self.since).min(WINDOW);
-        // At most 10^10 times 10^6: see the bounds of the options.
-        let grown = passed * self.limit / WINDOW;
-        if grown > 0 {
-            self.since = now;
-            self.earn(grown);
-        }
-        let has_one = self.left > 0;
-        self.left = self.left.saturating_sub(1);
-        has_one
-    }
-
-    fn earn(&mut self, count: u64) {
-        self.left = self.limit.min(self.left.saturating_add(count));
     }
 }
 

@@ -1,6 +1,5 @@
 //! One request of an HTTP/2 connection, as the client that waits for its response.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -48,11 +47,6 @@ impl Stream {
             kept.priority = priority.unwrap_or(Priority::UNKNOWN);
         }
         Arc::new(Stream { connection, session, id, number, has_priority })
-    }
-
-    /// The address of the client.
-    pub fn peer(&self) -> SocketAddr {
-        self.connection.addresses.peer
     }
 
     /// The response has these fields, which may say how urgent it is.
