@@ -70,6 +70,7 @@ mod harness;
 mod http;
 /// HTTP/2: what the front serves by it, its limits, and h2spec's cases.
 mod http2;
+mod http3;
 /// Applications of HTTP.
 mod http_upstream;
 /// Idle connections give their buffers to later ones.

@@ -34,18 +34,26 @@ impl Page {
     /// Opens the page in a browser that has this home directory. If the browser cannot load it, its
     /// reason is returned, such as `net::ERR_CERT_AUTHORITY_INVALID`.
     pub fn open_by(home: &Home, url: &str) -> Result<Page, String> {
-        let mut page = Page::start(home);
+        let mut page = Page::start(home, &["--disable-quic"]);
         page.go(url).map(|()| page)
+    }
+
+    /// As [`Page::open_by`], over QUIC from the first connection on.
+    pub fn open_over_quic(home: &Home, authority: &str, path: &str) -> Result<Page, String> {
+        let quic = format!("--origin-to-force-quic-on={authority}");
+        let mut page = Page::start(home, &["--enable-quic", &quic]);
+        page.go(&format!("https://{authority}{path}")).map(|()| page)
     }
 
     /// A browser with an empty page. `timeout` ends a browser that hangs, and then its answers end,
     /// too.
-    fn start(home: &Home) -> Page {
+    fn start(home: &Home, arguments: &[&str]) -> Page {
         let mut chromium = Command::new("timeout")
             .args(["--kill-after=5", "120", "sh", "-c", START, "sh"])
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
             .args(["--disable-background-networking", "--disable-component-update"])
-            .args(["--disable-sync", "--disable-quic", "--remote-debugging-pipe"])
+            .args(["--disable-sync", "--remote-debugging-pipe"])
+            .args(arguments)
             .arg(format!("--user-data-dir={}", home.profile().display()))
             .env("HOME", home.path())
             .env("TMPDIR", home.path())
