@@ -1,5 +1,6 @@
 //! Hands packets to the event loops that serve their connections.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -96,13 +97,16 @@ impl Exchange {
     }
 
     /// Hands over a packet. One for which there is no room is dropped: its sender sends it again.
-    pub(crate) fn give(&self, route: Route, packet: Packet) {
+    /// Returns whether there is still somebody who gets such packets: of a front that has ended,
+    /// nobody does.
+    pub(crate) fn give(&self, route: Route, packet: Packet) -> bool {
         if route.front == self.front {
             self.put(route, packet);
-        } else if let Some((_, line)) = self.others.iter().find(|(front, _)| *front == route.front)
-        {
-            let _ = line.send(&packet.encode(), &[]);
+            return true;
         }
+        let mut others = self.others.iter().filter(|(front, _)| *front == route.front);
+        let sent = others.next().map(|(_, line)| line.send(&packet.encode(), &[]));
+        !matches!(sent, Some(Err(error)) if error.kind() != io::ErrorKind::WouldBlock)
     }
 
     /// Takes a packet that another front has handed over, in its form between two processes.

@@ -101,9 +101,12 @@ impl RoutedSocket {
         while at < meta.len {
             let end = meta.len.min(at + stride);
             let route = self.exchange.route(&buffer[at..end]);
-            if route != self.own && self.exchange.knows(route) {
-                self.exchange.give(route, Packet::new(&buffer[at..end], meta, self.local));
-            } else {
+            let packet = || Packet::new(&buffer[at..end], meta, self.local);
+            let is_given = route != self.own
+                && self.exchange.knows(route)
+                && self.exchange.give(route, packet());
+            // What nobody else gets is answered here: the connection is gone.
+            if !is_given {
                 buffer.copy_within(at..end, kept);
                 kept += end - at;
             }

@@ -10,9 +10,10 @@ use crate::services::home::Home;
 fn a_browser_loads_a_page() {
     let (secured, target) = with_lines(Setup::new(Kind::Classic), &[ADMIN]);
     let home = Home::new();
-    home.trusts(&secured.folder.path("localhost.pem"));
+    let certificate = secured.folder.path("localhost.pem");
     let authority = format!("localhost:{}", target.address().port());
-    let mut page = Page::open_over_quic(&home, &authority, "/hello.php").expect("a page");
+    let mut page =
+        Page::open_over_quic(&home, &certificate, &authority, "/hello.php").expect("a page");
     let protocol = "performance.getEntriesByType('navigation')[0].nextHopProtocol";
     assert_eq!(page.value(protocol), "h3");
     let vars = "fetch('/server.php').then(response => response.json())";

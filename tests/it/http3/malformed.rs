@@ -50,7 +50,7 @@ fn a_malformed_request_ends_alone() {
             headers(&[(b":method", b"GET"), (b":scheme", b"https"), (b":path", b"/")]),
             MESSAGE_ERROR,
         ),
-        ("CONNECT", head("CONNECT", "/", &[]), "400"),
+        ("CONNECT", head("CONNECT", "/", &[]), "405"),
         ("TRACE", head("TRACE", "/hello.php", &[]), "405"),
         ("another host", with(b"host", b"other"), MESSAGE_ERROR),
         ("two hosts", head("GET", "/", &[(b"host", b"localhost"), (b"host", b"localhost")]), "400"),

@@ -3,11 +3,11 @@
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use super::client::{Connection, Target, closed, request, send};
+use super::client::{Connection, Target, closed, held, request, send, until};
 use super::with_lines;
 use crate::harness::{Kind, Server, numbered};
 use crate::http2::client::{PATIENCE, runtime};
-use crate::operate::{command, operated, reload};
+use crate::operate::{command, kill, operated, reload, status};
 
 fn operated_server(lines: &[&str]) -> (crate::tls::Secured, Target) {
     with_lines(operated(Kind::Classic).site("php"), lines)
@@ -24,9 +24,9 @@ async fn get(connection: &Connection, path: &str) -> Result<Vec<u8>, String> {
 fn lives_through(server: &Server, target: &Target, change: impl FnOnce()) {
     runtime().block_on(async {
         let connection = target.connect().await.unwrap();
-        let held = connection.client.clone();
-        let held = tokio::spawn(send(held, request("GET", "/hold.php?name=through"), Vec::new()));
-        super::client::held(server, "through").await;
+        let asked = request("GET", "/hold.php?name=through");
+        let through = tokio::spawn(send(connection.client.clone(), asked, Vec::new()));
+        held(server, "through").await;
         change();
         // The new front reads the port; packets of this connection are handed over.
         let upload = numbered(100_000);
@@ -34,7 +34,7 @@ fn lives_through(server: &Server, target: &Target, change: impl FnOnce()) {
         let other = tokio::time::timeout(PATIENCE, other).await.unwrap().expect("an answer");
         assert!(*other.1.body() == upload);
         server.let_go("through");
-        let answer = tokio::time::timeout(PATIENCE, held).await.unwrap().unwrap();
+        let answer = tokio::time::timeout(PATIENCE, through).await.unwrap().unwrap();
         assert_eq!(answer.expect("an answer").1.status(), 200);
         let end = tokio::time::timeout(PATIENCE, connection.quic.closed()).await;
         let end = end.expect("the connection ends by itself");
@@ -51,13 +51,14 @@ fn a_connection_lives_through_a_reload() {
 
 #[test]
 fn connections_of_all_event_loops_live_through_two_reloads() {
-    let (secured, target) = operated_server(&["loops = 3"]);
+    let setup = operated(Kind::Classic).site("php").workers(6);
+    let (secured, target) = with_lines(setup, &["loops = 3"]);
     runtime().block_on(async {
         let mut all = Vec::new();
         for _ in 0..12 {
             let connection = target.connect().await.unwrap();
             let client = connection.client.clone();
-            let path = "/sleep.php?ms=3000";
+            let path = "/sleep.php?ms=300";
             all.push((connection, tokio::spawn(send(client, request("GET", path), Vec::new()))));
         }
         for _ in 0..2 {
@@ -105,13 +106,49 @@ fn a_stop_answers_what_is_under_way() {
     runtime().block_on(async {
         let connection = target.connect().await.unwrap();
         let client = connection.client.clone();
-        let path = "/sleep.php?ms=2000";
-        let held = tokio::spawn(send(client, request("GET", path), Vec::new()));
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        let asked = request("GET", "/hold.php?name=stop");
+        let stopping = tokio::spawn(send(client, asked, Vec::new()));
+        held(&secured.server, "stop").await;
         secured.server.main_process().signal("TERM");
-        let answer = tokio::time::timeout(PATIENCE, held).await.unwrap().unwrap();
+        secured.server.let_go("stop");
+        let answer = tokio::time::timeout(PATIENCE, stopping).await.unwrap().unwrap();
         assert_eq!(answer.expect("an answer").1.status(), 200);
         let end = tokio::time::timeout(PATIENCE, connection.quic.closed()).await.unwrap();
         assert!(closed(&end).starts_with("closed"), "{end:?}");
     });
+}
+
+/// A request that takes longer than the time for draining: its client learns that it is over.
+#[test]
+fn who_is_not_answered_in_time_is_told() {
+    let (secured, target) = operated_server(&[]);
+    runtime().block_on(async {
+        let connection = target.connect().await.unwrap();
+        let asked = request("GET", "/hold.php?name=long");
+        let asked = tokio::spawn(send(connection.client.clone(), asked, Vec::new()));
+        held(&secured.server, "long").await;
+        reload(&secured.server).unwrap();
+        let end = tokio::time::timeout(PATIENCE, connection.quic.closed()).await.unwrap();
+        assert_eq!(closed(&end), "closed 0x100");
+        assert!(asked.await.unwrap().is_err());
+    });
+}
+
+/// The front dies with its connections. The next one tells their clients so.
+#[test]
+fn who_has_lost_a_connection_is_told() {
+    let (secured, target) = operated_server(&[]);
+    runtime().block_on(async {
+        let connection = target.connect().await.unwrap();
+        get(&connection, "/hello.php").await.unwrap();
+        let front = status(&secured.server)["front_pid"].as_u64().expect("a front");
+        kill("KILL", front);
+        let other = || status(&secured.server)["front_pid"].as_u64().filter(|pid| *pid != front);
+        until(other).await;
+        let lost = tokio::time::timeout(Duration::from_secs(20), get(&connection, "/hello.php"));
+        assert!(lost.await.expect("in time").is_err());
+        let end = connection.quic.close_reason().expect("it is closed");
+        assert!(matches!(end, quinn::ConnectionError::Reset), "{end:?}");
+    });
+    assert_eq!(target.get("/hello.php").status(), 200);
 }

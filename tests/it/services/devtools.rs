@@ -2,6 +2,7 @@
 //! there, by the protocol of Chromium's developer tools over a pipe.
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
@@ -38,10 +39,23 @@ impl Page {
         page.go(url).map(|()| page)
     }
 
-    /// As [`Page::open_by`], over QUIC from the first connection on.
-    pub fn open_over_quic(home: &Home, authority: &str, path: &str) -> Result<Page, String> {
+    /// As [`Page::open_by`], over QUIC from the first connection on. Over QUIC Chromium believes no
+    /// authority that its user has added, so it is told to believe the key of this certificate.
+    pub fn open_over_quic(
+        home: &Home,
+        certificate: &Path,
+        authority: &str,
+        path: &str,
+    ) -> Result<Page, String> {
+        const HASH: &str = "openssl x509 -in \"$0\" -noout -pubkey \
+            | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary | base64";
+        let hash = Command::new("sh").args(["-ec", HASH]).arg(certificate).output();
+        let hash = String::from_utf8(hash.expect("openssl runs").stdout).expect("text");
+        let key = format!("--ignore-certificate-errors-spki-list={}", hash.trim());
         let quic = format!("--origin-to-force-quic-on={authority}");
-        let mut page = Page::start(home, &["--enable-quic", &quic]);
+        // It knows `localhost` as ::1, too, and does not try another address over QUIC.
+        let resolve = "--host-resolver-rules=MAP localhost 127.0.0.1";
+        let mut page = Page::start(home, &["--enable-quic", &quic, &key, resolve]);
         page.go(&format!("https://{authority}{path}")).map(|()| page)
     }
 

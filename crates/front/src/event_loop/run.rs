@@ -15,6 +15,10 @@ use super::{EventLoop, Message, TICK};
 use crate::balancer::Record;
 use crate::{backend, log};
 
+/// How long before the end of the time for draining clients of QUIC are told that it is over, in
+/// nanoseconds: a tick later, and what that takes, is still before the end.
+const TIME_TO_CLOSE: u64 = 2 * TICK.as_nanos() as u64;
+
 /// The sockets on which an event loop accepts.
 pub struct Sockets {
     /// For HTTP clients.
@@ -141,14 +145,19 @@ async fn live(
                 }
             }
         }
-        if let Some(until) = drain_until
-            && (context.balancer.connections(context.index) == 0 || tokamak_cost::now() > until)
-        {
-            if let Some(quic) = quic.take() {
+        if let Some(until) = drain_until {
+            let (now, is_idle) =
+                (tokamak_cost::now(), context.balancer.connections(context.index) == 0);
+            // The end of this process tells clients of TCP; those of QUIC are told by packets.
+            if (is_idle || now + TIME_TO_CLOSE > until)
+                && let Some(quic) = quic.take()
+            {
                 quic.close().await;
             }
-            context.flush_logs();
-            return Ok(());
+            if is_idle || now > until {
+                context.flush_logs();
+                return Ok(());
+            }
         }
     }
 }
