@@ -32,7 +32,8 @@ fuzz_target!(|input: (u8, &[u8])| {
         while let Some(event) = session.next_event() {
             match event {
                 Event::Request { stream, head } => {
-                    let size: usize = head.fields().map(|(name, value)| name.len() + value.len()).sum();
+                    let size: usize =
+                        head.fields().map(|(name, value)| name.len() + value.len()).sum();
                     assert_eq!(size, head.size());
                     if choice & 1 == 0 {
                         session.respond(stream, &[STATUS], choice & 2 == 0);

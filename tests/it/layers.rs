@@ -67,6 +67,8 @@ const RULES: &[Rule] = &[
         ours: &[],
         never: &["tokio", "tokio-rustls", "hyper", "http", "libc", "serde", "toml_edit"],
     },
+    // QUIC's packets find their event loop. What is said in its streams is the front's.
+    Rule { name: "quic", ours: &["sys"], never: &["hyper", "http", "libc", "serde", "toml_edit"] },
     // HTTP/2 by the C library: bytes in, events out. It knows no sockets and no time.
     Rule { name: "nghttp2", ours: &[], never: REACTOR },
     Rule {
@@ -131,7 +133,7 @@ const RULES: &[Rule] = &[
         name: "front",
         ours: &[
             "auth", "cache", "config", "cost", "fastcgi", "fpm", "lua", "mercure", "metrics",
-            "nghttp2", "outbound", "profile", "sys", "tls", "trace", "upstream",
+            "nghttp2", "outbound", "profile", "quic", "sys", "tls", "trace", "upstream",
         ],
         never: &["toml_edit", "serde"],
     },

@@ -59,6 +59,7 @@ pub use client::forwarded::chain;
 pub use front::{Front, QuicStart, Start};
 pub use http::h1::screen;
 pub use http::h2::Meter;
+pub use http::h3::Control;
 pub use http::proxy_protocol::{
     Decoder as ProxyHeaderDecoder, Ends as ProxyEnds, Malformed as MalformedProxyHeader,
     ProxyHeader as ProxyTold,

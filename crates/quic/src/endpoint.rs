@@ -23,8 +23,8 @@ const ONE_WAY_STREAMS: u32 = 8;
 const INCOMING: usize = 1024;
 const INCOMING_BYTES: u64 = 4 * 1024 * 1024;
 
-/// How often a silent client is asked whether it is still there, so that a response which takes long
-/// is not given up by either side. Half of what browsers wait.
+/// How often a silent client is asked whether it is still there, so that a response which takes
+/// long is not given up by either side. Half of what browsers wait.
 pub const ASK_EVERY: Duration = Duration::from_secs(15);
 
 /// What a client may do on one connection.

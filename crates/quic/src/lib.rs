@@ -12,6 +12,7 @@ mod id;
 mod packet;
 mod socket;
 
+pub use destination::destination;
 pub use endpoint::{ASK_EVERY, Limits, endpoint, server_config};
 pub use exchange::{Exchange, Inbox};
 pub use id::{Route, Secret};

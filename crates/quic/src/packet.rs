@@ -46,13 +46,13 @@ impl Packet {
 
     /// What the QUIC library wants to know of it.
     pub fn meta(&self) -> RecvMeta {
-        let mut meta = RecvMeta::default();
-        meta.addr = self.peer;
-        meta.len = self.bytes.len();
-        meta.stride = self.bytes.len();
-        meta.ecn = EcnCodepoint::from_bits(self.ecn);
-        meta.dst_ip = self.local;
-        meta
+        RecvMeta {
+            addr: self.peer,
+            len: self.bytes.len(),
+            stride: self.bytes.len(),
+            ecn: EcnCodepoint::from_bits(self.ecn),
+            dst_ip: self.local,
+        }
     }
 
     /// Its form between two processes.

@@ -9,6 +9,9 @@ use crate::fastcgi::backend::{Backend, whole};
 use crate::harness::{
     Head, Kind, Request, Response, Row, Server, Setup, check_by, get, numbered, post, row,
 };
+use crate::http3;
+
+use crate::tls::Secured;
 
 use super::client::{self, PATIENCE, Target, runtime};
 use super::curl;
@@ -59,14 +62,31 @@ fn over_http2(server: &Server, rows: &[Row]) {
     check_by(server.kind, rows, |request| ask(&target, "http", request));
 }
 
-fn wiki(lines: &str) -> Server {
+/// The rows hold over three protocols.
+#[track_caller]
+fn check_all((secured, target): &(Secured, http3::client::Target), rows: &[Row]) {
+    check_both(&secured.server, rows);
+    check_by(secured.server.kind, rows, |request| target.ask(request));
+}
+
+fn wiki_setup(lines: &str) -> Setup {
     let setup = Setup::new(Kind::Classic).site("sites/rules/wiki").front_controller("index.php");
-    setup.site_line(lines).start()
+    setup.site_line(lines)
+}
+
+fn wiki(lines: &str) -> Server {
+    wiki_setup(lines).start()
+}
+
+/// The same, with HTTP/3, too.
+fn secured_wiki(lines: &str) -> (Secured, http3::client::Target) {
+    http3::with_lines(wiki_setup(lines), &[])
 }
 
 #[test]
 fn compression() {
-    let server = Setup::new(Kind::Classic).start();
+    let both = http3::with_lines(Setup::new(Kind::Classic), &[]);
+    let server = &both.0.server;
     let file = server.places.root().join("style.css");
     fs::write(&file, numbered(5000)).unwrap();
     let plain = server.get("/style.css").expect(200);
@@ -77,8 +97,8 @@ fn compression() {
         let row = row(name, ask(target, codings)).header("content-encoding", coding);
         row.header("vary", "Accept-Encoding")
     };
-    check_both(
-        &server,
+    check_all(
+        &both,
         &[
             compressed("a file", "/style.css", "gzip", "gzip").header("etag", &weak),
             compressed("by preference", "/style.css", "gzip, br, zstd", "zstd"),
@@ -103,7 +123,7 @@ fn compression() {
     );
     // And it is what it was, for a client of another make.
     for target in ["/style.css", "/large.php?bytes=5000"] {
-        let text = curl(&server, target, &["--compressed"]);
+        let text = curl(server, target, &["--compressed"]);
         assert!(text.as_bytes() == numbered(5000), "{target}");
     }
 }
@@ -177,13 +197,13 @@ fn passwords() {
         "[[site.rule]]\npath = \"/server.php\"\nauth_users = \"{}\"\nauth_realm = \"The staff\"",
         users.display()
     );
-    let server = Setup::new(Kind::Classic).site_line(&rule).start();
+    let both = http3::with_lines(Setup::new(Kind::Classic).site_line(&rule), &[]);
     let refused = |name, request: Request| {
         let row = row(name, request).status(401).header("cache-control", "no-store");
         row.header("www-authenticate", "Basic realm=\"The staff\", charset=\"UTF-8\"")
     };
-    check_both(
-        &server,
+    check_all(
+        &both,
         &[
             refused("nobody", get("/server.php")),
             refused("a wrong password", get("/server.php").basic_auth("max:no")),
@@ -198,7 +218,7 @@ fn passwords() {
 
 #[test]
 fn error_pages() {
-    let server = wiki(
+    let both = secured_wiki(
         r#"
         error_pages.404 = "/errors/missing.php"
         error_pages.4xx = "/errors/refused.html"
@@ -209,8 +229,8 @@ fn error_pages() {
         "#,
     );
     let missing = |method: &str, target: &str| row("missing", Request::new(method, target));
-    check_both(
-        &server,
+    check_all(
+        &both,
         &[
             missing("GET", "/none.php/a?b=c")
                 .status(404)
@@ -226,7 +246,7 @@ fn error_pages() {
             row("the application's own", get("/?status=404")).status(404).contains("index /"),
         ],
     );
-    let server = wiki(
+    let both = secured_wiki(
         r#"
         error_pages.404 = "/errors/missing.php"
         error_pages.4xx = "/errors/refused.html"
@@ -237,8 +257,8 @@ fn error_pages() {
         let target = format!("/failing.php?status={status}&times=10000");
         row("the application's", Request::new(method, &target)).status(status)
     };
-    check_both(
-        &server,
+    check_all(
+        &both,
         &[
             failing("GET", 404).contains("our own: 404 GET").headers("x-told", &[]),
             failing("HEAD", 404).body("").headers("x-told", &[]),
@@ -258,15 +278,15 @@ fn private() -> tempfile::TempDir {
 #[test]
 fn files_in_the_place_of_a_body() {
     let private = private();
-    let server = wiki(&format!("internal.\"/protected\" = \"{}\"", private.path().display()));
+    let both = secured_wiki(&format!("internal.\"/protected\" = \"{}\"", private.path().display()));
     let ask = |query: &str| get(&format!("/send.php?{query}"));
     let sent = |name, request: Request| {
         let row = row(name, request).headers("x-accel-redirect", &[]).headers("x-sendfile", &[]);
         row.header("x-told", "yes")
     };
     let path = private.path().join("report.txt").display().to_string();
-    check_both(
-        &server,
+    check_all(
+        &both,
         &[
             sent("by its URL", ask("accel=/protected/report.txt"))
                 .header("content-length", "16")

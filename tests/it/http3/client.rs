@@ -161,7 +161,8 @@ pub fn request(method: &str, path: &str) -> Request<()> {
     Request::builder().method(method).uri(url).body(()).expect("a request")
 }
 
-/// Sends a request, and reads interim responses and the response; its trailers are among the fields.
+/// Sends a request, and reads interim responses and the response; its trailers are among the
+/// fields.
 pub async fn send(
     mut client: h3::client::SendRequest<OpenStreams, Bytes>,
     request: Request<()>,
@@ -280,8 +281,8 @@ pub fn closed(error: &quinn::ConnectionError) -> String {
     }
 }
 
-/// The status of an answer: by the number of QPACK's static table that its HEADERS begin with, or by
-/// the page.
+/// The status of an answer: by the number of QPACK's static table that its HEADERS begin with, or
+/// by the page.
 fn status(answer: &[u8]) -> Option<u16> {
     let at = answer.iter().position(|byte| *byte == 0)?;
     let known = match answer.get(at + 2..)? {

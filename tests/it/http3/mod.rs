@@ -12,7 +12,7 @@ use std::fs;
 use http::StatusCode;
 use serde_json::Value;
 
-use crate::harness::{Kind, Server, Setup, numbered};
+use crate::harness::{Kind, Server, Setup, free_address, numbered};
 use crate::http2::client::{PATIENCE, runtime};
 use crate::http2::secured::folder;
 use crate::metrics::samples;
@@ -23,9 +23,12 @@ use client::{Target, request, send};
 const ADMIN: &str = "admin = \"unix:admin.sock\"";
 
 /// A server with HTTP/3 and these lines of its configuration.
-fn with_lines(setup: Setup, lines: &[&str]) -> (Secured, Target) {
-    let lines = [&["http3.enabled = true"], lines].concat();
-    let secured = secured_in(folder(), setup, &lines, &[]);
+pub fn with_lines(setup: Setup, lines: &[&str]) -> (Secured, Target) {
+    let (folder, address) = (folder(), free_address());
+    let certificate = folder.lines("localhost").replace("\n", "\ntls.");
+    let setup = setup.line(&format!("listen_tls = [\"{address}\"]\ntls.{certificate}"));
+    let setup = lines.iter().fold(setup.line("http3.enabled = true"), |it, line| it.line(line));
+    let secured = Secured { server: setup.start(), address, folder };
     let target = Target::of(&secured);
     (secured, target)
 }

@@ -25,8 +25,8 @@ use crate::log;
 
 /// Handshakes of an event loop that are under way: with more, a client has to prove its address
 /// before the server does the arithmetic of another one (Retry). Ten times less would cost each
-/// visitor of a busy moment a round trip; ten times more would let forged addresses take a second of
-/// the processor.
+/// visitor of a busy moment a round trip; ten times more would let forged addresses take a second
+/// of the processor.
 const HANDSHAKES: usize = 64;
 
 /// How long an event loop that ends waits until its clients have been told.

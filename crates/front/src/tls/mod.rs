@@ -108,7 +108,8 @@ pub enum NotSecured {
 
 impl Tls {
     /// With these settings and credentials. `want` has certificates ordered for further names, if
-    /// the settings allow that. `secret` is what the fronts of the server share, if there is HTTP/3.
+    /// the settings allow that. `secret` is what the fronts of the server share, if there is
+    /// HTTP/3.
     ///
     /// # Errors
     /// Fails with what is wrong with the credentials.

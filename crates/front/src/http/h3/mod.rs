@@ -13,7 +13,9 @@ mod conversation;
 mod gate;
 mod head;
 mod send;
+mod shared;
 mod stream;
 mod transport;
 
+pub use control::Control;
 pub use conversation::serve_connection;

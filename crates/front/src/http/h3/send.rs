@@ -10,14 +10,13 @@ use h3::error::{Code, StreamError};
 use h3::server::{RequestResolver, RequestStream};
 use http::header::EXPECT;
 use http::{Method, Request, Response};
-use http_body::Body;
-use tokamak_config as config;
+use http_body::{Body, Frame};
 use tokio::time::timeout;
 
 use super::body::StreamBody;
-use super::conversation::{Shared, count};
 use super::gate::Gate;
 use super::head;
+use super::shared::{Shared, count};
 use super::stream::Stream;
 use super::transport::{SendStream, Transport};
 use crate::http::multiplex::{Priority, complete, refuse};
@@ -129,36 +128,44 @@ async fn send_response(
     is_head: bool,
     said: Priority,
 ) -> Result<(), Cancelled> {
-    let config::Server { timeouts, .. } = &*shared.context.config;
-    let (head, mut body, is_end) = complete(response, is_head);
+    let (head, body, is_end) = complete(response, is_head);
     shared.set_response_priority(client, head.headers(), said);
     client.gate.answer();
     send.send_response(head).await?;
-    while !is_end {
+    if is_end || send_body(shared, send, body).await? {
+        send.finish().await?;
+    }
+    Ok(())
+}
+
+/// Sends the body. Returns whether that was all of it; else the client has learnt that it is not.
+async fn send_body(
+    shared: &Shared,
+    send: &mut RequestStream<SendStream, Bytes>,
+    mut body: Reply,
+) -> Result<bool, Cancelled> {
+    let patience = shared.context.config.timeouts.send;
+    loop {
         let frame = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
-        match frame.map(|frame| frame.map(http_body::Frame::into_data)) {
-            Some(Ok(Ok(mut piece))) => {
-                while !piece.is_empty() {
-                    let part = piece.split_to(piece.len().min(PIECE));
-                    match timeout(timeouts.send, send.send_data(part)).await {
-                        Ok(sent) => sent?,
-                        Err(_) => {
-                            send.stop_stream(Code::H3_REQUEST_CANCELLED);
-                            return Ok(());
-                        }
-                    }
-                }
-            }
+        let mut piece = match frame.map(|frame| frame.map(Frame::into_data)) {
+            Some(Ok(Ok(piece))) => piece,
             Some(Ok(Err(frame))) => {
                 send.send_trailers(frame.into_trailers().unwrap_or_default()).await?;
-                break;
+                return Ok(true);
             }
             Some(Err(_)) => {
                 send.stop_stream(Code::H3_INTERNAL_ERROR);
-                return Ok(());
+                return Ok(false);
             }
-            None => break,
+            None => return Ok(true),
+        };
+        while !piece.is_empty() {
+            let part = piece.split_to(piece.len().min(PIECE));
+            let Ok(sent) = timeout(patience, send.send_data(part)).await else {
+                send.stop_stream(Code::H3_REQUEST_CANCELLED);
+                return Ok(false);
+            };
+            sent?;
         }
     }
-    Ok(send.finish().await?)
 }

@@ -12,8 +12,8 @@ use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, StreamId, Wri
 use quinn::{ConnectionError, ReadError, VarInt, WriteError};
 
 use super::control::Control;
-use super::conversation::Shared;
 use super::gate::Gate;
+use super::shared::{Shared, number};
 
 /// A connection.
 pub struct Transport {
@@ -337,11 +337,6 @@ fn lost(error: ConnectionError) -> StreamErrorIncoming {
 /// The error of a stream that its client has ended.
 fn ended(code: VarInt) -> StreamErrorIncoming {
     StreamErrorIncoming::StreamTerminated { error_code: code.into() }
-}
-
-/// Codes and numbers of streams come from the libraries themselves, within their bounds.
-pub(super) fn number(value: u64) -> VarInt {
-    VarInt::from_u64(value).unwrap_or(VarInt::MAX)
 }
 
 fn id(stream: quinn::StreamId) -> StreamId {
