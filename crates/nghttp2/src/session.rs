@@ -102,6 +102,7 @@ impl<T: Default> Session<T> {
             setting(ffi::SETTINGS_INITIAL_WINDOW_SIZE, limits.window.min(NO_LIMIT)),
             setting(ffi::SETTINGS_MAX_HEADER_LIST_SIZE, limits.head),
             setting(ffi::SETTINGS_NO_RFC7540_PRIORITIES, 1),
+            setting(ffi::SETTINGS_ENABLE_CONNECT_PROTOCOL, 1),
         ];
         // SAFETY: the session is alive, and copies the settings.
         let code = unsafe {

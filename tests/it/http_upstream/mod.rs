@@ -20,6 +20,7 @@ mod tls;
 mod uploads;
 /// WebSockets.
 mod websocket;
+mod websocket_http2;
 
 use crate::harness::{Kind, Setup};
 use backend::Backend;

@@ -319,7 +319,8 @@ fn a_browser_talks_with_an_application() {
     let spawn = format!("spawn = [\"/usr/bin/python3\", \"-B\", \"{program}\"]");
     let setup = Setup::new(Kind::Fastcgi)
         .upstream(&format!("protocol = \"http\"\nconnections = 10\n{spawn}"))
-        .line("timeouts.drain = \"4s\"");
+        .line("timeouts.drain = \"4s\"")
+        .line("log.access = \"-\"");
     let folder = Folder::new();
     folder.certificate("localhost", &["localhost"]);
     let secured = secured_in(folder, setup, &[], &[ROUTE]);
@@ -337,6 +338,7 @@ fn a_browser_talks_with_an_application() {
         socket.onmessage = event => event.data.length === sizes.shift() \
             ? next() : fail('wrong length'); })";
     assert_eq!(page.value(talk), "talked");
+    secured.server.log_line(&["\"GET /app/socket HTTP/2.0\" 101"]);
     reload(&secured.server).unwrap();
     assert_eq!(page.value("window.ended"), 1001);
     assert_eq!(page.value(talk), "talked");

@@ -7,3 +7,4 @@ pub mod h3;
 pub mod multiplex;
 pub mod proxy_protocol;
 pub mod transport;
+mod tunnel;

@@ -33,7 +33,7 @@ use crate::backend::{Arrival, BackendError, BackendRequest, internal};
 use crate::failure::Failure;
 use crate::response::files::OpenFile;
 use crate::response::{Source, length};
-use crate::websocket::Upgraded;
+use crate::websocket::{self, Upgraded};
 use complaints::Complaints;
 use head::{Block, Head};
 
@@ -213,6 +213,11 @@ impl Begun {
         config: &config::Upstream,
     ) -> Result<Response<Source>, BackendError> {
         if self.head.status == StatusCode::SWITCHING_PROTOCOLS {
+            if !websocket::accepts(&self.head.headers, call.request.headers()) {
+                let reason = "the application agreed to a WebSocket that nobody has asked for \
+                    (Sec-WebSocket-Accept)";
+                return Err(broken(reason));
+            }
             return switched(self.head, self.exchange);
         }
         match internal::redirect_of(&self.head.headers) {

@@ -82,7 +82,7 @@ pub async fn serve_connection(
             (mut parted, Pause::End(next)) => {
                 // Boxed, because few connections need this state.
                 if let Some(tunnel) = state.take_tunnel() {
-                    Box::pin(tunnel::relay(&context, &mut parted, &state, tunnel)).await;
+                    Box::pin(tunnel::serve(&context, &mut parted, &state, tunnel)).await;
                 }
                 return (parted, next);
             }

@@ -9,6 +9,7 @@ use std::task::{self, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::StatusCode;
 use http::header::EXPECT;
 use tokamak_config as config;
 use tokamak_metrics::Counter;
@@ -23,14 +24,17 @@ use super::meter::{Http2Violation, Meter};
 use super::send::Sending;
 use super::shared::Shared;
 use super::stream::Stream;
+use super::tunnel;
 use crate::client::activity::DRAIN_IDLE;
 use crate::context::Context;
 use crate::counters::{MultiplexCounters, ProtocolFault};
 use crate::http::multiplex::{ConnState, Pace, Priority, refuse};
 use crate::log;
 use crate::request::account::Moments;
+use crate::request::body::no_body;
 use crate::request::pipeline::{self, Serving};
 use crate::response::Reply;
+use crate::websocket::Upgraded;
 
 /// Requests that a connection begins before other tasks of the event loop get their turn. Ten times
 /// more would let one connection hold up all others for as long; a tenth would poll the connection
@@ -336,6 +340,7 @@ where
                 if is_draining { BEFORE_GOAWAY.min(timeouts.drain / 4) } else { Duration::ZERO };
             let deadline = Box::pin(sleep(silence));
             self.left = Some(Leaving { goaway: GoAway::None, deadline });
+            self.session.lock().wake_watchers();
             if !is_draining {
                 self.announce();
             }
@@ -428,8 +433,10 @@ where
         let said = |request: &http::Request<()>| Priority::of_request(request.headers());
         let priority = pending.or_else(|| parsed.as_ref().ok().map(|(request, _)| said(request)));
         let priority = priority.filter(|_| !*is_from_proxy);
-        let client = Stream::new(state.clone(), session.clone(), id, number, priority);
+        let asks = head::asks_for_websocket(head);
+        let client = Stream::new(state.clone(), session.clone(), id, number, priority, asks);
         let is_head = head::is_head(head);
+        let mut socket = None;
         let serving = match parsed {
             Ok((request, length)) => {
                 let waits = request
@@ -438,15 +445,23 @@ where
                     .is_some_and(|expect| expect.as_bytes().eq_ignore_ascii_case(b"100-continue"));
                 let waiting = waits.then(|| client.clone());
                 let body = StreamBody::new(session.clone(), id, length, waiting);
-                let request = request.map(|()| body);
-                pipeline::serve(context, client.clone(), request, Moments { began: now, now })
+                let moments = Moments { began: now, now };
+                if asks {
+                    // What the client says is for the application, once that has agreed.
+                    socket = Some(body);
+                    let request = request.map(|()| no_body());
+                    pipeline::serve(context, client.clone(), request, moments)
+                } else {
+                    let request = request.map(|()| body);
+                    pipeline::serve(context, client.clone(), request, moments)
+                }
             }
             Err(violation) => {
                 session.change(|session| session.drop_body(id));
                 refuse(client.clone(), violation, now)
             }
         };
-        let mut answer = Answer { client, serving, is_head, context: context.clone() };
+        let mut answer = Answer { client, serving, is_head, socket, context: context.clone() };
         if !matches!(answer.serving, Serving::Now(_)) {
             tokio::spawn(answer.send());
         } else if let Some(mut sending) = answer.now()
@@ -469,6 +484,8 @@ struct Answer {
     client: Arc<Stream>,
     serving: Serving,
     is_head: bool,
+    /// What the client says on a WebSocket, if it asks for one.
+    socket: Option<StreamBody>,
     context: Arc<Context>,
 }
 
@@ -490,7 +507,19 @@ impl Answer {
         }
     }
 
-    fn begin(&self, response: http::Response<Reply>) -> Option<Sending> {
+    fn begin(&mut self, mut response: http::Response<Reply>) -> Option<Sending> {
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS
+            && let Some(tunnel) = response.extensions().get().and_then(Upgraded::take)
+            && let Some(socket) = self.socket.take()
+        {
+            let (context, client) = (self.context.clone(), self.client.clone());
+            tokio::spawn(tunnel::serve(context, client, socket, response, tunnel));
+            return None;
+        }
+        // Success would mean that the WebSocket is open (RFC 8441 section 5).
+        if self.socket.take().is_some() && response.status().is_success() {
+            *response.status_mut() = StatusCode::NOT_IMPLEMENTED;
+        }
         let config::Server { timeouts, limits, .. } = &*self.context.config;
         let pace = Pace { patience: timeouts.send, rate: limits.send_rate };
         Sending::begin(self.client.clone(), response, self.is_head, pace)

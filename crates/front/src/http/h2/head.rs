@@ -5,7 +5,10 @@
 //! in them, and a body whose length differs from its `Content-Length`. It ends such a stream, and
 //! the client gets no page.
 
-use http::header::{HeaderName, HeaderValue};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{CONNECTION, HeaderName, HeaderValue, SEC_WEBSOCKET_KEY, UPGRADE};
 use http::{HeaderMap, Request, Version};
 use tokamak_config::Limits;
 use tokamak_nghttp2::Head;
@@ -16,6 +19,26 @@ use crate::http::multiplex::{Pseudo, shape};
 /// Whether the response to this request has no body, whatever its head says.
 pub fn is_head(head: &Head) -> bool {
     head.fields().any(|(name, value)| name == b":method" && value == "HEAD")
+}
+
+/// The request that an extended CONNECT (RFC 8441) stands for: the one by which a client of
+/// HTTP/1.1 asks for a WebSocket. The application needs a key; that its answer is for this one is
+/// checked where it comes.
+fn as_of_http_1(pseudo: &mut Pseudo, headers: &mut HeaderMap) {
+    let random = [tokamak_tls::random(), tokamak_tls::random()].map(u64::to_ne_bytes);
+    let key = HeaderValue::try_from(STANDARD.encode(random.as_flattened()));
+    pseudo.method = Bytes::from_static(b"GET");
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.extend(key.ok().map(|key| (SEC_WEBSOCKET_KEY, key)));
+}
+
+/// Whether the head asks for a WebSocket.
+pub fn asks_for_websocket(head: &Head) -> bool {
+    let says = |wanted: &[u8], value: &[u8]| {
+        head.fields().any(|(name, said)| name == wanted && said.eq_ignore_ascii_case(value))
+    };
+    says(b":protocol", b"websocket") && says(b":method", b"CONNECT")
 }
 
 /// Makes a request of its head. Returns the length of its body, too, if the client says it.
@@ -31,12 +54,17 @@ pub fn request(limits: &Limits, head: &Head) -> Result<(Request<()>, Option<u64>
             b":scheme" => pseudo.scheme = value,
             b":authority" => pseudo.authority = Some(value),
             b":path" => pseudo.path = value,
+            // Of another protocol than WebSocket: CONNECT is refused.
+            b":protocol" => {}
             _ => {
                 let name = HeaderName::from_bytes(name).map_err(|_| Violation::BadFieldName)?;
                 let value = HeaderValue::from_maybe_shared(value);
                 headers.append(name, value.map_err(|_| Violation::ControlByte)?);
             }
         }
+    }
+    if asks_for_websocket(head) {
+        as_of_http_1(&mut pseudo, &mut headers);
     }
     shape(limits, pseudo, headers, Version::HTTP_2, head.is_cut)
 }

@@ -15,6 +15,7 @@ mod scheduler;
 mod send;
 mod shared;
 mod stream;
+mod tunnel;
 
 pub use conversation::serve_connection;
 pub use meter::Meter;

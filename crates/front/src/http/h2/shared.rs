@@ -120,6 +120,11 @@ impl Inner {
         }
     }
 
+    /// The client is told to go, which WebSockets have to know.
+    pub fn wake_watchers(&mut self) {
+        self.session.all_data().for_each(|kept| wake(&mut kept.watcher));
+    }
+
     /// More of the body has come.
     pub fn has_come(&mut self, stream: u32) {
         if let Some(kept) = self.session.data(stream) {

@@ -28,25 +28,28 @@ pub struct Stream {
     number: u32,
     /// Whether responses have an order: the connection is one client's.
     has_priority: bool,
+    /// Whether it asks for a WebSocket.
+    is_websocket: bool,
 }
 
 impl Stream {
     /// A request that begins, on the stream `id`. `number`: how many requests have come on the
     /// connection, with it. `priority`: how urgent it is for its client; `None`: the connection is
-    /// not one client's.
+    /// not one client's. `is_websocket`: whether it asks for a WebSocket.
     pub fn new(
         connection: Arc<ConnState>,
         session: Arc<Shared>,
         id: u32,
         number: u32,
         priority: Option<Priority>,
+        is_websocket: bool,
     ) -> Arc<Stream> {
         let has_priority = priority.is_some();
         if let Some(kept) = session.lock().session.data(id) {
             kept.number = number;
             kept.priority = priority.unwrap_or(Priority::UNKNOWN);
         }
-        Arc::new(Stream { connection, session, id, number, has_priority })
+        Arc::new(Stream { connection, session, id, number, has_priority, is_websocket })
     }
 
     /// The response has these fields, which may say how urgent it is.
@@ -58,6 +61,13 @@ impl Stream {
             kept.priority = said;
             kept.is_final = true;
         }
+    }
+
+    /// Counts as a request under way as long as what is returned lives: a WebSocket, whose request
+    /// has been answered.
+    pub fn hold(&self) -> Held {
+        self.connection.hold(tokamak_cost::coarse());
+        Held(self.connection.clone())
     }
 
     /// Requests of the connection that are not answered completely: they share its line.
@@ -168,6 +178,15 @@ impl Stream {
     }
 }
 
+/// What a connection waits for beside its requests.
+pub struct Held(Arc<ConnState>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.end(tokamak_cost::coarse());
+    }
+}
+
 impl Drop for Stream {
     fn drop(&mut self) {
         self.session.change(|session| session.release(self.id));
@@ -217,7 +236,7 @@ impl Client for Stream {
     }
 
     fn takes_websocket(&self) -> bool {
-        false
+        self.is_websocket
     }
 
     fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {

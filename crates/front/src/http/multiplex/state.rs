@@ -53,6 +53,12 @@ impl ConnState {
         self.requests.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
+    /// Records that something is under way that is no request.
+    pub fn hold(&self, now: u64) {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        self.update_waiting(now);
+    }
+
     /// How many requests have begun.
     pub fn requests(&self) -> u32 {
         self.requests.load(Ordering::Relaxed)
