@@ -78,12 +78,12 @@ fn install(new: &Path, place: &Path) {
 
 /// Servers that have taken over from the one that the harness knows.
 #[derive(Default)]
-struct Successors(Vec<u64>);
+pub struct Successors(Vec<u64>);
 
 impl Successors {
     /// Lets the installed program take over.
     #[track_caller]
-    fn upgrade(&mut self, server: &Server) -> Result<u64, String> {
+    pub fn upgrade(&mut self, server: &Server) -> Result<u64, String> {
         let output = command(server, &["upgrade"]);
         let text = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
         let pid =

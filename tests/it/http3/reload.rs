@@ -7,7 +7,8 @@ use super::client::{Connection, Target, closed, held, request, send, until};
 use super::with_lines;
 use crate::harness::{Kind, Server, numbered};
 use crate::http2::client::{PATIENCE, runtime};
-use crate::operate::{command, kill, operated, reload, status};
+use crate::operate::{kill, operated, reload, status};
+use crate::upgrade::Successors;
 
 fn operated_server(lines: &[&str]) -> (crate::tls::Secured, Target) {
     with_lines(operated(Kind::Classic).site("php"), lines)
@@ -74,9 +75,9 @@ fn connections_of_all_event_loops_live_through_two_reloads() {
 #[test]
 fn a_connection_lives_through_an_upgrade() {
     let (secured, target) = operated_server(&[]);
+    let mut successors = Successors::default();
     lives_through(&secured.server, &target, || {
-        let output = command(&secured.server, &["upgrade"]);
-        assert!(output.status.success(), "{output:?}");
+        successors.upgrade(&secured.server).unwrap_or_else(|wrong| panic!("{wrong}"));
     });
 }
 
