@@ -9,7 +9,7 @@ php_version() { php -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;'; }
 # where no mirror has the source. The caller has `die`, and `no_fetch` for what the network is to blame
 # for.
 fetch_php_source() (
-    to=$1 package=php$2
+    to=$1 package=php$2 frozen=''
     shift 2
     if [ -n "${PHP_SOURCE:-}" ]; then
         mkdir -p "$to"
@@ -24,9 +24,11 @@ fetch_php_source() (
     mkdir -p "$scratch/lists/partial" "$scratch/cache/archives/partial"
     # shellcheck disable=SC1091
     own=$(. /etc/os-release && echo "${VERSION_CODENAME:-sid}")
+    # As in clean-debian.sh.
+    [ "${DEBIAN_FROZEN:-}" != yes ] || frozen=' check-valid-until=no'
     # shellcheck disable=SC2016
     apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 'Origin: Debian' |
-        sed "s|^|deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] |; s| $own| ${RELEASE:-$own}|" |
+        sed "s|^|deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg$frozen] |; s| $own| ${RELEASE:-$own}|" |
         sort -u >"$scratch/sources.list"
     [ -s "$scratch/sources.list" ] || die 'no Debian mirror in /etc/apt/sources.list*'
     options=(-qq -o "Dir::Etc::SourceList=$scratch/sources.list" -o Dir::Etc::SourceParts=/dev/null
