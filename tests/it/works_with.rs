@@ -62,14 +62,17 @@ const WAYS: [Way; 5] = [
 ];
 
 /// Lists the rows, with the extensions that each needs, and says which of all are part of PHP.
-/// Some extensions are in only one of the Debian releases.
+/// Some extensions are in only one of the Debian releases; what newer releases of PHP have beside
+/// extensions has `since`.
 const LIST: &str = r"
     $version = PHP_MAJOR_VERSION . '.' . PHP_MINOR_VERSION;
     $rows = array_merge(...array_map(static fn ($file) => require $file, glob('extensions/*.php')));
-    $rows = array_filter($rows, static fn ($row) => ($row['only'] ?? $version) === $version);
+    $rows = array_filter($rows, static fn ($row) => ($row['only'] ?? $version) === $version
+        && version_compare($row['since'] ?? '0', $version, '<='));
     $row = static fn ($row, $name) => [
         'name' => $name, 'module' => $row['module'] ?? $name,
         'with' => $row['with'] ?? [], 'service' => $row['service'] ?? '',
+        'is_new' => isset($row['since']),
     ];
     echo json_encode([
         'rows' => array_map($row, $rows, array_keys($rows)),
@@ -86,13 +89,16 @@ struct Row {
     with: Vec<String>,
     /// What it asks; empty: nothing.
     service: String,
+    /// It is in the table of what newer releases have.
+    is_new: bool,
 }
 
 impl Row {
     fn new(said: &Value) -> Row {
         let text = |key: &str| said[key].as_str().unwrap().to_owned();
         let with = texts(&said["with"]);
-        Row { name: text("name"), module: text("module"), with, service: text("service") }
+        let is_new = said["is_new"] == true;
+        Row { name: text("name"), module: text("module"), with, service: text("service"), is_new }
     }
 }
 
@@ -127,13 +133,18 @@ impl Php {
 
     /// The lines that load an extension and those that it needs; `None` if one is not there.
     fn settings(&self, row: &Row) -> Option<String> {
-        let mut lines = "zend_extension=opcache.so\n".to_owned();
+        let find = |module: &str| {
+            let mut files = self.folders.iter().map(|folder| folder.join(format!("{module}.so")));
+            files.find(|file| file.exists())
+        };
+        // Since 8.5 it is a part of PHP.
+        let opcache = find("opcache").map(|_| "zend_extension=opcache.so\n".to_owned());
+        let mut lines = opcache.unwrap_or_default();
         for module in row.with.iter().chain([&row.module]) {
             if self.own.contains(module) {
                 continue;
             }
-            let files = self.folders.iter().map(|folder| folder.join(format!("{module}.so")));
-            let file = files.into_iter().find(|file| file.exists())?;
+            let file = find(module)?;
             let key = if module == "xdebug" { "zend_extension" } else { "extension" };
             let _ = writeln!(lines, "{key}={}", file.display());
         }
@@ -368,40 +379,25 @@ pub fn split<'a>(page: &'a str, heading: &str) -> [&'a str; 3] {
     [&page[..rows], &page[rows..end], &page[end..]]
 }
 
-#[test]
-fn extensions_work_as_the_page_says() {
-    let php = Php::look();
+/// The page, of which these tests write a table each.
+static PAGE: Mutex<()> = Mutex::new(());
+
+/// Tries rows, and writes the table that begins so (`is_written`), or compares it. With
+/// `keeps_others`, rows that were not tried stay.
+fn compare(head: &str, trials: &[Trial<'_>], is_written: bool, keeps_others: bool) {
+    let services = Services::start(trials);
+    let mut found = cells(trials, &services);
+    let _guard = PAGE.lock();
     let path = root().join("docs/works-with.md");
     let page = fs::read_to_string(&path).expect("the page");
     let titles = WAYS.map(|way| way.title).join(" | ");
-    let head = format!("| PHP {} | version | {titles} |", php.version);
-    let [introduction, rows, rest] = split(&page, &head);
-    let all = std::env::var_os(unpacked::FOLDER).is_some();
-    let is_unpacked =
-        |row: &Row| unpacked::ALL.iter().any(|(names, _)| names.contains(&row.service.as_str()));
-    let alone = std::env::var(ALONE).ok();
-    let is_meant = |row: &Row| alone.as_ref().is_none_or(|module| *module == row.module);
-    let is_there = |row: &&Row| is_meant(row) && (all || !is_unpacked(row));
-    let present = php.rows.iter().filter(is_there).filter_map(|row| {
-        let settings = php.settings(row);
-        assert!(
-            settings.is_some() || !all,
-            "{}.so, or one that it needs, is not there",
-            row.module
-        );
-        settings.map(|settings| (row, settings))
-    });
-    let step = if all { 1 } else { ONE_OF };
-    let trials: Vec<_> =
-        present.step_by(step).map(|(row, settings)| Trial::new(row, &settings)).collect();
-    let services = Services::start(&trials);
-    let mut found = cells(&trials, &services);
+    let [introduction, rows, rest] = split(&page, &format!("| {head} | version | {titles} |"));
     for (trial, cells) in trials.iter().zip(&mut found) {
         let kept = written(rows, &trial.row.name).into_iter().flatten().skip(1);
         let met = |(cell, kept): &(&mut String, &str)| *cell == "ok" && *kept == IN_USE;
         cells.iter_mut().zip(kept).filter(met).for_each(|(cell, kept)| *cell = kept.to_owned());
     }
-    if all && std::env::var_os("UPDATE_DOCS").is_some() {
+    if is_written {
         let row = |(trial, cells): (&Trial<'_>, &Vec<String>)| {
             format!("| {} | {} | {} |\n", trial.row.name, trial.version, cells.join(" | "))
         };
@@ -409,7 +405,7 @@ fn extensions_work_as_the_page_says() {
         let is_tried = |line: &str| {
             trials.iter().any(|trial| line.starts_with(&format!("| {} |", trial.row.name)))
         };
-        if alone.is_some() {
+        if keeps_others {
             let others = rows.lines().filter(|line| !is_tried(line));
             lines.extend(others.map(|line| format!("{line}\n")));
         }
@@ -422,7 +418,52 @@ fn extensions_work_as_the_page_says() {
         let name = &trial.row.name;
         let written = written(rows, name).unwrap_or_else(|| panic!("the page has no {name}"));
         for ((way, cell), written) in WAYS.iter().zip(cells).zip(&written[1..]) {
-            assert_eq!(cell, written, "{name}, {}, PHP {}", way.title, php.version);
+            assert_eq!(cell, written, "{name}, {}, PHP {}", way.title, trial.version);
         }
     }
+}
+
+/// Rows of the table, each with the settings that load its extension; those whose extension is not
+/// here are left out.
+fn present<'a>(
+    php: &'a Php,
+    is_meant: impl Fn(&Row) -> bool + 'a,
+) -> impl Iterator<Item = (&'a Row, String)> {
+    let rows = php.rows.iter().filter(move |row| is_meant(row));
+    rows.filter_map(|row| php.settings(row).map(|settings| (row, settings)))
+}
+
+fn trials<'a>(rows: impl Iterator<Item = (&'a Row, String)>) -> Vec<Trial<'a>> {
+    rows.map(|(row, settings)| Trial::new(row, &settings)).collect()
+}
+
+fn is_update() -> bool {
+    std::env::var_os("UPDATE_DOCS").is_some()
+}
+
+#[test]
+fn extensions_work_as_the_page_says() {
+    let php = Php::look();
+    let all = std::env::var_os(unpacked::FOLDER).is_some();
+    let is_unpacked =
+        |row: &Row| unpacked::ALL.iter().any(|(names, _)| names.contains(&row.service.as_str()));
+    let alone = std::env::var(ALONE).ok();
+    let is_meant = |row: &Row| {
+        let is_asked = alone.as_ref().is_none_or(|module| *module == row.module);
+        !row.is_new && is_asked && (all || !is_unpacked(row))
+    };
+    for row in php.rows.iter().filter(|row| all && is_meant(row)) {
+        assert!(php.settings(row).is_some(), "{}, or what it needs, is not there", row.module);
+    }
+    let step = if all { 1 } else { ONE_OF };
+    let trials = trials(present(&php, is_meant).step_by(step));
+    compare(&format!("PHP {}", php.version), &trials, all && is_update(), alone.is_some());
+}
+
+/// Older releases of PHP have few of these rows, or none.
+#[test]
+fn what_is_new_in_php_works_as_the_page_says() {
+    let php = Php::look();
+    let trials = trials(present(&php, |row| row.is_new));
+    compare("new in PHP", &trials, is_update(), true);
 }

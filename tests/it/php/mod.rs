@@ -10,6 +10,8 @@ mod finish;
 mod headers;
 /// Reading requests and writing responses: bodies, uploads, output, flushing, aborts.
 mod io;
+/// What PHP has since 8.4 or 8.5 alone.
+mod newer_php;
 /// What is reset between requests, and the `keep` switch.
 mod reset;
 /// `$_SERVER`, compared with nginx and php-fpm for a matrix of requests.

@@ -1,8 +1,8 @@
 /* Fatal errors in async mode: they end a request, and others of the worker go on.
  *
- * PHP logs only the line in which a fatal error happened. In async mode it ends a worker with other
- * requests, so the stack of the request's Fiber is logged before PHP's line. The line of an
- * uncaught exception has its stack already.
+ * Before 8.5 PHP logs only the line in which a fatal error happened. In async mode it ends a worker
+ * with other requests, so the stack of the request's Fiber is logged before PHP's line. The line of
+ * an uncaught exception has its stack already.
  *
  * After a fatal error PHP calls no destructor any more: it marks all objects. Here most are those
  * of other requests, whose destructors commit and close what these have open. So objects are marked
@@ -14,6 +14,7 @@
 #include "async/fatal_errors.h"
 #include "async/fibers.h"
 #include "ground/backtrace.h"
+#include "ground/compat.h"
 #include "ground/libc.h"
 
 enum { FATAL = E_ERROR | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR };
@@ -35,7 +36,7 @@ static void on_error(int type, zend_string *file, uint32_t line, zend_string *me
     (void)file;
     (void)line;
     if (!(type & FATAL) || !(EG(error_reporting) & type) || !PG(log_errors) ||
-        !fibers_in_request() || is_for_handler(type) ||
+        COMPAT_SHOWS_STACKS() || !fibers_in_request() || is_for_handler(type) ||
         strncmp(ZSTR_VAL(message), uncaught, sizeof(uncaught) - 1) == 0) {
         return;
     }

@@ -101,6 +101,7 @@ static inline void clear(void *at, size_t size)
     ROW(ps_globals, own_begin_session, own_end_session)                                         \
                                                                                                 \
     COMPAT_OWN_ROWS(ROW)                                                                        \
+    COMPAT_STACK_ROW(ROW)                                                                       \
     COMPAT_OOM_ROW(ROW)                                                                         \
     ROW(output_globals, own_begin_output, own_end_output)
 

@@ -44,6 +44,20 @@ static int wants(uint32_t kind)
 
 /* ---- settings ---- */
 
+/* The value by which a setting can be set again, wherever the process is then. */
+static void copy_value(zval *to, const zend_ini_entry *entry)
+{
+    const char *resolved = zend_string_equals_literal(entry->name, "open_basedir")
+                               ? COMPAT_RESOLVED_OPEN_BASEDIR()
+                               : NULL;
+
+    if (resolved) {
+        ZVAL_STRING(to, resolved);
+    } else {
+        ZVAL_STR_COPY(to, entry->value);
+    }
+}
+
 static void learn_ini(void)
 {
     zend_ini_entry *entry;
@@ -54,7 +68,7 @@ static void learn_ini(void)
         ZEND_HASH_FOREACH_PTR(EG(modified_ini_directives), entry) {
             zval value;
             if (entry->value) {
-                ZVAL_STR_COPY(&value, entry->value);
+                copy_value(&value, entry);
                 zend_hash_update(base.ini, entry->name, &value);
             }
         } ZEND_HASH_FOREACH_END();
@@ -143,7 +157,7 @@ HashTable *reset_take_settings(void)
             ALLOC_HASHTABLE(taken);
             zend_hash_init(taken, 8, NULL, ZVAL_PTR_DTOR, 0);
         }
-        ZVAL_STR_COPY(&value, entry->value);
+        copy_value(&value, entry);
         zend_hash_update(taken, entry->name, &value);
     } ZEND_HASH_FOREACH_END();
     if (taken) {

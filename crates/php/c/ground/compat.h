@@ -96,6 +96,24 @@ struct mysql_statistics {
 #define COMPAT_OWN_ROWS(ROW)
 #endif
 
+/* PHP's message of a fatal error has the stack since 8.5, if `fatal_error_backtraces` is on, and so
+ * has what error_get_last() returns. */
+#if PHP_VERSION_ID >= 80500
+#define COMPAT_SHOWS_STACKS() EG(fatal_error_backtrace_on)
+#define COMPAT_STACK_ROW(ROW) ROW(EG(last_fatal_error_backtrace), clear, own_end_values)
+#else
+#define COMPAT_SHOWS_STACKS() 0
+#define COMPAT_STACK_ROW(ROW)
+#endif
+
+/* Since 8.4 PHP resolves an open_basedir that a script sets, relative to the directory of that
+ * moment; its setting has the text of the script. NULL: the setting says what holds. */
+#if PHP_VERSION_ID >= 80400
+#define COMPAT_RESOLVED_OPEN_BASEDIR() (PG(open_basedir_modified) ? PG(open_basedir) : NULL)
+#else
+#define COMPAT_RESOLVED_OPEN_BASEDIR() ((const char *)NULL)
+#endif
+
 /* Destructors at a request's end may switch Fibers since 8.4. */
 #if PHP_VERSION_ID >= 80400
 #define COMPAT_BEGIN_DESTRUCTORS() ((void)0)
