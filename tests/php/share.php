@@ -5,4 +5,4 @@ $curl = curl_init($_GET['page']);
 curl_setopt_array($curl, [CURLOPT_RETURNTRANSFER => true, CURLOPT_SHARE => $share]);
 $text = curl_exec($curl);
 header('Content-Type: application/json');
-echo json_encode(['pid' => getmypid(), 'port' => json_decode($text)->REMOTE_PORT, 'error' => curl_error($curl)]);
+echo json_encode(['pid' => getmypid(), 'port' => json_decode($text)?->REMOTE_PORT, 'error' => curl_error($curl)]);

@@ -46,6 +46,17 @@ fn a_persistent_share_of_curl(kind: Kind) {
     assert!(seen.iter().all(is_of_first), "{seen:?}\n{}", server.log());
     assert_eq!(seen[1]["port"] != seen[0]["port"], is_sealed(kind), "{seen:?}");
     assert_eq!(seen[2]["port"] != seen[1]["port"], is_sealed(kind), "{seen:?}");
+    if kind == Kind::Async {
+        // One that is in use is for one request.
+        let mut first = server.connect();
+        let held = format!("/share.php?page=http://{}/hold.php?name=share", asked.address);
+        first.send(get(&held).bytes());
+        asked.holds("share");
+        let other = server.get(&target).expect(200).json();
+        assert_ne!(other["port"], seen[0]["port"]);
+        asked.let_go("share");
+        assert_eq!(first.response().expect(200).json()["error"], "");
+    }
 }
 
 /// A server whose stacks have the arguments, which Debian's settings leave out or cut short.

@@ -87,7 +87,6 @@ return $alone + (require __DIR__ . '/../connections.php')([
         'is' => [7, 'SOAP-ENV:Server'],
     ],
     'amqp' => [
-        'only' => '8.2', // the RabbitMQ of Debian 13 did not start in time
         'service' => 'amqp',
         'connect' => static function () {
             $amqp = new AMQPConnection(['host' => '127.0.0.1', 'port' => getenv('PORT'), 'login' => 'reactor', 'password' => getenv('PASSWORD')]);
@@ -111,7 +110,6 @@ return $alone + (require __DIR__ . '/../connections.php')([
         'is' => ['text', 0],
     ],
     'stomp' => [
-        'only' => '8.2', // the RabbitMQ of Debian 13 did not start in time
         'service' => 'stomp',
         'connect' => static fn () => new Stomp('tcp://127.0.0.1:' . getenv('PORT'), 'reactor', getenv('PASSWORD')),
         'ask' => static function (Stomp $stomp) {
