@@ -1,5 +1,5 @@
-//! What PHP has since 8.4 or 8.5 and keeps beyond a request, or has from settings. With an older PHP
-//! these tests do nothing; `scripts/test-php 8.5` runs them.
+//! What PHP has since 8.4 or 8.5 and keeps beyond a request, or has from settings. With an older
+//! PHP these tests do nothing; `scripts/test-php 8.5` runs them.
 
 use std::collections::BTreeMap;
 use std::fs;

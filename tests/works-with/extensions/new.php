@@ -107,7 +107,7 @@ return [
         'module' => 'core',
         'use' => static function () {
             require_once __DIR__ . '/../new/lazy.php';
-            return array_map(static fn (Late $late) => $late->set, lazies());
+            return array_map(static fn (Late $late) => $late->set, lazies(1000));
         },
         'is' => [7, 8],
     ],
@@ -116,7 +116,7 @@ return [
         'module' => 'core',
         'make' => static function () {
             require_once __DIR__ . '/../new/lazy.php';
-            return lazies();
+            return lazies(0); // in async mode others would see it half made
         },
         'use' => static fn (array $made) => array_map(static fn (Late $late) => $late->set, $made),
         'is' => [7, 8],

@@ -6,17 +6,17 @@ final class Late
     public int $set;
 }
 
-/** One that is set up in place, and one that stands for another; both wait while they are set up. */
-function lazies(): array
+/** One that is set up in place, and one that stands for another; both wait so long while they are set up. */
+function lazies(int $microseconds): array
 {
     $class = new ReflectionClass(Late::class);
     return [
-        $class->newLazyGhost(static function (Late $late): void {
-            usleep(1000);
+        $class->newLazyGhost(static function (Late $late) use ($microseconds): void {
+            usleep($microseconds);
             $late->set = 7;
         }),
-        $class->newLazyProxy(static function (): Late {
-            usleep(1000);
+        $class->newLazyProxy(static function () use ($microseconds): Late {
+            usleep($microseconds);
             $late = new Late();
             $late->set = 8;
             return $late;
