@@ -5,6 +5,7 @@ pub mod client;
 mod limits;
 mod malformed;
 mod packets;
+mod priorities;
 mod reload;
 
 use std::fs;
