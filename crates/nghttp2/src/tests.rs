@@ -277,11 +277,9 @@ fn a_connection_ends_when_its_requests_have() {
     assert!(session.is_over());
 }
 
-/// RFC 8441, by which WebSocket goes over HTTP/2. No session offers it yet; this one shows that the
-/// library and this crate carry it.
+/// RFC 8441, by which WebSocket goes over HTTP/2.
 #[test]
 fn an_extended_connect_goes_both_ways() {
-    const ENABLE_CONNECT_PROTOCOL: i32 = 8;
     let connect = [
         (":method", "CONNECT"),
         (":protocol", "websocket"),
@@ -293,12 +291,6 @@ fn an_extended_connect_goes_both_ways() {
     let head: Vec<u8> =
         connect.iter().flat_map(|(name, value)| field(name, value.as_bytes())).collect();
     let mut session = begun();
-    session.receive(&frame(1, 4, 1, &head)).unwrap();
-    assert_eq!(take(&mut session), [(3, 0, 1, vec![0, 0, 0, 1])], "it is not offered");
-    let setting = ffi::Setting { id: ENABLE_CONNECT_PROTOCOL, value: 1 };
-    // SAFETY: the session is alive, and copies the setting.
-    let code = unsafe { ffi::nghttp2_submit_settings(session.raw.as_ptr(), 0, &setting, 1) };
-    assert_eq!((code, take(&mut session)), (0, vec![(4, 0, 0, vec![0, 8, 0, 0, 0, 1])]));
     session.receive(&frame(1, 4, 3, &head)).unwrap();
     let events = std::iter::from_fn(|| session.next_event());
     let head = events.filter_map(|event| match event {
