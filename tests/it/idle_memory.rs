@@ -51,7 +51,7 @@ fn later_ones_get_the_buffers_of_idle_ones(scheme: &str, part: f64) {
 }
 
 /// The memory that a process has for itself, in KiB.
-fn anonymous(pid: &str) -> f64 {
+pub fn anonymous(pid: &str) -> f64 {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("Anonymous:")).unwrap();
     line.trim_end_matches("kB").trim().parse().unwrap()

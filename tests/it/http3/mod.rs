@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::harness::{Kind, Server, Setup, free_address, numbered};
 use crate::http2::client::{PATIENCE, runtime};
 use crate::http2::secured::folder;
+use crate::idle_memory::anonymous;
 use crate::metrics::samples;
 use crate::operate::status;
 use crate::tls::{Secured, secured_in};
@@ -41,11 +42,8 @@ fn server(kind: Kind) -> (Secured, Target) {
 
 /// The memory that the front of an [`operated`](crate::operate::operated) server has for itself, in
 /// KiB.
-fn front_memory(server: &Server) -> u64 {
-    let pid = status(server)["front_pid"].as_u64().expect("a front");
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix("Anonymous:")).unwrap();
-    line.trim_end_matches("kB").trim().parse().unwrap()
+fn front_memory(server: &Server) -> f64 {
+    anonymous(&status(server)["front_pid"].to_string())
 }
 
 /// Turns one function of a [`Kind`] into a test for each mode, and for FastCGI.

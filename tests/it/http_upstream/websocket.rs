@@ -21,8 +21,8 @@ use crate::tls::{Folder, secured_in};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Close code 1001, as a server says it, and as a client without a mask.
-const GOING_AWAY: [u8; 4] = [0x88, 0x02, 0x03, 0xE9];
-const GOING_AWAY_MASKED: [u8; 8] = [0x88, 0x82, 0, 0, 0, 0, 0x03, 0xE9];
+pub const GOING_AWAY: [u8; 4] = [0x88, 0x02, 0x03, 0xE9];
+pub const GOING_AWAY_MASKED: [u8; 8] = [0x88, 0x82, 0, 0, 0, 0, 0x03, 0xE9];
 
 const SWITCHED: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
     Connection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";

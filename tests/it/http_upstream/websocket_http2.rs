@@ -18,14 +18,11 @@ use tokio::time::timeout;
 
 use super::backend::{Asked, Backend, Client, text};
 use super::in_front_of;
+use super::websocket::{GOING_AWAY, GOING_AWAY_MASKED};
 use crate::harness::{Server, numbered};
 use crate::http2::client::{PATIENCE, Target, request, runtime, send};
 use crate::metrics::{samples_when, start};
 use crate::operate::reload;
-
-/// Close code 1001, as a server says it, and as a client without a mask.
-const GOING_AWAY: [u8; 4] = [0x88, 0x02, 0x03, 0xE9];
-const GOING_AWAY_MASKED: [u8; 8] = [0x88, 0x82, 0, 0, 0, 0, 0x03, 0xE9];
 
 /// What an application answers that agrees (RFC 6455 section 4.2.2).
 fn agreed(asked: &Asked) -> String {
